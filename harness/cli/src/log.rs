@@ -35,6 +35,13 @@ impl Log {
         self.terminal
     }
 
+    /// Columns of the terminal that it is, if it is one and says so.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok().filter(|_| self.terminal)?;
+        // What says that it has none, or hardly any, does not know.
+        (size.ws_col >= 20).then(|| size.ws_col.into())
+    }
+
     /// Sends the messages of libraries here, filtered by the environment.
     pub fn install_tracing(&self) {
         let filter = Variable::Log.value().unwrap_or_else(|| "warn".to_owned());

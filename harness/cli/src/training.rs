@@ -81,13 +81,16 @@ pub trait Training: Send + Sync {
     fn chat_model(&self, folder: &Path, name: &str) -> Result<Box<dyn ChatModel>, Failure>;
 }
 
+/// Tells a line to whoever runs the program.
+pub type Announce = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// A model in this process that answers chat, and may learn from it.
 pub trait ChatModel {
     /// What answers.
     fn backend(&self) -> Arc<dyn Backend>;
 
     /// Learns from what `recorder` records, until the trainer is dropped. Adapters of earlier learning in `folder` answer
-    /// when this returns.
+    /// when this returns. Versions that answer from then on are announced, and so is learning that pauses by itself.
     ///
     /// # Errors
     /// Adapters that cannot be read or are of another policy, or a ledger that cannot be written.
@@ -95,6 +98,7 @@ pub trait ChatModel {
         self: Box<Self>,
         plan: &ChatPlan,
         folder: PathBuf,
+        announce: Announce,
         recorder: RecorderHandle,
         runtime: Handle,
     ) -> Result<Arc<dyn Trainer>, Failure>;

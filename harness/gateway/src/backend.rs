@@ -38,6 +38,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Begins an answer. Returns once it is known whether there can be one, or where that takes long, once it waits its turn.
     fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>>;
 
+    /// What keeps it from answering, as far as it is known without asking anybody. The text may be shown to whoever asks.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Whether it can answer at all; what is wrong, if not.
     fn ready(&self) -> BoxFuture<'_, Result<(), String>>;
 }

@@ -28,6 +28,7 @@ mod event_json;
 mod exchange;
 mod finish;
 mod images;
+mod listed;
 mod openai_reply;
 mod openai_request;
 mod openai_stream;
@@ -52,6 +53,7 @@ mod trouble;
 mod usage;
 
 pub use api_client::{ApiAnswer, ApiClient, ApiError, ApiEvent, ApiEvents};
+pub use listed::Listed;
 pub use openai_stream::{RemoteEnd, RemotePiece, Said};
 pub use partial_calls::{PartialCall, PartialCalls};
 pub use passed_on::{Drawn, PassedOn};

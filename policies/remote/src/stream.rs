@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff;
 use crate::exchange::{ContentKind, Pieces, Server, Until, garbled_events};
+use crate::listed::{Listed, listed};
 use crate::openai_stream::{OpenaiStream, RemotePiece};
 use crate::passed_on::{self, Drawn, PassedOn, Request};
 use crate::policy::{RemoteError, server_of};
@@ -126,6 +127,28 @@ impl RemoteModel {
     pub async fn ready(&self) -> Result<(), StreamError> {
         let until = Until { give_up: Instant::now() + self.settings.patience.first_byte };
         self.server.get("models", until).await.map(drop).map_err(|trouble| stream_error(trouble, 1))
+    }
+
+    /// What the server says of the models that it has.
+    ///
+    /// # Errors
+    /// As of [`Self::ready`].
+    pub async fn look(&self) -> Result<Listed, StreamError> {
+        let until = Until { give_up: Instant::now() + self.settings.patience.first_byte };
+        let list = self.server.get("models", until).await.map_err(|trouble| stream_error(trouble, 1))?;
+        Ok(listed(&list, &self.settings.model, self.key.as_ref()))
+    }
+
+    /// Where it is, for a person.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.settings.base_url
+    }
+
+    /// The model, as the server knows it.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.settings.model
     }
 
     async fn begin_once(&self, request: &Request) -> Result<RemoteStream, Trouble> {

@@ -26,6 +26,8 @@ pub(crate) struct Manner {
     pub(crate) hangs_after: Option<&'static str>,
     /// Whether it says its tokens, one for each piece, to whoever asks as one asks vLLM.
     pub(crate) tells_tokens: bool,
+    /// Tokens that its list says that the model reads.
+    pub(crate) reads: Option<u64>,
     /// Whether it has an opinion on everything and a verdict on nothing.
     pub(crate) babbles: bool,
 }
@@ -130,7 +132,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
         let answer = if !shared.manner.key.is_empty() && key != wanted {
             json_answer("401 Unauthorized", &json!({"error": {"message": format!("what is {key}?")}}))
         } else if path == "/v1/models" {
-            json_answer("200 OK", &json!({"data": [{"id": "able"}]}))
+            json_answer("200 OK", &json!({"data": [{"id": "able", "max_model_len": shared.manner.reads}]}))
         } else if path != "/v1/chat/completions" {
             json_answer("404 Not Found", &json!({"detail": "Not Found"}))
         } else if body["model"] != "able" {

@@ -62,6 +62,12 @@ impl Served {
         Ok((status, answer))
     }
 
+    /// Waits for a line of its standard error that contains this.
+    #[track_caller]
+    pub(crate) fn hears(&mut self, part: &str) {
+        self.live.as_mut().unwrap().hears(part);
+    }
+
     /// Ends it as nothing can be prepared for.
     #[cfg(feature = "torch")]
     pub(crate) fn dies(&self) {

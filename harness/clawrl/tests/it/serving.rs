@@ -51,8 +51,9 @@ impl Passing {
         let said = self.0.ends();
         assert!(said.err.contains("key, which is told once") && said.err.contains(&key), "{said:?}");
         assert!(!said.err.contains(KEY) && !said.out.contains(KEY), "{said:?}");
-        for entry in fs::read_dir(place.results().join("chat")).unwrap() {
-            let bytes = fs::read(entry.unwrap().path()).unwrap();
+        let entries = fs::read_dir(place.results().join("chat")).unwrap().map(|entry| entry.unwrap().path());
+        for file in entries.filter(|path| path.is_file()) {
+            let bytes = fs::read(file).unwrap();
             assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()));
         }
     }
@@ -167,4 +168,174 @@ fn a_port_that_is_taken_makes_no_key() {
     let said = serve(&address).ends(6);
     assert!(said.err.contains("another server is there"), "{}", said.err);
     assert!(!place.results().join("chat").exists(), "nobody would be told its key");
+}
+
+#[test]
+fn what_is_no_model_is_told_with_the_command_that_serves_it() {
+    let place = Place::new();
+    let write = |path: &str, text: &str| {
+        let path = place.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("a model.gguf", "GGUF");
+    write("blob", "GGUF\u{3}");
+    write("hub/model-q4.gguf", "GGUF");
+    write("model/model.safetensors", "");
+    write("model/config.json", "{}");
+    write("weights/pytorch_model.bin", "");
+    write("notes.txt", "");
+    write("results/runs/my-run/checkpoints/000010/model/config.json", "{}");
+    write("results/runs/my-run/checkpoints/000050/model/config.json", "{}");
+    let check = |named: &str, told: &[&str]| {
+        let said = place.clawrl(&["serve", named]).ends(2);
+        for told in told {
+            assert!(said.err.contains(told), "{named}: {told}\n{}", said.err);
+        }
+        assert!(!place.results().join("chat").exists(), "{named}: nothing was made");
+    };
+    let llama = |file: &str, name: &str| {
+        let in_front =
+            format!("clawrl serve openai:{name} --base-url http://127.0.0.1:8080/v1 --key-env none\n");
+        (format!("llama-server -m {file} --jinja --port 8080\n"), in_front)
+    };
+    for (named, file, name) in [
+        ("a model.gguf", "'a model.gguf'", "'a model'"),
+        ("blob", "blob", "blob"),
+        ("hub", "hub/model-q4.gguf", "model-q4"),
+        ("gone.gguf", "gone.gguf", "gone"),
+    ] {
+        let (start, in_front) = llama(file, name);
+        check(named, &["GGUF is the format of llama.cpp", &start, &in_front]);
+    }
+    check("gone.gguf", &["there is no file of this name"]);
+    check("model/model.safetensors", &["holds weights alone", "help: clawrl serve model\n"]);
+    check("weights/pytorch_model.bin", &["holds weights alone", "get config.json and the tokenizer's files"]);
+    check("weights", &["the folder weights holds no model", "openai:MODEL"]);
+    check(
+        "Qwen/Qwen3-0.6B",
+        &[
+            "vllm serve Qwen/Qwen3-0.6B --port 8000\n",
+            "clawrl serve openai:Qwen/Qwen3-0.6B --base-url http://127.0.0.1:8000/v1",
+        ],
+    );
+    check(
+        "http://127.0.0.1:8080/v1/",
+        &["is the address of a server", "openai:MODEL --base-url http://127.0.0.1:8080/v1 "],
+    );
+    check("notes.txt", &["is a file, and no policy file"]);
+    check("nowhere", &["there is no file or folder nowhere"]);
+    let newest = "results/runs/my-run/checkpoints/000050/model";
+    check("my-run", &["clawrl serve /", newest]);
+    check("results/runs/my-run", &["holds no model itself", newest]);
+    check("oracle:", &["there is no file or folder"]);
+    check("demonstrator:3", &["plays tasks, and answers no chat"]);
+    check("openai:", &["takes the name of a model"]);
+}
+
+#[test]
+fn a_model_behind_a_server_is_served_without_a_policy_file() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner { reads: Some(20_000), ..Manner::default() });
+    let served = Served::start(&place, "openai:able", |command| {
+        command.args(["--base-url", &server.base_url(), "--key-env", "none"]);
+    });
+    let body = json!({"messages": [{"role": "user", "content": "Write river into out.txt."}]});
+    let (status, answer) = served.ask("POST", "/v1/chat/completions", &body);
+    assert_eq!(status, 200, "{answer}");
+    assert!(answer.contains("echo river > out.txt"), "{answer}");
+    let said = served.ends();
+    let told = format!("answers come from the model `able` at {}\n", server.base_url());
+    assert!(said.err.contains(&told), "{}", said.err);
+    let refused = place.clawrl(&["serve", "policy.yaml", "--key-env", "none"]).ends(2);
+    assert!(refused.err.contains("go with openai:MODEL"), "{}", refused.err);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_and_so_is_its_coming() {
+    let place = Place::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let file = format!("format: 1\nmodel: able\nbase_url: http://{address}/v1\nkey_env: none\ntries: 1\n");
+    fs::write(place.path().join("policy.yaml"), file).unwrap();
+    let mut served = Served::start(&place, "policy.yaml", |_| {});
+    served.hears(&format!(
+        "warning: the model's server at http://{address}/v1 does not answer: no connection to"
+    ));
+    let policy = |served: &Served| -> Value {
+        serde_json::from_str(body_of(&served.ask("GET", "/v1/policy", &Value::Null).1)).unwrap()
+    };
+    assert_eq!(policy(&served)["trouble"], "the model's server cannot be reached; it may be starting");
+    assert_eq!(served.ask("GET", "/readyz", &Value::Null).0, 503);
+    assert_eq!(served.ask("GET", "/healthz", &Value::Null).0, 200, "chat itself is there");
+    let server = ModelServer::start_at(address, Manner::default());
+    served.hears("answers now");
+    assert_eq!(policy(&served)["trouble"], Value::Null);
+    // It goes, and a request finds it gone.
+    drop(server);
+    let body = json!({"messages": [{"role": "user", "content": "Write river into out.txt."}]});
+    assert_eq!(served.ask("POST", "/v1/chat/completions", &body).0, 503);
+    served.hears("does not answer: no connection to");
+    let _server = ModelServer::start_at(address, Manner::default());
+    served.hears("answers now");
+    assert_eq!(served.ask("POST", "/v1/chat/completions", &body).0, 200);
+    served.ends();
+}
+
+#[test]
+fn a_key_that_is_refused_and_a_model_that_is_not_there_are_told_at_once() {
+    let place = Place::new();
+    let server = ModelServer::start(keyed());
+    let serve = |model: &str, key: &str| {
+        Served::start(&place, &format!("openai:{model}"), |command| {
+            command.args(["--base-url", &server.base_url(), "--key-env", "TEAM_KEY"]).env("TEAM_KEY", key);
+        })
+    };
+    let mut served = serve("able", "sk-another-0002");
+    served.hears("does not answer: the server refuses the key");
+    assert!(!served.ends().err.contains("sk-another-0002"));
+    let mut served = serve("unable", KEY);
+    served.hears("does not list the model `unable`, and may refuse it; it lists `able`");
+    // A list of models says nothing about a model that is refused.
+    let body = json!({"messages": [{"role": "user", "content": "hi"}]});
+    assert_eq!(served.ask("POST", "/v1/chat/completions", &body).0, 503);
+    served.hears("does not answer:");
+    assert!(!served.ends().err.contains("answers now"));
+}
+
+#[test]
+fn openclaw_is_set_up_by_commands_that_are_told_where_the_model_reads_enough() {
+    let place = Place::new();
+    let said = |reads| {
+        let server = ModelServer::start(Manner { reads, ..Manner::default() });
+        let mut served = Served::start(&place, "openai:able", |command| {
+            command.args(["--base-url", &server.base_url(), "--key-env", "none"]);
+        });
+        served.hears("OpenClaw is");
+        served.ends().err
+    };
+    let data = place.results().join("chat");
+    let config = data.join("openclaw.json5");
+    let commands = format!(
+        "OpenClaw is set up by these two commands; start its gateway again, if it runs:\n  \
+         openclaw plugins install --link {} --force --accept-capabilities\n  openclaw config patch --file {}\n",
+        data.join("openclaw-extension").display(),
+        config.display()
+    );
+    let told = said(Some(16_000));
+    assert!(told.contains(&commands), "{told}");
+    assert!(fs::read_to_string(&config).unwrap().contains("contextWindow: 16000,"));
+    assert!(data.join("openclaw-extension/openclaw.plugin.json").is_file());
+    let told = said(Some(8_192));
+    assert!(
+        told.contains(
+            "OpenClaw is not set up: it needs a model that reads 16000 tokens, and this one reads 8192"
+        ),
+        "{told}"
+    );
+    assert!(!told.contains("openclaw config patch"), "{told}");
+    assert!(!config.exists(), "what OpenClaw refuses does not stay");
+    let told = said(None);
+    assert!(told.contains(&commands) && told.contains("if it is less than 32768 tokens"), "{told}");
 }

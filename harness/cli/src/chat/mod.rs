@@ -7,6 +7,8 @@ mod key_file;
 mod one_turn;
 mod openclaw;
 mod serve;
+mod source;
+mod telling;
 mod upstream;
 mod verdict;
 

@@ -1,23 +1,62 @@
-//! OpenClaw's configuration for a server, filled in.
+//! OpenClaw's set-up for a server: its configuration, filled in, and the extension, as files beside the keys.
+//!
+//! I1. What is written is what OpenClaw accepts; for a model that it refuses nothing is, and nothing of an earlier start stays.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// With the extension; without it, the same but for what loads it does no harm.
+/// With the extension.
 const TEMPLATE: &str = include_str!("../../../gateway/openclaw-extension/extension.json5");
+
+/// A file of the extension, by its path there.
+macro_rules! extension {
+    ($($path:literal),+) => {
+        [$(($path, include_str!(concat!("../../../gateway/openclaw-extension/", $path)))),+]
+    };
+}
+
+/// The extension: what OpenClaw reads of its folder.
+const EXTENSION: [(&str, &str); 8] = extension!(
+    "package.json",
+    "openclaw.plugin.json",
+    "src/epochs.ts",
+    "src/gateway.ts",
+    "src/headers.ts",
+    "src/index.ts",
+    "src/runs.ts",
+    "src/shared.ts"
+);
 
 /// What a conversation may be, where nobody says: as large models have it at least.
 const USUAL_CONTEXT: usize = 32_768;
 
+/// Tokens that a model has to read. OpenClaw refuses models below it (2026.9.6: below 4,000), and its own prompt has 5,000 to 14,000.
+pub(super) const LEAST_CONTEXT: usize = 16_000;
+
 /// What is filled in.
+#[derive(Debug)]
 pub(super) struct Filling<'a> {
     pub(super) base_url: &'a str,
     pub(super) key: &'a str,
     pub(super) model: &'a str,
     /// Tokens of a prompt and its answer.
     pub(super) context: Option<usize>,
+}
+
+/// What is there for OpenClaw.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SetUp {
+    /// These files.
+    Written {
+        config: PathBuf,
+        extension: PathBuf,
+        /// Tokens that the model is said to read, where nobody knows.
+        assumed: Option<usize>,
+    },
+    /// Nothing: the model reads only so many tokens.
+    TooShort(usize),
 }
 
 /// The configuration.
@@ -36,15 +75,35 @@ fn text(filling: &Filling<'_>) -> String {
         .replace("{max_tokens}", &(context / 8).clamp(1, 4_096).to_string())
 }
 
-/// Writes it to a file that its owner alone can read: the key is in it.
-pub(super) fn write(path: &Path, filling: &Filling<'_>) -> io::Result<()> {
-    // One with other rights is not written into.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+/// Writes what OpenClaw is set up with into a folder.
+///
+/// # Errors
+/// The file that cannot be written or removed, and why.
+pub(super) fn set_up(folder: &Path, filling: &Filling<'_>) -> Result<SetUp, (PathBuf, io::Error)> {
+    let config = folder.join("openclaw.json5");
+    // One with other rights is not written into, and one of an earlier start does not stay (I1).
+    match fs::remove_file(&config) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err((config, error)),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text(filling).as_bytes())
+    if let Some(context) = filling.context.filter(|context| *context < LEAST_CONTEXT) {
+        return Ok(SetUp::TooShort(context));
+    }
+    let extension = folder.join("openclaw-extension");
+    for (path, text) in EXTENSION {
+        let path = extension.join(path);
+        let folder = path.parent().unwrap_or(&extension);
+        fs::create_dir_all(folder).and_then(|()| fs::write(&path, text)).map_err(|error| (path, error))?;
+    }
+    // Its owner alone can read it: the key is in it.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&config);
+    match file.and_then(|mut file| file.write_all(text(filling).as_bytes())) {
+        Ok(()) => {
+            let assumed = filling.context.is_none().then_some(USUAL_CONTEXT);
+            Ok(SetUp::Written { config, extension, assumed })
+        }
+        Err(error) => Err((config, error)),
+    }
 }
 
 #[cfg(test)]
@@ -62,5 +121,38 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("{base_url}") && !text.contains("{m") && !text.contains("{c"), "{text}");
+    }
+
+    #[test]
+    fn i1_a_model_that_openclaw_refuses_gets_no_configuration_and_keeps_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |context, expected: Option<&str>| {
+            let filling = Filling { base_url: "http://127.0.0.1:1/v1", key: "k", model: "m", context };
+            let set_up = set_up(folder.path(), &filling).unwrap();
+            let text = fs::read_to_string(folder.path().join("openclaw.json5")).ok();
+            assert_eq!(text.is_some(), expected.is_some(), "{set_up:?}");
+            assert!(text.unwrap_or_default().contains(expected.unwrap_or_default()), "{set_up:?}");
+            set_up
+        };
+        check(Some(LEAST_CONTEXT), Some("contextWindow: 16000"));
+        assert_eq!(check(Some(LEAST_CONTEXT - 1), None), SetUp::TooShort(15_999));
+        let config = folder.path().join("openclaw.json5");
+        let extension = folder.path().join("openclaw-extension");
+        let expected = SetUp::Written { config, extension: extension.clone(), assumed: Some(32_768) };
+        assert_eq!(check(None, Some("contextWindow: 32768")), expected);
+        assert!(extension.join("src/index.ts").is_file());
+    }
+
+    #[test]
+    fn every_file_of_the_extension_is_written() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gateway/openclaw-extension/src");
+        let mut files: Vec<String> = fs::read_dir(source)
+            .unwrap()
+            .map(|entry| format!("src/{}", entry.unwrap().file_name().to_str().unwrap()))
+            .collect();
+        files.sort();
+        let written: Vec<&str> =
+            EXTENSION.iter().map(|(path, _)| *path).filter(|path| path.starts_with("src/")).collect();
+        assert_eq!(written, files);
     }
 }

@@ -1,55 +1,65 @@
 //! `clawrl serve`: a policy behind OpenAI's interface.
 //!
-//! I1. What can be refused is refused before anything listens. I2. The record's thread ends after the last answer.
+//! I1. What can be refused is refused before anything listens. I2. The record's thread ends after the last answer. I3. A server that a model is
+//! behind is looked at and watched; nothing waits for it longer than [`FIRST_LOOK`].
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::TcpListener as StdListener;
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clawrl_config::{ChatPlan, load_chat};
 use clawrl_core::Judge;
 use clawrl_gateway::{Backend, LedgerError, Recorder, RecorderSettings, Server, ServerSettings, Trainer};
-use serde_json::json;
+use clawrl_remote::Listed;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::judging::ChatJudge;
 use super::key_file::{self, KeyFile};
-use super::openclaw::{self, Filling};
-use super::upstream::{is_policy_file, upstream_backend};
+use super::source::Source;
+use super::telling::Telling;
+use super::upstream::{UpstreamBackend, upstream_backend};
 use crate::command::serve::Arguments;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::output::print_json_line;
 use crate::program::training;
-use crate::results::quoted;
-use crate::training::ChatModel;
+use crate::training::{Announce, ChatModel};
 use crate::wiring::{judge_model_of, turn_judge};
 
 /// SGLang's, too.
 const USUAL_PORT: u16 = 30_000;
 
-/// Where `clawrl chat` looks, where nobody says.
-const USUAL_BASE_URL: &str = "http://127.0.0.1:30000/v1";
+/// How long a server that the model is behind may take to say that it is there, before what is known is told.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+
+/// Why nothing is learned.
+const NOT_WANTED: &str = "the server was started with `--learn off`";
+const NOT_HERE: &str =
+    "the model is behind another server; a model learns that `clawrl serve` runs itself, from its folder";
 
 /// Does it.
 pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     check(arguments)?;
     let plan = learning(arguments)?;
-    let embedded = if is_policy_file(&arguments.policy) {
-        None
-    } else {
+    let (embedded, upstream) = match Source::of(arguments)? {
         // Hands over to the program that has libtorch, where this one has not.
-        Some(training().chat_model(&arguments.policy, &arguments.name)?)
+        Source::Folder(folder) => (Some(training().chat_model(&folder, &arguments.name)?), None),
+        Source::Server(settings) => (None, Some(upstream_backend(*settings, &arguments.name)?)),
     };
-    let backend = match &embedded {
-        Some(embedded) => embedded.backend(),
-        None => upstream_backend(&arguments.policy, &arguments.name)?,
+    let backend: Option<Arc<dyn Backend>> = match (&embedded, &upstream) {
+        (Some(embedded), _) => Some(embedded.backend()),
+        (None, upstream) => upstream.clone().map(|upstream| upstream as _),
+    };
+    let Some(backend) = backend else {
+        return Err(Failure::new(Exit::Internal, "nothing was found to serve"));
     };
     let judge =
         plan.as_ref().map(|plan| turn_judge(&plan.judging, judge_model_of(&plan.judging)?)).transpose()?;
@@ -69,10 +79,27 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Environment, format!("the server has no threads: {error}")))?;
-    let learners = Learners::start(plan.as_ref(), judge, embedded, &data, &recorder, &runtime)?;
-    let told = Told { arguments, log, data, plan: plan.as_ref() };
-    let trainer = learners.trainer.clone();
-    let served = runtime.block_on(run(told, (listener, keys), (Arc::clone(&backend), trainer), &recorder));
+    let announce: Announce = if arguments.json {
+        Arc::new(|_: &str| {})
+    } else {
+        let log = log.clone();
+        Arc::new(move |line: &str| log.note(format_args!("{line}")))
+    };
+    let learners = Learners::start((plan.as_ref(), judge), embedded, (&data, announce), &recorder, &runtime)?;
+    let learning = match (&plan, &learners.trainer) {
+        (Some(plan), Some(_)) => Ok(plan),
+        (None, _) => Err(NOT_WANTED),
+        (Some(_), None) => Err(NOT_HERE),
+    };
+    let serving = Serving {
+        backend: Arc::clone(&backend),
+        upstream,
+        trainer: learners.trainer.clone(),
+        learning,
+        recorder: &recorder,
+    };
+    let telling = |base_url, key| Telling { arguments, log, data: data.clone(), base_url, key };
+    let served = runtime.block_on(run(arguments, telling, (listener, keys), serving));
     // An update that is being made is still put in use.
     learners.end();
     drop(backend);
@@ -99,17 +126,16 @@ struct Learners {
 
 impl Learners {
     fn start(
-        plan: Option<&ChatPlan>,
-        judge: Option<Arc<dyn Judge>>,
+        (plan, judge): (Option<&ChatPlan>, Option<Arc<dyn Judge>>),
         embedded: Option<Box<dyn ChatModel>>,
-        data: &Path,
+        (data, announce): (&Path, Announce),
         recorder: &Recorder,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
         let Some(plan) = plan else { return Ok(Self { judging: None, trainer: None }) };
         let trainer = embedded.map(|embedded| {
             let (folder, runtime) = (data.join("adapters"), runtime.handle().clone());
-            embedded.into_trainer(plan, folder, recorder.handle(), runtime)
+            embedded.into_trainer(plan, folder, announce, recorder.handle(), runtime)
         });
         let trainer = trainer.transpose()?;
         let judging =
@@ -125,72 +151,57 @@ impl Learners {
     }
 }
 
-/// What a person is told when it listens.
-struct Told<'a> {
-    arguments: &'a Arguments,
-    log: &'a Log,
-    data: PathBuf,
-    plan: Option<&'a ChatPlan>,
+/// What serves.
+struct Serving<'a> {
+    backend: Arc<dyn Backend>,
+    /// The same, where the model is behind another server.
+    upstream: Option<Arc<UpstreamBackend>>,
+    trainer: Option<Arc<dyn Trainer>>,
+    /// How it learns, or why it does not.
+    learning: Result<&'a ChatPlan, &'static str>,
+    recorder: &'a Recorder,
 }
 
-async fn run(
-    told: Told<'_>,
+async fn run<'a>(
+    arguments: &Arguments,
+    telling: impl FnOnce(String, String) -> Telling<'a>,
     (listener, KeyFile { keys, first, is_new }): (StdListener, KeyFile),
-    (backend, trainer): (Arc<dyn Backend>, Option<Arc<dyn Trainer>>),
-    recorder: &Recorder,
+    Serving { backend, upstream, trainer, learning, recorder }: Serving<'_>,
 ) -> Result<Exit, Failure> {
-    let Told { arguments, log, data, plan } = told;
     let unserved = |error: std::io::Error| unserved(arguments, &error);
     let listener = TcpListener::from_std(listener).map_err(unserved)?;
     let settings = ServerSettings { hosts: arguments.hosts.clone(), ..ServerSettings::default() };
-    let context = backend.context();
-    let learns = trainer.is_some();
-    let mut server = Server::new(listener, settings, keys, backend, recorder.handle()).map_err(unserved)?;
-    if let Some(trainer) = trainer {
-        server = server.with_trainer(trainer);
-    }
+    let server =
+        Server::new(listener, settings, keys, Arc::clone(&backend), recorder.handle()).map_err(unserved)?;
+    let server = match (trainer, learning) {
+        (Some(trainer), _) => server.with_trainer(trainer),
+        (None, why) => server.without_trainer(why.err().unwrap_or(NOT_HERE)),
+    };
     let address = server.address().map_err(unserved)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unserved)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(unserved)?;
-    let key_file = data.join("keys");
-    let openclaw = data.join("openclaw.json5");
-    let base_url = format!("http://{address}/v1");
-    let filling = Filling { base_url: &base_url, key: &first, model: &arguments.name, context };
-    let written = openclaw::write(&openclaw, &filling);
-    written.map_err(|error| {
-        Failure::new(Exit::Results, format!("{} cannot be written: {error}", openclaw.display()))
-    })?;
-    if arguments.json {
-        print_json_line(&json!({
-            "base_url": base_url, "model": arguments.name, "key_file": key_file, "pid": std::process::id(),
-            "learning": learns,
-        }))?;
-    } else {
-        log.note(format_args!("{base_url} serves the model `{}`", arguments.name));
-        if is_new {
-            log.note(format_args!("key, which is told once and kept in {}: {first}", key_file.display()));
-        } else {
-            log.note(format_args!("keys are in {}", key_file.display()));
-        }
-        log.note(format_args!("what is said is recorded in {}", data.join("ledger.sqlite").display()));
-        match plan.filter(|_| learns) {
-            Some(plan) => log.note(format_args!(
-                "it is learned from: {}, with {} samples or after {} s",
-                plan.objective.name(),
-                plan.train_every_turns,
-                plan.train_every_secs
-            )),
-            None => log.note(format_args!("nothing is learned from it")),
-        }
-        log.note(format_args!("talk to it in a terminal: {}", client(arguments, &base_url)));
-        log.note(format_args!("OpenClaw is set up by: openclaw config patch --file {}", openclaw.display()));
-    }
+    let telling = telling(format!("http://{}/v1", reached(address)), first);
+    let upstream = upstream.as_deref();
+    let listed = match upstream {
+        // What it does not say in time is told once it does (I3).
+        Some(upstream) => timeout(FIRST_LOOK, upstream.look()).await.ok().flatten(),
+        None => None,
+    };
+    telling.listens(is_new, learning, upstream)?;
+    telling.set_up_openclaw(backend.context(), upstream.is_some())?;
     let (ended, end) = tokio::sync::oneshot::channel();
     let first = async {
         // The sender lives as long as this function.
         let _ = end.await;
     };
     let running = server.run(first);
+    let watched = watched(upstream, listed, &telling);
+    let running = async {
+        tokio::select! {
+            drained = running => drained,
+            never = watched => match never {},
+        }
+    };
     tokio::pin!(running);
     let signalled = async {
         tokio::select! {
@@ -202,9 +213,7 @@ async fn run(
         drained = &mut running => return Ok(exit(drained.cut)),
         () = signalled => {}
     }
-    if !arguments.json {
-        log.note(format_args!("answers that have begun come to their end; Ctrl-C again cuts them"));
-    }
+    telling.ends();
     let _ = ended.send(());
     let again = async {
         tokio::select! {
@@ -219,11 +228,39 @@ async fn run(
     }
 }
 
-/// The command of the client that finds this server and its keys.
-fn client(arguments: &Arguments, base_url: &str) -> String {
-    let address = if base_url == USUAL_BASE_URL { String::new() } else { format!(" --base-url {base_url}") };
-    let data = arguments.data.as_ref().map(|data| format!(" --data {}", quoted(data))).unwrap_or_default();
-    format!("clawrl chat{address}{}{data}", arguments.results.repeated())
+/// Tells how it stands with the server that the model is behind, for as long as it is polled.
+async fn watched(
+    upstream: Option<&UpstreamBackend>,
+    listed: Option<Listed>,
+    telling: &Telling<'_>,
+) -> Infallible {
+    let Some(upstream) = upstream else { return std::future::pending().await };
+    if let Some(listed) = &listed {
+        telling.listed(upstream, listed);
+    }
+    let mut known = upstream.context();
+    upstream
+        .watch(|standing| {
+            telling.standing(upstream, standing);
+            // How much the model reads may be known only now.
+            let context = upstream.context();
+            if context != known {
+                known = context;
+                if let Err(failure) = telling.set_up_openclaw(context, true) {
+                    telling.log.failure(&failure);
+                }
+            }
+        })
+        .await
+}
+
+/// Where a server of this address is reached from this machine.
+fn reached(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(at) if at.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, at.port()).into(),
+        SocketAddr::V6(at) if at.ip().is_unspecified() => (Ipv6Addr::LOCALHOST, at.port()).into(),
+        at => at,
+    }
 }
 
 fn exit(cut: usize) -> Exit {
@@ -232,12 +269,6 @@ fn exit(cut: usize) -> Exit {
 
 /// What can be known to be wrong before anything is read.
 fn check(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.policy.is_dir() && !is_policy_file(&arguments.policy) {
-        let message = format!("there is no folder {}", arguments.policy.display());
-        let help = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model, or a policy file, such \
-                    as policy.yaml";
-        return Err(Failure::with_help(Exit::Refused, message, help));
-    }
     if !arguments.listen.ip().is_loopback() && arguments.hosts.is_empty() {
         let message =
             format!("{} can be reached by others, and nothing says by which name", arguments.listen);

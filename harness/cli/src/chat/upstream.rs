@@ -2,22 +2,27 @@
 //!
 //! I1. Requests go on as clients made them; what the server can do is for the server to say. I2. Clients hear of the server's trouble what
 //! helps them, and never of its address, its key, or that it wants one: a client that hears of a key puts its own away. The rest is
-//! for the log. I3. Turns have ids where the policy file says that the server's are exact, and where they are.
+//! for the log. I3. Turns have ids where the policy file says that the server's are exact, and where they are. I4. Whether the server answers
+//! is known from the last request or look at it, whichever came later; trouble that a look cannot see ends with an answer alone.
 //!
 //! Cancellation: dropping the future of `begin`, or the pieces, closes the connection to the server.
 
-use std::path::Path;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use clawrl_core::{RemoteDialect, TokenSource};
+use clawrl_core::{RemoteDialect, RemoteSpec, TokenSource};
 use clawrl_gateway::{
     Ask, Backend, BackendError, Begun, Delta, End, Piece, Prompt, Refusal, Sampling, Usage, UserId,
 };
-use clawrl_remote::{PassedOn, RemoteEnd, RemoteModel, RemotePiece, Said, StreamError};
+use clawrl_remote::{Listed, PassedOn, RemoteEnd, RemoteModel, RemotePiece, Said, StreamError};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -26,41 +31,170 @@ use crate::wiring::{key_of, unusable, warn_of_open_key};
 /// What is wrong with a request is said by the server, which seldom says where.
 const ANY_FIELD: &str = "body";
 
+/// Nobody listens where the server should be.
+const UNREACHABLE: &str = "server-unreachable";
+
+/// Between two looks at a server that does not answer: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
 /// A model behind a server, under a name of ours.
 #[derive(Debug)]
-struct UpstreamBackend {
+pub(super) struct UpstreamBackend {
     name: String,
     model: RemoteModel,
+    standing: watch::Sender<Standing>,
+    /// Tokens of a prompt and its answer, as the server says; 0 where it does not.
+    context: AtomicUsize,
 }
 
-/// Whether this is said to be a policy file, and not a folder.
-pub(super) fn is_policy_file(path: &Path) -> bool {
-    let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-    is_yaml && !path.is_dir()
+/// Whether the server answers, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody has asked it yet.
+    #[default]
+    Unknown,
+    Answers,
+    Trouble(Trouble),
 }
 
-/// The model of a policy file, under a name. Nothing is asked yet.
+/// What keeps the server from answering.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    code: &'static str,
+    /// For the log of this server.
+    pub(super) message: String,
+    /// For clients (I2).
+    told: String,
+    /// A look at the server can see that it has passed.
+    is_seen: bool,
+}
+
+/// The model behind a server, under a name. Nothing is asked yet.
 ///
 /// # Errors
-/// A file that is none, whose server cannot be passed chat on to, or whose key is not there.
-pub(super) fn upstream_backend(file: &Path, name: &str) -> Result<Arc<dyn Backend>, Failure> {
-    let settings = clawrl_config::load_policy(file)?;
+/// A server that cannot be passed chat on to, or whose key is not there.
+pub(super) fn upstream_backend(settings: RemoteSpec, name: &str) -> Result<Arc<UpstreamBackend>, Failure> {
     if settings.dialect != RemoteDialect::Openai {
         let dialect = settings.dialect.name();
-        let message =
-            format!("{} has `dialect: {dialect}`, in which chat cannot be passed on", file.display());
+        let message = format!("the policy has `dialect: {dialect}`, in which chat cannot be passed on");
         let help = "name a server that speaks OpenAI's chat completions: `dialect: openai`";
         return Err(Failure::with_help(Exit::Refused, message, help));
     }
     if settings.exact_tokens == Some(TokenSource::Sglang) {
-        let message = format!("{} has `exact_tokens: sglang`, which come in no stream", file.display());
+        let message = "the policy has `exact_tokens: sglang`, which come in no stream";
         let help = "leave `exact_tokens` out; what is said is then recorded, and not trained";
         return Err(Failure::with_help(Exit::Refused, message, help));
     }
     let key = key_of(&settings)?;
     warn_of_open_key(&settings, key.is_some());
-    let model = RemoteModel::new(settings, key).map_err(|error| unusable(&error, "policy file"))?;
-    Ok(Arc::new(UpstreamBackend { name: name.to_owned(), model }))
+    let model = RemoteModel::new(settings, key).map_err(|error| unusable(&error, "policy"))?;
+    let (standing, context) = (watch::Sender::default(), AtomicUsize::default());
+    Ok(Arc::new(UpstreamBackend { name: name.to_owned(), model, standing, context }))
+}
+
+impl UpstreamBackend {
+    /// Where the server is, for whoever runs this one.
+    pub(super) fn base_url(&self) -> &str {
+        self.model.base_url()
+    }
+
+    /// The model's name at the server.
+    pub(super) fn model(&self) -> &str {
+        self.model.model()
+    }
+
+    /// Asks the server for its models.
+    pub(super) async fn look(&self) -> Option<Listed> {
+        match self.model.look().await {
+            Ok(listed) => {
+                if let Some(context) = listed.context {
+                    self.context.store(context, Ordering::Relaxed);
+                }
+                self.standing.send_if_modified(|standing| {
+                    let is_over = match standing {
+                        Standing::Unknown => true,
+                        Standing::Answers => false,
+                        Standing::Trouble(trouble) => trouble.is_seen,
+                    };
+                    if is_over {
+                        *standing = Standing::Answers;
+                    }
+                    is_over
+                });
+                Some(listed)
+            }
+            Err(error) => {
+                let (StreamError::Refused(message) | StreamError::TooLong(message)) = &error else {
+                    self.troubled(&error, true);
+                    return None;
+                };
+                // It answers, and has no list.
+                tracing::debug!("no list of models: {message}");
+                Some(Listed::default())
+            }
+        }
+    }
+
+    /// Tells how it stands, unless all is well, and each change of it, and looks whether trouble is over. Ends with its future.
+    pub(super) async fn watch(&self, mut tell: impl FnMut(&Standing)) -> Infallible {
+        let mut standings = self.standing.subscribe();
+        let mut told = Standing::Answers;
+        let mut pause = PAUSES.0;
+        loop {
+            let now = standings.borrow_and_update().clone();
+            if now != told {
+                tell(&now);
+                told = now;
+                pause = PAUSES.0;
+            }
+            let is_looked_at = match &told {
+                Standing::Unknown => true,
+                Standing::Answers => false,
+                Standing::Trouble(trouble) => trouble.is_seen,
+            };
+            let look = async {
+                if !is_looked_at {
+                    std::future::pending::<()>().await;
+                }
+                sleep(pause).await; // timer: a pause between looks is what back-off is
+                self.look().await;
+            };
+            tokio::select! {
+                // The sender lives as long as this.
+                Ok(()) = standings.changed() => {}
+                () = look => pause = (pause * 2).min(PAUSES.1),
+            }
+        }
+    }
+
+    /// An answer has begun.
+    fn answered(&self) {
+        self.standing.send_if_modified(|standing| {
+            let is_new = *standing != Standing::Answers;
+            *standing = Standing::Answers;
+            is_new
+        });
+    }
+
+    /// There is none. Only what will be the same with the next request says how it stands with the server.
+    fn troubled(&self, error: &StreamError, by_look: bool) {
+        let (code, message, is_seen) = match error {
+            StreamError::Refused(_) | StreamError::TooLong(_) => return self.answered(),
+            StreamError::Later { code, message, .. } if by_look || *code == UNREACHABLE => {
+                (*code, message, true)
+            }
+            StreamError::Later { .. } => return,
+            StreamError::Settings { code, message } => (*code, message, by_look),
+        };
+        let (message, told) = (message.clone(), told(error).to_string());
+        self.standing.send_if_modified(|standing| {
+            let is_known = matches!(standing, Standing::Trouble(known) if known.code == code);
+            if !is_known {
+                *standing = Standing::Trouble(Trouble { code, message, told, is_seen });
+            }
+            !is_known
+        });
+    }
 }
 
 impl Backend for UpstreamBackend {
@@ -69,8 +203,7 @@ impl Backend for UpstreamBackend {
     }
 
     fn context(&self) -> Option<usize> {
-        // Servers say it in ways of their own, if at all.
-        None
+        Some(self.context.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
     fn version(&self, _user: &UserId) -> Option<u64> {
@@ -100,18 +233,40 @@ impl Backend for UpstreamBackend {
                 Prompt::Ids(ids) => Some(json!(ids)),
             };
             let asked = PassedOn { body: &ask.body, prompt: prompt.as_ref(), seed: ask.sampling.seed };
-            let stream = self.model.begin(&asked).await.map_err(told)?;
+            let begun = self.model.begin(&asked).await;
+            let stream = begun.map_err(|error| {
+                log(&error);
+                self.troubled(&error, false);
+                told(&error)
+            })?;
+            self.answered();
             let prompt_ids = stream.prompt_ids();
             let pieces = unfold(stream, |mut stream| async move {
                 let piece = stream.next().await?;
-                Some((piece.map(piece_of).map_err(told), stream))
+                let piece = piece.map(piece_of).map_err(|error| {
+                    log(&error);
+                    told(&error)
+                });
+                Some((piece, stream))
             });
             Ok(Begun { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() })
         })
     }
 
+    fn trouble(&self) -> Option<String> {
+        match &*self.standing.borrow() {
+            Standing::Trouble(trouble) => Some(trouble.told.clone()),
+            Standing::Unknown | Standing::Answers => None,
+        }
+    }
+
     fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async { self.model.ready().await.map_err(|error| told(error).to_string()) })
+        Box::pin(async {
+            self.model.ready().await.map_err(|error| {
+                self.troubled(&error, true);
+                told(&error).to_string()
+            })
+        })
     }
 }
 
@@ -128,35 +283,45 @@ fn piece_of(piece: RemotePiece) -> Piece {
     }
 }
 
-/// What a client is told, and the log of what it is not (I2).
-fn told(error: StreamError) -> BackendError {
-    let unavailable = |message: String, retry_after| BackendError::Unavailable { message, retry_after };
+/// What a client is told (I2).
+fn told(error: &StreamError) -> BackendError {
+    let unavailable = |message: &str, retry_after: Option<Duration>| BackendError::Unavailable {
+        message: message.to_owned(),
+        retry_after,
+    };
     match error {
-        StreamError::Refused(message) => BackendError::Refused { field: ANY_FIELD, message },
-        StreamError::TooLong(message) => BackendError::NoRoom(message),
+        StreamError::Refused(message) => BackendError::Refused { field: ANY_FIELD, message: message.clone() },
+        StreamError::TooLong(message) => BackendError::NoRoom(message.clone()),
         StreamError::Later { code: "rate-limited", retry_after, .. } => {
-            unavailable("the model's server allows no more requests for now".to_owned(), retry_after)
+            unavailable("the model's server allows no more requests for now", *retry_after)
         }
-        StreamError::Later { code, message, retry_after } => {
-            tracing::warn!(code, "the model's server gave no whole answer: {message}");
-            unavailable(format!("the model's server gave no whole answer ({code})"), retry_after)
+        StreamError::Later { code: UNREACHABLE, retry_after, .. } => {
+            unavailable("the model's server cannot be reached; it may be starting", *retry_after)
         }
-        StreamError::Settings { code, message } => {
-            tracing::error!(code, "the model's server cannot be used: {message}");
-            let told = "the model's server cannot be used; the log of this server says why";
-            unavailable(told.to_owned(), None)
+        StreamError::Later { code, retry_after, .. } => {
+            unavailable(&format!("the model's server gave no whole answer ({code})"), *retry_after)
         }
+        StreamError::Settings { .. } => {
+            unavailable("the model's server cannot be used; the log of this server says why", None)
+        }
+    }
+}
+
+/// What clients are not told, for the log. What lasts is told once, by [`UpstreamBackend::watch`].
+fn log(error: &StreamError) {
+    if let StreamError::Later { code, message, .. } = error
+        && !["rate-limited", UNREACHABLE].contains(code)
+    {
+        tracing::warn!(code, "the model's server gave no whole answer: {message}");
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn check(error: StreamError, expected: BackendError) {
-        assert_eq!(told(error), expected);
+        assert_eq!(told(&error), expected);
     }
 
     #[test]
@@ -175,13 +340,32 @@ mod tests {
         let message = "the model's server gave no whole answer (stream-cut)".to_owned();
         check(limited("stream-cut"), BackendError::Unavailable { message, retry_after: wait });
     }
-
     #[test]
-    fn files_are_known_by_their_names() {
-        let check = |path: &str, expected| assert_eq!(is_policy_file(Path::new(path)), expected, "{path}");
-        check("policy.yaml", true);
-        check("a/policy.yml", true);
-        check("model", false);
-        check("model.safetensors", false);
+    fn i4_trouble_is_told_once_and_ends_with_what_can_see_its_end() {
+        let settings =
+            RemoteSpec::usual(RemoteDialect::Openai, "http://127.0.0.1:1/v1".to_owned(), "m".to_owned());
+        let settings = RemoteSpec { key: clawrl_core::KeySource::None, ..settings };
+        let upstream = upstream_backend(settings, "clawrl").unwrap();
+        let code = || match &*upstream.standing.borrow() {
+            Standing::Trouble(trouble) => Some((trouble.code, trouble.is_seen)),
+            _ => None,
+        };
+        let later =
+            |code| StreamError::Later { code, message: "http://inside".to_owned(), retry_after: None };
+        let settings = |code| StreamError::Settings { code, message: "http://inside".to_owned() };
+        upstream.troubled(&later("stream-cut"), false);
+        assert_eq!(*upstream.standing.borrow(), Standing::Unknown, "the next answer may be whole");
+        upstream.troubled(&later(UNREACHABLE), false);
+        assert_eq!(code(), Some((UNREACHABLE, true)));
+        assert!(!upstream.trouble().unwrap().contains("inside"));
+        upstream.answered();
+        assert_eq!(upstream.trouble(), None);
+        // A list of models says nothing about a model that is not there.
+        upstream.troubled(&settings("model-unknown"), false);
+        assert_eq!(code(), Some(("model-unknown", false)));
+        upstream.troubled(&settings("key-refused"), true);
+        assert_eq!(code(), Some(("key-refused", true)));
+        upstream.troubled(&StreamError::Refused("no audio".to_owned()), false);
+        assert_eq!(*upstream.standing.borrow(), Standing::Answers, "who refuses a request is there");
     }
 }

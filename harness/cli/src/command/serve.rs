@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::plan_request::{base_url, key_env};
 use crate::results::ResultsArguments;
 
 /// Serves a policy to chat clients, over OpenAI's interface, records what is said, and learns from it.
@@ -14,15 +15,23 @@ use crate::results::ResultsArguments;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl serve results/runs/RUN/checkpoints/000050/model\n  clawrl serve results/runs/RUN/checkpoints/000050/model --learn chat.yaml\n  clawrl serve policy.yaml\n  \
+                        clawrl serve openai:MODEL --base-url http://127.0.0.1:8080/v1 --key-env none\n  \
                         curl -N http://127.0.0.1:30000/v1/chat/completions -H \"Authorization: Bearer $KEY\" \\\n    \
                         -d '{\"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}'"
 )]
 pub(crate) struct Arguments {
-    /// The folder of a model or of an adapter, in the format of Hugging Face; or a policy file (.yaml), whose server is asked.
-    #[arg(value_name = "FOLDER_OR_FILE")]
+    /// The folder of a model or of an adapter, in the format of Hugging Face; a policy file (.yaml), whose server is asked; or
+    /// openai:MODEL, a model behind the server at --base-url.
+    #[arg(value_name = "POLICY")]
     pub(crate) policy: PathBuf,
-    /// Where to listen; port 0 takes any that is free.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:30000")]
+    /// With openai:MODEL: the server, up to and with /v1, such as http://localhost:11434/v1 [default: OpenAI's].
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    pub(crate) base_url: Option<String>,
+    /// With openai:MODEL: the environment variable that holds the key, or none [default: OPENAI_API_KEY, if it is set].
+    #[arg(long, value_name = "NAME", value_parser = key_env)]
+    pub(crate) key_env: Option<String>,
+    /// Where to listen: an address with a port, or a port of 127.0.0.1; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:30000", value_parser = listen)]
     pub(crate) listen: SocketAddr,
     /// The name by which clients ask for the policy.
     #[arg(long, value_name = "NAME", default_value = "clawrl")]
@@ -46,4 +55,46 @@ pub(crate) struct Arguments {
 /// Does it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     crate::chat::serve(arguments, log)
+}
+
+/// Reads where to listen.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let text = text.strip_prefix("http://").unwrap_or(text);
+    let named = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);
+    if !named.is_empty() && named.bytes().all(|byte| byte.is_ascii_digit()) {
+        let port = named.parse().map_err(|_| format!("{named} is no port: ports are from 0 to 65535"))?;
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    text.parse().map_err(|_| match text.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_err() => {
+            format!("`{port}` is no port: ports are from 0 to 65535, as in 127.0.0.1:30000")
+        }
+        Some(_) => "write the address in numbers, as in 127.0.0.1:30000 or [::1]:30000".to_owned(),
+        None => "write an address with a port, as in 127.0.0.1:30000, or a port, as in 30000".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        let check = |text: &str, expected: Result<&str, &str>| match (listen(text), expected) {
+            (Ok(address), Ok(expected)) => assert_eq!(address.to_string(), expected, "{text}"),
+            (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+            (got, expected) => panic!("{text}: {got:?}, not {expected:?}"),
+        };
+        check("127.0.0.1:30000", Ok("127.0.0.1:30000"));
+        check("[::1]:30000", Ok("[::1]:30000"));
+        check("30001", Ok("127.0.0.1:30001"));
+        check(":0", Ok("127.0.0.1:0"));
+        check("localhost:30001", Ok("127.0.0.1:30001"));
+        check("http://127.0.0.1:30001", Ok("127.0.0.1:30001"));
+        check("99999", Err("99999 is no port"));
+        check("127.0.0.1:99999", Err("`99999` is no port"));
+        check("my-host:30000", Err("in numbers"));
+        check("127.0.0.1", Err("with a port"));
+        check("", Err("with a port"));
+    }
 }

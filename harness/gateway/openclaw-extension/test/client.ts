@@ -24,6 +24,8 @@ export type Setup = {
   key: string;
   /** The template as somebody else has filled it in. */
   filledIn?: string;
+  /** The folder that the extension is installed from, where it is not this one. */
+  extension?: string;
   /** What is patched into the configuration behind the template. */
   config?: object;
 };
@@ -43,14 +45,14 @@ export class Client {
   }
 
   /** A configured client, as the documentation says to do it. */
-  static async configure({ template, baseUrl, key, filledIn, config }: Setup): Promise<Client> {
+  static async configure({ template, baseUrl, key, filledIn, extension, config }: Setup): Promise<Client> {
     const folder = process.env["OPENCLAW_FOLDER"];
     if (folder === undefined) throw new Error("OPENCLAW_FOLDER is not set; run ci/openclaw/run.sh");
     const client = new Client(folder, await mkdtemp(join(tmpdir(), "clawrl-openclaw-")));
     try {
       await mkdir(join(client.home, ".openclaw"));
-      await client.#patch(filledIn ?? (await fillIn(template, baseUrl, key)), template === "extension");
-      if (config !== undefined) await client.#patch(JSON.stringify(config), false);
+      await client.#patch(filledIn ?? (await fillIn(template, baseUrl, key)), template === "extension" ? (extension ?? EXTENSION) : undefined);
+      if (config !== undefined) await client.#patch(JSON.stringify(config));
       return client;
     } catch (error) {
       await client.stop();
@@ -58,10 +60,12 @@ export class Client {
     }
   }
 
-  async #patch(text: string, withExtension: boolean): Promise<void> {
+  async #patch(text: string, extension?: string): Promise<void> {
     const file = join(this.home, "patch.json5");
     await writeFile(file, text);
-    if (withExtension) await this.succeed("plugins", "install", "--link", EXTENSION, "--force", "--accept-capabilities");
+    if (extension !== undefined) {
+      await this.succeed("plugins", "install", "--link", extension, "--force", "--accept-capabilities");
+    }
     await this.succeed("config", "patch", "--file", file);
   }
 
@@ -96,7 +100,7 @@ export class Client {
   async start(): Promise<void> {
     this.#port = await freePort();
     const gateway = { mode: "local", port: this.#port, bind: "loopback", auth: { mode: "token", token: TOKEN } };
-    await this.#patch(JSON.stringify({ gateway }), false);
+    await this.#patch(JSON.stringify({ gateway }));
     const daemon = this.#spawn(["gateway", "run", "--port", String(this.#port)]);
     this.#daemon = daemon;
     let said = "";

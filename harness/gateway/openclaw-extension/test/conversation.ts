@@ -38,8 +38,8 @@ export class Conversation {
   async start(template: "extension" | "provider"): Promise<void> {
     this.upstream = await CaptureServer.start();
     this.served = await Served.upstream(this.upstream.baseUrl, TRIES);
-    const { baseUrl, key, configuration } = this.served;
-    const filledIn = template === "extension" ? { filledIn: configuration } : {};
+    const { baseUrl, key, configuration, extension } = this.served;
+    const filledIn = template === "extension" ? { filledIn: configuration, extension } : {};
     this.client = await Client.configure({ template, baseUrl, key, ...filledIn, config: SMALL_TAIL });
     await this.client.start();
   }

@@ -288,10 +288,10 @@ describe("with a policy of its own", () => {
 
   before(async () => {
     served = await Served.tiny(POSITIONS);
-    const { baseUrl, key, configuration } = served;
+    const { baseUrl, key, configuration, extension } = served;
     // Gibberish has no end.
     const filledIn = configuration.replace(/maxTokens: \d+/, "maxTokens: 64");
-    client = await Client.configure({ template: "extension", baseUrl, key, filledIn, config: SHORT_AND_HOT });
+    client = await Client.configure({ template: "extension", baseUrl, key, filledIn, extension, config: SHORT_AND_HOT });
     await client.start();
   });
   after(async () => {

@@ -77,13 +77,14 @@ export type Turn = Line & {
   updates: { update: number; version_after: number | null; state: string; adapter: string; outcome: string }[];
 };
 
-type Place = { baseUrl: string; key: string; configuration: string; folder: string };
+type Place = { baseUrl: string; key: string; configuration: string; extension: string; folder: string };
 
 export class Served {
   readonly baseUrl: string;
   readonly key: string;
-  /** OpenClaw's configuration, as the server has written it. */
+  /** OpenClaw's configuration, and the folder of the extension, as the server has written them. */
   readonly configuration: string;
+  readonly extension: string;
   readonly #folder: string;
   readonly #server: ChildProcess;
   /** What the server has written to its log. */
@@ -93,6 +94,7 @@ export class Served {
     this.baseUrl = place.baseUrl;
     this.key = place.key;
     this.configuration = place.configuration;
+    this.extension = place.extension;
     this.#folder = place.folder;
     this.#server = server;
     this.#log = log;
@@ -130,7 +132,8 @@ export class Served {
       const started = await firstLine(server, () => said);
       const key = (await readFile(started.key_file, "utf8")).trim().split(/\s+/).at(-1) ?? "";
       const configuration = await readFile(join(data, "openclaw.json5"), "utf8");
-      return new Served({ baseUrl: started.base_url, key, configuration, folder }, server, () => said);
+      const extension = join(data, "openclaw-extension");
+      return new Served({ baseUrl: started.base_url, key, configuration, extension, folder }, server, () => said);
     } catch (error) {
       await rm(folder, { recursive: true, force: true });
       throw error;

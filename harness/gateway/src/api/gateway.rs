@@ -30,6 +30,8 @@ pub(super) struct Gateway {
     pub(super) recorder: RecorderHandle,
     /// Who learns from what is recorded, if anybody does.
     pub(super) trainer: Option<Arc<dyn Trainer>>,
+    /// Why nobody does, where nobody does.
+    pub(super) why_no_trainer: String,
     pub(super) places: Places,
     pub(super) metrics: Metrics,
     /// Who is logged in to the pages.
@@ -63,6 +65,7 @@ impl Gateway {
             backend,
             recorder,
             trainer: None,
+            why_no_trainer: "the server was started so, or its policy cannot be trained".to_owned(),
             metrics: Metrics::default(),
             watchers: Places::new(WATCHERS, WATCHERS_OF_USER),
             ending: CancellationToken::new(),

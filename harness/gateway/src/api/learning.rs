@@ -13,7 +13,7 @@ use super::completions;
 use super::error::ApiError;
 use super::gateway::Gateway;
 use super::records::{object, only, told};
-use crate::{Command, Trainer, TrainerError, UserId, VersionView};
+use crate::{Command, Trainer, TrainerError, TrainerView, UserId, VersionView};
 
 /// Versions that are listed at most.
 const VERSIONS: u32 = 200;
@@ -26,12 +26,13 @@ pub(super) async fn policy(
     Extension(user): Extension<UserId>,
 ) -> Answer {
     let Some(trainer) = &gateway.trainer else {
-        let version = gateway.backend.version(&user);
-        return Ok(completions::json(&json!({"learning": false, "version": version, "versions": []})));
+        return Ok(completions::json(&json!({
+            "learning": false, "why": gateway.why_no_trainer, "version": gateway.backend.version(&user), "versions": [],
+            "trouble": gateway.backend.trouble(),
+        })));
     };
     let view = trainer.view(&user).await?;
-    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
-    Ok(completions::json(&shown(&json!(view), &versions)))
+    answer(&gateway, &view).await
 }
 
 /// `POST /v1/policy/train`: an update of what waits, now.
@@ -67,8 +68,7 @@ pub(super) async fn roll_back(
 
 async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
     let view = trainer(gateway)?.command(user, command).await?;
-    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
-    Ok(completions::json(&shown(&json!(view), &versions)))
+    answer(gateway, &view).await
 }
 
 /// Who learns here.
@@ -76,16 +76,36 @@ async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
 /// # Errors
 /// Nobody does.
 pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> {
-    let message = "nothing is learned here: the server was started so, or its policy cannot be trained";
-    gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message))
+    let message = || format!("nothing is learned here: {}", gateway.why_no_trainer);
+    gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message()))
 }
 
-fn shown(view: &Value, versions: &[VersionView]) -> Value {
-    let mut shown = json!({"learning": true, "versions": versions});
-    if let (Some(shown), Some(view)) = (shown.as_object_mut(), view.as_object()) {
-        shown.extend(view.clone());
+async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
+    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
+    let mut shown = json!({
+        "learning": true, "former": former(&versions, view.version), "versions": versions, "trouble": gateway.backend.trouble(),
+    });
+    if let (Some(shown), Value::Object(view)) = (shown.as_object_mut(), json!(view)) {
+        shown.extend(view);
     }
-    shown
+    Ok(completions::json(&shown))
+}
+
+/// The version whose weights answered before those of `version` were learned. A version on a branch that begins with it has the
+/// weights of its parent. Nothing for the weights that learning began with.
+fn former(versions: &[VersionView], version: u64) -> Option<u64> {
+    let find = |number: u64| versions.iter().find(|listed| listed.version == number);
+    let mut number = version;
+    // A parent has a smaller number, so this ends.
+    while let Some(listed) = find(number) {
+        let parent = listed.parent.unwrap_or_default();
+        let branch = find(parent).map_or(0, |parent| parent.branch);
+        if listed.branch == branch {
+            return Some(parent);
+        }
+        number = parent;
+    }
+    None
 }
 
 impl From<TrainerError> for ApiError {
@@ -99,5 +119,40 @@ impl From<TrainerError> for ApiError {
                 Self::unavailable("learning_has_ended", "learning has ended; the server's log says why", None)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Versions as number, parent and branch.
+    fn check(versions: &[(u64, u64, u64)], version: u64, expected: Option<u64>) {
+        let view = |&(version, parent, branch): &(u64, u64, u64)| VersionView {
+            version,
+            parent: Some(parent),
+            branch,
+            accepted: true,
+            turns: 0,
+            checkpoint: None,
+            at_ms: 0,
+        };
+        let listed: Vec<VersionView> = versions.iter().map(view).collect();
+        assert_eq!(former(&listed, version), expected, "{versions:?} {version}");
+    }
+
+    #[test]
+    fn the_former_version_is_the_one_with_other_weights() {
+        check(&[], 0, None);
+        check(&[(1, 0, 0)], 1, Some(0));
+        check(&[(2, 1, 0), (1, 0, 0)], 2, Some(1));
+        // Version 3 has the weights of version 1.
+        let back = [(3, 1, 1), (2, 1, 0), (1, 0, 0)];
+        check(&back, 3, Some(0));
+        check(&[(4, 3, 1), back[0], back[1], back[2]], 4, Some(3));
+        // Version 4 has the weights of version 2, which was given up in between.
+        check(&[(4, 2, 2), back[0], back[1], back[2]], 4, Some(1));
+        check(&[(2, 0, 1), (1, 0, 0)], 2, None);
+        check(&[(3, 2, 2), (2, 0, 1), (1, 0, 0)], 3, None);
     }
 }

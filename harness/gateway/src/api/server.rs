@@ -68,6 +68,16 @@ impl Server {
         self
     }
 
+    /// The same server, with the reason why nothing is learned from what is recorded.
+    #[must_use]
+    pub fn without_trainer(mut self, why: &str) -> Self {
+        // Nobody shares it before it runs.
+        if let Some(gateway) = Arc::get_mut(&mut self.gateway) {
+            why.clone_into(&mut gateway.why_no_trainer);
+        }
+        self
+    }
+
     /// Where it listens.
     ///
     /// # Errors

@@ -24,6 +24,8 @@ pub struct VersionView {
     pub branch: u64,
     /// Whether it is in use, or leads to what is; not where it was given up.
     pub accepted: bool,
+    /// Turns that it was made from by the update that made it; 0 where an older version was gone back to.
+    pub turns: u64,
     /// Path of its checkpoint, where it had one. Not for those who are shown the rest of it.
     #[serde(skip)]
     pub checkpoint: Option<String>,
@@ -50,8 +52,12 @@ pub(crate) fn versions(
     adapter: &str,
     limit: u32,
 ) -> Result<Vec<VersionView>, LedgerError> {
-    let sql = "SELECT version, parent, branch, accepted, checkpoint, at_ms FROM versions WHERE adapter = ?1 \
-               ORDER BY version DESC LIMIT ?2";
+    // A number that a lost version had may come again: the last update that made it counts.
+    let sql = "SELECT version, parent, branch, accepted, checkpoint, at_ms, \
+               (SELECT count(*) FROM update_samples o JOIN samples s ON s.id = o.sample \
+               WHERE (o.outcome = 'trained' OR s.reason LIKE ?3 || '%') AND o.\"update\" = \
+               (SELECT max(u.id) FROM updates u WHERE u.adapter = v.adapter AND u.version_after = v.version)) \
+               FROM versions v WHERE adapter = ?1 ORDER BY version DESC LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &Row<'_>| {
         Ok(VersionView {
@@ -61,9 +67,10 @@ pub(crate) fn versions(
             accepted: row.get(3)?,
             checkpoint: row.get(4)?,
             at_ms: row.get(5)?,
+            turns: numbers::from_sql(row.get(6)?),
         })
     };
-    Ok(statement.query_map(params![adapter, limit], read)?.collect::<Result<_, _>>()?)
+    Ok(statement.query_map(params![adapter, limit, GIVEN_UP], read)?.collect::<Result<_, _>>()?)
 }
 
 /// # Errors

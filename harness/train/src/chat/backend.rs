@@ -34,7 +34,7 @@ use super::residents::Residents;
 use super::tutor::{Tutor, TutorSetup};
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
-use clawrl_cli::training::ChatModel;
+use clawrl_cli::training::{Announce, ChatModel};
 
 /// A model, its engine, and how it writes.
 struct EmbeddedBackend {
@@ -63,6 +63,7 @@ impl ChatModel for Embedded {
         self: Box<Self>,
         plan: &ChatPlan,
         folder: PathBuf,
+        announce: Announce,
         recorder: RecorderHandle,
         runtime: Handle,
     ) -> Result<Arc<dyn Trainer>, Failure> {
@@ -72,6 +73,7 @@ impl ChatModel for Embedded {
             residents,
             plan: plan.clone(),
             folder,
+            announce,
             recorder,
             runtime,
         })?;

@@ -86,6 +86,14 @@ pub(super) fn name_of(user: &UserId, shares: bool) -> String {
     name
 }
 
+/// Whom an adapter answers, in words.
+pub(super) fn whom(name: &str) -> String {
+    match name.strip_prefix(OF_USER) {
+        Some(user) => format!("`{user}`"),
+        None => "those who share".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

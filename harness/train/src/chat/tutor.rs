@@ -28,9 +28,10 @@ use tokio::time::sleep;
 
 use super::super::settings::threads;
 use super::pupil::{Fate, Learned, Model, Pupil};
-use super::residents::{Residents, SHARED, name_of};
+use super::residents::{Residents, SHARED, name_of, whom};
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
+use clawrl_cli::training::Announce;
 
 /// Commands that wait. More than a few come only from somebody who does not wait for answers.
 const COMMANDS: usize = 64;
@@ -84,6 +85,8 @@ pub(super) struct TutorSetup {
     pub(super) plan: ChatPlan,
     /// A folder for each adapter.
     pub(super) folder: PathBuf,
+    /// Told of versions that answer, and of learning that pauses by itself.
+    pub(super) announce: Announce,
     pub(super) recorder: RecorderHandle,
     pub(super) runtime: Handle,
 }
@@ -94,13 +97,14 @@ impl Tutor {
     /// # Errors
     /// Checkpoints that cannot be read or are of another policy, or a ledger that cannot be written.
     pub(super) fn start(setup: TutorSetup) -> Result<Self, Failure> {
-        let TutorSetup { model, residents, plan, folder, recorder, runtime } = setup;
+        let TutorSetup { model, residents, plan, folder, announce, recorder, runtime } = setup;
         let shared = Arc::new(Shared { plan, residents, recorder, standings: Mutex::default() });
         let (commands, asked) = mpsc::channel(COMMANDS);
         let events = shared.recorder.events();
         let sharing = runtime.spawn(keep_sharing(Arc::clone(&shared)));
-        let mut room =
-            Room { model, folder, shared: Arc::clone(&shared), runtime, pupils: BTreeMap::new(), made: 0 };
+        let shared_too = Arc::clone(&shared);
+        let pupils = BTreeMap::new();
+        let mut room = Room { model, folder, announce, shared: shared_too, runtime, pupils, made: 0 };
         let (ready, begun) = std::sync::mpsc::sync_channel(1);
         let work = move || {
             let begun = configure_threads(threads(1))
@@ -194,6 +198,7 @@ impl Shared {
 struct Room {
     model: Model,
     folder: PathBuf,
+    announce: Announce,
     shared: Arc<Shared>,
     runtime: Handle,
     pupils: BTreeMap<String, Pupil>,
@@ -359,12 +364,15 @@ impl Room {
             }
             Command::Train => {
                 if self.shared.standings().get(&name).is_some_and(|standing| standing.paused.is_some()) {
-                    return Err(TrainerError::Refused("it is paused; tell it to go on first".to_owned()));
+                    return Err(TrainerError::Refused(
+                        "learning is paused, and has to be resumed first".to_owned(),
+                    ));
                 }
                 let waiting = self.runtime.block_on(self.shared.recorder.waiting());
                 let waiting = waiting.map_err(|error| TrainerError::Ended(error.to_string()))?;
                 if !by_adapter(&waiting).contains_key(&name) {
-                    return Err(TrainerError::Refused("no sample waits".to_owned()));
+                    let why = "no sample waits: nothing was said yet of answers that can be learned from";
+                    return Err(TrainerError::Refused(why.to_owned()));
                 }
                 self.train(&name, owner).map_err(|why| {
                     tracing::error!("an update of `{name}` came to nothing: {why}");
@@ -391,6 +399,7 @@ impl Room {
             standing.rejected_in_a_row = 0;
             standing.last = Some(format!("version {to} was gone back to, as version {version}"));
         });
+        (self.announce)(&format!("version {version} answers {} now: it is version {to} again", whom(name)));
         // The checkpoint has it, and the ledger is told before the next update.
         recorded.map_err(|error| TrainerError::Ended(error.to_string()))
     }
@@ -399,16 +408,17 @@ impl Room {
     fn train(&mut self, name: &str, owner: Option<UserId>) -> Result<(), String> {
         self.take_up(name).map_err(|failure| failure.to_string())?;
         self.made += 1;
-        let Self { model, shared, runtime, pupils, made, .. } = self;
+        let Self { model, shared, announce, runtime, pupils, made, .. } = self;
         let Some(pupil) = pupils.get_mut(name) else { return Ok(()) };
         let recorder = &shared.recorder;
         let written = |error: LedgerError| format!("the ledger cannot be written: {error}");
+        let before = pupil.version();
         let began_ms = jiff::Timestamp::now().as_millisecond();
         let new = NewUpdate {
             key: format!("{name}-{began_ms}-{made}"),
             adapter: Adapter { name: name.to_owned(), owner },
             objective: shared.plan.objective.name().to_owned(),
-            version: pupil.version(),
+            version: before,
             limit: shared.plan.train_every_turns.saturating_mul(MOST_BATCHES),
         };
         // It may not have been written when it was done, and is nowhere once there is another version.
@@ -428,6 +438,7 @@ impl Room {
             }
         };
         let left = left_out.len();
+        let turns = counted(samples.len() - left);
         let left_out = if left_out.is_empty() {
             Ok(())
         } else {
@@ -455,6 +466,12 @@ impl Room {
             pupil.publish().map_err(|failure| failure.to_string())?;
             shared.residents.answers(pupil.name.clone(), version);
             shared.change(name, |standing| (standing.version, standing.rejected_in_a_row) = (version, 0));
+            let whom = whom(name);
+            announce(&format!(
+                "version {version} answers {whom} now: version {before} and what was said of {turns}"
+            ));
+        } else {
+            announce(&format!("no new version for {}: {words}", whom(name)));
         }
         finished?;
         tracing::info!("{name}: {words}");
@@ -470,11 +487,17 @@ impl Room {
                 }
             }
         });
-        if paused.is_some() {
-            self.set_paused(name, paused);
+        if let Some(why) = paused {
+            let whom = whom(name);
+            (self.announce)(&format!("learning for {whom} is paused until somebody resumes it: {why}"));
+            self.set_paused(name, Some(why));
         }
         Ok(())
     }
+}
+
+fn counted(turns: usize) -> String {
+    if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
 }
 
 /// Tells the ledger that an older version was gone back to, if the newest one was made so; once or again.

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::house::House;
+use super::foreign::{Foreign, models};
+use super::house::{self, House};
 
 #[test]
 fn feedback_arrives_and_is_never_said_to_the_model() {
@@ -103,14 +104,54 @@ fn what_is_no_command_is_refused_and_what_begins_with_two_slashes_is_sent() {
     assert!(said.err.contains("`/fix` needs a text"), "{}", said.err);
     let help = said.err.split_once("as in `/fix It is Canberra.`\n").unwrap().1;
     insta::assert_snapshot!(help, @"
-    /good          the last answer is good
-    /bad [TEXT]    the last answer is bad, and what is wrong with it
-    /fix TEXT      the last answer is bad, and what it should have been
-    /retry         asks the last message again, without its answer
-    /new           closes the session and begins another
-    /model [NAME]  tells the models, or asks this one from now on
-    /save FILE     writes the conversation as JSON, into a new file
-    /help          this list; `//text` sends `/text`
-    /quit          ends, as Ctrl-D does
+    /good                the last answer is good
+    /bad [TEXT]          the last answer is bad, and what is wrong with it
+    /fix TEXT            the last answer is bad, and what it should have been
+    /retry               asks the last message again, without its answer
+    /new                 closes the session and begins another
+    /status              tells who answers, and what is learned from you
+    /train               learns now from what waits
+    /rollback [VERSION]  goes back to the version before, or to this one
+    /model [NAME]        tells the models, or asks this one from now on
+    /save FILE           writes the conversation as JSON, into a new file
+    /help                this list; `//text` sends `/text`
+    /quit                ends, as Ctrl-D does
     ");
+}
+
+#[test]
+fn a_server_that_does_not_learn_says_why_it_does_not() {
+    let house = House::new();
+    let said = house.chat(&["--session", "mine"], "one\n/status\n").ends(0);
+    let status = format!(
+        "model     `policy` at {}\n\
+         version   7\n\
+         learning  no: the server was started so, or its policy cannot be trained\n\
+         session   mine, 2 messages\n",
+        house.base_url
+    );
+    assert!(said.err.contains(&status), "{}", said.err);
+    for (command, told) in [
+        ("/train", "nothing was trained"),
+        ("/rollback", "nothing was changed"),
+        ("/rollback 3", "nothing was changed"),
+    ] {
+        let said = house.chat(&[], &format!("{command}\n")).ends(4);
+        let told = format!("{told}, and nothing is learned here: the server was started so");
+        assert!(said.err.contains(&told), "{command}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_server_of_others_has_a_status_and_learns_nothing() {
+    let server = Foreign::start(&[models()]);
+    let house = House::new();
+    let chat =
+        |lines: &str| house::said(house.place.command(&["chat", "--base-url", &server.base_url()]), lines);
+    let said = chat("/status\n").ends(0);
+    assert!(said.err.contains("learning  unknown: this server is not `clawrl serve`\n"), "{}", said.err);
+    for (command, told) in [("/train", "nothing was trained"), ("/rollback", "nothing was changed")] {
+        let said = chat(&format!("{command}\n")).ends(4);
+        assert!(said.err.contains(&format!("{told}: this server is not `clawrl serve`")), "{}", said.err);
+    }
 }

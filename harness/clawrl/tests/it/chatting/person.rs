@@ -30,7 +30,12 @@ pub(super) struct Person {
 impl Person {
     /// Starts it, with all three streams on a terminal.
     pub(super) fn start(command: &Command) -> Self {
-        let size = PtySize { rows: 24, cols: 100, ..PtySize::default() };
+        Self::start_at(command, 100)
+    }
+
+    /// The same at a terminal of so many columns.
+    pub(super) fn start_at(command: &Command, cols: u16) -> Self {
+        let size = PtySize { rows: 24, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut builder = CommandBuilder::new(command.get_program());
         builder.args(command.get_args());

@@ -12,6 +12,7 @@
 //! | anything else | what was said, and how many messages came before |
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) struct Policy {
     pub(super) gate: Arc<Semaphore>,
     /// A permit for each answer that was dropped, at its end or before.
     pub(super) dropped: Arc<Semaphore>,
+    /// The version that answers.
+    pub(super) version: AtomicU64,
     /// Messages of each request.
     pub(super) asked: Mutex<Vec<(String, Vec<Value>)>>,
 }
@@ -43,7 +46,7 @@ pub(super) struct Policy {
 impl Policy {
     pub(super) fn new() -> Arc<Self> {
         let none = || Arc::new(Semaphore::new(0));
-        Arc::new(Self { gate: none(), dropped: none(), asked: Mutex::default() })
+        Arc::new(Self { gate: none(), dropped: none(), version: AtomicU64::new(7), asked: Mutex::default() })
     }
 }
 
@@ -110,7 +113,7 @@ impl Backend for Policy {
     }
 
     fn version(&self, _: &UserId) -> Option<u64> {
-        Some(7)
+        Some(self.version.load(Ordering::SeqCst))
     }
 
     fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {

@@ -1,5 +1,7 @@
 //! A conversation at a terminal.
 
+use std::sync::atomic::Ordering;
+
 use super::house::{House, KEY};
 use super::person::Person;
 
@@ -88,4 +90,87 @@ fn a_terminal_without_colours() {
     person.types("/quit\n");
     assert_eq!(person.ended(), 0);
     assert!(!person.seen.contains('\u{1b}'), "{:?}", person.seen);
+}
+
+#[test]
+fn lines_that_are_pasted_are_one_message() {
+    let house = House::new();
+    let mut person = Person::start(&house.command(&[]));
+    person.sees("> ");
+    // The last line has no end: it waits for Enter, as every line does.
+    person.types("/* fix this */\n\n/good code\nthe end");
+    person.sees("3 lines were pasted: Enter sends them as one message, Ctrl-C forgets them\r\n> ");
+    person.types("\n");
+    person.sees("You said /* fix this */\r\n\r\n/good code\r\nthe end after 0\r\n\r\n> ");
+    person.types("one\ntwo\n");
+    person.sees("2 lines were pasted");
+    person.sees("> ");
+    person.types("\n");
+    person.sees("You said one\r\ntwo after 2\r\n\r\n> ");
+    person.types("never\nsaid\n");
+    person.sees("2 lines were pasted");
+    person.sees("> ");
+    person.types(CTRL_C);
+    person.sees("what was pasted is forgotten, and nothing was sent\r\n> ");
+    // Somebody leans on Enter.
+    person.types("\n\n\n");
+    person.sees("> ");
+    person.types("hi\n");
+    person.sees("You said hi after 4\r\n");
+    person.types(CTRL_D);
+    assert_eq!(person.ended(), 0);
+    assert_eq!(house.asked().len(), 3);
+    assert!(house.only_turns().iter().all(|turn| turn.feedback.is_empty()));
+}
+
+#[test]
+fn a_line_that_the_terminal_has_cut_is_not_sent() {
+    let house = House::new();
+    let mut person = Person::start(&house.command(&[]));
+    person.sees("> ");
+    person.types(&"x".repeat(4_095));
+    person.types("y\n");
+    person.sees("the terminal has cut the line");
+    person.sees("nothing was sent");
+    person.types(CTRL_D);
+    assert_eq!(person.ended(), 0);
+    assert!(house.asked().is_empty());
+}
+
+#[test]
+fn a_narrow_terminal_cuts_no_word() {
+    let house = House::new();
+    let mut person = Person::start_at(&house.command(&["--session", "mine"]), 40);
+    person.sees("> ");
+    person.types("/help\n");
+    person.sees("/quit\r\n  ends, as Ctrl-D does\r\n> ");
+    person.types("/status\n");
+    person.sees("session");
+    person.sees("> ");
+    person.types("/rollback last\n");
+    person.sees("> ");
+    person.types(CTRL_D);
+    assert_eq!(person.ended(), 0);
+    // What was typed stands behind its prompt; the address of the server is one word.
+    let lines: Vec<&str> = person.seen.split("\r\n").collect();
+    assert!(lines.iter().all(|line| line.len() <= 40 || !line.trim().contains(' ')), "{lines:#?}");
+    assert!(lines.contains(&"  goes back to the version before, or to"), "{lines:#?}");
+}
+
+#[test]
+fn another_version_is_told_before_its_first_answer() {
+    let house = House::new();
+    let mut person = Person::start(&house.command(&[]));
+    person.sees("> ");
+    person.types("one\n");
+    person.sees("You said one after 0\r\n\r\n> ");
+    house.policy.version.store(8, Ordering::SeqCst);
+    person.types("two\n");
+    person
+        .sees("version 8 answers now, after version 7; /status tells more\r\nYou said two after 2\r\n\r\n> ");
+    person.types("three\n");
+    person.sees("> ");
+    person.types(CTRL_D);
+    assert_eq!(person.ended(), 0);
+    assert_eq!(person.seen.matches("answers now").count(), 1);
 }

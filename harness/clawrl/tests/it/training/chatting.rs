@@ -86,7 +86,7 @@ fn what_is_recorded_is_what_was_fed_and_sampled() {
 fn what_cannot_be_served_is_refused_before_anything_listens() {
     let place = Place::new();
     for (arguments, told) in [
-        (vec!["serve", "nowhere"], "there is no folder nowhere"),
+        (vec!["serve", "nowhere"], "there is no file or folder nowhere"),
         (vec!["serve", ".", "--listen", "0.0.0.0:0"], "nothing says by which name"),
         (vec!["serve", ".", "--name", ""], "`--name` is empty"),
         (vec!["serve", "."], "config.json"),

@@ -2,8 +2,10 @@
 
 mod heavy;
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::ground::checkpoint;
 use super::toolcalls::bells;
-use crate::place::Place;
+use crate::place::{Place, Said};
 use crate::served::{Served, body_of};
 
 /// Longer than any update of so small a policy takes.
@@ -421,4 +423,57 @@ fn what_learning_began_with_is_gone_back_to_however_long_ago_that_was() {
     assert!((resumed - before).abs() < 1e-4, "{before} before, {resumed} after");
     thumb(&served, turn, "up");
     until(&served, |now| now["version"] == 36);
+}
+
+/// What `clawrl chat` says to these lines.
+fn chat(place: &Place, served: &Served, lines: &str) -> Said {
+    let mut command = place.command(&["chat", "--base-url", &format!("http://{}/v1", served.address)]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    Said::of(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_person_trains_and_goes_back_and_forth_and_the_server_tells_each_version() {
+    let place = bells();
+    let model = checkpoint(&place, "bells", 4).join("model");
+    let served = start(&place, &model, BINARY);
+    let nothing = chat(&place, &served, "/train\n/rollback\n/status\n").ends(4).err;
+    for told in [
+        "nothing was trained: no sample waits",
+        "version 0 answers, and there was none before it",
+        "version   0, what learning began with\nlearning  binary, with 4 samples or after 600 s\nwaiting   0 samples of 4\nversions  0 (answers)\n",
+    ] {
+        assert!(nothing.contains(told), "{told}\n{nothing}");
+    }
+    chat(&place, &served, "Ring the bell, Ada.\n/bad\n").ends(0);
+    until(&served, |now| now["waiting"] == 1);
+    let told =
+        chat(&place, &served, "/train\n/status\n/rollback\n/rollback 1\n/rollback\n/status\n").ends(0).err;
+    for told_now in [
+        "learning from 1 sample; Ctrl-C stops waiting for it, and it goes on\n",
+        "version 1 answers now: made from version 0 and 1 turn; `/rollback` goes back\n",
+        "version   1, made from version 0 and 1 turn\n",
+        "versions  1 (answers), 0\n",
+        "version 2 answers now: it is version 0 again; `/rollback 1` undoes this\n",
+        "version 3 answers now: it is version 1 again; `/rollback 2` undoes this\n",
+        "version 4 answers now: it is version 0 again; `/rollback 3` undoes this\n",
+        "version   4, which is version 0 again\n",
+        "versions  4 (answers), 3 (given up), 2 (given up), 1 (given up), 0\n",
+    ] {
+        assert!(told.contains(told_now), "{told_now}\n{told}");
+    }
+    let gone = chat(&place, &served, "/rollback 99\n").ends(4).err;
+    assert!(gone.contains("nothing was changed: version 99 is not kept"), "{gone}");
+    let said = served.ends().err;
+    for told in [
+        "version 1 answers `me` now: version 0 and what was said of 1 turn\n",
+        "version 2 answers `me` now: it is version 0 again\n",
+        "version 3 answers `me` now: it is version 1 again\n",
+        // The tiny policy reads less than OpenClaw needs.
+        "OpenClaw is not set up: it needs a model that reads 16000 tokens",
+    ] {
+        assert!(said.contains(told), "{told}\n{said}");
+    }
 }

@@ -25,6 +25,8 @@ pub(super) struct Answer {
     /// `stop`, `length`, `tool_calls`, `content_filter`.
     pub(super) finish: Option<String>,
     pub(super) usage: Option<Value>,
+    /// Of the policy, where `clawrl serve` says it.
+    pub(super) version: Option<u64>,
 }
 
 /// What is shown as it comes.
@@ -40,6 +42,8 @@ impl Answer {
         let word = |field: &str| chunk[field].as_str().filter(|word| !word.is_empty()).map(str::to_owned);
         self.id = self.id.take().or_else(|| word("id"));
         self.model = self.model.take().or_else(|| word("model"));
+        let version = || chunk["system_fingerprint"].as_str()?.strip_prefix('v')?.parse().ok();
+        self.version = self.version.or_else(version);
         if chunk["usage"].is_object() {
             self.usage = Some(chunk["usage"].clone());
         }

@@ -38,11 +38,14 @@ impl Talk {
                 self.screen.note(&format!("a new conversation, in session {}", self.conversation.session()));
                 Ok(Next::GoOn)
             }
+            Command::Status => Ok(self.tell_status().await),
+            Command::Train => Ok(self.train().await),
+            Command::RollBack(version) => Ok(self.roll_back(version).await),
             Command::Model(None) => Ok(self.tell_models().await),
             Command::Model(Some(name)) => Ok(self.take_model(name).await),
             Command::Save(file) => Ok(self.save(&file)),
             Command::Help => {
-                self.screen.note(&help());
+                self.screen.table(&help());
                 Ok(Next::GoOn)
             }
             Command::Quit => Ok(Next::End(self.exit())),

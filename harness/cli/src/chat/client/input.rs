@@ -5,12 +5,15 @@
 use std::path::PathBuf;
 
 /// The commands, with what they do.
-pub(super) const COMMANDS: [(&str, &str); 9] = [
+pub(super) const COMMANDS: [(&str, &str); 12] = [
     ("/good", "the last answer is good"),
     ("/bad [TEXT]", "the last answer is bad, and what is wrong with it"),
     ("/fix TEXT", "the last answer is bad, and what it should have been"),
     ("/retry", "asks the last message again, without its answer"),
     ("/new", "closes the session and begins another"),
+    ("/status", "tells who answers, and what is learned from you"),
+    ("/train", "learns now from what waits"),
+    ("/rollback [VERSION]", "goes back to the version before, or to this one"),
     ("/model [NAME]", "tells the models, or asks this one from now on"),
     ("/save FILE", "writes the conversation as JSON, into a new file"),
     ("/help", "this list; `//text` sends `/text`"),
@@ -36,6 +39,9 @@ pub(super) enum Command {
     Fix(String),
     Retry,
     New,
+    Status,
+    Train,
+    RollBack(Option<u64>),
     Model(Option<String>),
     Save(PathBuf),
     Help,
@@ -61,6 +67,18 @@ pub(super) fn read(line: &str) -> Input {
         ("model", name) => Command::Model(name),
         ("save", Some(file)) => Command::Save(file.into()),
         ("retry", None) => Command::Retry,
+        ("status", None) => Command::Status,
+        ("train", None) => Command::Train,
+        ("rollback", None) => Command::RollBack(None),
+        ("rollback", Some(version)) => match version.trim_start_matches('v').parse() {
+            Ok(version) => Command::RollBack(Some(version)),
+            Err(_) => {
+                return Input::Wrong(
+                    "`/rollback` takes the number of a version, as in `/rollback 3`; `/status` lists them"
+                        .to_owned(),
+                );
+            }
+        },
         ("new", None) => Command::New,
         ("help", None) => Command::Help,
         ("quit", None) => Command::Quit,
@@ -82,7 +100,7 @@ pub(super) fn read(line: &str) -> Input {
                     .to_owned(),
             );
         }
-        ("retry" | "new" | "help" | "quit", Some(_)) => {
+        ("retry" | "new" | "status" | "train" | "help" | "quit", Some(_)) => {
             return Input::Wrong(format!("`/{word}` stands alone; nothing was done"));
         }
         _ => return Input::Wrong(unknown(word)),
@@ -98,10 +116,8 @@ fn unknown(word: &str) -> String {
 }
 
 /// The list for `/help`.
-pub(super) fn help() -> String {
-    let width = COMMANDS.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
-    let lines = COMMANDS.iter().map(|(usage, does)| format!("{usage:<width$}  {does}"));
-    lines.collect::<Vec<_>>().join("\n")
+pub(super) fn help() -> Vec<(&'static str, String)> {
+    COMMANDS.iter().map(|(usage, does)| (*usage, (*does).to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -137,6 +153,11 @@ mod tests {
         is("/new", Command::New);
         is("/help", Command::Help);
         is("/quit", Command::Quit);
+        is("/status", Command::Status);
+        is("/train", Command::Train);
+        is("/rollback", Command::RollBack(None));
+        is("/rollback 3", Command::RollBack(Some(3)));
+        is("/rollback v0", Command::RollBack(Some(0)));
     }
 
     #[test]
@@ -153,14 +174,17 @@ mod tests {
         wrong("/fix", "needs a text");
         wrong("/save ", "needs a file");
         wrong("/quit now", "stands alone");
+        wrong("/train now", "stands alone");
+        wrong("/rollback last", "takes the number of a version");
+        wrong("/rollback -1", "takes the number of a version");
     }
 
     #[test]
     fn help_has_every_command_that_is_read() {
         for (usage, _) in COMMANDS {
-            let line = usage.replace(['[', ']'], "");
+            let line = usage.replace(['[', ']'], "").replace("VERSION", "3");
             assert!(matches!(read(&line), Input::Command(_)), "{line}");
-            assert!(help().contains(usage), "{usage}");
+            assert!(help().iter().any(|(listed, _)| *listed == usage), "{usage}");
         }
     }
 }

@@ -1,22 +1,29 @@
 //! Lines of standard input, read beside everything else.
 //!
 //! I1. No more than a line is read ahead of who takes them, and what the system gives with it. I2. A line that is no text, or is longer than any
-//! request may be, is an error of its own, and the next one is a line again.
+//! request may be, or that a terminal has cut, is an error of its own, and the next one is a line again. I3. Lines that a terminal gives at once
+//! were pasted, and come together: nobody types two within [`TYPING`].
 //!
 //! Cancellation: the thread ends when this is dropped, at the latest when the line that it waits for is given to it.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc;
 
 /// Longest line, in bytes. `clawrl serve` takes bodies of 8 MiB.
 const LONGEST: usize = 8 << 20;
+
+/// Longest line of a terminal, in bytes: what is typed or pasted behind it is lost, and nobody is told (Linux, `N_TTY_BUF_SIZE`).
+const LONGEST_TYPED: usize = 4_095;
+
+/// Between two lines that somebody types there is more time than this.
+const TYPING: Timespec = Timespec { tv_sec: 0, tv_nsec: 40_000_000 };
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 16;
@@ -27,10 +34,18 @@ const WAITING: usize = 1;
 /// A line, or what is wrong with it.
 pub(super) type Line = Result<String, &'static str>;
 
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Read {
+    Line(Line),
+    /// Several lines that came at once.
+    Pasted(Vec<Line>),
+}
+
 /// The lines.
 #[derive(Debug)]
 pub(super) struct Lines {
-    receiver: mpsc::Receiver<Line>,
+    receiver: mpsc::Receiver<Read>,
     /// Its end is what the thread hears besides standard input.
     end: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -49,7 +64,7 @@ impl Lines {
     }
 
     /// The next one; `None` at the end. Dropping the future loses none.
-    pub(super) async fn next(&mut self) -> Option<Line> {
+    pub(super) async fn next(&mut self) -> Option<Read> {
         self.receiver.recv().await
     }
 }
@@ -64,14 +79,24 @@ impl Drop for Lines {
 }
 
 /// Reads until standard input ends, or nobody listens any more. A terminal that is gone is an end, too.
-fn read(ended: &OwnedFd, sender: &mpsc::Sender<Line>) {
-    let mut splitter = Splitter::default();
+fn read(ended: &OwnedFd, sender: &mpsc::Sender<Read>) {
+    let mut splitter = Splitter { is_typed: io::stdin().is_terminal(), ..Splitter::default() };
     let mut piece = vec![0; PIECE];
     let input = io::stdin();
+    // Lines of a terminal that came just now.
+    let mut recent: Vec<Line> = Vec::new();
     loop {
+        let patience = if recent.is_empty() { None } else { Some(&TYPING) };
         let mut waits =
             [PollFd::new(ended, PollFlags::IN), PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
-        match poll(&mut waits, None) {
+        match poll(&mut waits, patience) {
+            // Nothing has come behind them.
+            Ok(0) => {
+                if sender.blocking_send(together(std::mem::take(&mut recent))).is_err() {
+                    return;
+                }
+                continue;
+            }
             Ok(_) if !waits[0].revents().is_empty() => return,
             Ok(_) => {}
             Err(Errno::INTR) => continue,
@@ -80,15 +105,34 @@ fn read(ended: &OwnedFd, sender: &mpsc::Sender<Line>) {
         let lines = match rustix::io::read(input.as_fd(), &mut piece) {
             Err(Errno::INTR | Errno::AGAIN) => continue,
             Ok(0) | Err(_) => {
-                splitter.finish().map(|line| sender.blocking_send(line));
+                recent.extend(splitter.finish());
+                if !recent.is_empty() {
+                    // Whoever does not listen any more has ended.
+                    let _ = sender.blocking_send(together(recent));
+                }
                 return;
             }
             Ok(read) => splitter.push(&piece[..read]),
         };
+        if splitter.is_typed {
+            recent.extend(lines);
+            continue;
+        }
         for line in lines {
-            if sender.blocking_send(line).is_err() {
+            if sender.blocking_send(Read::Line(line)).is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// Lines that came at once; at least one.
+fn together(mut lines: Vec<Line>) -> Read {
+    match lines.pop() {
+        Some(line) if lines.is_empty() => Read::Line(line),
+        last => {
+            lines.extend(last);
+            Read::Pasted(lines)
         }
     }
 }
@@ -98,6 +142,8 @@ fn read(ended: &OwnedFd, sender: &mpsc::Sender<Line>) {
 struct Splitter {
     begun: Vec<u8>,
     is_too_long: bool,
+    /// They come from a terminal.
+    is_typed: bool,
 }
 
 impl Splitter {
@@ -135,6 +181,11 @@ impl Splitter {
         if std::mem::take(&mut self.is_too_long) {
             return Err("the line is longer than any request may be");
         }
+        if self.is_typed && line.len() >= LONGEST_TYPED {
+            return Err(
+                "the terminal has cut the line, which may have 4,094 bytes there; send it with `--message` or through a pipe",
+            );
+        }
         String::from_utf8(line).map_err(|_| "the line is no text in UTF-8")
     }
 }
@@ -171,5 +222,15 @@ mod tests {
         assert_eq!(split(&[&long, b"x", b"more\nb\n"]), [Err(told), Ok("b".to_owned())]);
         assert_eq!(split(&[&long, b"xx"]), [Err(told)]);
         assert_eq!(split(&[&long, b"\n"]), [Ok("x".repeat(LONGEST))]);
+    }
+
+    #[test]
+    fn i2_a_line_that_a_terminal_has_cut_is_wrong() {
+        let typed = |bytes: usize| {
+            let mut splitter = Splitter { is_typed: true, ..Splitter::default() };
+            splitter.push(&[vec![b'x'; bytes], b"\n".to_vec()].concat())
+        };
+        assert!(typed(LONGEST_TYPED - 1)[0].is_ok());
+        assert!(typed(LONGEST_TYPED)[0].as_ref().unwrap_err().contains("the terminal has cut the line"));
     }
 }

@@ -12,6 +12,8 @@ mod commands;
 mod conversation;
 mod input;
 mod key;
+mod layout;
+mod learning;
 mod lines;
 mod screen;
 mod server;
@@ -21,4 +23,5 @@ mod talk;
 mod trouble;
 mod words;
 
+pub(super) use layout::wrapped;
 pub(crate) use start::talk;

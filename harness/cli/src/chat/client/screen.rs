@@ -8,6 +8,7 @@ use clawrl_remote::{PartialCall, Secret, Strainer};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Part, call_json};
+use super::layout::{table, wrapped};
 use super::words::Words;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -82,7 +83,12 @@ impl Screen {
 
     /// Tells a person something.
     pub(super) fn note(&self, text: &str) {
-        self.log.note(format_args!("{}", self.struck(text)));
+        self.log.note(format_args!("{}", wrapped(&self.struck(text), self.log.columns(), 2)));
+    }
+
+    /// Tells a person several things, each with its name.
+    pub(super) fn table(&self, rows: &[(&str, String)]) {
+        self.log.note(format_args!("{}", self.struck(&table(rows, self.log.columns()))));
     }
 
     /// A reply begins.

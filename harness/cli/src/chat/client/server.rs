@@ -4,6 +4,7 @@
 
 use clawrl_gateway::{SESSION_HEADER, TURN_HEADER};
 use clawrl_remote::{ApiAnswer, ApiClient, ApiError};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Who owns the models of `clawrl serve`, as it says itself.
@@ -28,6 +29,41 @@ pub(super) struct Models {
 pub(super) struct Feedback {
     pub(super) is_good: bool,
     pub(super) text: Option<String>,
+}
+
+/// What `clawrl serve` says of the policy and of learning, as far as a person is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Standing {
+    pub(super) learning: bool,
+    /// Why nothing is learned, where nothing is.
+    pub(super) why: Option<String>,
+    /// The version that answers.
+    pub(super) version: Option<u64>,
+    /// The one that answered before it.
+    pub(super) former: Option<u64>,
+    pub(super) objective: Option<String>,
+    pub(super) paused: Option<String>,
+    pub(super) waiting: u64,
+    pub(super) every_turns: u64,
+    pub(super) every_secs: u64,
+    pub(super) last: Option<String>,
+    /// What keeps the model from answering.
+    pub(super) trouble: Option<String>,
+    /// Newest first.
+    pub(super) versions: Vec<Version>,
+}
+
+/// A version that was in use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Version {
+    pub(super) version: u64,
+    pub(super) parent: Option<u64>,
+    /// Not given up.
+    pub(super) accepted: bool,
+    /// That it was made from; 0 where it is an older one again.
+    pub(super) turns: u64,
 }
 
 impl Server {
@@ -64,10 +100,41 @@ impl Server {
         self.api.post("feedback", &[], &body).await.map(drop)
     }
 
+    /// How it stands with the policy and with learning.
+    pub(super) async fn standing(&self) -> Result<Standing, ApiError> {
+        standing(self.api.get("policy").await?)
+    }
+
+    /// Learns from what waits. Comes when it has.
+    pub(super) async fn train(&self) -> Result<Standing, ApiError> {
+        self.changed("policy/train", &json!({})).await
+    }
+
+    /// Goes back to what a version has.
+    pub(super) async fn roll_back(&self, version: u64) -> Result<Standing, ApiError> {
+        self.changed("policy/rollback", &json!({"version": version})).await
+    }
+
+    async fn changed(&self, route: &str, body: &Value) -> Result<Standing, ApiError> {
+        match self.api.post(route, &[], body).await? {
+            ApiAnswer::Whole(value) => standing(value),
+            ApiAnswer::Events(_) => Err(unknown()),
+        }
+    }
+
     /// Ends a session.
     pub(super) async fn close(&self, session: &str) -> Result<(), ApiError> {
         self.api.post("sessions/close", &[], &json!({"session": session})).await.map(drop)
     }
+}
+
+fn standing(value: Value) -> Result<Standing, ApiError> {
+    serde_json::from_value(value).map_err(|_| unknown())
+}
+
+fn unknown() -> ApiError {
+    let message = "what the server says about its policy is nothing that is known here".to_owned();
+    ApiError::Trouble { code: "answer-unknown", message }
 }
 
 fn models(list: &Value) -> Models {

@@ -80,11 +80,14 @@ async fn begin(
         server,
         models,
         model,
+        base_url: arguments.base_url.clone(),
+        version: None,
         conversation,
         screen,
         signals,
         is_interactive,
         has_failed: false,
+        pasted: Vec::new(),
         answered: None,
     };
     match &arguments.message {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::answer::Answer;
 use super::conversation::{Conversation, Question};
 use super::input::{Input, read};
-use super::lines::Lines;
+use super::lines::{Line, Lines, Read};
 use super::screen::Screen;
 use super::server::{Models, Server};
 use super::signals::{Heard, Signals};
@@ -30,6 +30,10 @@ pub(super) struct Talk {
     pub(super) models: Models,
     /// Who is asked.
     pub(super) model: String,
+    /// Where it is asked.
+    pub(super) base_url: String,
+    /// The version of the policy that answered last, where the server says it.
+    pub(super) version: Option<u64>,
     pub(super) conversation: Conversation,
     pub(super) screen: Screen,
     pub(super) signals: Signals,
@@ -37,6 +41,8 @@ pub(super) struct Talk {
     pub(super) is_interactive: bool,
     /// Something that was asked for was not done.
     pub(super) has_failed: bool,
+    /// Lines that were pasted, and wait for a last one.
+    pub(super) pasted: Vec<Line>,
     /// When the last answer came to its end, if it is whole.
     pub(super) answered: Option<Instant>,
 }
@@ -97,11 +103,20 @@ impl Talk {
 
     async fn line(&mut self, lines: &mut Lines) -> Result<Next, Failure> {
         self.screen.prompt();
-        let line = match self.signals.unless_heard(lines.next()).await {
+        let read_now = match self.signals.unless_heard(lines.next()).await {
             Ok(Some(line)) => line,
             Ok(None) => {
                 self.screen.end_prompt();
+                if !std::mem::take(&mut self.pasted).is_empty() {
+                    self.wrong("what was pasted was not sent");
+                }
                 return Ok(Next::End(self.exit()));
+            }
+            Err(Heard::Interrupt) if !self.pasted.is_empty() => {
+                self.pasted.clear();
+                self.screen.end_prompt();
+                self.screen.note("what was pasted is forgotten, and nothing was sent");
+                return Ok(Next::GoOn);
             }
             Err(Heard::Interrupt) if self.is_late(Instant::now()) => {
                 self.screen.end_prompt();
@@ -111,6 +126,28 @@ impl Talk {
             Err(heard) => {
                 self.screen.end_prompt();
                 return Ok(Next::End(self.exit_of(heard)));
+            }
+        };
+        let line = match read_now {
+            Read::Line(line) if self.pasted.is_empty() => line,
+            // The end of what was pasted, if it ended within a line, or nothing.
+            Read::Line(line) => {
+                self.pasted.push(line);
+                return self.send_pasted().await;
+            }
+            // Somebody leans on Enter.
+            Read::Pasted(lines) if self.pasted.is_empty() && lines.iter().all(is_blank) => {
+                return Ok(Next::GoOn);
+            }
+            Read::Pasted(lines) => {
+                self.pasted.extend(lines);
+                let count = self.pasted.len();
+                // The terminal may show what has no end yet.
+                self.screen.end_prompt();
+                self.screen.note(&format!(
+                    "{count} lines were pasted: Enter sends them as one message, Ctrl-C forgets them"
+                ));
+                return Ok(Next::GoOn);
             }
         };
         match line.map(|line| read(&line)) {
@@ -125,6 +162,18 @@ impl Talk {
         }
     }
 
+    /// What was pasted is one message, whatever its lines look like.
+    async fn send_pasted(&mut self) -> Result<Next, Failure> {
+        let lines: Result<Vec<String>, &str> = std::mem::take(&mut self.pasted).into_iter().collect();
+        match lines {
+            Ok(lines) => {
+                let question = self.conversation.question(lines.join("\n").trim_end().to_owned());
+                self.answer(question).await
+            }
+            Err(why) => Ok(self.wrong(&format!("{why}; nothing was sent"))),
+        }
+    }
+
     /// Asks, and shows what comes.
     ///
     /// # Errors
@@ -135,9 +184,13 @@ impl Talk {
         let session = self.conversation.session();
         let mut answer = Answer::default();
         self.screen.begin();
-        let asking = ask(&self.server, (session, &self.model), &messages, (&mut answer, &mut self.screen));
+        let tells_version = self.is_interactive && !self.models.is_foreign;
+        let known = if tells_version { self.version } else { None };
+        let asking =
+            ask(&self.server, (session, &self.model), &messages, (&mut answer, &mut self.screen), known);
         let asked = self.signals.unless_heard(asking).await.unwrap_or_else(|heard| Err(Cut::Heard(heard)));
         self.conversation.begun(&answer);
+        self.version = answer.version.or(self.version);
         self.screen.end(&answer)?;
         let why = match asked {
             Ok(()) => {
@@ -221,15 +274,27 @@ impl Talk {
     }
 }
 
+fn is_blank(line: &Line) -> bool {
+    line.as_ref().is_ok_and(|line| line.trim().is_empty())
+}
+
 /// Asks for an answer, and takes and shows it as it comes.
 async fn ask(
     server: &Server,
     (session, model): (&str, &str),
     messages: &[Value],
     (answer, screen): (&mut Answer, &mut Screen),
+    known: Option<u64>,
 ) -> Result<(), Cut> {
     let mut show = |answer: &mut Answer, chunk: &Value| {
-        for part in answer.take(chunk) {
+        let is_first = answer.version.is_none();
+        let parts = answer.take(chunk);
+        if let (true, Some(known), Some(now)) = (is_first, known, answer.version)
+            && known != now
+        {
+            screen.note(&format!("version {now} answers now, after version {known}; /status tells more"));
+        }
+        for part in parts {
             screen.part(&part).map_err(Cut::Unwritten)?;
         }
         if screen.has_reader() { Ok(()) } else { Err(Cut::Unread) }

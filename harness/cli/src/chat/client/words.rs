@@ -114,7 +114,7 @@ fn is_one_wide(character: char) -> bool {
 }
 
 /// Columns of a character, as far as is known: two in some scripts (Unicode's East Asian Width, in large ranges).
-fn width(character: char) -> usize {
+pub(super) fn width(character: char) -> usize {
     match u32::from(character) {
         0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe4f => 2,
         0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,

@@ -55,9 +55,9 @@ async fn what_is_learned_is_told_to_whose_adapter_it_is() {
     learn(&house.record, (&user("ada"), turns[1].line.turn), 8, &[]).await;
     let told = get(&house, "one").await;
     let when = |told: &Value, at: usize| told["versions"][at]["at_ms"].clone();
-    let version = |version: u64, parent: u64, at_ms: Value| json!({"version": version, "parent": parent, "branch": 0, "accepted": true, "at_ms": at_ms});
+    let version = |version: u64, parent: u64, at_ms: Value| json!({"version": version, "parent": parent, "branch": 0, "accepted": true, "turns": 1, "at_ms": at_ms});
     let expected = json!({
-        "learning": true, "adapter": "ada", "version": 9, "objective": "grpo", "paused": null,
+        "learning": true, "former": 8, "trouble": null, "adapter": "ada", "version": 9, "objective": "grpo", "paused": null,
         "waiting": 3, "every_turns": 8, "every_secs": 600, "last": null,
         "versions": [version(9, 8, when(&told, 0)), version(8, 7, when(&told, 1))],
     });
@@ -70,6 +70,10 @@ async fn what_is_learned_is_told_to_whose_adapter_it_is() {
         told["versions"].as_array().unwrap().iter().map(|it| &it["accepted"]).collect();
     assert_eq!(are_accepted, [true, false, true]);
     assert_eq!(told["versions"][0]["branch"], 1);
+    let turns: Vec<&Value> = told["versions"].as_array().unwrap().iter().map(|it| &it["turns"]).collect();
+    assert_eq!(turns, [0, 1, 1], "what was given up was made from as many turns as before");
+    tutor.change(|state| state.version = 10);
+    assert_eq!(get(&house, "one").await["former"], 7, "version 10 has the weights of version 8");
     let his = get(&house, "two").await;
     assert_eq!((&his["adapter"], &his["versions"]), (&json!("bob"), &json!([])));
 }
@@ -165,7 +169,8 @@ async fn what_cannot_be_done_says_why_and_no_more() {
 async fn where_nobody_learns_there_is_nothing_to_ask_for() {
     let house = House::new(policy()).await;
     let told = get(&house, "one").await;
-    assert_eq!(told, json!({"learning": false, "version": 7, "versions": []}));
+    let why = "the server was started so, or its policy cannot be trained";
+    assert_eq!(told, json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null}));
     for (what, body) in COMMANDS.map(|what| (what, "")).into_iter().chain([("rollback", r#"{"version": 3}"#)])
     {
         let (status, code, message) = refused(post(&house, "one", what, body).await).await;
