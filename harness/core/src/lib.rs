@@ -41,6 +41,7 @@ mod spaced_json;
 mod swe;
 mod task;
 mod text_source;
+mod ticks;
 mod toolcall;
 mod usage;
 
@@ -97,6 +98,7 @@ pub use task::{
     SandboxLimits, Script, Solver, TaskSpec, TerminalSpec, WorkspaceSpec, asked_by_pages,
 };
 pub use text_source::TextSource;
+pub use ticks::ticks;
 pub use toolcall::{
     AnswerCheck, CallPattern, ExpectedCall, StepEvent, StepReward, TextMatch, ToolDecl, ToolKind,
     ToolcallSpec, ValuePattern,
