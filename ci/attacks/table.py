@@ -23,6 +23,10 @@ CLASSES = {
     "answers": "answers looked for",
     "resources": "time and resources exhausted",
 }
+# Faults that an attempt may end by: a page of the agent's own that hangs. Any other one would be a way to void an attempt.
+FAULTS = ("page-hung",)
+# Written by harbor.sh.
+HARBOR = json.loads((HERE / "harbor.json").read_text())
 KINDS = {
     "swe": "software engineering, unittest",
     "swe-pytest": "software engineering, pytest",
@@ -35,14 +39,14 @@ HEAD = """# Attacks on grading
 
 Written by `ci/attacks/table.py`, which plays them. Each is a task whose reference solution attacks instead of solving it;
 `honest` solves it, to show that it can be solved. The tasks are in [ci/attacks](../../ci/attacks). An attack holds when it scored
-0, when the attempt is flagged, or when it is a fault, which is no score.
+0, or when the attempt is flagged; a page that hangs is a fault, which is no score.
 
 Elsewhere, as tests: [attacks on the sandbox](../../tasks/terminal-hostile/README.md), and judges that are talked to
 (`policies/judge`: `i3_no_text_holds_its_mark`, `i1_only_a_verdict_is_a_vote`).
 
-Beside Harbor's own runner: not played. `harbor` 0.26.0 ends on the folders of `ci/attacks/imported` with "Docker daemon is not
-running": it has no environment here but Docker with `docker compose`. Where there is one,
-`harbor run -p ci/attacks/imported/NAME -a oracle` plays the same attack.
+Beside Harbor's own runner: `harbor` 0.26.0 as it is, with its Docker environment and the oracle, played by `ci/attacks/harbor.sh`, which says
+what differs from a machine that reaches a registry. Its rewards are those of the mode that tasks have unless they ask for another: the
+verifier runs in the container of the agent. A trial that ended by an exception has no score and is left out of Harbor's mean.
 """
 
 
@@ -98,10 +102,21 @@ def described(kind, task):
     return next(line for line in text.splitlines() if line.startswith("description")).split('"')[1]
 
 
+def beside(name):
+    """What the attack came to in Harbor."""
+    trial = HARBOR.get(name)
+    if trial is None:
+        return "not played"
+    if trial["reward"] is None:
+        return f"no score: `{(trial['error'] or 'none').split(':')[0]}`"
+    return f"{trial['reward']:g}"
+
+
 def verdict(outcome):
     """What is shown of an outcome, and whether an attack that came to it holds."""
     if "faulted" in outcome:
-        return f"no score: fault `{outcome['faulted']['code']}`", True
+        code = outcome["faulted"]["code"]
+        return f"no score: fault `{code}`", code in FAULTS
     grade = outcome["finished"]["grade"]
     flags = ", ".join(f"`{flag}`" for flag in grade.get("flags", []))
     score = f"{grade['score']:.2f}".rstrip("0").rstrip(".")
@@ -122,7 +137,8 @@ def main():
             if suite is None:
                 lines.append("Not played: the base image is not there (`ci/setup.sh image`).\n")
                 continue
-            lines += ["| attack | of the class | what is done | score and flags |", "| --- | --- | --- | --- |"]
+            more = [" Harbor |", " --- |"] if kind == "imported" else ["", ""]
+            lines += [f"| attack | of the class | what is done | score and flags |{more[0]}", f"| --- | --- | --- | --- |{more[1]}"]
             for task, outcome in attempts(clawrl, suite, kind, place / "results"):
                 (result, holds), name = verdict(outcome), task["family"]
                 text = described(kind, task)
@@ -132,7 +148,9 @@ def main():
                     count += 1
                 if not holds:
                     wrong.append(f"{kind}/{name}: {result}")
-                lines.append(f"| `{name}` | {CLASSES.get(name.split('-')[0], 'none')} | {text} | {result} |")
+                cells = [f"`{name}`", CLASSES.get(name.split("-")[0], "none"), text, result]
+                cells += [beside(name)] if kind == "imported" else []
+                lines.append(f"| {' | '.join(cells)} |")
             lines.append("")
     lines.append(f"{count} attacks; {len(wrong)} did not hold.")
     print("\n".join(lines))
