@@ -173,10 +173,8 @@ fn plain<'s>(of: &Expr<'s>) -> Expr<'s> {
             Expr::Slice(Spanned::new(Slice { expr: expression(&slice.expr), start, stop, step }, span))
         }
         Expr::UnaryOp(operation) => {
-            let op = match operation.op {
-                UnaryOpKind::Not => UnaryOpKind::Not,
-                UnaryOpKind::Neg => UnaryOpKind::Neg,
-            };
+            let is_not = matches!(operation.op, UnaryOpKind::Not);
+            let op = if is_not { UnaryOpKind::Not } else { UnaryOpKind::Neg };
             Expr::UnaryOp(Spanned::new(UnaryOp { op, expr: expression(&operation.expr) }, span))
         }
         Expr::BinOp(operation) => {
