@@ -38,6 +38,7 @@ const EDGES: &[(&str, Users)] = &[
     ),
     ("workspace", Users::These(&["terminal", "toolcall", "custom", "gui", "swe", "cli", "bench"])),
     ("config", Users::These(&["regression", "cli", "train", "import", "bench"])),
+    ("template", Users::These(&["config", "torch"])),
     ("scheduler", Users::These(&["cli", "train", "bench"])),
     ("import", Users::These(&["cli"])),
     ("record", Users::These(&["report", "regression", "cli", "train", "clawrl", "bench"])),

@@ -10,14 +10,14 @@ use crate::trouble::Trouble;
 /// Characters of a reason for an end.
 const REASON_CHARS: usize = 64;
 
-/// The grade. It is passed where the score and every check are 1.
+/// The grade. The score alone decides whether it is passed, as it decides the reward; checks say what was looked at.
 ///
 /// # Errors
 /// [`Trouble`] for numbers that are no scores.
 pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
     let score = score_of(answer.score, "score")?;
     let mut checks: Vec<CheckReport> = answer.checks.into_iter().map(check).collect::<Result<_, _>>()?;
-    let passed = score >= 1.0 && checks.iter().all(|check| check.score >= 1.0);
+    let passed = score >= 1.0;
     if checks.is_empty() {
         let (label, message) = ("grade".to_owned(), "as the environment says".to_owned());
         checks.push(CheckReport { label, score, weight: 1.0, message });
@@ -69,8 +69,9 @@ mod tests {
     fn grades() {
         check(json!({ "score": 1 }), Ok((1.0, true, 1)));
         check(json!({ "score": 0.5 }), Ok((0.5, false, 1)));
-        let half = json!({ "name": "a", "score": 0.5 });
-        check(json!({ "score": 1, "checks": [half] }), Ok((1.0, false, 1)));
+        let (half, whole) = (json!({ "name": "a", "score": 0.5 }), json!({ "name": "b", "score": 1 }));
+        check(json!({ "score": 1, "checks": [half, whole] }), Ok((1.0, true, 2)));
+        check(json!({ "score": 0.9, "checks": [whole] }), Ok((0.9, false, 1)));
         check(json!({ "score": 1.5 }), Err("1.5 as score"));
         check(json!({ "score": -1e300 }), Err("not from 0 to 1"));
         check(json!({ "score": 1, "checks": [{ "name": "a", "score": 2 }] }), Err("score of the check `a`"));

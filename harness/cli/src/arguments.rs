@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command::{
     cassette, chat, ci, clean, compare, completions, doctor, env, eval, help, import, ls, man, metrics, new,
-    plan, policy, report, run, serve, show, train, validate,
+    plan, policy, report, run, serve, show, train, validate, view,
 };
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -47,6 +47,7 @@ enum Verb {
     Ls(ls::Arguments),
     Show(show::Arguments),
     Report(report::Arguments),
+    View(view::Arguments),
     Compare(compare::Arguments),
     Metrics(metrics::Arguments),
     Clean(clean::Arguments),
@@ -91,6 +92,7 @@ fn carry_out(verb: Verb, log: &Log) -> Result<Exit, Failure> {
         Verb::Ls(arguments) => ls::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
+        Verb::View(arguments) => view::run(&arguments, log),
         Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Metrics(arguments) => metrics::run(&arguments, log),
         Verb::Clean(arguments) => clean::run(&arguments, log),

@@ -16,6 +16,7 @@ pub mod host;
 pub mod interrupt;
 mod judge_choice;
 mod libtorch;
+mod local_server;
 pub mod log;
 pub mod output;
 mod panic_report;

@@ -43,6 +43,11 @@ pub struct ResultsArguments {
 }
 
 impl ResultsArguments {
+    /// Those of a command that has the folder as an argument of its own.
+    pub(crate) fn of(dir: Option<PathBuf>) -> Self {
+        Self { dir }
+    }
+
     /// Absolute where that can be found out, so that what is printed works from anywhere.
     pub fn dir(&self) -> PathBuf {
         let given = self.dir.clone().or_else(|| Variable::Results.path());

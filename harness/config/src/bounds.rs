@@ -8,6 +8,8 @@ pub(crate) const MAX_TEXT_BYTES: u64 = 32 << 20;
 pub(crate) const MAX_ROWS_BYTES: u64 = 64 << 20;
 /// Bytes up to which a fixture that is UTF-8 text becomes part of the plan itself.
 pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
+/// Bytes that the templates of a suite make, in all of its instances: plans are held in memory.
+pub(crate) const MAX_RENDERED_BYTES: usize = 512 << 20;
 /// Files in one fixture folder.
 pub(crate) const MAX_FIXTURE_FILES: usize = 10_000;
 /// Tasks that one template makes.

@@ -26,6 +26,7 @@ mod capacity;
 mod check;
 mod ci;
 mod credential;
+mod decode;
 mod dialect;
 mod document;
 mod draw;

@@ -4,30 +4,56 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde_yaml::{Error as YamlError, Options};
 
+use crate::decode::{Wrong, decode};
 use crate::dialect::{self, Dialect};
-use crate::document::Node;
-use crate::file::Located;
+use crate::document::{Node, NodeValue};
 use crate::problem::{ConfigError, Problem};
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 
 /// Reads the types. One problem at most.
 pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect) -> Result<T, ConfigError> {
-    let read = |error: YamlError| -> ConfigError { translate(source, dialect, &error).into() };
-    // Text that is no YAML makes for misleading findings about keys, so it is asked about first.
-    serde_yaml::from_str_with_options::<IgnoredAny>(&source.text, options()).map_err(read)?;
-    refuse_newer_format(source, dialect)?;
-    serde_yaml::from_str_with_options(&source.text, options()).map_err(read)
+    let node = read(source, dialect)?;
+    if node.value == NodeValue::Null {
+        let empty = words(format!("the {} is empty", dialect.file), "nothing here", dialect.start);
+        return Err(told(source, empty, node.span));
+    }
+    refuse_newer_format(source, dialect, &node)?;
+    decode(source, &node).map_err(|mismatch| {
+        let (wrong, span) = mismatch.parts();
+        told(source, explain(source, dialect, wrong, span), span)
+    })
 }
 
 /// Reads a document of any shape. One problem at most.
 pub(crate) fn parse_any(source: &Arc<Source>) -> Result<Node, ConfigError> {
-    serde_yaml::from_str_with_options(&source.text, options())
-        .map_err(|error| translate(source, &dialect::ANY, &error).into())
+    read(source, &dialect::ANY)
+}
+
+fn read(source: &Arc<Source>, dialect: &Dialect) -> Result<Node, ConfigError> {
+    serde_yaml::from_str_with_options(&source.text, options()).map_err(|error| {
+        let span = place(source, &error);
+        match (&error, outer_brace(source, span)) {
+            (YamlError::Unexpected { .. }, Some(outer)) => {
+                told(source, wrong_type(source, outer, "text"), outer)
+            }
+            _ => told(source, describe(source, dialect, &error, span), span),
+        }
+    })
+}
+
+/// The first of two braces, if the second stands at this place: a template without quotes, which is a map as a key.
+fn outer_brace(source: &Source, span: Span) -> Option<Span> {
+    let start = span.start.checked_sub(1)?;
+    source.text.get(start..)?.starts_with("{{").then_some(Span { start, len: 1 })
+}
+
+fn told(source: &Arc<Source>, words: Words, span: Span) -> ConfigError {
+    let Words { message, label, help } = words;
+    Problem::new(message, help).at(source, widen(source, span), label).into()
 }
 
 fn options() -> Options {
@@ -41,23 +67,17 @@ fn options() -> Options {
 }
 
 /// A newer file has keys that this program does not know; the format is then the error to report.
-fn refuse_newer_format(source: &Arc<Source>, dialect: &Dialect) -> Result<(), ConfigError> {
-    #[derive(Deserialize)]
-    struct Peek {
-        format: Option<Located<i64>>,
-    }
-    let Ok(Peek { format: Some(format) }) = serde_yaml::from_str_with_options(&source.text, options()) else {
-        return Ok(());
-    };
+fn refuse_newer_format(source: &Arc<Source>, dialect: &Dialect, node: &Node) -> Result<(), ConfigError> {
+    let Some(Node { value: NodeValue::Integer(format), span }) = node.get("format") else { return Ok(()) };
     let Dialect { noun, newest_format: newest, .. } = dialect;
-    if *format > *newest {
-        let message = format!("this {noun} has format {}, newer than this program reads", *format);
-        let help =
-            format!("update clawrl, or write the {noun} for `format: {newest}` and set the number to that");
-        let label = format!("formats up to {newest} are known");
-        return Err(Problem::new(message, help).at(source, format.span, label).into());
+    if format <= newest {
+        return Ok(());
     }
-    Ok(())
+    let message = format!("this {noun} has format {format}, newer than this program reads");
+    let help =
+        format!("update clawrl, or write the {noun} for `format: {newest}` and set the number to that");
+    let label = format!("formats up to {newest} are known");
+    Err(Problem::new(message, help).at(source, *span, label).into())
 }
 
 /// What was wrong, a label for the place, and what to do.
@@ -65,18 +85,10 @@ struct Words {
     message: String,
     label: String,
     help: String,
-    /// A better place than the parser's.
-    span: Option<Span>,
 }
 
 fn words(message: impl Into<String>, label: impl Into<String>, help: impl Into<String>) -> Words {
-    Words { message: message.into(), label: label.into(), help: help.into(), span: None }
-}
-
-fn translate(source: &Arc<Source>, dialect: &Dialect, error: &YamlError) -> Problem {
-    let span = place(source, error);
-    let Words { message, label, help, span: better } = describe(source, dialect, error, span);
-    Problem::new(message, help).at(source, widen(source, better.unwrap_or(span)), label)
+    Words { message: message.into(), label: label.into(), help: help.into() }
 }
 
 /// The place of a parser error. Syntax errors know line and column only.
@@ -102,25 +114,11 @@ fn widen(source: &Source, span: Span) -> Span {
 fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -> Words {
     match error {
         YamlError::AliasError { error, .. } => describe(source, dialect, error, span),
-        YamlError::Eof { .. } => {
-            words(format!("the {} is empty", dialect.file), "nothing here", dialect.start)
-        }
         YamlError::MultipleDocuments { .. } => words(
             "the file has more than one YAML document",
             "a second document starts here",
             format!("remove the `---` line; put further {}s into files of their own", dialect.noun),
         ),
-        YamlError::SerdeUnknownField { field, expected, .. } => unknown_field(dialect, field, expected),
-        YamlError::SerdeUnknownVariant { variant, expected, .. } => words(
-            format!("{}`{variant}` is none of the values allowed here", subject(source, span)),
-            "not known",
-            format!(
-                "{}write one of {}",
-                did_you_mean(variant, expected.iter().copied()),
-                listed(expected.iter().copied())
-            ),
-        ),
-        YamlError::SerdeMissingField { field, .. } => missing_field(dialect, field),
         YamlError::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("this");
             words(
@@ -129,16 +127,8 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
                 "keep one of the two; YAML has no way to say which counts",
             )
         }
-        YamlError::InvalidScalar { ty, .. } => wrong_type(source, span, type_name(ty)),
-        YamlError::InvalidBooleanStrict { .. } => wrong_type(source, span, "`true` or `false`"),
-        YamlError::NullIntoString { .. } => wrong_type(source, span, "text"),
-        YamlError::Unexpected { expected, .. } => wrong_type(source, span, type_name(expected)),
-        YamlError::SerdeInvalidType { expected, .. } | YamlError::SerdeInvalidValue { expected, .. } => {
-            let value = value_after_key(source, span);
-            Words { span: Some(value), ..wrong_type(source, value, expected) }
-        }
-        YamlError::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
-            wrong_type(source, span, "one of a few words")
+        YamlError::Unexpected { .. } | YamlError::NullIntoString { .. } => {
+            words("a key has to be text", "no text", "put the key into quotes if it has `{` or `[` in it")
         }
         YamlError::UnknownAnchor { .. } => words(
             "this alias names an anchor that does not exist",
@@ -146,6 +136,25 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
             "write `&name` before the value that it stands for, above this line; or quote a text that starts with `*`",
         ),
         _ => syntax(source, error, span),
+    }
+}
+
+/// What a type does not take.
+fn explain(source: &Source, dialect: &Dialect, wrong: &Wrong, span: Span) -> Words {
+    match wrong {
+        Wrong::UnknownKey(key, known) => unknown_field(dialect, key, known),
+        Wrong::MissingKey(key) => missing_field(dialect, key),
+        Wrong::UnknownWord(word, known) => words(
+            format!("{}`{word}` is none of the values allowed here", subject(source, span)),
+            "not known",
+            format!(
+                "{}write one of {}",
+                did_you_mean(word, known.iter().copied()),
+                listed(known.iter().copied())
+            ),
+        ),
+        Wrong::Type(expected) => wrong_type(source, span, expected),
+        Wrong::Other(reason) => words(reason, "this value", "write another value"),
     }
 }
 
@@ -184,19 +193,6 @@ fn missing_field(dialect: &Dialect, field: &str) -> Words {
     let example = (dialect.example)(field);
     let help = if example.is_empty() { format!("add `{field}:`") } else { example.to_owned() };
     words(format!("the key `{field}` is missing"), format!("this needs `{field}`"), help)
-}
-
-/// What the parser calls its types, in words for people.
-fn type_name(ty: &str) -> &str {
-    match ty {
-        "i64" | "i32" | "i16" | "u64" | "u32" | "u16" | "u8" => "a whole number",
-        "f64" | "f32" | "floating point" => "a number",
-        "bool" => "`true` or `false`",
-        "string scalar" => "text",
-        "sequence start" => "a list",
-        "mapping start" => "a map of keys",
-        other => other,
-    }
 }
 
 fn wrong_type(source: &Source, span: Span, expected: &str) -> Words {
@@ -260,18 +256,6 @@ fn subject(source: &Source, span: Span) -> String {
     let Some(before) = before else { return String::new() };
     let key: String = before.chars().rev().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     if key.is_empty() { String::new() } else { format!("`{}`: ", key.chars().rev().collect::<String>()) }
-}
-
-/// Errors of our own visitors carry the place of the key; the value follows it.
-fn value_after_key(source: &Source, span: Span) -> Span {
-    let rest = &source.text[span.end()..];
-    let Some(after) = rest.strip_prefix(':') else { return span };
-    let skipped = after.len() - after.trim_start_matches([' ', '\n', '\r', '\t']).len();
-    let start = span.end() + 1 + skipped;
-    let line = source.text[start..].lines().next().unwrap_or_default();
-    let len = line.find([',', '#', '}', ']']).unwrap_or(line.len());
-    let is_container = line.starts_with(['[', '{']) || line.starts_with("- ");
-    source.clamp(start, if is_container { 1 } else { line[..len].trim_end().len() })
 }
 
 /// Not YAML at all.

@@ -1,13 +1,17 @@
 //! Templates in strings: compiling, the variables they name, and rendering.
 //!
 //! I1. Rendering is a function of text and values: no clock, no randomness, no files.
-//! I2. An undefined variable is an error, never empty text.
+//! I2. An undefined variable is an error, never empty text. I3. A template that takes too many steps, or makes too much, is an error
+//! with its place: `clawrl-template` sets the bounds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
+use clawrl_template::{Exceeded, Program, bound, bytes_of};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, Value};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+
+use crate::bounds::MAX_RENDERED_BYTES;
 
 /// Whether a string has to be rendered at all.
 pub(crate) fn is_template(text: &str) -> bool {
@@ -35,10 +39,7 @@ pub(crate) struct TextError {
 pub(crate) fn engine<'s>() -> Environment<'s> {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
-    engine.set_auto_escape_callback(|_| AutoEscape::None);
-    // Whether a file ends with a newline matters to checks.
-    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
-    engine.set_syntax(syntax.expect("only custom delimiters can be wrong"));
+    bound(&mut engine);
     // Without it errors do not know their place.
     engine.set_debug(true);
     // It prints the engine's own state, which is no function of the values.
@@ -46,24 +47,32 @@ pub(crate) fn engine<'s>() -> Environment<'s> {
     engine
 }
 
+/// Whether a file ends with a newline matters to checks.
+fn syntax() -> SyntaxConfig {
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+    syntax.expect("only custom delimiters can be wrong")
+}
+
 /// Compiled templates of the strings of a suite, kept for the next instance.
 pub(crate) struct Renderer<'e, 's> {
     engine: &'e Environment<'s>,
-    templates: HashMap<&'s str, Template<'e, 's>>,
-    expressions: HashMap<&'s str, Expression<'e, 's>>,
+    templates: HashMap<&'s str, Program<'s>>,
+    expressions: HashMap<&'s str, Program<'s>>,
+    /// Bytes of all that was rendered.
+    rendered: usize,
 }
 
 impl<'e, 's> Renderer<'e, 's> {
     pub(crate) fn new(engine: &'e Environment<'s>) -> Self {
-        Self { engine, templates: HashMap::new(), expressions: HashMap::new() }
+        Self { engine, templates: HashMap::new(), expressions: HashMap::new(), rendered: 0 }
     }
 
     /// The variables that a string names and does not set itself.
-    pub(crate) fn variables(&mut self, text: &'s str) -> Result<BTreeSet<String>, TextError> {
+    pub(crate) fn variables(&self, text: &str) -> Result<BTreeSet<String>, TextError> {
         if !is_template(text) {
             return Ok(BTreeSet::new());
         }
-        let names = self.template(text)?.undeclared_variables(false);
+        let names = Program::names(text, syntax()).map_err(|error| explain(&error, 0))?;
         let globals: BTreeSet<&str> = self.engine.globals().map(|(name, _)| name).collect();
         Ok(names.into_iter().filter(|name| !globals.contains(name.as_str())).collect())
     }
@@ -73,7 +82,21 @@ impl<'e, 's> Renderer<'e, 's> {
         if !is_template(text) {
             return Ok(text.to_owned());
         }
-        self.template(text)?.render(values).map_err(|error| explain(&error, 0))
+        let engine = self.engine;
+        let rendered =
+            self.template(text)?.render(engine, values.clone()).map_err(|error| explain(&error, 0))?;
+        self.count(rendered.len())?;
+        Ok(rendered)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), TextError> {
+        self.rendered = self.rendered.saturating_add(bytes);
+        if self.rendered <= MAX_RENDERED_BYTES {
+            return Ok(());
+        }
+        let message = format!("the templates of the suite make more than {} MiB", MAX_RENDERED_BYTES >> 20);
+        let help = "ask for fewer instances, or make shorter texts".to_owned();
+        Err(TextError { message, help, range: 0..0 })
     }
 
     /// Renders to a value: one expression keeps its type, anything else is text.
@@ -83,21 +106,24 @@ impl<'e, 's> Renderer<'e, 's> {
         };
         let shift = source.as_ptr() as usize - text.as_ptr() as usize;
         if !self.expressions.contains_key(source) {
-            let compiled = self.engine.compile_expression(source).map_err(|error| explain(&error, shift))?;
+            let compiled = Program::expression(source).map_err(|error| explain(&error, shift))?;
             self.expressions.insert(source, compiled);
         }
-        let value = self.expressions[source].eval(values).map_err(|error| explain(&error, shift))?;
+        let value = self.expressions[source].evaluate(self.engine, values.clone());
+        let value = value.map_err(|error| explain(&error, shift))?;
         if value.is_undefined() {
             let message = "the expression has no value".to_owned();
             let help = "check the names and indexes in it against the variables of the task".to_owned();
             return Err(TextError { message, help, range: shift..shift + source.len() });
         }
+        self.count(bytes_of(&value).map_err(|error| explain(&error, shift))?)?;
         Ok(value)
     }
 
-    fn template(&mut self, text: &'s str) -> Result<&Template<'e, 's>, TextError> {
+    fn template(&mut self, text: &'s str) -> Result<&Program<'s>, TextError> {
         if !self.templates.contains_key(text) {
-            let compiled = self.engine.template_from_str(text).map_err(|error| explain(&error, 0))?;
+            let compiled =
+                Program::template("template", text, syntax()).map_err(|error| explain(&error, 0))?;
             self.templates.insert(text, compiled);
         }
         Ok(&self.templates[text])
@@ -108,6 +134,10 @@ fn explain(error: &Error, shift: usize) -> TextError {
     let detail = error.detail().unwrap_or_default();
     let reason = if detail.is_empty() { error.kind().to_string() } else { detail.to_owned() };
     let (message, help) = match error.kind() {
+        _ if Exceeded::of(error).is_some() => (
+            format!("the template takes too much: {reason}"),
+            "let its loops run over less, and put no text or list together with itself: it doubles each time",
+        ),
         ErrorKind::SyntaxError => (
             format!("the template does not parse: {reason}"),
             "close every `{{` with `}}` and every `{% if %}` with `{% endif %}`; to write two braces as text, say `{{ '{{' }}`",
@@ -152,6 +182,41 @@ mod tests {
         check("a {{ wrod }}", Err("wrod"));
         check("{{ n + word }}", Err("n + word"));
         check("{{ word | nope }}", Err("nope"));
+    }
+
+    /// I3.
+    #[test]
+    fn a_template_without_an_end_is_an_error_at_its_place() {
+        let failed = |text: &str| {
+            let engine = engine();
+            let error = Renderer::new(&engine).text(text, &values()).unwrap_err();
+            (error.message, text[error.range].to_owned())
+        };
+        let nested = "{% for i in range(90000) %}{% for j in range(99) %}{{ j }}{% endfor %}{% endfor %}x";
+        let expected = "the template takes too much: more than 1000000 steps; those of nested loops multiply";
+        assert_eq!(failed(nested).0, expected);
+        let doubled =
+            "{% set n = namespace(s=word) %}{% for i in range(40) %}{% set n.s = n.s ~ n.s %}{% endfor %}x";
+        let (message, place) = failed(doubled);
+        assert_eq!(message, "the template takes too much: a value of more than 16 MiB");
+        assert_eq!(place, "n.s ~ n.s");
+        assert_eq!(failed("{{ 'x' * 20000000 }}").0, message);
+    }
+
+    /// I3.
+    #[test]
+    fn instances_that_make_too_much_together_are_an_error() {
+        let engine = engine();
+        for (text, texts) in
+            [("{{ 'x' * 15000000 }}x", 35), ("{{ 'x' * 15000000 }}", 35), ("{{ [n] * 600000 }}", 37)]
+        {
+            let mut renderer = Renderer::new(&engine);
+            let errors = (0..texts + 2)
+                .map_while(|_| renderer.value(text, &values()).err().map_or(Some(()), |_| None));
+            assert_eq!(errors.count(), texts, "{text}");
+            let error = renderer.value(text, &values()).unwrap_err();
+            assert_eq!(error.message, "the templates of the suite make more than 512 MiB");
+        }
     }
 
     #[test]

@@ -7,12 +7,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use clawrl_core::{
-    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, LeaseRequest, Limit, MemoryBlobs, Part,
-    SlotId, StepCtx, StepResult, ToolCall,
+    AttemptId, Boundary, CancelToken, Env, EnvProvider, Epoch, Fault, LeaseRequest, Limit, MemoryBlobs, Part,
+    SlotId, StepCtx, StepResult, ToolCall, printable_line,
 };
 use tokio::time::{Instant, timeout};
 
 use crate::Case;
+
+/// Characters that are told of what was shown.
+const SHOWN_CHARS: usize = 500;
 
 /// What a check says.
 pub(crate) type Checked = Result<(), String>;
@@ -91,7 +94,7 @@ impl Subject {
 
     pub(crate) async fn close(&self, env: &mut dyn Env) -> Checked {
         let report = self.in_time("close", env.close()).await?;
-        ensure(report.leftovers.is_empty(), || format!("close left {:?}", report.leftovers))
+        ensure(report.leftovers.is_empty(), || format!("close left {}", report.leftovers.join("; ")))
     }
 
     fn long_calls(&self) -> Option<&[ToolCall]> {
@@ -165,10 +168,10 @@ pub(crate) async fn dropped_step(subject: &Subject) -> Checked {
     }
     let later = subject.in_time("step after a dropped one", env.step(calls, subject.ctx(2))).await?;
     let refused = matches!(&later, Err(fault) if fault.boundary == Boundary::Harness);
-    ensure(refused, || format!("a step after a dropped one is no harness fault but {later:?}"))?;
+    ensure(refused, || format!("a step after a dropped one is no harness fault but {}", said(&later)))?;
     let graded = subject.in_time("grade after a dropped step", env.grade(subject.ctx(3))).await?;
     let refused = matches!(&graded, Err(fault) if fault.boundary == Boundary::Harness);
-    ensure(refused, || format!("grading after a dropped step is no harness fault but {graded:?}"))?;
+    ensure(refused, || format!("grading after a dropped step is no harness fault but {}", said(&graded)))?;
     subject.close(&mut *env).await?;
     ensure(subject.in_use() == 0, || format!("{} in use after close", subject.in_use()))
 }
@@ -197,7 +200,7 @@ pub(crate) async fn deadline(subject: &Subject) -> Checked {
     let stepped = subject.in_time("a step with a near deadline", env.step(calls, ctx)).await?;
     if let Err(fault) = &stepped {
         ensure(fault.limit == Some(Limit::Step), || {
-            format!("the fault does not name the step limit: {fault:?}")
+            format!("the fault does not name the step limit: {fault}")
         })?;
         // It kept its deadline, so it is not broken: the attempt limit may have been the one, and is graded.
         let graded = subject.in_time("grade after a kept deadline", env.grade(subject.ctx(2))).await?;
@@ -254,7 +257,7 @@ pub(crate) async fn shutdown(subject: &Subject) -> Checked {
     let mut env = subject.ready(0).await?;
     let fresh = subject.lease(1).await?;
     let report = subject.in_time("shutdown", subject.provider.shutdown()).await?;
-    ensure(report.leftovers.is_empty(), || format!("shutdown left {:?}", report.leftovers))?;
+    ensure(report.leftovers.is_empty(), || format!("shutdown left {}", report.leftovers.join("; ")))?;
     // Closing what is gone is no error.
     subject.in_time("close after shutdown", env.close()).await?;
     drop((env, fresh));
@@ -281,7 +284,30 @@ pub(crate) async fn deterministic(subject: &Subject) -> Checked {
         subject.close(&mut *env).await?;
         seen.push(parts);
     }
-    ensure(seen[0] == seen[1], || format!("same seed and calls, but {:?} and {:?}", seen[0], seen[1]))
+    ensure(seen[0] == seen[1], || format!("same seed and calls, but {}", difference(&seen[0], &seen[1])))
+}
+
+/// The first place where two episodes show something else; the reset counts as step 0.
+pub(crate) fn difference(one: &[Vec<Part>], other: &[Vec<Part>]) -> String {
+    let text = |episode: &[Vec<Part>], step: usize| match episode.get(step) {
+        Some(parts) => printable_line(&serde_json::to_string(parts).unwrap_or_default(), SHOWN_CHARS),
+        None => "nothing".to_owned(),
+    };
+    let steps = one.len().max(other.len());
+    let differing = (0..steps).find(|&step| one.get(step) != other.get(step)).unwrap_or_default();
+    format!(
+        "step {differing} shows {} once, and {} another time",
+        text(one, differing),
+        text(other, differing)
+    )
+}
+
+/// What came of a call, for a message.
+fn said<T>(result: &Result<T, Fault>) -> String {
+    match result {
+        Ok(_) => "a result".to_owned(),
+        Err(fault) => format!("the fault {fault}"),
+    }
 }
 
 /// C11.

@@ -3,7 +3,7 @@
 use clawrl_core::{Part, ToolCall};
 use serde_json::json;
 
-use crate::checks::{Checked, Subject, ensure};
+use crate::checks::{Checked, Subject, difference, ensure};
 
 /// C14.
 pub(crate) async fn stray_calls(subject: &Subject) -> Checked {
@@ -48,7 +48,7 @@ pub(crate) async fn two_sessions(subject: &Subject) -> Checked {
     }
     for parts in &both {
         ensure(*parts == alone[0], || {
-            format!("an episode beside another one shows {parts:?}, and alone {:?}", alone[0])
+            format!("an episode is another one alone than beside another: {}", difference(&alone[0], parts))
         })?;
     }
     Ok(())

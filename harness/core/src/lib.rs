@@ -21,9 +21,8 @@ mod hermes;
 mod id;
 mod ignored;
 mod image;
-pub mod json_text;
+mod json_text;
 mod judge;
-mod lone_surrogate;
 mod mcp;
 mod message;
 mod outcome;
@@ -42,6 +41,7 @@ mod spaced_json;
 mod swe;
 mod task;
 mod text_source;
+mod ticks;
 mod toolcall;
 mod usage;
 
@@ -66,9 +66,12 @@ pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,
 };
+pub use json_text::{
+    BYTE_ORDER_MARK, LoneSurrogate, lone_surrogates, python_as_json, read_json, read_python_json, utf8_text,
+    without_lone_surrogates,
+};
 pub use judge::{Ballot, Judge, Matter, Question, SeenTurn, Verdict, Vote};
-pub use lone_surrogate::{LoneSurrogate, lone_surrogates, read_json, utf8_text, without_lone_surrogates};
-pub use mcp::{McpDecl, McpShare, McpTransport};
+pub use mcp::{McpDecl, McpShare, McpTransport, offered_tool_name};
 pub use message::{Message, Observation, Part, Role, ToolCall, ToolSpec};
 pub use outcome::{
     CancelReason, CheckReport, Grade, Outcome, PhaseTimes, StopReason, Trajectory, Turn, TurnFlags,
@@ -95,6 +98,7 @@ pub use task::{
     SandboxLimits, Script, Solver, TaskSpec, TerminalSpec, WorkspaceSpec, asked_by_pages,
 };
 pub use text_source::TextSource;
+pub use ticks::ticks;
 pub use toolcall::{
     AnswerCheck, CallPattern, ExpectedCall, StepEvent, StepReward, TextMatch, ToolDecl, ToolKind,
     ToolcallSpec, ValuePattern,

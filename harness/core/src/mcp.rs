@@ -29,6 +29,14 @@ pub struct McpDecl {
     pub max_calls: Option<u32>,
 }
 
+/// The name under which a tool is offered: `_` stands for each character that servers of models do not take, such as the dots and
+/// slashes of `files.read` and `git/log`.
+#[must_use]
+pub fn offered_tool_name(prefix: &str, own: &str) -> String {
+    let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    prefix.chars().chain(own.chars()).map(|c| if is_taken(c) { c } else { '_' }).collect()
+}
+
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

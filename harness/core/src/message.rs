@@ -153,6 +153,12 @@ impl Observation {
         join_text(&self.parts)
     }
 
+    /// Whether the shell was left, or found, in the middle of a command: the fact `end` is `incomplete`.
+    #[must_use]
+    pub fn is_unfinished_command(&self) -> bool {
+        self.facts.get("end").is_some_and(|end| end == "incomplete")
+    }
+
     /// Every picture of it: those that the policy sees first.
     pub fn all_pictures(&self) -> impl Iterator<Item = BlobRef> + '_ {
         let shown = self.parts.iter().filter_map(|part| match part {

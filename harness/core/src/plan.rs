@@ -212,8 +212,27 @@ pub struct Determinism {
     pub locale: String,
     /// `PYTHONHASHSEED`, from the slot's seed when `None`.
     pub python_hash_seed: Option<u32>,
-    /// `SOURCE_DATE_EPOCH`, seconds since 1970.
+    /// `SOURCE_DATE_EPOCH` and the date of git's commits, seconds since 1970.
     pub source_date_epoch: u64,
+}
+
+impl Determinism {
+    /// The environment variables by which programs learn of it.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let date = self.source_date_epoch;
+        let mut variables = vec![
+            ("TZ", self.time_zone.clone()),
+            ("LANG", self.locale.clone()),
+            ("LC_ALL", self.locale.clone()),
+            ("SOURCE_DATE_EPOCH", date.to_string()),
+            // git knows nothing of the variable above, and a commit's hash depends on its dates.
+            ("GIT_AUTHOR_DATE", format!("@{date} +0000")),
+            ("GIT_COMMITTER_DATE", format!("@{date} +0000")),
+        ];
+        variables.extend(self.python_hash_seed.map(|seed| ("PYTHONHASHSEED", seed.to_string())));
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
 }
 
 impl Default for Determinism {

@@ -11,6 +11,7 @@
 mod answer;
 mod api;
 mod backend;
+mod beginning;
 mod claim;
 mod digest;
 mod headers;

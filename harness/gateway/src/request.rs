@@ -159,6 +159,17 @@ impl ChatRequest {
         self.messages.iter().filter(|message| message.is_counted(Role::User))
     }
 
+    /// What the user says in it that nobody has answered, without what clients put around it. Empty where it goes on from results of tools,
+    /// or from what a client reports.
+    pub(crate) fn said(&self) -> String {
+        let newest = self.messages.iter().rev().take_while(|message| message.role != Role::Assistant);
+        let said = newest.filter(|message| message.is_counted(Role::User) && !message.is_system_event());
+        let mut texts: Vec<&str> =
+            said.map(|message| message.text.trim()).filter(|text| !text.is_empty()).collect();
+        texts.reverse();
+        texts.join("\n")
+    }
+
     /// The instructions, if there are any.
     pub(crate) fn prompt(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().take_while(|message| message.role == Role::System)

@@ -11,7 +11,7 @@ use clawrl_config::{ConfigError, Entry, Node, NodeValue, Problem, Source, Span, 
 use toml_edit::{Item, TableLike, Value};
 
 use crate::findings::Findings;
-use clawrl_core::json_text::BYTE_ORDER_MARK;
+use clawrl_core::BYTE_ORDER_MARK;
 
 /// Most bytes of a file that is read as a whole.
 const MAX_TEXT_BYTES: u64 = 4 << 20;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use clawrl_config::Problem;
 use serde_json::Value;
 
-use clawrl_core::json_text;
+use clawrl_core::read_python_json;
 
 /// Reads the archive of a package; see there.
 pub(crate) const PACKAGE: &str = include_str!("package.py");
@@ -37,7 +37,7 @@ pub(crate) fn ask(python: &Path, program: &str, request: &Value) -> Result<Vec<V
     }
     let output = child.wait_with_output().map_err(unstarted)?;
     let rows: Option<Vec<Value>> =
-        String::from_utf8_lossy(&output.stdout).lines().map(|line| json_text::read(line).ok()).collect();
+        String::from_utf8_lossy(&output.stdout).lines().map(|line| read_python_json(line).ok()).collect();
     match rows {
         Some(rows) if output.status.success() => Ok(rows),
         _ => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clawrl_core::{
     AttemptId, AttemptRecord, Boundary, CancelReason, Epoch, LeaseRecord, Limit, Outcome, PhaseTimes, SlotId,
-    StopReason, UsageTotal,
+    StopReason, Turn, UsageTotal,
 };
 use serde::{Deserialize, Serialize};
 
@@ -216,6 +216,40 @@ impl From<&PhaseTimes> for PhaseMicros {
     }
 }
 
+/// Turns in which nothing was done, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostTurns {
+    /// The reply had no action.
+    pub malformed: u32,
+    /// The shell was left waiting for the rest of a command.
+    pub unfinished: u32,
+}
+
+impl LostTurns {
+    /// Those among `turns`.
+    fn of(turns: &[Turn]) -> Self {
+        let count = |is_lost: fn(&&Turn) -> bool| {
+            u32::try_from(turns.iter().filter(is_lost).count()).unwrap_or(u32::MAX)
+        };
+        Self {
+            malformed: count(|turn| turn.flags.malformed),
+            unfinished: count(|turn| turn.observation.is_unfinished_command()),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds those of another attempt.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.malformed = self.malformed.saturating_add(other.malformed);
+        self.unfinished = self.unfinished.saturating_add(other.unfinished);
+    }
+}
+
 /// An attempt as the journal knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptSummary {
@@ -229,6 +263,9 @@ pub struct AttemptSummary {
     pub ending: Ending,
     /// Number of turns.
     pub turns: u32,
+    /// Those of them that did nothing.
+    #[serde(default, skip_serializing_if = "LostTurns::is_none")]
+    pub lost_turns: LostTurns,
     /// Where the time went.
     pub times_us: PhaseMicros,
     /// What its replies took, from policies that know.
@@ -251,6 +288,7 @@ impl AttemptSummary {
             closes_slot: record.closes_slot,
             ending: Ending::from(&record.outcome),
             turns: u32::try_from(record.trajectory.turns.len()).unwrap_or(u32::MAX),
+            lost_turns: LostTurns::of(&record.trajectory.turns),
             times_us: PhaseMicros::from(&record.times),
             usage: UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref())),
             judge_usage: record.outcome.grade().and_then(|grade| grade.judge_usage.map(Box::new)),

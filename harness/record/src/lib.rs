@@ -53,8 +53,8 @@ mod writer;
 
 pub use blobs::{RunBlobs, blob_path};
 pub use entry::{
-    AttemptSummary, Ending, Entry, Finished, FrameRef, Line, Opened, PhaseMicros, ReopenCause, Resumed,
-    RunEnd,
+    AttemptSummary, Ending, Entry, Finished, FrameRef, Line, LostTurns, Opened, PhaseMicros, ReopenCause,
+    Resumed, RunEnd,
 };
 pub use error::RecordError;
 pub use held_out::{HeldOut, best_of, fall_of, fall_words, falls_of, render_held_out, write_held_out};

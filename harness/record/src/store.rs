@@ -8,7 +8,9 @@ use clawrl_core::{PolicySpec, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-use crate::{AttemptSummary, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file};
+use crate::{
+    AttemptSummary, PassRate, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file,
+};
 
 /// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
 const REMOVING: &str = ".removing-";
@@ -52,6 +54,12 @@ pub struct RunInfo {
     pub faulted: u32,
     /// Slots whose episode passed.
     pub passed: u32,
+    /// Share of finished episodes that passed; `None` where none has finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pass_rate: Option<PassRate>,
+    /// What policy and judge cost, in billionths of a US dollar; `None` where no price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<u64>,
     /// Who acts; `None` if the plan cannot be read.
     pub policy: Option<PolicySpec>,
     /// Names of the suites.
@@ -111,10 +119,18 @@ impl RunStore {
                 closed: 0,
                 faulted: 0,
                 passed: 0,
+                pass_rate: None,
+                cost_nano_usd: None,
                 policy: None,
                 suites: Vec::new(),
                 fall: None,
-                problem: Some(error.to_string()),
+                problem: Some(match error {
+                    RecordError::NoSuchRun { .. } => {
+                        "its folder has neither a plan nor a journal: its process died before the run began"
+                            .to_owned()
+                    }
+                    _ => error.to_string(),
+                }),
             },
         }
     }
@@ -220,6 +236,9 @@ fn described(run: &RunId, opened: &Run) -> RunInfo {
         let closing = state.iter().flat_map(|state| state.slots()).filter_map(|slot| slot.closing());
         u32::try_from(closing.filter(|summary| wanted(summary)).count()).unwrap_or(u32::MAX)
     };
+    let total = opened.summary().total;
+    let costs =
+        [total.usage, total.judge_usage].into_iter().flatten().filter_map(|usage| usage.cost_nano_usd);
     RunInfo {
         run: run.clone(),
         started_ms: state.map(|state| state.started_ms()),
@@ -232,6 +251,8 @@ fn described(run: &RunId, opened: &Run) -> RunInfo {
         closed: state.map_or(0, |state| state.counts().0),
         faulted: count(AttemptSummary::faulted),
         passed: count(AttemptSummary::passed),
+        pass_rate: total.pass_rate,
+        cost_nano_usd: costs.reduce(u64::saturating_add),
         policy: Some(plan.policy.clone()),
         suites: plan.suites.iter().map(|suite| suite.name.clone()).collect(),
         fall: opened.held_out().ok().and_then(|held_out| fall_of(&held_out).map(fall_words)),

@@ -16,7 +16,8 @@ use clawrl_core::{Boundary, RunId, RunPlan, SlotSpec, UsageTotal};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptSummary, Clusters, Ending, JournalState, PhaseMicros, Rate, RunEnd, SlotState, Tries, rate,
+    AttemptSummary, Clusters, Ending, JournalState, LostTurns, PhaseMicros, Rate, RunEnd, SlotState, Tries,
+    rate,
 };
 
 /// Figures of a run.
@@ -89,6 +90,9 @@ pub struct Counts {
     pub retries: u32,
     /// Turns of all attempts that resolved.
     pub turns: u64,
+    /// Those of them that did nothing.
+    #[serde(default, skip_serializing_if = "LostTurns::is_none")]
+    pub lost_turns: LostTurns,
     /// What the replies of those turns took, from policies that know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
@@ -250,6 +254,7 @@ impl Tally {
             counts.cancelled_attempts += u32::from(matches!(attempt.ending, Ending::Cancelled(_)));
             counts.superseded_attempts += u32::from(attempt.superseded());
             counts.turns += u64::from(attempt.turns);
+            counts.lost_turns.add(attempt.lost_turns);
             if let Some(usage) = &attempt.usage {
                 counts.usage.get_or_insert_default().merge(usage);
             }

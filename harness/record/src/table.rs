@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clawrl_core::UsageTotal;
 
-use crate::{Counts, PhasePercentiles, RunSummary};
+use crate::{Counts, LostTurns, PhasePercentiles, RunSummary};
 
 const HEADINGS: [&str; 9] =
     ["suite / family", "slots", "done", "passed", "rate %", "95 % CI", "reward", "faults", "open"];
@@ -37,6 +37,7 @@ pub fn render_summary(summary: &RunSummary) -> String {
             times => format!("{times} times"),
         },
     );
+    text += &lost_turns_line(total);
     if let Some(usage) = &total.usage {
         let _ = writeln!(text, "{}", usage_words(usage));
     }
@@ -70,6 +71,18 @@ pub fn render_summary(summary: &RunSummary) -> String {
         let _ = write!(text, "\n{}", aligned(&rows));
     }
     text
+}
+
+/// How many turns did nothing, and why; empty where all did something.
+fn lost_turns_line(total: &Counts) -> String {
+    let LostTurns { malformed, unfinished } = total.lost_turns;
+    let reasons = [(malformed, "had no action"), (unfinished, "left a command unfinished (C-c abandons it)")];
+    let told =
+        reasons.iter().filter(|(count, _)| *count > 0).map(|(count, reason)| format!("{count} {reason}"));
+    match told.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        told => format!("lost turns: {told}\n"),
+    }
 }
 
 fn row(name: String, counts: &Counts) -> [String; 9] {

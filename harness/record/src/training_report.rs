@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use clawrl_core::ticks;
+
 use crate::held_out::{HeldOut, best_of, falls_of};
 use crate::metrics::{Metric, UpdateFigures};
 use crate::page::{PAGE_STYLE, escape_html};
@@ -18,6 +20,10 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 28.0;
+
+/// Ticks of an axis at most.
+const MOST_LEVELS: u16 = 6;
+const MOST_UPDATES: u16 = 11;
 
 /// How a fall looks.
 const FALL_STYLE: &str = ".fall,.key .fall{color:#d1242f;fill:#d1242f}";
@@ -198,10 +204,12 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
         return;
     };
     let x_high = if x_high > x_low { x_high } else { x_low + 1.0 };
-    let finite = || points().map(|point| point.1).filter(|value| value.is_finite());
-    let own = (0.0, fold(&mut finite(), f64::max).unwrap_or(1.0));
-    let (y_low, y_high) = chart.range.unwrap_or(own);
-    let y_high = if y_high > y_low { y_high } else { y_low + 1.0 };
+    let drawn = || points().map(|point| point.1).filter(|value| value.is_finite());
+    let own =
+        (fold(&mut drawn(), f64::min).unwrap_or(0.0).min(0.0), fold(&mut drawn(), f64::max).unwrap_or(1.0));
+    let (low, high) = chart.range.unwrap_or(own);
+    let levels = ticks(low, high, MOST_LEVELS);
+    let (Some(&y_low), Some(&y_high)) = (levels.first(), levels.last()) else { return };
     let x = |value: f64| LEFT + (value - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| TOP + (y_high - value) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM);
 
@@ -217,8 +225,7 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
         "</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
         escape_html(chart.title)
     );
-    for step in 0..=4 {
-        let value = y_low + (y_high - y_low) * f64::from(step) / 4.0;
+    for value in levels {
         let label = if chart.percent { format!("{:.0} %", 100.0 * value) } else { short(value) };
         let at = y(value);
         let _ = write!(
@@ -230,12 +237,16 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
             at + 4.0
         );
     }
-    for step in 0..=5 {
-        let value = (x_low + (x_high - x_low) * f64::from(step) / 5.0).round();
+    // Updates are whole numbers, and the axis ends with the data.
+    let is_update = |value: &f64| value.fract() == 0.0 && (x_low..=x_high).contains(value);
+    for value in ticks(x_low, x_high, MOST_UPDATES).into_iter().filter(is_update) {
+        let at = x(value);
         let _ = write!(
             page,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{value}</text>",
-            x(value),
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{0}\" y2=\"{1}\"/>\
+             <text x=\"{at:.1}\" y=\"{2}\" text-anchor=\"middle\">{value}</text>",
+            HEIGHT - BOTTOM,
+            HEIGHT - BOTTOM + 5.0,
             HEIGHT - 8.0
         );
     }
@@ -310,13 +321,10 @@ fn facts(page: &mut String, facts: &[(String, String)]) {
     page.push_str("</tbody></table>\n");
 }
 
-/// Three digits are what an axis needs.
+/// A tick, which is a round number: its digits are few, however small or large it is.
 fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
+    let is_long = value != 0.0 && !(1e-4..1e7).contains(&value.abs());
+    if is_long { format!("{value:e}") } else { value.to_string() }
 }
 
 #[cfg(test)]
@@ -374,6 +382,49 @@ mod tests {
         assert_eq!(page.matches("<circle class=\"fall\"").count(), 2, "{page}");
         let page = report();
         assert!(!page.contains("class=\"fall\"") && !page.contains("The best evaluation"), "{page}");
+    }
+
+    /// Labels of the axis that stands at the left, and of the one below.
+    fn labels(points: &[(u64, f64)]) -> [Vec<String>; 2] {
+        let figures = |&(update, value): &(u64, f64)| UpdateFigures {
+            update,
+            t_ms: 0,
+            figures: BTreeMap::from([(Metric::TrainEntropyNats, value)]),
+        };
+        let page = render_training_report(&TrainingReport {
+            name: "axes",
+            warm_start: "",
+            held_out: &[],
+            updates: &points.iter().map(figures).collect::<Vec<_>>(),
+            facts: &[],
+            train_json: "{}",
+        });
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        ["end", "middle"].map(|anchor| {
+            let before = format!("text-anchor=\"{anchor}\">");
+            let texts = page.split(&before).skip(1);
+            texts.map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+        })
+    }
+
+    #[test]
+    fn axes_have_even_ticks_at_round_numbers() {
+        let check = |points: &[(u64, f64)], left: &[&str], below: &[&str]| {
+            let labels = labels(points);
+            assert_eq!((labels[0].as_slice(), labels[1].as_slice()), (&own(left)[..], &own(below)[..]));
+        };
+        fn own(words: &[&str]) -> Vec<String> {
+            words.iter().map(|&word| word.to_owned()).collect()
+        }
+        check(&[(1, 3.7), (2, 0.4)], &["0", "1", "2", "3", "4"], &["1", "2"]);
+        check(&[(1, 0.0), (4, 0.0)], &["0", "0.2", "0.4", "0.6", "0.8", "1"], &["1", "2", "3", "4"]);
+        check(
+            &[(1, 0.013), (1_337, f64::NAN), (1_338, 0.0)],
+            &["0", "0.005", "0.01", "0.015"],
+            &["200", "400", "600", "800", "1000", "1200"],
+        );
+        check(&[(7, -0.3), (9, 0.3)], &["-0.4", "-0.2", "0", "0.2", "0.4"], &["7", "8", "9"]);
+        check(&[(1, f64::INFINITY), (2, 12e8)], &["0", "5e8", "1e9", "1.5e9"], &["1", "2"]);
     }
 
     #[test]

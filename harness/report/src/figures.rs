@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use clawrl_core::{RunId, UsageTotal};
+use clawrl_core::{RunId, TaskIndex, UsageTotal};
 use clawrl_record::{Clusters, Ending, FaultCount, Rate, Run, SlotState};
 use serde::Serialize;
 
@@ -115,6 +115,9 @@ pub struct SuiteFigures {
 pub struct TaskFigures {
     /// Its id.
     pub task: String,
+    /// Its place in the plan.
+    #[serde(skip)]
+    pub index: TaskIndex,
     /// Its slots.
     pub row: Row,
 }
@@ -205,7 +208,11 @@ impl Figures {
             tasks: (0..)
                 .zip(tasks)
                 .filter(|(_, tally)| tally.row.slots > 0)
-                .map(|(task, tally)| TaskFigures { task: task_name(task), row: tally.row() })
+                .map(|(task, tally)| TaskFigures {
+                    task: task_name(task),
+                    index: TaskIndex(task),
+                    row: tally.row(),
+                })
                 .collect(),
             groups: groups
                 .into_iter()

@@ -136,14 +136,10 @@ pub(crate) fn variables(command: &SandboxCommand, determinism: &Determinism) -> 
         ("LOGNAME", "agent".to_owned()),
         ("SHELL", "/bin/bash".to_owned()),
         ("TERM", "xterm-256color".to_owned()),
-        ("TZ", determinism.time_zone.clone()),
-        ("LANG", determinism.locale.clone()),
-        ("LC_ALL", determinism.locale.clone()),
-        ("SOURCE_DATE_EPOCH", determinism.source_date_epoch.to_string()),
     ];
-    let hash_seed = determinism.python_hash_seed.map(|seed| ("PYTHONHASHSEED".to_owned(), seed.to_string()));
     let own = command.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
-    fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(hash_seed).chain(own).collect()
+    let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
+    fixed.chain(determinism.variables()).chain(own).collect()
 }
 
 #[derive(Default)]

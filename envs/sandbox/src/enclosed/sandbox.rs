@@ -105,23 +105,18 @@ impl Inside {
 
     /// The image's variables, over them what the plan fixes, over those the user's and the command's own.
     fn variables(&self, command: &SandboxCommand, user: &InsideUser) -> Vec<(String, String)> {
-        let fixed = &self.determinism;
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut variables = vec![("PATH".to_owned(), path.to_owned())];
         variables.extend(self.environment.iter().cloned());
         let settled = [
             ("TERM", "xterm-256color".to_owned()),
-            ("TZ", fixed.time_zone.clone()),
-            ("LANG", fixed.locale.clone()),
-            ("LC_ALL", fixed.locale.clone()),
-            ("SOURCE_DATE_EPOCH", fixed.source_date_epoch.to_string()),
             ("HOME", user.home.clone()),
             ("USER", user.name.clone()),
             ("LOGNAME", user.name.clone()),
             ("SHELL", "/bin/bash".to_owned()),
         ];
         variables.extend(settled.map(|(name, value)| (name.to_owned(), value)));
-        variables.extend(fixed.python_hash_seed.map(|seed| ("PYTHONHASHSEED".to_owned(), seed.to_string())));
+        variables.extend(self.determinism.variables());
         variables.extend(command.environment.clone());
         variables
     }

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
-use rustix::termios::{LocalModes, Winsize};
+use rustix::termios::{InputModes, LocalModes, OptionalActions, OutputModes, Winsize};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
@@ -123,10 +123,24 @@ impl Pty {
         let settings = rustix::termios::tcgetattr(&self.master)?;
         Ok(LineMode {
             canonical: settings.local_modes.contains(LocalModes::ICANON),
-            processes_output: settings.output_modes.contains(rustix::termios::OutputModes::OPOST),
+            processes_output: settings.output_modes.contains(OutputModes::OPOST),
             echo: settings.local_modes.contains(LocalModes::ECHO),
-            maps_returns: settings.input_modes.contains(rustix::termios::InputModes::ICRNL),
+            maps_returns: settings.input_modes.contains(InputModes::ICRNL),
         })
+    }
+
+    /// Has the kernel gather input into lines, echo it and pass on its signals, as a new terminal does. A line editor that
+    /// was killed leaves that off.
+    ///
+    /// # Errors
+    /// Those of the ioctl.
+    pub fn gather_lines(&self) -> io::Result<()> {
+        let mut settings = rustix::termios::tcgetattr(&self.master)?;
+        settings.input_modes |= InputModes::ICRNL;
+        settings.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+        settings.local_modes |= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+        rustix::termios::tcsetattr(&self.master, OptionalActions::Now, &settings)?;
+        Ok(())
     }
 
     /// Signals the foreground group through the terminal, without a process id that could have been reused:

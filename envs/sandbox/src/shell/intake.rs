@@ -384,6 +384,12 @@ impl Intake {
     }
 
     fn shell_is_replaced(&mut self, number: u64, exit_code: i32, front: &impl Fn() -> Option<Front>) -> bool {
+        // A second one before the new shell's prompt: the first was forged by the old shell, which ended before it was read.
+        if number == self.replacements && self.shell.is_none() && self.replaced.is_some() {
+            self.replaced = Some(exit_code);
+            self.forged = true;
+            return true;
+        }
         let Some(shell) = self.shell else { return false };
         let in_front = front().is_some_and(|front| front.group == self.shell);
         if in_front || number != self.replacements + 1 || is_running(shell) {

@@ -262,6 +262,8 @@ impl ShellSession {
     pub async fn renew(&mut self, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
         let step = self.begin()?;
         let shell = self.wire.intake.shell.ok_or(ShellError::Gone)?;
+        // Its line editor cannot do it any more, and an image may have no `stty` for the keeper.
+        self.wire.pty.gather_lines()?;
         self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
         let text = self.wire.intake.set_text_aside();
         let end = loop {
@@ -623,6 +625,8 @@ impl ShellSession {
         }
         // It is the shell itself that does not come back.
         if let Some(shell) = self.wire.intake.shell {
+            // Its line editor cannot do it any more, and an image may have no `stty` for the keeper.
+            self.wire.pty.gather_lines()?;
             self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
         }
         let slice = StepLimits { deadline: Instant::now() + self.config.kill_grace, ..limits };

@@ -134,6 +134,18 @@ fn a_history_ends_with_the_base_commit() {
     });
 }
 
+/// What git shows of it is then the same in every run.
+#[test]
+fn a_commit_of_the_agent_has_the_date_of_the_plan() {
+    with_provider(|provider| async move {
+        let mut env = ready(provider.as_ref(), &swe_task(swe_spec())).await;
+        let commit = "git -c user.name=a -c user.email=a commit -q --allow-empty -m mine; git log -1 --format='%at %ct'";
+        let seen = said(env.as_mut(), "bash", json!({ "command": commit })).await;
+        let date = clawrl_core::Determinism::default().source_date_epoch;
+        assert_eq!(seen, format!("{date} {date}\n[exit 0]"));
+    });
+}
+
 /// A repository at a later commit than the issue's: its files stay, its history goes.
 #[test]
 fn what_an_image_changed_after_the_base_commit_becomes_one_commit() {

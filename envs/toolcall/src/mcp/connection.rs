@@ -26,6 +26,7 @@ use super::endpoint::{Endpoint, Trouble};
 use super::listing::MOST_TOOLS;
 use super::overheard::{LINE_BYTES, Overheard};
 use super::told::told;
+use super::waiting::{Noted, Waiting};
 use crate::http::HttpClient;
 use crate::place::Place;
 use crate::result::{Allowance, CallResult};
@@ -94,8 +95,11 @@ impl Connection {
         let opened = sandbox.open(ProgramSpec { command, user: None }).await;
         let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
         let input = input.ok_or_else(|| start_fault(decl, "it has no input"))?;
-        let (mut overheard, tap) = Overheard::listen(output, errors, struck.clone());
-        let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(LINE_BYTES);
+        let waiting = Waiting::default();
+        let (mut overheard, tap) = Overheard::listen(output, errors, struck.clone(), waiting.clone());
+        // A message that was mended may be longer than it came.
+        let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(2 * LINE_BYTES);
+        let transport = Noted { transport, waiting };
         let started = tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await;
         let service = match started {
             Ok(Ok(service)) => service,

@@ -27,6 +27,7 @@ use sse_stream::{Sse, SseStream};
 use tokio::sync::Notify;
 
 use super::mended::mended;
+use super::waiting::Waiting;
 use crate::http::{HttpClient, SendError, USER_AGENT as OUR_NAME, root_cause};
 
 /// Bytes of one answer, all of its events together.
@@ -148,7 +149,7 @@ impl Endpoint {
     }
 
     /// The events of an answer.
-    fn events(&self, body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
+    fn events(&self, body: Incoming, waiting: Vec<i64>) -> BoxStream<'static, Result<Sse, SseError>> {
         let trouble = Arc::clone(&self.trouble);
         let pieces = stream::unfold((body, 0usize), move |(mut body, read)| {
             let trouble = Arc::clone(&trouble);
@@ -175,13 +176,33 @@ impl Endpoint {
             }
         });
         let events = SseStream::from_bytes_stream(pieces.boxed());
-        events.map(|event| event.map(|event| Sse { data: event.data.map(mended_text), ..event })).boxed()
+        let mended = move |event: Result<Sse, SseError>| match event {
+            Ok(event) => stream::iter(mended_events(event, &waiting).into_iter().map(Ok).collect::<Vec<_>>()),
+            Err(error) => stream::iter(vec![Err(error)]),
+        };
+        events.flat_map(mended).boxed()
     }
 }
 
-fn mended_text(data: String) -> String {
-    let mended = mended(data.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
-    mended.unwrap_or(data)
+/// One for each message that an event is mended to.
+fn mended_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
+    let messages = event.data.as_ref().and_then(|data| mended(data.as_bytes(), waiting));
+    let Some(messages) = messages else { return vec![event] };
+    let of = |message: Vec<u8>| Sse {
+        data: Some(String::from_utf8_lossy(&message).into_owned()),
+        ..event.clone()
+    };
+    messages.into_iter().map(of).collect()
+}
+
+/// The message that answers a request, of those that a body is or is mended to.
+fn answer_in(body: Vec<u8>, waiting: &[i64]) -> Vec<u8> {
+    let Some(messages) = mended(&body, waiting) else { return body };
+    let is_answer = |message: &&Vec<u8>| {
+        let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
+        message["id"].as_i64().is_some_and(|id| waiting.contains(&id))
+    };
+    messages.iter().find(is_answer).or(messages.first()).cloned().unwrap_or(body)
 }
 
 impl StreamableHttpClient for Endpoint {
@@ -196,6 +217,7 @@ impl StreamableHttpClient for Endpoint {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<io::Error>> {
         let body = serde_json::to_vec(&message)?;
+        let waiting: Vec<i64> = Waiting::id_of(&message).into_iter().collect();
         let awaits_nothing = !matches!(message, ClientJsonRpcMessage::Request(_));
         let response = self.send(Method::POST, &uri, body, session_id.as_deref(), headers).await?;
         let status = response.status();
@@ -215,7 +237,7 @@ impl StreamableHttpClient for Endpoint {
             return Err(StreamableHttpError::SessionExpired);
         }
         if status.is_success() && media.eq_ignore_ascii_case(EVENTS) {
-            return Ok(StreamableHttpPostResponse::Sse(self.events(response.into_body()), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response.into_body(), waiting), session));
         }
         let most = if status.is_success() { ANSWER_BYTES } else { ERROR_BYTES };
         let body = match self.whole(response.into_body(), most).await {
@@ -223,7 +245,7 @@ impl StreamableHttpClient for Endpoint {
             Err(StreamableHttpError::ResponseBodyTooLarge { .. }) if !status.is_success() => Vec::new(),
             body => body?,
         };
-        let body = mended(&body).unwrap_or(body);
+        let body = answer_in(body, &waiting);
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             Err(_) if status.is_success() => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Fault, McpDecl, ToolSpec};
+use clawrl_core::{Boundary, Fault, McpDecl, ToolSpec, offered_tool_name};
 use rmcp::model::Tool;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         struck.clean(&mut name);
         // One with a secret in it has a mark now, and is refused with that.
         if name == listed {
-            name = as_name(&listed);
+            name = offered_tool_name(&decl.prefix, &tool.name);
         }
         if !is_name(&name) {
             let message =
@@ -63,7 +63,10 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         let mut description =
             tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().to_owned();
         struck.clean(&mut description);
-        let mut parameters = Value::Object(tool.input_schema.as_ref().clone());
+        let mut parameters = tool.input_schema.as_ref().clone();
+        // Servers of models want to be told, and arguments are an object in any case.
+        parameters.entry("type").or_insert_with(|| "object".into());
+        let mut parameters = Value::Object(parameters);
         struck.clean_json(&mut parameters);
         chosen.push(ServedTool {
             offered: ToolSpec { name, description, parameters, text_argument: None },
@@ -72,11 +75,6 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         });
     }
     Ok(chosen)
-}
-
-/// The name with `_` for each character that servers of models do not take, such as the dots and slashes of `files.read` and `git/log`.
-fn as_name(name: &str) -> String {
-    name.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect()
 }
 
 fn is_name(name: &str) -> bool {

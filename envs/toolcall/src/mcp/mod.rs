@@ -13,6 +13,7 @@ mod overheard;
 mod pool;
 mod server;
 mod told;
+mod waiting;
 
 pub(crate) use listing::ServedTool;
 pub(crate) use pool::McpPool;

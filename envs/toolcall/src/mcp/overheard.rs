@@ -12,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-use super::mended::mended;
+use super::mended::{mended, unreadable};
+use super::waiting::Waiting;
 use crate::struck::Struck;
 
 /// Bytes of one message of a program.
@@ -45,11 +46,17 @@ struct Heard {
 }
 
 impl Overheard {
-    /// Listens to both. The output is handed on by what is returned.
-    pub(super) fn listen(output: pipe::Receiver, errors: pipe::Receiver, struck: Struck) -> (Self, Tap) {
+    /// Listens to both. The output is handed on by what is returned, for the requests that wait.
+    pub(super) fn listen(
+        output: pipe::Receiver,
+        errors: pipe::Receiver,
+        struck: Struck,
+        waiting: Waiting,
+    ) -> (Self, Tap) {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let listener = tokio::spawn(keep_end(errors, Arc::clone(&heard)));
-        let tap = Tap { output, heard: Arc::clone(&heard), line: Vec::new(), ready: Vec::new(), given: 0 };
+        let lines = Lines { waiting, line: Vec::new(), is_dropped: false, ready: Vec::new() };
+        let tap = Tap { output, heard: Arc::clone(&heard), lines, given: 0 };
         (Self { heard, struck, listener }, tap)
     }
 
@@ -126,31 +133,56 @@ async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Heard>>) {
 pub(super) struct Tap {
     output: pipe::Receiver,
     heard: Arc<Mutex<Heard>>,
-    /// A line whose end has not come.
-    line: Vec<u8>,
-    /// What is handed on next, from `given` on.
-    ready: Vec<u8>,
+    lines: Lines,
+    /// What was handed on of what is ready.
     given: usize,
 }
 
-impl Tap {
-    /// Takes what came, and makes its whole lines ready. What is longer than any message is handed on at once: it is refused elsewhere.
-    fn line_by_line(&mut self, bytes: &[u8]) {
+/// Bytes on their way to whole lines.
+#[derive(Debug)]
+struct Lines {
+    waiting: Waiting,
+    /// A line whose end has not come.
+    line: Vec<u8>,
+    /// The line is longer than any message, and what comes of it is dropped.
+    is_dropped: bool,
+    /// What is handed on next.
+    ready: Vec<u8>,
+}
+
+/// Bytes of a line by which it is known what it answers.
+const HEAD_BYTES: usize = 256;
+
+impl Lines {
+    /// Takes what came, and makes its whole lines ready.
+    fn take(&mut self, bytes: &[u8]) {
         self.ready.clear();
-        self.given = 0;
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let is_end = part.ends_with(b"\n");
+            if self.is_dropped {
+                self.is_dropped = !is_end;
+                continue;
+            }
             self.line.extend_from_slice(part);
-            if part.ends_with(b"\n") {
-                match mended(&self.line) {
-                    Some(message) => {
-                        self.ready.extend_from_slice(&message);
-                        self.ready.push(b'\n');
-                    }
-                    None => self.ready.extend_from_slice(&self.line),
-                }
-                self.line.clear();
-            } else if self.line.len() > LINE_BYTES {
-                self.ready.append(&mut self.line);
+            if self.line.len() > LINE_BYTES {
+                let head = String::from_utf8_lossy(&self.line[..HEAD_BYTES]).into_owned();
+                let reason = format!("it has more than {} MiB", LINE_BYTES >> 20);
+                self.hand_on(unreadable(&head, &reason, &self.waiting.ids()));
+                self.is_dropped = !is_end;
+                self.line = Vec::new();
+            } else if is_end {
+                let line = std::mem::take(&mut self.line);
+                let messages = mended(&line, &self.waiting.ids()).unwrap_or_else(|| vec![line]);
+                self.hand_on(messages);
+            }
+        }
+    }
+
+    fn hand_on(&mut self, messages: Vec<Vec<u8>>) {
+        for message in messages {
+            self.ready.extend_from_slice(&message);
+            if !message.ends_with(b"\n") {
+                self.ready.push(b'\n');
             }
         }
     }
@@ -163,23 +195,19 @@ impl AsyncRead for Tap {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut chunk = [0; CHUNK_BYTES];
-        while self.given == self.ready.len() {
+        while self.given == self.lines.ready.len() {
             let mut read = ReadBuf::new(&mut chunk);
             ready!(Pin::new(&mut self.output).poll_read(context, &mut read))?;
             lock(&self.heard).push_output(read.filled());
-            if read.filled().is_empty() {
-                // The end, perhaps in the middle of a line.
-                let rest = std::mem::take(&mut self.line);
-                if rest.is_empty() {
-                    return Poll::Ready(Ok(()));
-                }
-                (self.ready, self.given) = (rest, 0);
-            } else {
-                let came = read.filled().len();
-                self.line_by_line(&chunk[..came]);
+            let came = read.filled().len();
+            self.given = 0;
+            self.lines.take(&chunk[..came]);
+            if came == 0 {
+                // The end. Of a message without an end of its line, nobody can know whether it is whole.
+                return Poll::Ready(Ok(()));
             }
         }
-        let rest = &self.ready[self.given..];
+        let rest = &self.lines.ready[self.given..];
         let count = rest.len().min(buffer.remaining());
         buffer.put_slice(&rest[..count]);
         self.given += count;

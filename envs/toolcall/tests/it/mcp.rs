@@ -62,6 +62,33 @@ fn tools_are_listed_and_called() {
 }
 
 #[test]
+fn what_real_servers_write_is_taken_or_an_error_of_its_call_at_once() {
+    with_env(small("odd"), async |env| {
+        let unreadable = "error: the server's answer cannot be read: ";
+        for (name, expected) in [
+            ("half", "cut \u{fffd}"),
+            ("nan", r#"{"n":null}"#),
+            ("null", "fine"),
+            ("list", "cut \u{fffd}"),
+            ("broken", unreadable),
+            ("lines", unreadable),
+            ("large", &format!("{unreadable}it has more than 16 MiB")),
+            ("nameless", "error: no"),
+            ("nothing", "error: the server answered what is no result of a tool"),
+            ("read_file", "[content of an unknown kind: video]"),
+        ] {
+            let told = shown(env, &[call(name, json!({}))]).await;
+            assert!(told.starts_with(&format!("[{name}] {expected}")), "{told}");
+        }
+        // Both answers can be read, whichever comes first.
+        let told = shown(env, &[call("half", json!({})), call("null", json!({}))]).await;
+        assert_eq!(told, "[half] cut \u{fffd}\n[null] fine");
+        let refused = shown(env, &[call("read_file", json!({"path": "Too Long To Be"}))]).await;
+        assert!(refused.starts_with("[read_file] error: `path`: "), "{refused}");
+    });
+}
+
+#[test]
 fn what_a_server_says_of_its_tools_is_offered_after_those_of_the_task() {
     let chosen = McpDecl {
         tools: Some(vec!["fail".to_owned(), "echo".to_owned()]),

@@ -215,3 +215,43 @@ async fn servers_that_do_not_serve_are_faults() {
         assert!(fault.message.contains(said) && !fault.message.contains(KEY), "{name}: {}", fault.message);
     }
 }
+
+/// What cannot be read is an error at once, whatever the server's form of answers.
+#[tokio::test]
+async fn odd_answers_over_http_are_taken_or_errors_at_once() {
+    const HALF: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"cut \ud83d"}]},"error":null}"#;
+    const BROKEN: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[}"#;
+    const NAMELESS: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;
+    for by_events in [false, true] {
+        let listener = Listener::start(move |asked| {
+            let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+            let text = match message["params"]["arguments"]["answer"].as_str() {
+                Some("half") => HALF,
+                Some("broken") => BROKEN,
+                Some("nameless") => NAMELESS,
+                Some("list") => &format!("[{HALF}]"),
+                _ => return docs(asked, by_events),
+            };
+            let text = text.replace("ID", &message["id"].to_string());
+            if by_events {
+                answer("200 OK", "content-type: text/event-stream\r\n", &format!("data: {text}\n\n"))
+            } else {
+                answer("200 OK", "content-type: application/json\r\n", &text)
+            }
+        })
+        .await;
+        let provider = bare_provider_with(secrets());
+        let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Attempt), Vec::new());
+        let mut env = ready(&provider, &task).await;
+        for (kind, expected) in [
+            ("half", "cut \u{fffd}"),
+            ("list", "cut \u{fffd}"),
+            ("broken", "error: the server's answer cannot be read: "),
+            ("nameless", "error: no"),
+        ] {
+            let told = shown(env.as_mut(), &[call("find", json!({"answer": kind}))]).await;
+            assert!(told.starts_with(&format!("[find] {expected}")), "{kind} {by_events}: {told}");
+        }
+        assert!(env.close().await.leftovers.is_empty());
+    }
+}

@@ -52,8 +52,36 @@ def result(name, arguments):
     return None
 
 
+def odd(name, id):
+    """An answer as some servers write it."""
+    half = '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"cut \\ud83d"}]}}\n'
+    answers = {
+        "half": half,
+        "nan": '{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"n":NaN}}}\n',
+        "null": '{"jsonrpc":"2.0","id":%d,"result":{"content":"fine"},"error":null}\n',
+        "broken": '{"jsonrpc":"2.0","result":{"content":[{"id":99,]},"id":%d}\n',
+        "lines": '{\n  "jsonrpc": "2.0",\n  "id": %d,\n  "result": {}\n}\n',
+        "large": '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"',
+        "list": "[" + half.strip() + "]\n",
+        "nameless": '{"jsonrpc":"2.0","id":null,"error":"no"}\n',
+        "nothing": '{"jsonrpc":"2.0","id":%d,"result":null}\n',
+        "read.file": '{"jsonrpc":"2.0","id":"%d","result":{"content":[{"type":"video"}]}}\n',
+    }
+    with lock:
+        text = answers[name]
+        sys.stdout.write(text % id if "%d" in text else text)
+        if name == "large":
+            for _ in range(17):
+                sys.stdout.write("x" * (1 << 20))
+            sys.stdout.write('"}]}}\n')
+        sys.stdout.flush()
+
+
 def answer(message):
     name = message["params"]["name"]
+    if mode == "odd":
+        odd(name, message["id"])
+        return
     if name == "slow":
         return
     found = result(name, message["params"].get("arguments", {}))
@@ -83,7 +111,13 @@ for line in sys.stdin:
         # The second one who asks finds another list.
         tools = TOOLS if mode != "changes" or listed == 0 else TOOLS[:1]
         listed += 1
-        send({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": tools}})
+        if mode == "odd":
+            names = ("half", "nan", "null", "broken", "lines", "large", "list", "nameless", "nothing")
+            tools = [{"name": name, "outputSchema": None} for name in names]
+            pattern = {"type": "string", "pattern": "^(?=.{1,9}$)[a-z]+$"}
+            tools.append({"name": "read.file", "inputSchema": {"properties": {"path": pattern}}, "annotations": 7})
+        found = {"tools": tools, "nextCursor": ""} if mode == "odd" else {"tools": tools}
+        send({"jsonrpc": "2.0", "id": message["id"], "result": found})
     elif method == "notifications/cancelled":
         cancelled.append(message["params"])
     elif method == "tools/call":

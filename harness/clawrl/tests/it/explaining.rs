@@ -44,7 +44,7 @@ fn overview_and_topics() {
     }
     insta::assert_snapshot!(place.clawrl(&["help", "nothing"]).ends(2).err, @"
     error: there is no help on `nothing`
-      help: topics: exit-codes, environment, run, train, policy, serve, chat, eval, cassette, validate, ci, env, plan, new, import, ls, show, report, compare, metrics, clean, doctor, completions, man, help
+      help: topics: exit-codes, environment, run, train, policy, serve, chat, eval, cassette, validate, ci, env, plan, new, import, ls, show, report, view, compare, metrics, clean, doctor, completions, man, help
     ");
 }
 

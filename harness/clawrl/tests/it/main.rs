@@ -41,3 +41,4 @@ mod toolcalling;
 #[cfg(feature = "torch")]
 mod training;
 mod validating;
+mod viewing;

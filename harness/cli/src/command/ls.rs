@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 /// The training of which a run is a part, if that is there.
-fn part_of<'a>(info: &RunInfo, runs: &'a [RunInfo]) -> Option<&'a RunId> {
+pub(super) fn part_of<'a>(info: &RunInfo, runs: &'a [RunInfo]) -> Option<&'a RunId> {
     let trainings = runs.iter().filter(|other| other.is_training).map(|other| &other.run);
     trainings.into_iter().find(|training| is_part_of(&info.run, training))
 }
@@ -82,13 +82,7 @@ pub(super) fn listing(runs: &[&RunInfo]) -> String {
 }
 
 fn row(info: &RunInfo) -> [String; 9] {
-    let state = match info.state {
-        RunState::Running => "running",
-        RunState::Finished => "finished",
-        RunState::Interrupted => "interrupted",
-        RunState::Damaged => "damaged",
-        RunState::Unreadable => "unreadable",
-    };
+    let state = state_word(info.state);
     let unknown = || "?".to_owned();
     [
         info.run.to_string(),
@@ -103,7 +97,19 @@ fn row(info: &RunInfo) -> [String; 9] {
     ]
 }
 
-fn time(ms: u64) -> String {
+/// What a run is doing, in a word.
+pub(super) fn state_word(state: RunState) -> &'static str {
+    match state {
+        RunState::Running => "running",
+        RunState::Finished => "finished",
+        RunState::Interrupted => "interrupted",
+        RunState::Damaged => "damaged",
+        RunState::Unreadable => "unreadable",
+    }
+}
+
+/// In minutes, in UTC.
+pub(super) fn time(ms: u64) -> String {
     let at = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     at.map_or("?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string())
 }

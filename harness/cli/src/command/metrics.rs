@@ -7,7 +7,6 @@ use std::fs;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,27 +16,18 @@ use clawrl_report::{EventLog, exposition, history};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::local_server;
 use crate::log::Log;
 use crate::output::print;
 use crate::results::{ResultsArguments, is_trained, run_name};
 
 /// How often a run under way is looked at.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// Who connects and does not ask is let go.
-const ASK_LIMIT: Duration = Duration::from_secs(10);
-
-/// Those who ask at once.
-const ASKING: usize = 16;
 
 /// Figures of a run over time, in the formats of programs that draw them.
 ///
@@ -112,37 +102,8 @@ fn serve(run: Run, address: SocketAddr, log: &Log) -> Result<(), Failure> {
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         log.note(format_args!("listening on http://{}/metrics", listener.local_addr().map_err(failed)?));
-        let (run, room) = (Arc::new(run), Arc::new(Semaphore::new(ASKING)));
-        loop {
-            // It is never closed.
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-            let (stream, _) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::debug!(%error, "nobody was let in");
-                    // timer: without free descriptors the next one fails as well, at once.
-                    tokio::time::sleep(LOOK).await;
-                    continue;
-                }
-            };
-            let run = Arc::clone(&run);
-            tokio::spawn(async move {
-                let answer = service_fn(|request| {
-                    let run = Arc::clone(&run);
-                    async move {
-                        // The file may be a long one.
-                        let answered = tokio::task::spawn_blocking(move || answer(&request, &run)).await;
-                        answered.map_err(std::io::Error::other)
-                    }
-                });
-                let mut connection = http1::Builder::new();
-                connection.timer(TokioTimer::new()).header_read_timeout(ASK_LIMIT).keep_alive(false);
-                if let Err(error) = connection.serve_connection(TokioIo::new(stream), answer).await {
-                    tracing::debug!(%error, "who asked for figures went away");
-                }
-                drop(place);
-            });
-        }
+        local_server::serve(listener, move |request| answer(request, &run)).await;
+        Ok(())
     })
 }
 

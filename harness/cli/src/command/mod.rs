@@ -23,6 +23,7 @@ pub(crate) mod serve;
 pub(crate) mod show;
 pub mod train;
 pub(crate) mod validate;
+pub(crate) mod view;
 
 mod cost_limit;
 mod run_end;

@@ -275,7 +275,8 @@ fn pictures(observation: &Observation) -> String {
     files.map(|file| format!("picture  {file}\n")).collect()
 }
 
-fn call_text(call: &ToolCall) -> String {
+/// A call in a line: its name and its arguments.
+pub(super) fn call_text(call: &ToolCall) -> String {
     let arguments = call.arguments.as_object().filter(|map| map.len() == 1);
     match arguments.and_then(|map| map.values().next()?.as_str()) {
         Some(only) => format!("{} {only}", call.name),

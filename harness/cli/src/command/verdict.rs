@@ -3,8 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use clawrl_core::{CheckReport, Outcome, RunPlan, SlotId};
+use clawrl_core::{CheckReport, Outcome, RunPlan, SlotId, Turn, printable_line};
 use serde::Serialize;
+
+use super::show::call_text;
+use crate::wiring::Closed;
+
+/// Characters of an action that are told.
+const ACTION_CHARS: usize = 200;
+
+/// Lines of what was seen after it, and characters of each.
+const SEEN_LINES: usize = 8;
+const SEEN_CHARS: usize = 160;
 
 /// What is played against a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +55,26 @@ pub(super) struct Invalid {
     problem: &'static str,
     score: f64,
     checks: Vec<CheckReport>,
+    /// The last turns of the case, in order.
+    last_turns: Vec<LastTurn>,
+}
+
+/// What was done in a turn, and the end of what was seen then.
+#[derive(Debug, Serialize)]
+struct LastTurn {
+    actions: Vec<String>,
+    saw: Vec<String>,
+}
+
+impl LastTurn {
+    fn new(turn: &Turn) -> Self {
+        let text = turn.observation.joined_text();
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(SEEN_LINES)..];
+        let line = |line: &&str| printable_line(line, SEEN_CHARS);
+        let action = |call| printable_line(&call_text(call), ACTION_CHARS);
+        Self { actions: turn.calls.iter().map(action).collect(), saw: shown.iter().map(line).collect() }
+    }
 }
 
 /// A case that something broke.
@@ -63,7 +93,7 @@ pub(super) struct Mistakes {
 }
 
 /// Compares what happened with what must happen.
-pub(super) fn judge(plan: &RunPlan, cases: &[Case], outcomes: &BTreeMap<SlotId, Outcome>) -> Verdicts {
+pub(super) fn judge(plan: &RunPlan, cases: &[Case], closed: &BTreeMap<SlotId, Closed>) -> Verdicts {
     let mut verdicts = Verdicts::default();
     let mut all = BTreeSet::new();
     let mut with_oracle = BTreeSet::new();
@@ -75,7 +105,8 @@ pub(super) fn judge(plan: &RunPlan, cases: &[Case], outcomes: &BTreeMap<SlotId, 
         if case == Case::Oracle {
             with_oracle.insert(id);
         }
-        let grade = match outcomes.get(&slot.id) {
+        let closed = closed.get(&slot.id);
+        let grade = match closed.map(|closed| &closed.outcome) {
             Some(Outcome::Finished { grade, .. }) => grade,
             Some(Outcome::Faulted(fault)) => {
                 let fault = fault.to_string();
@@ -103,7 +134,9 @@ pub(super) fn judge(plan: &RunPlan, cases: &[Case], outcomes: &BTreeMap<SlotId, 
         };
         not_valid.insert(id);
         let (score, checks) = (grade.score, grade.checks.clone());
-        verdicts.invalid.push(Invalid { task: id.to_owned(), problem, score, checks });
+        let last_turns = closed.map_or(&[][..], |closed| closed.last_turns.as_slice());
+        let last_turns = last_turns.iter().map(LastTurn::new).collect();
+        verdicts.invalid.push(Invalid { task: id.to_owned(), problem, score, checks, last_turns });
     }
     verdicts.without_oracle = all.difference(&with_oracle).map(|id| (*id).to_owned()).collect();
     verdicts.tasks = all.len();
@@ -123,10 +156,14 @@ impl fmt::Display for Case {
 
 impl fmt::Display for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Invalid { task, problem, score, checks } in &self.invalid {
+        for Invalid { task, problem, score, checks, last_turns } in &self.invalid {
             writeln!(f, "invalid  {task} {problem} (score {score:.3})")?;
             for check in checks {
                 writeln!(f, "           {:.2} {}: {}", check.score, check.label, check.message)?;
+            }
+            for LastTurn { actions, saw } in last_turns {
+                actions.iter().try_for_each(|action| writeln!(f, "           > {action}"))?;
+                saw.iter().try_for_each(|line| writeln!(f, "             {line}"))?;
             }
         }
         for Faulted { task, case, fault } in &self.faulted {

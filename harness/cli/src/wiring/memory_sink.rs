@@ -5,24 +5,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{
     AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, MemoryBlobs, Outcome, SinkError, SlotId,
+    Turn,
 };
 
-/// Keeps what closed each slot, without its trajectory. Clones share it.
+/// Turns that are kept of an episode.
+const LAST_TURNS: usize = 4;
+
+/// What closed a slot.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    /// How it ended.
+    pub(crate) outcome: Outcome,
+    /// The last turns of an episode that was graded and did not pass.
+    pub(crate) last_turns: Vec<Turn>,
+}
+
+/// Keeps what closed each slot. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemorySink {
-    outcomes: Arc<Mutex<BTreeMap<SlotId, Outcome>>>,
+    closed: Arc<Mutex<BTreeMap<SlotId, Closed>>>,
     blobs: Arc<MemoryBlobs>,
 }
 
 impl MemorySink {
     /// What closed each slot so far.
-    pub(crate) fn take(&self) -> BTreeMap<SlotId, Outcome> {
+    pub(crate) fn take(&self) -> BTreeMap<SlotId, Closed> {
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SlotId, Outcome>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SlotId, Closed>> {
         // Every change is one insert; a panic cannot leave it half done.
-        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -33,7 +46,12 @@ impl EpisodeSink for MemorySink {
 
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         if record.closes_slot {
-            self.lock().insert(record.attempt.slot, record.outcome);
+            let mut last_turns = Vec::new();
+            if record.outcome.grade().is_some_and(|grade| !grade.passed) {
+                let mut turns = record.trajectory.turns;
+                last_turns = turns.split_off(turns.len().saturating_sub(LAST_TURNS));
+            }
+            self.lock().insert(record.attempt.slot, Closed { outcome: record.outcome, last_turns });
         }
         Box::pin(std::future::ready(Ok(())))
     }

@@ -22,7 +22,7 @@ pub(crate) use judge::model_of as judge_model_of;
 pub use judge::turn_judge;
 pub(crate) use machine::ProviderSettings;
 pub use machine::{Machine, Workplace};
-pub(crate) use memory_sink::MemorySink;
+pub(crate) use memory_sink::{Closed, MemorySink};
 pub use policy::refuse_unseen_pictures;
 pub(crate) use policy::{Supplies, policy_of};
 pub(crate) use programs::Programs;

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_yaml::Spanned;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
+use crate::decode::LOCATED;
 use crate::source::Span;
 
 /// A value and where it stands. For an alias, where the anchor stands.
@@ -31,11 +31,25 @@ impl<T> Deref for Located<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<T>::deserialize(deserializer)?;
-        let span = spanned.defined.span();
-        let number = |value: Option<u64>| usize::try_from(value.unwrap_or(0)).unwrap_or(0);
-        let span = Span { start: number(span.byte_offset()), len: number(span.byte_len()) };
-        Ok(Self { value: spanned.value, span })
+        struct LocatedVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for LocatedVisitor<T> {
+            type Value = Located<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value with its place")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let missing = || A::Error::custom("a value without its place");
+                let start = seq.next_element()?.ok_or_else(missing)?;
+                let len = seq.next_element()?.ok_or_else(missing)?;
+                let value = seq.next_element()?.ok_or_else(missing)?;
+                Ok(Located { value, span: Span { start, len } })
+            }
+        }
+
+        deserializer.deserialize_tuple_struct(LOCATED, 3, LocatedVisitor(PhantomData))
     }
 }
 

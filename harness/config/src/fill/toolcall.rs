@@ -290,10 +290,14 @@ pub(super) fn argument_names(parameters: &Json) -> Vec<&str> {
     parameters["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether a schema says that there may be arguments besides those under `properties`. One that says nothing about it allows them, too, but
-/// there a name that it does not list is more likely a mistake.
+/// Whether a schema says that there may be arguments besides those under `properties`, or has no `properties`. One that lists some and
+/// says nothing about others allows them, too, but there a name that it does not list is more likely a mistake.
 pub(super) fn is_open(parameters: &Json) -> bool {
     let says = |key: &str| parameters.get(key).is_some_and(|value| *value != json!(false));
+    if parameters.get("properties").is_none() && parameters.get("additionalProperties") != Some(&json!(false))
+    {
+        return true;
+    }
     [
         "additionalProperties",
         "patternProperties",

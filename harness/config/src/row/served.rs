@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::McpShare;
+use clawrl_core::{McpShare, offered_tool_name};
 
 use super::text::{Visit, texts};
 use crate::file::Text;
@@ -40,16 +40,18 @@ pub(crate) enum McpTransportRow {
 impl McpRow {
     /// Whether a tool of this name could be one of its own: which ones there are is known when it runs.
     pub(crate) fn may_offer(&self, name: &str) -> bool {
-        match (&self.tools, name.strip_prefix(self.prefix.as_str())) {
-            (_, None) => false,
-            (None, Some(own)) => !own.is_empty(),
-            (Some(tools), Some(own)) => tools.iter().any(|tool| tool.value == own),
+        match &self.tools {
+            Some(_) => self.names().any(|(_, offered)| offered == name),
+            None => {
+                let own = name.strip_prefix(self.prefix.as_str());
+                own.is_some_and(|own| !own.is_empty() && offered_tool_name("", own) == own)
+            }
         }
     }
 
-    /// The names of its tools, as far as they are known.
+    /// The names under which its tools are offered, as far as they are known.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&Text, String)> {
-        self.tools.iter().flatten().map(|tool| (tool, format!("{}{}", self.prefix, tool.value)))
+        self.tools.iter().flatten().map(|tool| (tool, offered_tool_name(&self.prefix, tool)))
     }
 
     pub(crate) fn is_program(&self) -> bool {

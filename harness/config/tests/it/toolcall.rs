@@ -290,3 +290,63 @@ fn the_example_among_the_suites_is_a_good_one() {
     let (_, plan) = tasks_of(&format!("tasks:\n  - id: one\n    instruction: Do it.\n{indented}"));
     assert_eq!(plan.tasks[0].oracle.as_ref().map(|script| script.calls().len()), Some(4));
 }
+
+/// The problems of a suite that is written out here, without its first lines.
+fn problems_of(below: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("suite.yaml");
+    std::fs::write(&path, format!("format: 1\nsuite: written\n{below}")).expect("a file");
+    load_suite(&path).map_or_else(|error| rendered(&error), |_| String::new())
+}
+
+/// A task with this tool `t`, whose call with the argument `more` is expected.
+fn with_parameters(parameters: &str) -> String {
+    format!(
+        "tasks:\n  - id: a\n    instruction: x\n    action_format: tool_calls\n    env: {{ toolcall: {{ tools: {{ t: {{ returns: ok, \
+         description: d, parameters: {parameters} }} }} }} }}\n    checks: [{{ calls_match: {{ calls: [{{ tool: t, arguments: {{ \
+         more: true }} }}] }} }}, {{ called: {{ tool: t, arguments: {{ more: true }} }} }}]\n    oracle: {{ actions: [{{ call: {{ \
+         name: t, arguments: {{ more: true }} }} }}, {{ submit: x }}] }}\n"
+    )
+}
+
+#[test]
+fn arguments_that_an_open_schema_allows_may_be_expected() {
+    for open in [
+        "{ type: object }",
+        "{ type: object, properties: { a: { type: string } }, additionalProperties: { type: boolean } }",
+        "{ type: object, properties: { a: { type: string } }, additionalProperties: true }",
+        "{ type: object, properties: { a: { type: string } }, patternProperties: { \"^m\": { type: boolean } } }",
+        "{ type: object, properties: { a: { type: string } }, anyOf: [{ properties: { more: {} } }] }",
+        "{ type: object, properties: { more: { type: boolean } }, patternProperties: { \"^(?!x)\": {} } }",
+    ] {
+        assert_eq!(problems_of(&with_parameters(open)), "", "{open}");
+    }
+    for (closed, expected) in [
+        ("{ type: object, additionalProperties: false }", "the tool `t` has no argument `more`"),
+        ("{ type: object, properties: { mode: {} } }", "the tool `t` has no argument `more`"),
+        (
+            "{ type: object, properties: { a: {} }, additionalProperties: { type: string } }",
+            "no call of the tool `t` is like this",
+        ),
+    ] {
+        let problems = problems_of(&with_parameters(closed));
+        assert!(problems.contains(expected), "{closed}: {problems}");
+    }
+}
+
+#[test]
+fn tools_of_servers_are_named_as_they_are_offered() {
+    let with_server = |chosen: &str, called: &str| {
+        problems_of(&format!(
+            "tasks:\n  - id: a\n    instruction: x\n    action_format: tool_calls\n    env: {{ toolcall: {{ mcp: {{ m: {{ url: \
+             \"http://127.0.0.1:1/mcp\"{chosen} }} }} }} }}\n    checks: [{{ called: {{ tool: {called} }} }}]\n"
+        ))
+    };
+    assert_eq!(with_server(", tools: [files.read, git/log], prefix: m_", "m_files_read"), "");
+    assert_eq!(with_server("", "files_read"), "");
+    let named = with_server(", tools: [files.read]", "files.read");
+    assert!(named.contains("there is no tool `files.read`") && named.contains("files_read"), "{named}");
+    assert!(with_server("", "files.read").contains("there is no tool `files.read`"));
+    let twice = with_server(", tools: [a.b, a/b]", "a_b");
+    assert!(twice.contains("two tools are called `a_b`"), "{twice}");
+}

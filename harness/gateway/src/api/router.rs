@@ -1,6 +1,6 @@
 //! Which path is answered by whom, and who may come in.
 //!
-//! I1. Nothing but `/healthz`, `/readyz` and the page to log in is answered without a key; pages have a router of their own, and what
+//! I1. Nothing but `/healthz`, `/readyz`, `/openapi.json` and the page to log in is answered without a key; pages have a router of their own, and what
 //! lets somebody see them lets nobody use the API. I2. What is not here is refused in OpenAI's shape, and what OpenAI
 //! has and this server has not, by its name.
 
@@ -13,16 +13,17 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use super::completions;
 use super::error::ApiError;
 use super::gateway::Gateway;
 use super::learning;
+use super::openapi;
 use super::pages;
 use super::random::random;
 use super::records;
+use super::routes::Routes;
 use crate::UserId;
 
 /// As OpenAI has it.
@@ -54,34 +55,53 @@ const NOT_HERE: [&str; 22] = [
     "videos",
 ];
 
+/// Paths that are answered without a key.
+const OPEN: [&str; 3] = ["/healthz", "/readyz", openapi::PATH];
+
 pub(super) fn router(gateway: &Arc<Gateway>) -> Router {
-    Router::new()
-        .route("/healthz", get(health))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/v1/models", get(models))
-        .route("/v1/models/{*model}", get(model))
-        .route("/v1/chat/completions", post(completions::chat))
-        .route("/v1/completions", post(completions::text))
-        .route("/v1/feedback", post(records::feedback))
-        .route("/v1/sessions", get(records::sessions))
-        .route("/v1/sessions/close", post(records::close_named))
-        .route("/v1/sessions/{session}", get(records::session).delete(records::delete_session))
-        .route("/v1/sessions/{session}/close", post(records::close))
-        .route("/v1/turns/{turn}", get(records::turn).delete(records::delete_turn))
-        .route("/v1/export", get(records::export))
-        .route("/v1/user", get(records::user).put(records::change_user).delete(records::delete_user))
-        .route("/v1/policy", get(learning::policy))
-        .route("/v1/policy/train", post(learning::train))
-        .route("/v1/policy/pause", post(learning::pause))
-        .route("/v1/policy/resume", post(learning::resume))
-        .route("/v1/policy/rollback", post(learning::roll_back))
+    routes()
+        .into_router()
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Arc::clone(gateway), enter))
         .merge(pages::router(gateway))
         .layer(from_fn(name))
         .with_state(Arc::clone(gateway))
+}
+
+/// All but pages.
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .get("/healthz", health)
+        .get("/readyz", ready)
+        .get(openapi::PATH, openapi::document)
+        .get("/metrics", metrics)
+        .get("/v1/models", models)
+        .get("/v1/models/{*model}", model)
+        .post("/v1/chat/completions", completions::chat)
+        .post("/v1/completions", completions::text)
+        .post("/v1/feedback", records::feedback)
+        .get("/v1/sessions", records::sessions)
+        .post("/v1/sessions/close", records::close_named)
+        .get("/v1/sessions/{session}", records::session)
+        .delete("/v1/sessions/{session}", records::delete_session)
+        .post("/v1/sessions/{session}/close", records::close)
+        .get("/v1/turns/{turn}", records::turn)
+        .delete("/v1/turns/{turn}", records::delete_turn)
+        .get("/v1/export", records::export)
+        .get("/v1/user", records::user)
+        .put("/v1/user", records::change_user)
+        .delete("/v1/user", records::delete_user)
+        .get("/v1/policy", learning::policy)
+        .post("/v1/policy/train", learning::train)
+        .post("/v1/policy/pause", learning::pause)
+        .post("/v1/policy/resume", learning::resume)
+        .post("/v1/policy/rollback", learning::roll_back)
+}
+
+/// Whether a path is answered without a key.
+pub(super) fn is_open(path: &str) -> bool {
+    OPEN.contains(&path)
 }
 
 /// Gives a request a name, which its answer has as `x-request-id`, and the log with what went wrong here.
@@ -112,7 +132,7 @@ async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: 
 
 fn admit(gateway: &Gateway, request: &mut Request) -> Result<(), ApiError> {
     gateway.guard.check(request.headers())?;
-    if ["/healthz", "/readyz"].contains(&request.uri().path()) {
+    if is_open(request.uri().path()) {
         return Ok(());
     }
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());

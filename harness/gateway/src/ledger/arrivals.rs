@@ -6,7 +6,11 @@ use rusqlite::{Connection, params};
 
 use super::contents::KeptBody;
 use super::{LedgerError, events, numbers, words};
+use crate::beginning::beginning;
 use crate::{ChatRequest, Event, Headers, RequestId, SessionId, TurnId, TurnKind, UserId};
+
+/// Characters of what a user says that are kept with the turn, for lists.
+const SAID: usize = 300;
 
 /// A request, ready to be written.
 #[derive(Debug)]
@@ -86,7 +90,14 @@ pub(crate) fn add(
         linked.is_retry,
     ])?;
     events::add_happening(connection, linked.session, "arrived", Some(request), at_ms)?;
-    events::add_all(connection, &kept.user, events, at_ms)
+    events::add_all(connection, &kept.user, events, at_ms)?;
+    let said = kept.request.said();
+    if !linked.is_retry && !said.is_empty() {
+        let (said, _) = beginning(&said, SAID);
+        let sql = "UPDATE turns SET said = ?2 WHERE id = ?1";
+        connection.prepare_cached(sql)?.execute(params![linked.turn, said])?;
+    }
+    Ok(())
 }
 
 /// The number that the next request gets: higher than any that was ever given, deleted or not.

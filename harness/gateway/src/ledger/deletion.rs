@@ -84,7 +84,7 @@ pub(crate) fn delete(
             &chosen,
         )? as u64,
         turns: run(
-            "UPDATE turns SET mark = NULL, deleted_ms = ?2 \
+            "UPDATE turns SET mark = NULL, said = NULL, deleted_ms = ?2 \
              WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_ms IS NULL",
             &chosen,
         )? as u64,

@@ -17,7 +17,7 @@ use super::{FileFlaw, LedgerError};
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Of `schema.sql` and `contents.sql`; SQLite's `user_version`.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// What versions from 3 on have more than those before.
 const CONTENTS: &str = include_str!("contents.sql");
 /// What those before 3 had more. Version 1 writes ids in another way, which is told by the ids themselves.
@@ -33,6 +33,8 @@ const BEFORE_4: &str =
 /// What those before 5 lack.
 const BEFORE_5: &str = "ALTER TABLE feedback ADD COLUMN answered INTEGER; \
                         ALTER TABLE feedback ADD COLUMN choice INTEGER;";
+/// What those before 6 lack.
+const BEFORE_6: &str = "ALTER TABLE turns ADD COLUMN said TEXT CHECK (deleted_ms IS NULL OR said IS NULL);";
 /// Marks a file as ours: "claw".
 const APPLICATION: i64 = 0x636c_6177;
 /// For a reader in this process, or somebody's own look at the file.
@@ -116,7 +118,10 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
             if found < 4 {
                 transaction.execute_batch(BEFORE_4)?;
             }
-            transaction.execute_batch(BEFORE_5)?;
+            if found < 5 {
+                transaction.execute_batch(BEFORE_5)?;
+            }
+            transaction.execute_batch(BEFORE_6)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.commit()?;
         }

@@ -11,15 +11,24 @@ use super::views::{
     TurnLine, TurnView, UpdateView, UserView, VoteView,
 };
 use super::{LedgerError, SampleId, Thing, UpdateId, blobs, contents, numbers, words};
+use crate::beginning::beginning;
 use crate::{RequestId, SessionId, TurnId, UserId};
 
 /// Of a page at most.
 const LIMIT: u32 = 500;
 const SESSION: &str = "SELECT id, user, evidence, opened_ms, closed_ms, why, epoch, \
-                       (SELECT count(*) FROM turns WHERE session = sessions.id) FROM sessions";
+                       (SELECT count(*) FROM turns WHERE session = sessions.id), \
+                       coalesce((SELECT said FROM turns WHERE session = sessions.id AND said IS NOT NULL AND kind = 'main' \
+                       ORDER BY id LIMIT 1), (SELECT said FROM turns WHERE session = sessions.id AND said IS NOT NULL \
+                       ORDER BY id LIMIT 1)), \
+                       (SELECT max(received_ms) FROM requests WHERE turn = (SELECT max(id) FROM turns \
+                       WHERE session = sessions.id)) FROM sessions";
+/// Characters of a session's title.
+const TITLE: usize = 80;
 /// Characters of a text in an outline.
 const EXCERPT: u32 = 300;
-const LINE: &str = "id, epoch, parent, sibling, kind, mark, state, ended_without_next_state, deleted_ms";
+const LINE: &str =
+    "id, epoch, parent, sibling, kind, mark, state, ended_without_next_state, deleted_ms, said";
 
 /// How much of a turn is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +131,7 @@ pub(crate) fn turn(connection: &Connection, user: &UserId, turn: TurnId) -> Resu
 fn view(connection: &Connection, user: &UserId, turn: TurnId, depth: Depth) -> Result<TurnView, LedgerError> {
     let sql = format!("SELECT {LINE}, session, user, evidence FROM turns WHERE id = ?1 AND user = ?2");
     let read = |row: &Row<'_>| {
-        let (session, user, evidence) = (row.get(9)?, UserId(row.get(10)?), row.get(11)?);
+        let (session, user, evidence) = (row.get(10)?, UserId(row.get(11)?), row.get(12)?);
         Ok((turn_line(row)?, session, user, evidence))
     };
     let found = one(connection, &sql, params![turn, user.0], read)?;
@@ -198,13 +207,24 @@ fn session_view(row: &Row<'_>) -> rusqlite::Result<SessionView> {
         session: row.get(0)?,
         user: UserId(row.get(1)?),
         evidence: row.get(2)?,
+        title: row.get::<_, Option<String>>(8)?.map(|said| title(&said)),
         opened_ms: row.get(3)?,
+        last_ms: row.get(9)?,
         closed_ms: row.get(4)?,
         why: row.get(5)?,
         epoch: number(row, 6)?,
         turn_count: number(row, 7)?,
         turns: Vec::new(),
     })
+}
+
+/// In one line.
+fn title(said: &str) -> String {
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    match beginning(&words, TITLE) {
+        (_, false) => words,
+        (title, true) => format!("{}\u{2026}", title.trim_end()),
+    }
 }
 
 fn turn_line(row: &Row<'_>) -> rusqlite::Result<TurnLine> {
@@ -218,6 +238,7 @@ fn turn_line(row: &Row<'_>) -> rusqlite::Result<TurnLine> {
         state: row.get(6)?,
         ended_without_next_state: row.get(7)?,
         deleted_ms: row.get(8)?,
+        said: row.get(9)?,
     })
 }
 

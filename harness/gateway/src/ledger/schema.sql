@@ -1,4 +1,4 @@
--- Chat's ledger, schema 4. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
+-- Chat's ledger, schema 6. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
 -- "Content" is whatever a person or a policy said, or what gives it back: deletion takes it, the rest of a row stays.
 
 CREATE TABLE users (
@@ -137,7 +137,9 @@ CREATE TABLE turns (
     state TEXT NOT NULL CHECK (state IN ('waiting', 'answered', 'unanswered')),
     -- The session ended, and nothing came after its answer.
     ended_without_next_state INTEGER NOT NULL DEFAULT 0 CHECK (ended_without_next_state IN (0, 1)),
-    deleted_ms INTEGER
+    deleted_ms INTEGER,
+    -- The beginning of what the user said in it; nothing in older ledgers, and where it goes on from results of tools alone. Content.
+    said TEXT CHECK (deleted_ms IS NULL OR said IS NULL)
 ) STRICT;
 CREATE INDEX turns_of_session ON turns (session, id);
 

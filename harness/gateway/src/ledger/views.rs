@@ -37,8 +37,12 @@ pub struct SessionView {
     pub user: UserId,
     /// By what its requests are known.
     pub evidence: String,
+    /// The beginning of what the user said first; nothing where that is deleted, or not known.
+    pub title: Option<String>,
     /// When it was opened.
     pub opened_ms: i64,
+    /// When the last request of its newest turn came.
+    pub last_ms: Option<i64>,
     /// When it ended, if it has.
     pub closed_ms: Option<i64>,
     /// Why it ended: `flag`, `endpoint`, `idle`, `deleted`, `not linked again`.
@@ -67,6 +71,8 @@ pub struct TurnLine {
     pub kind: String,
     /// Why it is not main.
     pub mark: Option<String>,
+    /// The beginning of what the user said in it; nothing where it goes on from results of tools alone.
+    pub said: Option<String>,
     /// `waiting`, `answered` or `unanswered`.
     pub state: String,
     /// Its session ended, and nothing came after its answer.

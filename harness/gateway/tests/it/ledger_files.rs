@@ -15,6 +15,8 @@ const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (sessio
                         CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL";
 /// The same for version 5.
 const BEFORE_5: &str = "ALTER TABLE feedback DROP COLUMN answered; ALTER TABLE feedback DROP COLUMN choice";
+/// The same for version 6.
+const BEFORE_6: &str = "ALTER TABLE turns DROP COLUMN said";
 /// The rest of that for version 3, whose sessions did not share their beginnings.
 const AS_3: &str = "DROP INDEX bodies_elsewhere; DROP INDEX prompts_elsewhere; \
                     ALTER TABLE bodies DROP COLUMN elsewhere; ALTER TABLE prompts DROP COLUMN elsewhere";
@@ -47,7 +49,7 @@ fn files_that_are_no_ledger_are_refused_by_name() {
         drop(Recorder::open(RecorderSettings::new(path.to_owned())).unwrap());
         Connection::open(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     };
-    check(newer, "the ledger chat.db has schema 99, this program knows 5: it was written by a newer version");
+    check(newer, "the ledger chat.db has schema 99, this program knows 6: it was written by a newer version");
     check(|path| std::fs::create_dir(path).unwrap(), "the ledger chat.db cannot be opened: ");
 }
 
@@ -61,13 +63,16 @@ fn a_ledger_of_the_version_before_is_taken_on() {
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap()
     };
-    assert_eq!(version(), 5);
+    assert_eq!(version(), 6);
     // As it was before long bodies lay apart.
     let before_3 = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
                     CREATE INDEX happenings_of_request ON happenings (request)";
-    for (before, back) in [(1, before_3), (2, before_3), (3, AS_3), (4, "")] {
+    for (before, back) in [(1, before_3), (2, before_3), (3, AS_3), (4, ""), (5, "")] {
         let connection = Connection::open(chat.path()).unwrap();
-        connection.execute_batch(BEFORE_5).unwrap();
+        connection.execute_batch(BEFORE_6).unwrap();
+        if before < 5 {
+            connection.execute_batch(BEFORE_5).unwrap();
+        }
         if before < 4 {
             connection.execute_batch(BEFORE_4).unwrap();
         }
@@ -75,13 +80,15 @@ fn a_ledger_of_the_version_before_is_taken_on() {
         connection.pragma_update(None, "user_version", before).unwrap();
         drop(connection);
         drop(Recorder::open(chat.settings()).unwrap());
-        assert_eq!(version(), 5, "an older program could not read what is written now");
+        assert_eq!(version(), 6, "an older program could not read what is written now");
         let elsewhere = "SELECT (SELECT count(*) FROM pragma_table_info('bodies') WHERE name = 'elsewhere') + \
                          (SELECT count(*) FROM pragma_table_info('prompts') WHERE name = 'elsewhere') + \
                          (SELECT count(*) FROM sqlite_schema WHERE name LIKE '%s_elsewhere')";
         assert_eq!(chat.value(elsewhere), "4", "{before}");
         let said = "SELECT count(*) FROM pragma_table_info('feedback') WHERE name IN ('answered', 'choice')";
         assert_eq!(chat.value(said), "2", "{before}");
+        let words = "SELECT count(*) FROM pragma_table_info('turns') WHERE name = 'said'";
+        assert_eq!(chat.value(words), "1", "{before}");
     }
     let indexes = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'happenings_of_%' OR name IN \
                    ('requests_of_session', 'turns_of_user', 'turns_of_parent')";
@@ -99,6 +106,7 @@ async fn long_bodies_of_version_3_are_taken_on() {
     chat.close();
     let body = json!({"messages": [said(&long)]}).to_string();
     let connection = Connection::open(chat.path()).unwrap();
+    connection.execute_batch(BEFORE_6).unwrap();
     connection.execute_batch(BEFORE_5).unwrap();
     connection.execute_batch(BEFORE_4).unwrap();
     connection.execute_batch(AS_3).unwrap();

@@ -69,6 +69,9 @@ proptest! {
         namings in (client::naming(), client::naming()),
         picks in collection::vec(any::<bool>(), 1..20),
     ) {
+        // Where words alone say which conversation it is, two that begin with the same heartbeat are one.
+        let is_beaten = |acts: &[Act], naming| matches!((acts.first(), naming), (Some(Act::Heartbeat), Naming::Content));
+        prop_assume!(!(is_beaten(&one, namings.0) && is_beaten(&other, namings.1)));
         let one = client::happenings(&identity("ada", namings.0, "s1"), &one, 1);
         let other = client::happenings(&identity("ada", namings.1, "s2"), &other, SECOND);
         check_mixed(&one, &other, &picks)?;

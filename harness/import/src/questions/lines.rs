@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::keys::BadRow;
 use crate::document::read_text_below;
 use crate::findings::Findings;
-use clawrl_core::json_text::{self, BYTE_ORDER_MARK};
+use clawrl_core::{BYTE_ORDER_MARK, read_python_json};
 
 /// Most bytes of a file: the largest known data sets of questions have a few hundred thousand rows.
 const MAX_BYTES: u64 = 1 << 30;
@@ -55,7 +55,7 @@ impl Lines {
             if text.trim().is_empty() {
                 continue;
             }
-            let row = match json_text::read(text) {
+            let row = match read_python_json(text) {
                 Ok(Value::Object(row)) => Ok(row),
                 Ok(Value::Array(_)) if lines.is_empty() => {
                     let help = "write one object a line: `jq -c '.[]' rows.json > rows.jsonl`";

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use clawrl_config::Problem;
 use serde_json::Value;
 
-use clawrl_core::json_text;
+use clawrl_core::read_python_json;
 
 const PROGRAM: &str = include_str!("program.py");
 
@@ -39,7 +39,7 @@ pub(super) fn ask(python: &Path, request: &Value) -> Result<Vec<Value>, Problem>
     let rows: Option<Vec<Value>> = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter(|line| line.starts_with('{'))
-        .map(|line| json_text::read(line).ok())
+        .map(|line| read_python_json(line).ok())
         .collect();
     let rows = rows.unwrap_or_default();
     if let Some(missing) = rows.first().and_then(|row| row["missing"].as_str()) {

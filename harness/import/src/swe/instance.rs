@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::diff::Diff;
 use crate::questions::BadRow;
-use clawrl_core::json_text;
+use clawrl_core::read_python_json;
 
 /// A row that can be understood.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ fn tests(columns: &Map<String, Value>, keys: [&'static str; 2]) -> Result<Vec<St
     let decoded;
     let value = match value {
         Value::String(text) => {
-            decoded = json_text::read(text).unwrap_or(Value::Null);
+            decoded = read_python_json(text).unwrap_or(Value::Null);
             &decoded
         }
         other => other,
@@ -173,7 +173,7 @@ fn install_config(columns: &Map<String, Value>) -> Result<Map<String, Value>, Ba
     match columns.get("install_config") {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(config)) => Ok(config.clone()),
-        Some(Value::String(text)) => match json_text::read(text) {
+        Some(Value::String(text)) => match read_python_json(text) {
             Ok(Value::Object(config)) => Ok(config),
             _ => Err(no_config()),
         },

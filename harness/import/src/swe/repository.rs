@@ -12,7 +12,7 @@ use crate::draft::{Fixture, fixtures_of};
 use crate::findings::Findings;
 use crate::questions::BadRow;
 use crate::tree::Tree;
-use clawrl_core::json_text::as_json;
+use clawrl_core::python_as_json;
 
 const CONFIG: &str = "sweb.yaml";
 const TASK: &str = "task.yaml";
@@ -107,7 +107,7 @@ fn columns(task: &Path, findings: &mut Findings) -> Option<Result<Map<String, Va
             columns.insert(column.to_owned(), Value::String(source.text().to_owned()));
             continue;
         }
-        match serde_json::from_str::<Map<String, Value>>(&as_json(source.text())) {
+        match serde_json::from_str::<Map<String, Value>>(&python_as_json(source.text())) {
             Ok(tests) => columns.extend(tests.into_iter().filter(|(key, _)| key == column)),
             Err(error) => {
                 let message = format!("this is no JSON object of lists: {error}");

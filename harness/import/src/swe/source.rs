@@ -14,7 +14,7 @@ use crate::document::read_text_below;
 use crate::findings::Findings;
 use crate::parquet_rows;
 use crate::questions::BadRow;
-use clawrl_core::json_text::{BYTE_ORDER_MARK, as_json};
+use clawrl_core::{BYTE_ORDER_MARK, python_as_json};
 
 /// Most bytes of a file of JSON: a set of fifty thousand instances with long lists of tests has about so many.
 const MAX_BYTES: u64 = 4 << 30;
@@ -44,7 +44,7 @@ pub(super) fn rows_of(path: &Path, findings: &mut Findings) -> Vec<Found> {
 
 fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<Found> {
     // Places are those of the text that is read, which differs from the file only where that is no JSON.
-    let source = match as_json(source.text()) {
+    let source = match python_as_json(source.text()) {
         Cow::Borrowed(_) => source,
         Cow::Owned(json) => &Arc::new(Source::new(shown, shown.to_owned(), json)),
     };

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    AttemptSummary, Ending, Finished, Opened, PhaseMicros, ReopenCause, Resumed, RunEnd, SlotStatus,
+    AttemptSummary, Ending, Finished, LostTurns, Opened, PhaseMicros, ReopenCause, Resumed, RunEnd,
+    SlotStatus,
 };
 
 const SLOTS: u32 = 4;
@@ -29,6 +30,7 @@ fn resolved(lease: LeaseRecord, closes_slot: bool, ending: Ending, offset: u64) 
         closes_slot,
         ending,
         turns: 3,
+        lost_turns: LostTurns { malformed: 1, unfinished: 1 },
         times_us: PhaseMicros { step: 77, ..PhaseMicros::default() },
         usage: None,
         judge_usage: None,

@@ -51,6 +51,26 @@ fn mixed() -> (RunPlan, JournalState) {
 }
 
 #[test]
+fn turns_that_did_nothing_are_counted_by_reason() {
+    let plan = fixture::plan("lost", 1);
+    let mut state = opened(&plan);
+    let lease = lease(0, 0, 1);
+    state.apply(&Line { t_ms: 1, entry: Entry::Leased(lease.clone()) }).unwrap();
+    let mut record = record(lease, finished(0.0), true, 5);
+    let turns = &mut record.trajectory.turns;
+    turns[0].flags.malformed = true;
+    for turn in &mut turns[1..4] {
+        turn.observation.facts.insert("end".to_owned(), "incomplete".into());
+    }
+    turns[4].observation.facts.insert("end".to_owned(), "completed".into());
+    let summary = AttemptSummary::new(&record, FrameRef::default());
+    state.apply(&Line { t_ms: 2, entry: Entry::Resolved(summary) }).unwrap();
+    let text = render_summary(&RunSummary::new(&plan, &state));
+    let expected = "lost turns: 1 had no action, 3 left a command unfinished (C-c abandons it)";
+    assert!(text.lines().any(|line| line == expected), "{text}");
+}
+
+#[test]
 fn table() {
     let (plan, state) = mixed();
     insta::assert_snapshot!(render_summary(&RunSummary::new(&plan, &state)), @r"

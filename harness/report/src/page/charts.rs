@@ -7,12 +7,12 @@ use clawrl_record::{Rate, duration};
 use crate::figures::{Per, PhaseFigures};
 use crate::histogram::{BUCKETS, PER_DECADE};
 
-/// A rate and its interval between 0 and 1.
+/// A rate and its interval on an axis with ticks at 0, a half and 1.
 pub(super) fn interval(rate: &Rate) -> String {
     let x = |share: f64| 5.0 + 120.0 * share;
     format!(
         "<svg class=\"interval\" viewBox=\"0 0 130 14\" aria-hidden=\"true\">\
-         <line class=\"axis\" x1=\"5\" x2=\"125\" y1=\"7\" y2=\"7\"/>\
+         <path class=\"axis\" d=\"M5 7H125M5 4V10M65 4V10M125 4V10\"/>\
          <line class=\"reach\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"7\" y2=\"7\"/>\
          <circle cx=\"{:.1}\" cy=\"7\" r=\"3.5\"/></svg>",
         x(rate.low),

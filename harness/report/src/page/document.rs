@@ -41,12 +41,12 @@ pub(crate) fn render(run: &Run, figures: &Figures, gathered: &Gathered<'_>) -> R
         escape_html(figures.run.as_str()),
     );
     head(&mut page, figures);
+    tables::tasks(&mut page, figures, run);
     tables::at_k(&mut page, figures);
     tables::suites(&mut page, figures);
     tables::faults(&mut page, figures);
     phases(&mut page, figures);
     tables::tokens(&mut page, figures);
-    tables::tasks(&mut page, figures);
     tables::groups(&mut page, figures);
     facts(&mut page, run);
     page.push_str("</main>\n");
@@ -190,7 +190,7 @@ fn viewer(page: &mut String, gathered: &Gathered<'_>) {
          <option>fault</option><option>cancelled</option></select></label>\
          <label>Task <input id=\"task\" type=\"search\" placeholder=\"part of its name\"></label>\
          <span id=\"count\" class=\"soft\"></span></div>\n\
-         <div class=\"columns\"><div class=\"list\"><table><thead><tr><th>attempt<th>task<th>ending<th>score<th>turns\
+         <div class=\"columns\"><div id=\"list\" class=\"list\"><table><thead><tr><th>attempt<th>task<th>ending<th>score<th>turns\
          <th>time</tr></thead><tbody id=\"rows\"></tbody></table><button id=\"more\" hidden></button></div>\n\
          <article id=\"attempt\"><p class=\"soft\">Choose an attempt.</p></article></div></div></section>\n",
     );

@@ -1,4 +1,4 @@
-//! The list of attempts that the viewer begins with, in the order of slots.
+//! The list of attempts that the viewer begins with: failures first, and attempts that end alike in the order of slots.
 
 use clawrl_core::RunId;
 use clawrl_record::{AttemptSummary, Ending, PhaseMicros, Run};
@@ -41,17 +41,17 @@ const KINDS: [Kind; 4] = [Kind::Passed, Kind::Failed, Kind::Faulted, Kind::Cance
 /// The list as a block.
 pub(super) fn block(run: &Run, gathered: &Gathered<'_>) -> Result<String, ReportError> {
     let plan = run.plan();
-    let mut rows: Vec<((u32, u32), Row)> = Vec::with_capacity(gathered.attempts.len());
+    let mut rows: Vec<((u8, u32, u32), Row)> = Vec::with_capacity(gathered.attempts.len());
     for (chunk, range) in gathered.chunks.iter().enumerate() {
         for (place, at) in range.clone().enumerate() {
             let summary = gathered.attempts[at];
             let slot = summary.attempt.slot.0;
             let task = plan.slots.get(slot as usize).map_or(0, |spec| spec.task.0);
             let row = row(summary, task, (chunk, place), gathered.blocks.has_cast(at));
-            rows.push(((slot, summary.attempt.number), row));
+            rows.push(((rank(summary), slot, summary.attempt.number), row));
         }
     }
-    rows.sort_by_key(|(attempt, _)| *attempt);
+    rows.sort_by_key(|(key, _)| *key);
     let index = Index {
         run: &plan.run,
         kinds: KINDS.map(Kind::word),
@@ -62,6 +62,17 @@ pub(super) fn block(run: &Run, gathered: &Gathered<'_>) -> Result<String, Report
         rows: rows.into_iter().map(|(_, row)| row).collect(),
     };
     crate::block::compressed("the list of attempts", &index)
+}
+
+/// How early an attempt is listed: one that a retry made up for comes behind those that decided about their slot.
+fn rank(summary: &AttemptSummary) -> u8 {
+    match Kind::of(summary) {
+        Kind::Faulted if summary.closes_slot => 0,
+        Kind::Failed => 1,
+        Kind::Faulted => 2,
+        Kind::Cancelled => 3,
+        Kind::Passed => 4,
+    }
 }
 
 fn row(summary: &AttemptSummary, task: u32, (chunk, place): (usize, usize), cast: bool) -> Row {

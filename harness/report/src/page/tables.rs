@@ -1,17 +1,20 @@
 //! Tables of the page.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use clawrl_record::{escape_html, percent};
+use clawrl_record::{AttemptSummary, JournalState, Run, escape_html, percent};
 
 use super::charts::interval;
-use crate::figures::{Figures, Row};
+use crate::figures::{Figures, GroupFigures, Row, TaskFigures};
 use crate::words::{k_share, share};
 
-/// Rows of a long table that the page shows; the rest is in the JSON.
+/// Rows of a long table that are folded; the rest is in the JSON.
 const MOST_ROWS: usize = 500;
-/// Tables up to this length stand open.
+/// Tables up to this length stand open, and as many failures of a longer one.
 const OPEN_ROWS: usize = 20;
+/// Attempts of a task that its row leads to one by one.
+const MOST_LINKS: usize = 6;
 
 const HEADINGS: &str = "<th>slots<th>finished<th>passed<th>rate<th>95 % interval<th><th>score<th>reward\
                         <th>faults<th>open</tr></thead><tbody>\n";
@@ -21,13 +24,13 @@ pub(super) fn suites(page: &mut String, figures: &Figures) {
     page.push_str("<h2>Suites and families</h2>\n<div class=\"wide\"><table><thead><tr><th>suite / family");
     page.push_str(HEADINGS);
     for suite in &figures.suites {
-        row(page, "", &format!("<b>{}</b>", escape_html(&suite.suite)), &suite.total);
+        row(page, &format!("><td><b>{}</b>", escape_html(&suite.suite)), &suite.total);
         for (family, of_family) in &suite.families {
-            row(page, " class=\"family\"", &escape_html(family), of_family);
+            row(page, &format!(" class=\"family\"><td>{}", escape_html(family)), of_family);
         }
     }
     if figures.suites.len() > 1 {
-        row(page, "", "<b>total</b>", &figures.total);
+        row(page, "><td><b>total</b>", &figures.total);
     }
     page.push_str("</tbody></table></div>\n");
 }
@@ -70,59 +73,137 @@ pub(super) fn faults(page: &mut String, figures: &Figures) {
     page.push_str("</tbody></table>\n");
 }
 
-/// Tasks, the least successful first.
-pub(super) fn tasks(page: &mut String, figures: &Figures) {
-    let mut rows: Vec<(String, &Row)> =
-        figures.tasks.iter().map(|task| (escape_html(&task.task), &task.row)).collect();
-    long(page, "Tasks", "task", &mut rows);
+/// Tasks, those that failed or broke first. Each leads to its attempts.
+pub(super) fn tasks(page: &mut String, figures: &Figures, run: &Run) {
+    let slots = run.state().map_or(&[][..], JournalState::slots);
+    let mut decisive: BTreeMap<u32, Vec<&AttemptSummary>> = BTreeMap::new();
+    for (slot, state) in run.plan().slots.iter().zip(slots) {
+        if let Some(attempt) = state.closing().filter(|attempt| !attempt.passed()) {
+            decisive.entry(slot.task.0).or_default().push(attempt);
+        }
+    }
+    // In a run of one suite its name need not stand in every row.
+    let suite = figures.suites.first().filter(|_| figures.suites.len() == 1);
+    let suite = suite.map(|suite| format!("{}/", suite.suite)).unwrap_or_default();
+    let mut line = |task: &TaskFigures| {
+        let index = task.index.0;
+        let name = task.task.strip_prefix(&suite).unwrap_or(&task.task);
+        let attempts = decisive.get_mut(&index).map(std::mem::take).unwrap_or_default();
+        format!(
+            " id=\"t{index}\"><td><a href=\"#attempts-of-{index}\">{}</a><td class=\"attempts\">{}",
+            escape_html(name),
+            links(attempts, index)
+        )
+    };
+    let rows = figures.tasks.iter().map(|task| (line(task), &task.row)).collect();
+    long(page, ("Tasks", "tasks"), "task<th class=\"attempts\">failed or broken", rows);
 }
 
-/// Groups, the least successful first.
+/// Attempts that closed a slot without a pass, those that broke first.
+fn links(mut attempts: Vec<&AttemptSummary>, task: u32) -> String {
+    attempts.sort_by_key(|attempt| !attempt.faulted());
+    let mut cell = String::new();
+    for attempt in attempts.iter().take(MOST_LINKS) {
+        let class = if attempt.faulted() { "fault" } else { "failed" };
+        // Writing to a string does not fail.
+        let _ = write!(cell, "<a class=\"{class}\" href=\"#{0}\">{0}</a> ", attempt.attempt);
+    }
+    if let Some(more) = attempts.len().checked_sub(MOST_LINKS).filter(|more| *more > 0) {
+        let _ = write!(cell, "<a href=\"#attempts-of-{task}\">{more} more</a>");
+    }
+    cell
+}
+
+/// Groups, those that failed or broke first.
 pub(super) fn groups(page: &mut String, figures: &Figures) {
-    let name =
-        |group: &crate::figures::GroupFigures| format!("g{} {}", group.group, escape_html(&group.task));
-    let mut rows: Vec<(String, &Row)> =
-        figures.groups.iter().map(|group| (name(group), &group.row)).collect();
-    long(page, "Groups", "group and task", &mut rows);
+    let name = |group: &GroupFigures| format!("><td>g{} {}", group.group, escape_html(&group.task));
+    let rows = figures.groups.iter().map(|group| (name(group), &group.row)).collect();
+    long(page, ("Groups", "groups"), "group and task", rows);
 }
 
-fn long(page: &mut String, title: &str, heading: &str, rows: &mut [(String, &Row)]) {
+/// Where a row stands among others: failures first, then what is open, then what passed; among failures the least successful first.
+fn standing(row: &Row) -> (u8, f64) {
+    let closed = row.finished + row.faulted;
+    match (row.passed < closed, row.open > 0) {
+        (true, _) => (0, f64::from(row.passed) / f64::from(closed)),
+        (false, true) => (1, 0.0),
+        (false, false) => (2, 0.0),
+    }
+}
+
+/// A table that begins with failures. If it is long, what does not fit is folded.
+fn long(page: &mut String, (title, things): (&str, &str), heading: &str, mut rows: Vec<(String, &Row)>) {
     if rows.is_empty() {
         return;
     }
-    let rate = |row: &Row| row.rate.map_or(2.0, |rate| rate.value);
-    rows.sort_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
-    let open = if rows.len() <= OPEN_ROWS { " open" } else { "" };
-    let _ = write!(
-        page,
-        "<h2>{title}</h2>\n<details{open}><summary>{} rows, the least successful first</summary>\
-         <div class=\"wide\"><table><thead><tr><th>{heading}",
-        rows.len()
-    );
-    page.push_str(HEADINGS);
-    for (name, of_row) in rows.iter().take(MOST_ROWS) {
-        row(page, "", name, of_row);
+    // Rows that stand alike stay in the plan's order.
+    rows.sort_by(|(_, a), (_, b)| {
+        let (a, b) = (standing(a), standing(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    let failed = rows.iter().filter(|(_, row)| standing(row).0 == 0).count();
+    let said = match failed {
+        0 => format!("None of {} {things} failed or broke.", rows.len()),
+        _ => format!("{failed} of {} {things} failed or broke in some attempt; they come first.", rows.len()),
+    };
+    let _ = writeln!(page, "<h2 id=\"{things}\">{title}</h2>\n<p class=\"key\">{said}</p>");
+    let unfolded = if rows.len() <= OPEN_ROWS { rows.len() } else { failed.min(OPEN_ROWS) };
+    let (first, rest) = rows.split_at(unfolded);
+    table(page, heading, first);
+    if rest.is_empty() {
+        return;
     }
-    page.push_str("</tbody></table></div>\n");
-    if let Some(left) = rows.len().checked_sub(MOST_ROWS).filter(|left| *left > 0) {
+    let _ = writeln!(page, "<details><summary>{} more {things}</summary>", rest.len());
+    table(page, heading, &rest[..rest.len().min(MOST_ROWS)]);
+    if let Some(left) = rest.len().checked_sub(MOST_ROWS).filter(|left| *left > 0) {
         let _ =
             writeln!(page, "<p class=\"key\">{left} more rows are in <code>clawrl report --json</code>.</p>");
     }
     page.push_str("</details>\n");
 }
 
-fn row(page: &mut String, class: &str, name: &str, row: &Row) {
-    let (value, reach) = share(row.rate.as_ref());
-    let picture = row.rate.as_ref().map(interval).unwrap_or_default();
-    let number = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.3}"));
-    let faults = if row.faulted > 0 {
-        format!("<span class=\"fault\">{}</span>", row.faulted)
-    } else {
-        "0".to_owned()
-    };
+/// Rows whose first cells are there, with the inside of their first tag.
+fn table(page: &mut String, heading: &str, rows: &[(String, &Row)]) {
+    if rows.is_empty() {
+        return;
+    }
     let _ = writeln!(
         page,
-        "<tr{class}><td>{name}<td>{}<td>{}<td>{}<td>{value}<td>{reach}<td>{picture}<td>{}<td>{}<td>{faults}<td>{}</tr>",
+        "<div class=\"wide\"><table><thead><tr><th>{heading}<th>passed<th>faults<th>open<th>rate<th>95 % interval\
+         <th>score<th>reward</tr></thead><tbody>"
+    );
+    for (cells, row) in rows {
+        let (value, reach) = share(row.rate.as_ref());
+        let _ = writeln!(
+            page,
+            "<tr{cells}<td>{}/{}<td>{}<td>{}<td>{value}<td>{reach}<td>{}<td>{}</tr>",
+            row.passed,
+            row.slots,
+            faulted(row),
+            row.open,
+            number(row.mean_score),
+            number(row.mean_reward),
+        );
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.3}"))
+}
+
+fn faulted(row: &Row) -> String {
+    if row.faulted > 0 { format!("<span class=\"fault\">{}</span>", row.faulted) } else { "0".to_owned() }
+}
+
+/// `cells`: what stands between `<tr` and the figures.
+fn row(page: &mut String, cells: &str, row: &Row) {
+    let (value, reach) = share(row.rate.as_ref());
+    let picture = row.rate.as_ref().map(interval).unwrap_or_default();
+    let faults = faulted(row);
+    let _ = writeln!(
+        page,
+        "<tr{cells}<td>{}<td>{}<td>{}<td>{value}<td>{reach}<td>{picture}<td>{}<td>{}<td>{faults}<td>{}</tr>",
         row.slots,
         row.finished,
         row.passed,

@@ -45,6 +45,8 @@
   }
 
   let index = null;
+  // The task whose attempts alone are listed, where a link asked for them.
+  let onlyTask = null;
   let shown = [];
   let listed = 0;
   let replay = null;
@@ -54,7 +56,8 @@
   function matching() {
     const [kind, task] = [at('kind').value, at('task').value.trim().toLowerCase()];
     const wanted = index.tasks.map(name => task === '' || name.toLowerCase().includes(task));
-    return index.rows.filter(row => (kind === '' || index.kinds[row.kind] === kind) && wanted[row.task]);
+    const isWanted = row => (onlyTask === null ? wanted[row.task] : row.task === onlyTask);
+    return index.rows.filter(row => (kind === '' || index.kinds[row.kind] === kind) && isWanted(row));
   }
 
   function list() {
@@ -93,25 +96,63 @@
     for (const line of at('rows').children) line.classList.toggle('chosen', line.dataset.attempt === chosen);
   }
 
+  // Links within the page: to an attempt, to the attempts of a task, to any element.
+
+  /** Shows an element, also where it is folded away. */
+  function reveal(element) {
+    for (let part = element; part; part = part.parentElement) if (part.tagName === 'DETAILS') part.open = true;
+    element.scrollIntoView();
+  }
+
+  async function follow() {
+    mark();
+    const target = location.hash.slice(1);
+    const row = index.byAttempt.get(target);
+    const [, task] = /^attempts-of-([0-9]+)$/.exec(target) || [];
+    if (row) {
+      await open(row);
+    } else if (task !== undefined && index.tasks[task] !== undefined) {
+      onlyTask = +task;
+      at('kind').value = '';
+      at('task').value = index.tasks[task];
+      list();
+      // Of a task with one attempt that is what was asked for.
+      if (shown.length === 1) {
+        location.replace('#' + shown[0].attempt);
+        return;
+      }
+      if (replay) replay.stop();
+      at('attempt').replaceChildren(make('p', 'soft', 'Choose an attempt.'));
+      reveal(at('attempts'));
+    } else if (at(target)) {
+      reveal(at(target));
+    }
+  }
+
   // One attempt.
 
-  async function open() {
-    mark();
-    const row = index.byAttempt.get(location.hash.slice(1));
-    if (!row) return;
+  async function open(row) {
     if (replay) replay.stop();
     const place = at('attempt');
-    const head = make('h3', '', `${row.attempt} `, make('span', 'soft', index.tasks[row.task]));
+    const task = make('a', 'soft', index.tasks[row.task]);
+    // Long tables leave rows out.
+    if (at('t' + row.task)) task.href = '#t' + row.task;
+    const head = make('h3', '', `${row.attempt} `, task);
     if (row.chunk >= index.chunks) {
       place.replaceChildren(head, make('p', '', `This attempt was left out, because the page would be too large: clawrl show ${index.run} --attempt ${row.attempt}`));
+      bring(place);
       return;
     }
     const detail = (await unpack('d' + row.chunk))[row.place];
     const parts = [head, ending(row, detail), phases(detail)];
-    const strip = film(detail, row.chunk < index.cast_chunks && at('p' + row.chunk) ? await unpack('p' + row.chunk) : null);
+    const pictures = row.chunk < index.cast_chunks && at('p' + row.chunk) ? await unpack('p' + row.chunk) : null;
+    const cast = row.cast && row.chunk < index.cast_chunks ? (await unpack('c' + row.chunk))[row.place] : null;
+    // Another one may have been asked for while this one was unpacked.
+    if (location.hash.slice(1) !== row.attempt) return;
+    const strip = film(detail, pictures);
     if (strip) parts.push(...strip);
-    if (row.cast && row.chunk < index.cast_chunks) {
-      replay = player((await unpack('c' + row.chunk))[row.place]);
+    if (cast) {
+      replay = player(cast);
       parts.push(replay.element);
     } else {
       replay = null;
@@ -124,8 +165,20 @@
     if (detail.reset) parts.push(make('h4', '', 'first observation'), pre('saw', detail.reset));
     detail.turns.forEach((turn, number) => parts.push(...turnParts(turn, number + 1)));
     place.replaceChildren(...parts);
-    if (matchMedia('(max-width: 1099px)').matches) place.scrollIntoView();
-    else place.scrollTop = 0;
+    bring(place);
+  }
+
+  /** Scrolls to the attempt that is shown: to where it begins where it stands below the list, else to list and attempt, unless they are being looked at. */
+  function bring(place) {
+    place.scrollTop = 0;
+    if (matchMedia('(max-width: 1099px)').matches) {
+      place.scrollIntoView();
+      return;
+    }
+    const chosen = at('rows').querySelector('.chosen');
+    if (chosen) at('list').scrollTop = chosen.offsetTop - at('list').clientHeight / 2;
+    const { top, bottom } = at('attempts').getBoundingClientRect();
+    if (top > innerHeight / 3 || bottom < innerHeight / 2) at('attempts').scrollIntoView();
   }
 
   function ending(row, detail) {
@@ -343,11 +396,18 @@
     for (const row of index.rows) index.byAttempt.set(row.attempt, row);
     at('attempts').hidden = false;
     at('kind').addEventListener('change', list);
-    at('task').addEventListener('input', list);
+    at('task').addEventListener('input', () => {
+      onlyTask = null;
+      list();
+    });
     at('more').addEventListener('click', more);
-    addEventListener('hashchange', open);
+    addEventListener('hashchange', follow);
+    // A link to where the address leads already changes nothing, and is followed all the same.
+    addEventListener('click', event => {
+      if (event.target.closest?.('a[href^="#"]')?.hash === location.hash) follow();
+    });
     list();
-    await open();
+    await follow();
     document.body.dataset.ready = 'yes';
   }
 

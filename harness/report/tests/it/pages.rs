@@ -114,3 +114,55 @@ fn i2_the_same_record_makes_the_same_page() {
     let place = Place::with_run();
     assert_eq!(place.report(ROOM).page, place.report(ROOM).page);
 }
+
+#[test]
+fn failures_come_first_and_lead_to_their_attempts() {
+    let place = Place::with_run();
+    let page = place.report(ROOM).page;
+    let tasks = between(&page, "<h2 id=\"tasks\">", "<h2")[0];
+    let rows = between(tasks, "<tr id=\"", "</tr>");
+    let run = place.run();
+    let standing = |row: &&str| {
+        let index: u32 = row[1..].split('"').next().unwrap().parse().unwrap();
+        let slots = run.plan().slots.iter().filter(|slot| slot.task.0 == index);
+        let closing: Vec<_> =
+            slots.filter_map(|slot| run.state().unwrap().slots()[slot.id.0 as usize].closing()).collect();
+        let passed = closing.iter().filter(|attempt| attempt.passed()).count();
+        for attempt in closing.iter().filter(|attempt| !attempt.passed()) {
+            assert!(row.contains(&format!("href=\"#{0}\">{0}</a>", attempt.attempt)), "{row}");
+        }
+        assert_eq!(row.matches("href=\"#s").count(), closing.len() - passed, "{row}");
+        assert!(row.contains(&format!("href=\"#attempts-of-{index}\"")), "{row}");
+        if passed == closing.len() { 2.0 } else { passed as f64 / closing.len() as f64 }
+    };
+    let standings: Vec<f64> = rows.iter().map(standing).collect();
+    assert_eq!(standings.len(), 4);
+    assert!(standings.is_sorted() && standings[0] < 1.0, "{standings:?}");
+    assert!(page.find("<h2 id=\"tasks\">") < page.find("<h2>Suites and families"), "failures come first");
+    // The list of attempts as well: what decided about a slot before what a retry made up for.
+    let index = unpacked(&page, "index").unwrap();
+    let kinds: Vec<&str> = index["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| index["kinds"][row["kind"].as_u64().unwrap() as usize].as_str().unwrap())
+        .collect();
+    let order = ["fault", "failed", "fault", "cancelled", "passed"];
+    let mut runs = kinds.clone();
+    runs.dedup();
+    assert_eq!(runs, order, "{kinds:?}");
+    let first = &index["rows"][0]["attempt"];
+    assert!(run.attempts().any(|summary| summary.closes_slot && *first == summary.attempt.to_string()));
+}
+
+#[test]
+fn without_failures_open_tasks_come_before_those_that_passed() {
+    let place = Place::new();
+    let writer = place.opened();
+    crate::fixture::fill(&writer, 0..4);
+    writer.close().unwrap();
+    let page = place.report(0).page;
+    assert!(page.contains("None of 4 tasks failed or broke."), "{page}");
+    let order: Vec<&str> = between(&page, "<tr id=\"", "\"");
+    assert_eq!(order, ["t1", "t2", "t3", "t0"], "in the order of the plan where they stand alike");
+}

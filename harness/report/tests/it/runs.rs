@@ -1,5 +1,6 @@
 //! Runs in every state, and their figures.
 
+use clawrl_record::RunStore;
 use clawrl_report::{Method, Options, ReportError, csv_of_run, junit_of_run, render_text, report};
 
 use crate::fixture::{Place, fill, heading};
@@ -47,6 +48,18 @@ fn the_summary_and_the_report_of_a_run_have_one_interval() {
         let summarized = summarized.map(|rate| (rate.value, rate.low, rate.high));
         assert_eq!(summarized, reported.map(|rate| (rate.value, rate.low, rate.high)));
     }
+}
+
+#[test]
+fn a_run_is_listed_with_the_rate_and_the_cost_of_its_report() {
+    let place = Place::with_run();
+    let total = place.report(0).figures.total;
+    let listed = RunStore::open(place.path()).unwrap().info(&place.run().plan().run);
+    let rate = total.rate.map(|rate| (rate.value, rate.low, rate.high));
+    assert!(rate.is_some() && listed.pass_rate.map(|rate| (rate.value, rate.low, rate.high)) == rate);
+    // Attempts that broke have cost as much as those that finished.
+    assert_eq!(listed.cost_nano_usd, Some(16 * 2_500_000));
+    assert_eq!(listed.cost_nano_usd, total.usage.unwrap().cost_nano_usd);
 }
 
 #[test]

@@ -251,6 +251,28 @@ mod tests {
     #[test]
     fn what_is_missing_or_does_not_fit_is_named() {
         check(|files| write(&files.tokenizer_config(), json!({})), Err("there is no chat template"));
+        let with_template = |template: &'static str| {
+            move |files: &ModelFiles| {
+                fs::write(files.config().with_file_name("chat_template.jinja"), template).unwrap();
+            }
+        };
+        let endless = "{% for i in range(90000) %}{% for j in range(99) %}{{ j }}{% endfor %}{% endfor %}";
+        check(
+            with_template(endless),
+            Err("takes too much: more than 1000000 steps; those of nested loops multiply (line 1)"),
+        );
+        let doubled =
+            "{% set n = namespace(s='ab') %}\n{% for i in range(40) %}{% set n.s = n.s + n.s %}{% endfor %}";
+        check(with_template(doubled), Err("takes too much: a value of more than 16 MiB (line 2)"));
+        let methods = "{% set s = 'ab' * 999999 %}{{ s.replace('', s) }}";
+        check(with_template(methods), Err("takes too much: a value of more than 16 MiB (line 1)"));
+        for indented in ["([1] * 9999) | tojson(indent=9999)", "[1] | tojson(indent=9999999999999)"] {
+            let template = format!("{{{{ {indented} }}}}");
+            let written = |files: &ModelFiles| {
+                fs::write(files.config().with_file_name("chat_template.jinja"), template).unwrap()
+            };
+            check(written, Err("takes too much: a value of more than 16 MiB (line 1)"));
+        }
         check(|files| fs::remove_file(files.tokenizer_config()).unwrap(), Err("tokenizer_config.json"));
         check(|files| fs::remove_file(files.tokenizer()).unwrap(), Err("tokenizer.json"));
         check(|files| fs::write(files.config(), "{").unwrap(), Err("config.json"));

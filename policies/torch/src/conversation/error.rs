@@ -18,6 +18,9 @@ pub enum ConversationError {
     /// The chat template is no template, uses what is not there, or refused the conversation.
     #[error("chat template: {0}")]
     Template(String),
+    /// The chat template takes more steps, or makes more, than any that is meant to be used.
+    #[error("the chat template takes too much: {0}; repair it in the model's folder, or use another model")]
+    Endless(String),
     /// The template does something to the content of a message that cannot be followed.
     #[error("the chat template {what} the content of {role:?} messages, which is not supported")]
     Content {

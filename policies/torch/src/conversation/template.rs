@@ -5,7 +5,8 @@
 //! neither be mistaken for markup nor change it.
 //!
 //! I1. Every message's content appears exactly once and in order; a template that drops, repeats or changes one is
-//! refused by name. I2. What a template strips off a content is found out when it is loaded, and done by us.
+//! refused by name. I2. What a template strips off a content is found out when it is loaded, and done by us. I3. A template that
+//! takes too many steps, or makes too much, is an error: it comes with a model, from anybody.
 //!
 //! Source: `apply_chat_template` of Hugging Face transformers: the same variables, blocks trimmed, the methods of
 //! Python's strings, `raise_exception`, a `tojson` that does not escape HTML. Deviations: (1) conditions on content
@@ -14,12 +15,14 @@
 //! (4) the keys inside a tool's parameters are sorted.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use clawrl_core::{Role, ToolSpec, spaced_json};
+use clawrl_template::{Exceeded, Program, VALUE_BYTES, bound, bounded_methods};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Enumerator, Kwargs, Object, Serde};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, context};
+use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde::Serialize;
 
 use super::error::ConversationError;
@@ -44,6 +47,8 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
+    syntax: SyntaxConfig,
+    source: String,
     special_tokens: BTreeMap<String, String>,
     trims: [ContentTrim; 4],
 }
@@ -92,17 +97,18 @@ impl ChatTemplate {
             ));
         }
         let mut environment = Environment::new();
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
         let syntax =
             SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(template_error)?;
-        environment.set_syntax(syntax);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        bound(&mut environment);
+        environment.set_unknown_method_callback(bounded_methods(
+            minijinja_contrib::pycompat::unknown_method_callback,
+        ));
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
         environment.add_filter("tojson", to_json);
-        environment.add_template_owned(NAME, source).map_err(template_error)?;
-        let mut template = Self { environment, special_tokens, trims: Default::default() };
+        Program::template(NAME, &source, syntax.clone()).map_err(template_error)?;
+        let mut template = Self { environment, syntax, source, special_tokens, trims: Default::default() };
         for role in ROLES {
             template.trims[role as usize] = template.probe(role)?;
         }
@@ -160,8 +166,8 @@ impl ChatTemplate {
             add_generation_prompt => true,
             ..Value::from(Serde(&self.special_tokens))
         };
-        let template = self.environment.get_template(NAME).map_err(template_error)?;
-        template.render(variables).map_err(template_error)
+        let template = Program::template(NAME, &self.source, self.syntax.clone()).map_err(template_error)?;
+        template.render(&self.environment, variables).map_err(template_error)
     }
 
     /// Renders a short conversation whose content of this role has blanks around it, and looks what is left of them.
@@ -175,10 +181,12 @@ impl ChatTemplate {
         let plain: Vec<String> = (0..roles.len()).map(stand_in).collect();
         let mut probed = plain.clone();
         probed[index] = probe_text(&plain[index]);
-        let (Ok(plain), Ok(probed)) =
-            (self.render_contents(roles, plain, &[]), self.render_contents(roles, probed, &[]))
-        else {
+        let rendered = |contents| match self.render_contents(roles, contents, &[]) {
+            Err(error @ ConversationError::Endless(_)) => Err(error),
             // A template may refuse a role or this order of roles. It says so again when that is asked for.
+            rendered => Ok(rendered.ok()),
+        };
+        let (Some(plain), Some(probed)) = (rendered(plain)?, rendered(probed)?) else {
             return Ok(ContentTrim::default());
         };
         match (around(&plain, &stand_in(index)), around(&probed, &stand_in(index))) {
@@ -228,17 +236,42 @@ fn cut(text: &str) -> Vec<Piece> {
 fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
     options.assert_all_used()?;
-    let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
+    let failed = |error: serde_json::Error| {
+        if error.is_io() {
+            Exceeded::large_value()
+        } else {
+            Error::new(ErrorKind::BadSerialization, error.to_string())
+        }
+    };
     let Some(width) = indent else { return spaced_json(&value).map(Value::from).map_err(failed) };
-    let mut bytes = Vec::new();
-    let blanks = " ".repeat(width);
+    let mut json = BoundedJson(Vec::new());
+    let blanks = " ".repeat(width.min(VALUE_BYTES));
     let pretty = serde_json::ser::PrettyFormatter::with_indent(blanks.as_bytes());
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, pretty)).map_err(failed)?;
-    Ok(Value::from(String::from_utf8_lossy(&bytes).into_owned()))
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut json, pretty)).map_err(failed)?;
+    Ok(Value::from(String::from_utf8_lossy(&json.0).into_owned()))
+}
+
+/// Up to [`VALUE_BYTES`]: indented, a value may be much larger than it is.
+struct BoundedJson(Vec<u8>);
+
+impl io::Write for BoundedJson {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > VALUE_BYTES {
+            return Err(io::Error::other("too large"));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn template_error(error: Error) -> ConversationError {
     let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
+    if let Some(exceeded) = Exceeded::of(&error) {
+        return ConversationError::Endless(format!("{exceeded}{line}"));
+    }
     let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
     ConversationError::Template(format!("{}{detail}{line}", error.kind()))
 }

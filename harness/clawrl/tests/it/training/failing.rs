@@ -33,7 +33,7 @@ fn constant(check: &str) -> String {
     // Groups that were sampled ahead are no part of the message that matters here.
     regex::Regex::new(r"of their \d+ groups, \d+")
         .unwrap()
-        .replace_all(&said.err, "of their [n] groups, [n]")
+        .replace_all(&place.settled(&said.err), "of their [n] groups, [n]")
         .into_owned()
 }
 

@@ -13,8 +13,9 @@ use crate::place::{Place, Said};
 ///
 /// What the environment answers must follow from what was typed, or two trainings have other bits with reason. A policy
 /// types anything: of `touch |sign`, two programs complain to one terminal at once, and the kernel decides who is
-/// first. So no program complains. And the time to wait for output is long, or a busy machine answers `[still running]`.
-pub(super) const SIGNS: &str = r#"
+/// first. So `touch`, `rm` and `ls` never complain. And the time to wait for output is long, or a busy machine answers
+/// `[still running]`.
+pub(super) const SIGNS: &str = r##"
 format: 1
 suite: signs
 vars: { names: { lines: names.txt } }
@@ -27,9 +28,13 @@ defaults:
       disk_mib: 4
       pids: 32
       idle_millis: 6000
+      vars: { PATH: "/work/bin:/usr/bin:/bin" }
+      files:
+        bin/ls: &ls { mode: "0755", content: "#!/bin/sh\nexec /usr/bin/ls \"$@\" 2> /dev/null\n" }
+        bin/rm: &rm { mode: "0755", content: "#!/bin/sh\nexec /usr/bin/rm \"$@\" 2> /dev/null\n" }
+        bin/touch: &touch { mode: "0755", content: "#!/bin/sh\nexec /usr/bin/touch \"$@\" 2> /dev/null\n" }
       setup:
-        - command_not_found_handle() { return 127; }
-        - for quiet in touch rm ls; do eval "$quiet() { command $quiet \"\$@\" 2> /dev/null; }"; done
+        - umask 022
 tasks:
   - id: raise
     template: { name: { from: names } }
@@ -42,11 +47,11 @@ tasks:
     template: { name: { from: names } }
     instances: all
     instruction: Lower the sign, {{ name }}.
-    env: { terminal: { files: { sign: "" } } }
+    env: { terminal: { files: { sign: "", bin/ls: *ls, bin/rm: *rm, bin/touch: *touch } } }
     checks: [ { file_absent: { path: sign } } ]
     oracle: { commands: ["rm sign"] }
     mistakes: [ ["touch sign"] ]
-"#;
+"##;
 
 /// A train file whose training takes seconds and ends with the same bits every time.
 pub(super) const REPRODUCIBLE: &str = r#"

@@ -5,11 +5,11 @@ use clawrl_record::{Metric, RunEnd};
 use super::ground::{REPRODUCIBLE, assert_alike, figures, ground, sampled, trained, weights};
 use crate::place::Place;
 
-/// Without rates, which follow from the libraries and the processor.
+/// Without rates and their column, which follow from the libraries and the processor.
 fn settled(place: &Place, text: &str) -> String {
     let text = place.settled(text);
-    let number = regex::Regex::new(r"[+-]?\d+\.\d").unwrap();
-    number.replace_all(&text, "[n]").into_owned()
+    let number = regex::Regex::new(r" +[+-]?\d+\.\d").unwrap();
+    number.replace_all(&text, " [n]").into_owned()
 }
 
 #[test]

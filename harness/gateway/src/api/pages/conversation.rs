@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::html::{Html, beginning};
+use crate::ChatRequest;
 
 /// Characters of a text that are shown without unfolding it.
 const SHORT: usize = 1_200;
@@ -12,8 +13,6 @@ const SHORT: usize = 1_200;
 const LONG: usize = 40_000;
 /// Messages that are shown at a time.
 const MESSAGES: usize = 20;
-/// Messages that are shown without unfolding those before them.
-const UNFOLDED: usize = 4;
 
 /// A text, folded where it is long.
 pub(super) fn text(html: &mut Html, class: &'static str, text: &str) {
@@ -61,26 +60,22 @@ impl Conversation {
         if messages.is_empty() {
             html.raw("<p>There are no messages.</p>\n");
         }
-        let unfolded = end.saturating_sub(UNFOLDED).max(first);
-        let range = |html: &mut Html, from: usize, to: usize| {
-            messages
-                .iter()
-                .enumerate()
-                .take(to)
-                .skip(from)
-                .for_each(|(place, one)| message(html, place, one));
-        };
-        if upto.is_none() && unfolded > first {
-            html.raw("<details id=\"before\"><summary>")
-                .text(unfolded - first)
-                .raw(" messages before these</summary>\n");
-            range(html, first, unfolded);
-            html.raw("</details>\n");
-            range(html, unfolded, end);
-        } else {
-            range(html, first, end);
-        }
+        let shown = messages.iter().enumerate().take(end).skip(first);
+        shown.for_each(|(place, one)| message(html, place, one));
         first
+    }
+
+    /// What the user says in it, and whether that is new: else it goes on from something else, and this is what the user said last.
+    pub(super) fn said(&self) -> Option<(String, bool)> {
+        let request = ChatRequest::parse(&self.0).ok()?;
+        let said = request.said();
+        if !said.is_empty() {
+            return Some((said, true));
+        }
+        let mut spoken = request.spoken().rev().filter(|message| !message.is_system_event());
+        spoken
+            .find(|message| !message.text().trim().is_empty())
+            .map(|message| (message.text().to_owned(), false))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -190,14 +185,36 @@ mod tests {
     }
 
     #[test]
+    fn the_users_message_is_found_behind_tools_and_contexts() {
+        let check = |messages: Value, expected: Option<(&str, bool)>| {
+            let said = Conversation(json!({"messages": messages})).said();
+            assert_eq!(said.as_ref().map(|(said, is_new)| (said.as_str(), *is_new)), expected, "{messages}");
+        };
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let answer = json!({"role": "assistant", "content": "Hello."});
+        let aside = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nnone\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>";
+        check(
+            json!([user("one"), answer, user("[Fri 2026-11-20 09:40 UTC] two"), user("three"), user(aside)]),
+            Some(("two\nthree", true)),
+        );
+        let result = json!({"role": "tool", "tool_call_id": "c", "content": "found"});
+        check(json!([user("one"), answer, result]), Some(("one", false)));
+        check(json!([user("one"), answer, user("System: [now] an event")]), Some(("one", false)));
+        check(json!([{"role": "system", "content": "Be short."}]), None);
+        check(json!("no messages"), None);
+    }
+
+    #[test]
     fn i1_what_is_shown_is_bounded() {
         let long = "x".repeat(LONG + 7);
         let messages: Vec<Value> =
             (0..45).map(|at| json!({"role": "user", "content": format!("said {at}.")})).collect();
         let (html, first) = shown(&json!({"messages": messages}), None);
         assert_eq!((first, html.matches("class=\"message\"").count()), (25, MESSAGES));
-        let (folded, open) = html.split_once("</details>").unwrap();
-        assert!(folded.contains("said 40.") && open.contains("said 41."), "{html}");
+        assert!(
+            html.contains("said 25.") && html.contains("said 44.") && !html.contains("said 24."),
+            "{html}"
+        );
         let (html, first) = shown(&json!({"messages": messages}), Some(25));
         assert_eq!(first, 5);
         assert!(html.contains("said 5.") && html.contains("said 24.") && !html.contains("said 25."));

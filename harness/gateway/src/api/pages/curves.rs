@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use clawrl_core::ticks;
+
 use super::html::{Html, beginning, counted};
 use crate::ledger::Figures;
 
@@ -29,6 +31,10 @@ const KNOWN: [(&str, &str, &str); 14] = [
 const MOST: usize = 16;
 /// What is further from 0 is not drawn: no figure of an update is, unless something broke.
 const FAR: f64 = 1e15;
+
+/// Marks at an axis at most.
+const MARKS: u16 = 5;
+const UPDATES: u16 = 8;
 
 /// Of the picture, in its own units.
 const WIDTH: f64 = 320.0;
@@ -86,11 +92,12 @@ fn curve(html: &mut Html, title: &str, unit: &str, points: &[Point]) {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
     let values = || points.iter().map(|point| point.value);
     let (low, high) = values().fold((f64::MAX, f64::MIN), |(low, high), one| (low.min(one), high.max(one)));
-    let marks = marks(low, high);
+    let marks = ticks(low, high, MARKS);
     let (Some(bottom), Some(top)) = (marks.first(), marks.last()) else { return };
-    let across = |at: usize| match points.len() {
-        1 => f64::midpoint(LEFT, RIGHT),
-        count => LEFT + 8.0 + (RIGHT - LEFT - 16.0) * at as f64 / (count - 1) as f64,
+    let (earliest, latest) = (first.update as f64, last.update as f64);
+    let across = |update: f64| match latest - earliest {
+        0.0 => f64::midpoint(LEFT, RIGHT),
+        updates => LEFT + 8.0 + (RIGHT - LEFT - 16.0) * (update - earliest) / updates,
     };
     let up = |value: f64| BOTTOM - (BOTTOM - TOP) * (value - bottom) / (top - bottom);
     let title = beginning(title, 60).0;
@@ -108,20 +115,25 @@ fn curve(html: &mut Html, title: &str, unit: &str, points: &[Point]) {
     }
     line(html, "axis", (LEFT, TOP), (LEFT, BOTTOM));
     line(html, "axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
-    label(html, "middle", (across(0), BOTTOM + 15.0), &first.update.to_string());
-    if last.update != first.update {
-        label(html, "middle", (across(points.len() - 1), BOTTOM + 15.0), &last.update.to_string());
+    // Updates are whole numbers, and the axis ends with them.
+    let is_update = |value: &f64| value.fract() == 0.0 && (earliest..=latest).contains(value);
+    for update in ticks(earliest, latest, UPDATES).into_iter().filter(is_update) {
+        line(html, "axis", (across(update), BOTTOM), (across(update), BOTTOM + 4.0));
+        label(html, "middle", (across(update), BOTTOM + 15.0), &update.to_string());
     }
     label(html, "middle", (f64::midpoint(LEFT, RIGHT), HEIGHT - 8.0), "update");
     html.raw("<text text-anchor=\"middle\" transform=\"translate(12 ").text(f64::midpoint(TOP, BOTTOM));
     html.raw(") rotate(-90)\">").text(unit).raw("</text>\n<polyline class=\"line\" points=\"");
-    for (at, point) in points.iter().enumerate() {
-        html.text(format_args!("{:.1},{:.1} ", across(at), up(point.value)));
+    for point in points {
+        html.text(format_args!("{:.1},{:.1} ", across(point.update as f64), up(point.value)));
     }
     html.raw("\"/>\n");
-    for (at, point) in points.iter().enumerate() {
+    for point in points {
         html.raw("<circle class=\"").raw(if point.is_accepted { "dot" } else { "dot not" }).raw("\" cx=\"");
-        html.text(place(across(at))).raw("\" cy=\"").text(place(up(point.value))).raw("\" r=\"");
+        html.text(place(across(point.update as f64)))
+            .raw("\" cy=\"")
+            .text(place(up(point.value)))
+            .raw("\" r=\"");
         html.raw(if points.len() > 40 { "2" } else { "3" }).raw("\"><title>update ").text(point.update);
         html.raw(": ").text(short(point.value)).raw("</title></circle>");
     }
@@ -149,24 +161,6 @@ fn label(html: &mut Html, anchor: &'static str, at: (f64, f64), words: &str) {
 /// A place in the picture.
 fn place(value: f64) -> String {
     format!("{value:.1}")
-}
-
-/// Round values from one that is not above `low` to one that is not below `high`, at equal distances: two to six of them.
-fn marks(low: f64, high: f64) -> Vec<f64> {
-    let size = low.abs().max(high.abs());
-    // One value has no height of its own.
-    let (low, high) = if high - low > size * 1e-9 {
-        (low, high)
-    } else if size == 0.0 {
-        (0.0, 1.0)
-    } else {
-        (low - size / 10.0, high + size / 10.0)
-    };
-    let rough = (high - low) / 3.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = power * [1.0, 2.0, 5.0].into_iter().find(|times| power * times >= rough).unwrap_or(10.0);
-    let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
-    (first..=last).map(|at| at as f64 * step).collect()
 }
 
 /// A number with four digits that count.
@@ -201,34 +195,24 @@ mod tests {
         html.into_string()
     }
 
-    fn check_marks(low: f64, high: f64, expected: &[&str]) {
-        let marks: Vec<String> = marks(low, high).into_iter().map(short).collect();
-        assert_eq!(marks, expected, "{low} to {high}");
-    }
-
     #[test]
-    fn marks_are_round_and_around_all() {
-        check_marks(0.0, 1.0, &["0", "0.5", "1"]);
-        check_marks(-0.13, 0.42, &["-0.2", "0", "0.2", "0.4", "0.6"]);
-        check_marks(3.0, 4.0, &["3", "3.5", "4"]);
-        check_marks(8.0, 8.0, &["7", "8", "9"]);
-        check_marks(0.0, 0.0, &["0", "0.5", "1"]);
-        check_marks(-2.0, -2.0, &["-2.2", "-2", "-1.8"]);
-        check_marks(12_000.0, 98_765.0, &["0", "50000", "100000"]);
-        check_marks(1e-6, 3e-6, &["1.0e-6", "2.0e-6", "3.0e-6"]);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn marks_hold_whatever_there_is(one in -1e14..1e14f64, other in -1e14..1e14f64, scale in -20..1i32) {
-            let scale = 10f64.powi(scale);
-            let (low, high) = (one.min(other) * scale, one.max(other) * scale);
-            let marks = marks(low, high);
-            let slack = (high - low).abs().max(high.abs()) * 1e-9;
-            proptest::prop_assert!((2..=6).contains(&marks.len()), "{marks:?}");
-            proptest::prop_assert!(marks[0] <= low + slack && marks[marks.len() - 1] >= high - slack, "{marks:?}");
-            proptest::prop_assert!(marks.windows(2).all(|pair| pair[0] < pair[1]), "{marks:?}");
+    fn updates_stand_at_their_numbers_with_even_ticks_below() {
+        let figures: Vec<Figures> =
+            [1, 2, 41].map(|number| update(number, "ada", true, &json!({"kl": 0.1}))).into();
+        let page = drawn(&figures);
+        for label in [">10</text>", ">20</text>", ">30</text>", ">40</text>"] {
+            assert!(page.contains(label), "{label}: {page}");
         }
+        let places: Vec<f64> = page
+            .split("cx=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+            .collect();
+        assert!(
+            (places[1] - places[0]) * 38.0 < places[2] - places[1],
+            "by number, not one after the other: {places:?}"
+        );
+        assert!(drawn(&figures[..1]).contains("cx=\"183.0\""), "a single one stands in the middle");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::fmt::{self, Display, Write};
 
+pub(super) use crate::beginning::beginning;
+
 /// A page, or a part of one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Html(String);
@@ -73,14 +75,6 @@ pub(super) fn counted(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// The first `most` characters of a text, and whether there are more.
-pub(super) fn beginning(text: &str, most: usize) -> (&str, bool) {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => (&text[..end], true),
-        None => (text, false),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,13 +93,6 @@ mod tests {
     #[test]
     fn i2_control_characters_are_seen() {
         check("a\0\x1b[31m\r\n\t\x7f", "a\u{2400}\u{241b}[31m\u{240d}\n\t\u{2421}");
-    }
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        assert_eq!(beginning("éé👎", 2), ("éé", true));
-        assert_eq!(beginning("éé👎", 3), ("éé👎", false));
-        assert_eq!(beginning("", 0), ("", false));
     }
 
     #[test]

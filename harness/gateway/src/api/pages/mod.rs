@@ -18,3 +18,5 @@ mod versions;
 
 pub(super) use login::Logins;
 pub(super) use routes::router;
+#[cfg(test)]
+pub(super) use routes::{is_open, routes};

@@ -85,15 +85,32 @@ fn last_hour(html: &mut Html, gateway: &Gateway, visitor: &Visitor) {
 }
 
 fn entry(html: &mut Html, session: &SessionView) {
-    html.raw("<li><a class=\"main\" href=\"/sessions/").text(session.session).raw("\">Session ");
-    html.text(session.session).raw("</a> ").text(counted(session.turn_count, "turn", "turns")).raw(" ");
+    html.raw("<li><a class=\"main\" href=\"/sessions/").text(session.session).raw("\"><bdi>");
+    title(html, session).raw("</bdi></a> <span class=\"when\">");
+    html.text(counted(session.turn_count, "turn", "turns")).raw("</span> ");
     state(html, session);
-    html.raw("<div class=\"soft\"><bdi>").text(&session.user).raw("</bdi>, known by ");
-    html.text(evidence(&session.evidence))
-        .raw(", epoch ")
-        .text(session.epoch)
-        .raw(", opened <span class=\"when\">");
-    html.text(moment(session.opened_ms)).raw(" UTC</span></div></li>\n");
+    html.raw("<div class=\"soft\">");
+    facts(html, session);
+    html.raw("</div></li>\n");
+}
+
+/// The user's first words; the number of a session without any.
+pub(super) fn title<'a>(html: &'a mut Html, session: &SessionView) -> &'a mut Html {
+    match &session.title {
+        Some(title) => html.text(title),
+        None => html.raw("Session ").text(session.session),
+    }
+}
+
+/// Number, times, and by what its requests are known.
+pub(super) fn facts(html: &mut Html, session: &SessionView) {
+    html.raw("session ").text(session.session).raw(", opened <span class=\"when\">");
+    html.text(moment(session.opened_ms)).raw(" UTC</span>");
+    if let Some(last) = session.last_ms.filter(|last| *last != session.opened_ms) {
+        html.raw(", last request <span class=\"when\">").text(moment(last)).raw(" UTC</span>");
+    }
+    html.raw(", <bdi>").text(&session.user).raw("</bdi>, known by ").text(evidence(&session.evidence));
+    html.raw(", epoch ").text(session.epoch);
 }
 
 /// Open, or over and why.
@@ -109,7 +126,7 @@ pub(super) fn state(html: &mut Html, session: &SessionView) {
 }
 
 /// By what requests of a session are known, in words.
-pub(super) fn evidence(word: &str) -> &str {
+fn evidence(word: &str) -> &str {
     match word {
         "extension" => "our headers",
         "affinity" => "OpenClaw's headers",

@@ -10,13 +10,13 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::routing::{get, post};
 
 use super::document::{self, NoPage, PART_HEADER, Page};
 use super::form::Form;
 use super::login::Visitor;
 use super::{actions, events, overview, policy, session, turn, versions};
 use crate::api::gateway::Gateway;
+use crate::api::routes::Routes;
 use crate::{RequestId, SessionId, TurnId};
 
 const STYLE: &str = include_str!("style.css");
@@ -24,35 +24,44 @@ const SCRIPT: &str = include_str!("script.js");
 
 type Shown = Result<Page, NoPage>;
 
+/// Paths that are answered without a key and a login.
+const OPEN: [&str; 3] = ["/login", "/style.css", "/script.js"];
+
 pub(in crate::api) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
-    Router::new()
-        .route("/", get(chats))
-        .route("/sessions/{session}", get(one_session))
-        .route("/turns/{turn}", get(one_turn))
-        .route("/versions", get(all_versions))
-        .route("/events", get(events::events))
-        .route("/login", get(login).post(actions::login))
-        .route("/logout", post(actions::logout))
-        .route("/turns/{turn}/feedback", post(actions::feedback))
-        .route("/turns/{turn}/delete", post(actions::delete_turn))
-        .route("/sessions/{session}/close", post(actions::close))
-        .route("/sessions/{session}/delete", post(actions::delete_session))
-        .route("/policy/train", post(policy::train))
-        .route("/policy/pause", post(policy::pause))
-        .route("/policy/resume", post(policy::resume))
-        .route("/policy/rollback", post(policy::roll_back))
-        .route("/style.css", get(async || document::sent(StatusCode::OK, "text/css; charset=utf-8", STYLE)))
-        .route(
-            "/script.js",
-            get(async || document::sent(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)),
-        )
-        .layer(from_fn_with_state(Arc::clone(gateway), enter))
+    routes().into_router().layer(from_fn_with_state(Arc::clone(gateway), enter))
+}
+
+pub(in crate::api) fn routes() -> Routes {
+    Routes::default()
+        .get("/", chats)
+        .get("/sessions/{session}", one_session)
+        .get("/turns/{turn}", one_turn)
+        .get("/versions", all_versions)
+        .get("/events", events::events)
+        .get("/login", login)
+        .post("/login", actions::login)
+        .post("/logout", actions::logout)
+        .post("/turns/{turn}/feedback", actions::feedback)
+        .post("/turns/{turn}/delete", actions::delete_turn)
+        .post("/sessions/{session}/close", actions::close)
+        .post("/sessions/{session}/delete", actions::delete_session)
+        .post("/policy/train", policy::train)
+        .post("/policy/pause", policy::pause)
+        .post("/policy/resume", policy::resume)
+        .post("/policy/rollback", policy::roll_back)
+        .get("/style.css", async || document::sent(StatusCode::OK, "text/css; charset=utf-8", STYLE))
+        .get("/script.js", async || document::sent(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT))
+}
+
+/// Whether a path is answered without a key and a login.
+pub(in crate::api) fn is_open(path: &str) -> bool {
+    OPEN.contains(&path)
 }
 
 /// Lets a request in, or says why not.
 async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response<Body> {
     let path = request.uri().path();
-    let is_open = ["/login", "/style.css", "/script.js"].contains(&path);
+    let is_open = is_open(path);
     let is_page = request.method() == Method::GET && path != "/events" && !is_part(request.headers());
     // Asked first: nothing is read of what another site's page sends.
     let guarded = gateway.guard.check(request.headers());

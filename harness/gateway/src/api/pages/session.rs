@@ -3,7 +3,7 @@
 use super::document::{self, NoPage, Page};
 use super::html::{Html, beginning, counted, moment};
 use super::login::Visitor;
-use super::overview::{evidence, state};
+use super::overview::{facts, state, title};
 use super::training::Fate;
 use crate::api::gateway::Gateway;
 use crate::{SessionId, TurnId, TurnView};
@@ -23,14 +23,16 @@ pub(super) async fn page(
     let (session, mut turns) = gateway.recorder.outline(&visitor.user, id, (before, TURNS + 1)).await?;
     let has_more = turns.len() > TURNS as usize;
     turns.truncate(TURNS as usize);
-    let mut page = Page { title: format!("Session {id}"), session: Some(id), ..Page::default() };
-    page.head.raw("<h1>Session ").text(id).raw("</h1>\n");
+    let words = session.title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
+    let mut page = Page { title: format!("Session {id}{words}"), session: Some(id), ..Page::default() };
     let live = &mut page.live;
-    live.raw("<p>");
+    // It is deleted with the session.
+    live.raw("<h1><bdi>");
+    title(live, &session).raw("</bdi></h1>\n<p>");
     state(live, &session);
-    live.raw(" <bdi>").text(&session.user).raw("</bdi>, known by ").text(evidence(&session.evidence));
-    live.raw(", epoch ").text(session.epoch).raw(", ").text(counted(session.turn_count, "turn", "turns"));
-    live.raw(", opened ").text(moment(session.opened_ms)).raw(" UTC</p>\n<h2>Turns, newest first</h2>\n");
+    live.raw(" ").text(counted(session.turn_count, "turn", "turns")).raw(" <span class=\"soft\">");
+    facts(live, &session);
+    live.raw("</span></p>\n<h2>Turns, newest first</h2>\n");
     if turns.is_empty() {
         live.raw("<p>There are no more.</p>\n");
     }
@@ -53,12 +55,14 @@ fn entry(html: &mut Html, turn: &TurnView) {
     if let Some(request) = turn.requests.first() {
         html.raw("<span class=\"soft when\">").text(moment(request.received_ms)).raw(" UTC</span>");
     }
+    if let Some(said) = &line.said {
+        excerpt(html, ("saw", "User"), said);
+    }
     let answer = turn.requests.iter().flat_map(|request| &request.answers).next_back();
     if let Some(text) =
         answer.and_then(|answer| answer.text.as_deref()).filter(|text| !text.trim().is_empty())
     {
-        let (text, is_cut) = beginning(text.trim(), EXCERPT);
-        html.raw("<p class=\"said\">").text(text).raw(if is_cut { "\u{2026}</p>" } else { "</p>" });
+        excerpt(html, ("said", "Answer"), text);
     }
     html.raw("<div class=\"soft\">");
     links(html, turn);
@@ -66,6 +70,13 @@ fn entry(html: &mut Html, turn: &TurnView) {
     judged(html, turn);
     fate(html, turn);
     html.raw("</li>\n");
+}
+
+/// The beginning of what somebody said.
+fn excerpt(html: &mut Html, (class, who): (&'static str, &'static str), text: &str) {
+    let (text, is_cut) = beginning(text.trim(), EXCERPT);
+    html.raw("<p class=\"").raw(class).raw("\"><b>").raw(who).raw("</b> <bdi>").text(text);
+    html.raw(if is_cut { "\u{2026}</bdi></p>" } else { "</bdi></p>" });
 }
 
 /// What kind of turn, in which state.
@@ -145,9 +156,9 @@ pub(super) fn fate(html: &mut Html, turn: &TurnView) {
 
 pub(super) fn thumb(thumb: Option<i64>) -> &'static str {
     match thumb {
-        Some(1) => "\u{1f44d} good",
-        Some(-1) => "\u{1f44e} bad",
-        Some(_) => "neither good nor bad",
+        Some(1) => "<span class=\"tag good\">good</span>",
+        Some(-1) => "<span class=\"tag bad\">bad</span>",
+        Some(_) => "<span class=\"tag\">neither good nor bad</span>",
         None => "",
     }
 }

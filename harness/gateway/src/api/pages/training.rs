@@ -200,6 +200,7 @@ mod tests {
                 sibling: None,
                 kind: "main".to_owned(),
                 mark: None,
+                said: None,
                 state: "answered".to_owned(),
                 ended_without_next_state: false,
                 deleted_ms: None,

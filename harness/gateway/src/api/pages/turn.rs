@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 
 use super::conversation::{Conversation, call, text};
 use super::document::{self, NoPage, Page};
-use super::html::{Html, beginning, moment};
+use super::html::{Html, beginning, counted, moment};
 use super::login::Visitor;
 use super::session::{fate, kind, links, score, thumb};
 use crate::api::gateway::Gateway;
@@ -39,6 +39,7 @@ fn shown(visitor: &Visitor, turn: &TurnView, next: Option<&str>, upto: Option<us
     links(html, turn);
     html.raw("</span></p>\n");
     fate(html, turn);
+    said(html, turn);
     let last = turn.requests.len().saturating_sub(1);
     for (place, request) in turn.requests.iter().enumerate() {
         self::request(html, turn, request, upto, place == last);
@@ -51,6 +52,20 @@ fn shown(visitor: &Visitor, turn: &TurnView, next: Option<&str>, upto: Option<us
         forms(&mut page.foot, visitor, id);
     }
     page
+}
+
+/// What the user said, before all that a client sends with it.
+fn said(html: &mut Html, turn: &TurnView) {
+    let body = turn.requests.last().and_then(|request| request.body.as_deref());
+    if let Some((said, is_new)) =
+        body.and_then(Conversation::read).and_then(|conversation| conversation.said())
+    {
+        html.raw("<h2>User</h2>\n");
+        if !is_new {
+            html.raw("<p class=\"soft\">The turn goes on from what tools or the client reported. The user\u{2019}s last message before that:</p>\n");
+        }
+        text(html, "saw", &said);
+    }
 }
 
 fn request(html: &mut Html, turn: &TurnView, request: &RequestView, upto: Option<usize>, is_last: bool) {
@@ -102,6 +117,10 @@ fn words(
     let count = conversation.count();
     let mut shown = Html::default();
     let first = conversation.show(&mut shown, upto);
+    html.raw("<details id=\"conversation\"").raw(if upto.is_some() { " open" } else { "" });
+    html.raw("><summary>The conversation as it was sent: ")
+        .text(counted(count as u64, "message", "messages"))
+        .raw("</summary>\n");
     if first > 0 {
         html.raw("<p><a href=\"/turns/").text(turn.line.turn).raw("?upto=").text(first);
         html.raw("\">").text(first).raw(" earlier messages</a> of ").text(count).raw("</p>\n");
@@ -110,6 +129,7 @@ fn words(
     if upto.is_some_and(|upto| upto < count) {
         html.raw("<p><a href=\"/turns/").text(turn.line.turn).raw("\">To the last message</a></p>\n");
     }
+    html.raw("</details>\n");
     let tools = conversation.tools();
     if !tools.is_empty() {
         html.raw("<details id=\"tools\"><summary>").text(tools.len()).raw(" tools offered</summary><p>");
@@ -330,7 +350,10 @@ fn samples(html: &mut Html, turn: &TurnView) {
         html.raw("</div>\n");
     }
     for update in &turn.updates {
-        html.raw("<p><a href=\"/versions#update-")
+        // The page that begins with it: of many updates, the first page does not have all.
+        html.raw("<p><a href=\"/versions?before=")
+            .text(update.update.0.saturating_add(1))
+            .raw("#update-")
             .text(update.update.0)
             .raw("\">Update ")
             .text(update.update.0);
@@ -357,8 +380,8 @@ fn forms(html: &mut Html, visitor: &Visitor, id: TurnId) {
         .raw("/feedback\">");
     document::proof(html, visitor);
     html.raw("<label for=\"text\">What it should have been, if you like</label><textarea id=\"text\" name=\"text\" rows=\"3\"></textarea>");
-    html.raw("<p class=\"buttons\"><button name=\"rating\" value=\"up\">\u{1f44d} Good</button> ");
-    html.raw("<button name=\"rating\" value=\"down\">\u{1f44e} Bad</button> ");
+    html.raw("<p class=\"buttons\"><button name=\"rating\" value=\"up\">Good</button> ");
+    html.raw("<button name=\"rating\" value=\"down\">Bad</button> ");
     html.raw("<button name=\"rating\" value=\"\">Text alone</button></p></form>\n");
     html.raw("<details id=\"delete\"><summary>Delete the turn\u{2026}</summary><p>It is overwritten, and so are the turns behind it in ");
     html.raw("its session, which repeat it. It cannot be taken back; weights that were trained on it stay what they are.</p>");

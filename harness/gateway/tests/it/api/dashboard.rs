@@ -286,7 +286,70 @@ async fn nothing_that_others_wrote_is_markup() {
             assert!(!page.contains(wrong), "{path}: {wrong}: {page}");
         }
     }
-    assert!(browser.page("/turns/1").await.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    for path in ["/", "/sessions/1", "/turns/1"] {
+        let page = browser.page(path).await;
+        // As title of the session and as what the user said in the turn.
+        assert!(page.contains("&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_have_the_users_first_words_and_turns_what_the_user_said() {
+    let house = House::new(Scripted::new(vec![Ok(said(&["Seven."])), Ok(said(&["Eight."]))])).await;
+    let question =
+        format!("[Fri 2026-11-20 09:40 UTC] How many\nwords has {}?", "this long question ".repeat(9));
+    let system = json!({"role": "system", "content": "Be short."});
+    let one = json!({"role": "user", "content": question});
+    ask(&house, "one", json!([system, one]), &[]).await;
+    let reply = json!({"role": "assistant", "content": "Seven."});
+    ask(&house, "one", json!([system, one, reply, {"role": "user", "content": "And now?"}]), &[]).await;
+    let browser = Browser::logged_in(&house, "one").await;
+    let title = "How many words has this long question this long question this long question this\u{2026}";
+    let overview = browser.page("/").await;
+    assert!(
+        overview.contains(&format!("<bdi>{title}</bdi></a> <span class=\"when\">2 turns</span>")),
+        "{overview}"
+    );
+    let session = browser.page("/sessions/1").await;
+    assert!(session.contains(&format!("<h1><bdi>{title}</bdi></h1>")), "{session}");
+    assert!(
+        session.contains("<b>User</b> <bdi>And now?</bdi></p>")
+            && session.contains("<b>Answer</b> <bdi>Eight.</bdi></p>"),
+        "{session}"
+    );
+    assert!(session.contains("<b>User</b> <bdi>How many\nwords has"), "{session}");
+    let turn = browser.page("/turns/2").await;
+    assert!(turn.contains("<h2>User</h2>\n<pre class=\"saw\">And now?</pre>"), "{turn}");
+    assert!(turn.contains("<pre class=\"said\">Eight.</pre>"), "{turn}");
+    // What is deleted names no session any more.
+    let proof = browser.proof().await;
+    assert_eq!(browser.post("/turns/1/delete", &format!("proof={proof}")).await.status, 200);
+    let overview = browser.page("/").await;
+    assert!(overview.contains("<bdi>Session 1</bdi>") && !overview.contains("How many"), "{overview}");
+    assert_eq!(house.sessions().await[0].title, None);
+}
+
+#[tokio::test]
+async fn thumbs_need_no_font_of_emoji() {
+    let house = house().await;
+    ask(&house, "one", hi("Hi"), &[]).await;
+    let browser = Browser::logged_in(&house, "one").await;
+    let proof = browser.proof().await;
+    for rating in ["up", "down"] {
+        assert_eq!(
+            browser.post("/turns/1/feedback", &format!("rating={rating}&proof={proof}")).await.status,
+            303
+        );
+    }
+    for path in ["/", "/sessions/1", "/turns/1", "/versions"] {
+        let page = browser.page(path).await;
+        let emoji = page.chars().find(|&c| c >= '\u{1f000}' || ('\u{2600}'..'\u{27c0}').contains(&c));
+        assert_eq!(emoji, None, "{path}");
+    }
+    let turn = browser.page("/turns/1").await;
+    for part in [">good</span>", ">bad</span>", "value=\"up\">Good<", "value=\"down\">Bad<"] {
+        assert!(turn.contains(part), "{part}: {turn}");
+    }
 }
 
 #[tokio::test]
@@ -336,6 +399,12 @@ async fn every_turn_that_is_not_trained_says_why() {
         }
     };
     check(&expected).await;
+    // What was redacted is in no list either.
+    let session = browser.page("/sessions/1").await;
+    assert!(
+        session.contains("my key is [redacted:") && !session.contains("sk-abcdefghijklmnopqrst"),
+        "{session}"
+    );
     let vote = |turn, score: Result<i8, String>| NewVote {
         turn,
         judge: "j".to_owned(),
@@ -384,7 +453,11 @@ async fn versions_name_their_turns() {
     }
     assert!(!page.contains("/secret/place"), "{page}");
     let turn = browser.page("/turns/1").await;
-    assert!(turn.contains("version 4 of ada, by update 1") && turn.contains("/versions#update-1"), "{turn}");
+    assert!(
+        turn.contains("version 4 of ada, by update 1") && turn.contains("/versions?before=2#update-1"),
+        "{turn}"
+    );
+    assert!(browser.page("/versions?before=2").await.contains("id=\"update-1\""));
     let bob = Browser::logged_in(&house, "two").await;
     assert!(!bob.page("/versions").await.contains("Update 1"));
 }

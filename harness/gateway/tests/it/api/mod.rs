@@ -9,6 +9,7 @@ mod ending;
 mod house;
 mod learning;
 mod learning_pages;
+mod openapi;
 mod recording;
 mod scripted;
 mod streaming;

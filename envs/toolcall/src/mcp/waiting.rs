@@ -1,0 +1,83 @@
+//! Which requests to a program wait for an answer: an answer that cannot be read is theirs.
+//!
+//! A request that is cancelled counts as answered: nobody waits for it any more.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+
+/// The requests that wait, shared by who sends and who reads.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Waiting(Arc<Mutex<BTreeSet<i64>>>);
+
+impl Waiting {
+    /// Their numbers, in order.
+    pub(super) fn ids(&self) -> Vec<i64> {
+        self.with(|waiting| waiting.iter().copied().collect())
+    }
+
+    /// The number of a request, as the SDK counts them.
+    pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<i64> {
+        match message {
+            JsonRpcMessage::Request(request) => number(&request.id),
+            _ => None,
+        }
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&mut BTreeSet<i64>) -> T) -> T {
+        read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn number(id: &RequestId) -> Option<i64> {
+    match id {
+        RequestId::Number(number) => Some(*number),
+        RequestId::String(text) => text.parse().ok(),
+    }
+}
+
+/// A transport whose requests are noted.
+pub(super) struct Noted<T> {
+    pub(super) transport: T,
+    pub(super) waiting: Waiting,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Noted<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let Some(id) = Waiting::id_of(&item) {
+            self.waiting.with(|waiting| waiting.insert(id));
+        }
+        if let JsonRpcMessage::Notification(noted) = &item
+            && let ClientNotification::CancelledNotification(cancelled) = &noted.notification
+            && let Some(id) = cancelled.params.request_id.as_ref().and_then(number)
+        {
+            self.waiting.with(|waiting| waiting.remove(&id));
+        }
+        self.transport.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let received = self.transport.receive().await;
+        let answered = match &received {
+            Some(JsonRpcMessage::Response(response)) => number(&response.id),
+            Some(JsonRpcMessage::Error(error)) => error.id.as_ref().and_then(number),
+            _ => None,
+        };
+        if let Some(id) = answered {
+            self.waiting.with(|waiting| waiting.remove(&id));
+        }
+        received
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.transport.close().await
+    }
+}

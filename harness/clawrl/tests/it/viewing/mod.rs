@@ -1,0 +1,5 @@
+//! `clawrl view`.
+
+mod browser_tests;
+mod driver;
+mod serving;

@@ -1,0 +1,62 @@
+//! Answers of a command to those who ask over HTTP, such as a browser of the same person.
+//!
+//! L1. So many connections at once and no more, each for one request, which has to come in time.
+//!
+//! Cancellation: a future that is dropped takes no new connection; answers that are being made come to their end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Who connects and does not ask is let go.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+/// Those who ask at once.
+const ASKING: usize = 16;
+/// How long is waited when nobody can be let in.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Answers, for ever. `answer` runs where it may take its time.
+pub(crate) async fn serve<A>(listener: TcpListener, answer: A)
+where
+    A: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
+{
+    let (answer, room) = (Arc::new(answer), Arc::new(Semaphore::new(ASKING)));
+    loop {
+        // It is never closed.
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let (stream, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::debug!(%error, "nobody was let in");
+                // timer: without free descriptors the next one fails as well, at once.
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let answer = Arc::clone(&answer);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let answered = tokio::task::spawn_blocking(move || answer(&request)).await;
+                    answered.map_err(std::io::Error::other)
+                }
+            });
+            let mut connection = http1::Builder::new();
+            connection.timer(TokioTimer::new()).header_read_timeout(ASK_LIMIT).keep_alive(false);
+            if let Err(error) = connection.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "who asked went away");
+            }
+            drop(place);
+        });
+    }
+}

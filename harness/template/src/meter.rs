@@ -1,0 +1,243 @@
+//! What a rendering has taken, and how large a value is.
+
+use std::time::{Duration, Instant};
+
+use minijinja::value::{DynObject, ObjectRepr, ValueKind};
+use minijinja::{AutoEscape, Error, ErrorKind, State, Value};
+
+use crate::growth;
+
+/// Steps of one rendering: passes of loops, and operations that make or write a value. Chat templates of real models take some dozens
+/// for a message.
+const MOST_STEPS: usize = 1_000_000;
+
+/// Bytes of one value with everything in it, counted as often as it is in it.
+pub const VALUE_BYTES: usize = 16 << 20;
+
+/// Bytes that a rendering makes, those that it drops again among them.
+const ALL_BYTES: usize = 512 << 20;
+
+/// Values in values. A document of JSON has at most 128.
+const MOST_DEPTH: usize = 200;
+
+/// What one rendering may take, which bounds what no count of steps does: one step may compare values of [`VALUE_BYTES`].
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a byte may become when it is written: a control character in a list is `\u{1}`, and one in a page may be `&quot;`.
+const ESCAPED: usize = 6;
+
+/// Bytes of an entry of a list or a map, besides what is in it.
+pub(crate) const ENTRY_BYTES: usize = 24;
+
+/// A bound that a rendering came to; as the source of its [`Error`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exceeded(String);
+
+impl Exceeded {
+    /// Where an error, or what it comes from, is one.
+    #[must_use]
+    pub fn of(error: &Error) -> Option<&Self> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(error) = cause {
+            if let Some(exceeded) = error.downcast_ref() {
+                return Some(exceeded);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    /// The error of a value that is too large.
+    #[must_use]
+    pub fn large_value() -> Error {
+        Self::error(format!("a value of more than {} MiB", VALUE_BYTES >> 20))
+    }
+
+    pub(crate) fn error(bound: String) -> Error {
+        let exceeded = Self(bound);
+        Error::new(ErrorKind::InvalidOperation, exceeded.to_string()).with_source(exceeded)
+    }
+}
+
+/// As in "the template takes too much: ...".
+impl std::fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Exceeded {}
+
+/// Of one rendering.
+#[derive(Debug)]
+struct Meter {
+    steps: usize,
+    bytes: usize,
+    until: Instant,
+    /// First factors of products whose second ones are being computed.
+    factors: Vec<Value>,
+}
+
+fn meter<'s>(state: &'s mut State<'_, '_>) -> &'s mut Meter {
+    let new = || Meter {
+        steps: MOST_STEPS,
+        bytes: ALL_BYTES,
+        until: Instant::now() + TIME_LIMIT,
+        factors: Vec::new(),
+    };
+    state.get_or_insert_extension_with(new)
+}
+
+/// Counts a step, and looks at the clock.
+pub(crate) fn step(state: &mut State<'_, '_>) -> Result<(), Error> {
+    let meter = meter(state);
+    meter.steps = meter.steps.checked_sub(1).ok_or_else(|| {
+        Exceeded::error(format!("more than {MOST_STEPS} steps; those of nested loops multiply"))
+    })?;
+    if Instant::now() < meter.until {
+        return Ok(());
+    }
+    Err(Exceeded::error(format!("more than {} s", TIME_LIMIT.as_secs())))
+}
+
+/// Counts bytes that were made.
+fn spend(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
+    let meter = meter(state);
+    let left = meter.bytes.checked_sub(bytes);
+    let much = || Exceeded::error(format!("values of more than {} MiB together", ALL_BYTES >> 20));
+    meter.bytes = left.ok_or_else(much)?;
+    Ok(())
+}
+
+/// Passes on a value that was just made of others, if it is within the bounds.
+pub(crate) fn keep(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
+    step(state)?;
+    let (value, _) = bounded(value)?;
+    let entries = value.len().filter(|_| value.as_object().is_some()).unwrap_or(0);
+    spend(state, value.as_bytes().map_or(entries * ENTRY_BYTES, <[u8]>::len))?;
+    Ok(value)
+}
+
+/// As [`keep`], where what is in the value may be new, too.
+pub(crate) fn keep_result(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
+    step(state)?;
+    let (value, bytes) = bounded(value)?;
+    spend(state, bytes)?;
+    Ok(value)
+}
+
+/// A value within the bounds, and its bytes. The entries of a lazy sequence are made here, so that no later step makes them again.
+fn bounded(value: Value) -> Result<(Value, usize), Error> {
+    if value.kind() != ValueKind::Iterable {
+        return bytes_of(&value).map(|bytes| (value, bytes));
+    }
+    let mut left = VALUE_BYTES;
+    let mut items = Vec::new();
+    for item in value.try_iter()?.checked() {
+        let item = item?;
+        weigh(&item, 1, &mut left)?;
+        items.push(item);
+    }
+    let made = Value::make_object_iterable(items, |items| Box::new(items.iter().cloned()));
+    Ok((made, VALUE_BYTES - left))
+}
+
+/// Passes on a value that a namespace is about to hold.
+pub(crate) fn hold(value: Value) -> Result<Value, Error> {
+    weigh(&value, 1, &mut { VALUE_BYTES })?;
+    Ok(value)
+}
+
+/// Passes on the first factor of a product.
+pub(crate) fn factor(state: &mut State<'_, '_>, value: Value) -> Value {
+    meter(state).factors.push(value.clone());
+    value
+}
+
+/// Passes on the second factor, if the product is within the bounds.
+pub(crate) fn times(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
+    let first = meter(state).factors.pop().unwrap_or_default();
+    growth::check_product(&first, &value)?;
+    Ok(value)
+}
+
+/// Counts what is about to be written.
+pub(crate) fn written(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    step(state)?;
+    let bytes = bytes_of(value)?;
+    let is_plain = value.as_object().is_none() && matches!(state.auto_escape(), AutoEscape::None);
+    spend(state, bytes * if is_plain { 1 } else { ESCAPED })
+}
+
+/// Bytes of a value, with everything in it.
+///
+/// # Errors
+/// It is larger than [`VALUE_BYTES`], or nested too deeply, or it holds a namespace.
+pub fn bytes_of(value: &Value) -> Result<usize, Error> {
+    let mut left = VALUE_BYTES;
+    weigh(value, 0, &mut left)?;
+    Ok(VALUE_BYTES - left)
+}
+
+/// Takes the bytes of a value, with everything in it, from what is left.
+///
+/// # Errors
+/// Too little is left, the value is nested too deeply, or it holds a namespace.
+fn weigh(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
+    let own = ENTRY_BYTES + value.as_bytes().map_or(0, <[u8]>::len);
+    *left = left.checked_sub(own).ok_or_else(Exceeded::large_value)?;
+    let Some(object) = value.as_object() else { return Ok(()) };
+    if depth == MOST_DEPTH {
+        return Err(Exceeded::error(format!("values nested more than {MOST_DEPTH} deep")));
+    }
+    if depth > 0 && object.type_name().ends_with("::Namespace") {
+        return Err(Exceeded::error("a namespace in another value".to_owned()));
+    }
+    weigh_entries(object, depth + 1, left)
+}
+
+fn weigh_entries(object: &DynObject, depth: usize, left: &mut usize) -> Result<(), Error> {
+    match object.repr() {
+        ObjectRepr::Map => {
+            for (key, value) in object.try_iter_pairs().into_iter().flatten() {
+                weigh(&key, depth, left)?;
+                weigh(&value, depth, left)?;
+            }
+        }
+        ObjectRepr::Seq | ObjectRepr::Iterable => {
+            for value in object.try_iter().into_iter().flatten() {
+                weigh(&value, depth, left)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use minijinja::Environment;
+    use minijinja::syntax::SyntaxConfig;
+
+    use super::*;
+    use crate::{Program, bound};
+
+    /// I1.
+    #[test]
+    fn a_rendering_that_takes_too_long_is_refused() {
+        let mut environment = Environment::new();
+        bound(&mut environment);
+        environment.add_function("late", |state: &mut State<'_, '_>| {
+            meter(state).until = Instant::now();
+            ""
+        });
+        let render = |source: &str| {
+            let program = Program::template("t", source, SyntaxConfig::default()).unwrap();
+            program
+                .render(&environment, Value::UNDEFINED)
+                .map_err(|error| Exceeded::of(&error).unwrap().to_string())
+        };
+        assert_eq!(render("{{ 1 }}").as_deref(), Ok("1"));
+        assert_eq!(render("{% if late() %}{% endif %}"), Err("more than 10 s".to_owned()));
+    }
+}
