@@ -133,7 +133,7 @@ fn rendered(diagnostic: &dyn Diagnostic, theme: GraphicalTheme, is_terminal: boo
 fn commands_of(diagnostic: &dyn Diagnostic) -> usize {
     let help = diagnostic.help().map(|help| help.to_string()).unwrap_or_default();
     let commands = help.lines().filter(|line| line.starts_with("  "));
-    commands.map(|line| line.chars().count() + 9).max().unwrap_or_default()
+    commands.map(|line| line.chars().count() + 10).max().unwrap_or_default()
 }
 
 /// Columns of the terminal, or a usual number of them.
