@@ -36,8 +36,11 @@ impl ReadyTerminal {
             // The step may have used up its time.
             let limits =
                 StepLimits { deadline: limits.deadline.max(Instant::now() + SETTING_LIMIT), ..limits };
-            let step = self.session.run(line, limits).await;
-            step.map_err(|error| Fault::transient(Boundary::Env, "terminal", spelled_out(&error)))?;
+            match self.session.run(line, limits).await {
+                // The next step tells of a shell that has ended again.
+                Ok(_) | Err(ShellError::Gone) => {}
+                Err(error) => return Err(Fault::transient(Boundary::Env, "terminal", spelled_out(&error))),
+            }
         }
         Ok(())
     }

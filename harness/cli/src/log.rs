@@ -111,7 +111,7 @@ fn rendered(diagnostic: &dyn Diagnostic, theme: GraphicalTheme, is_terminal: boo
         // Elsewhere than on a terminal, what is to be copied or searched for stays on one line.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_links(false)
-            .with_width(width())
+            .with_width(width().max(commands_of(diagnostic)))
             .with_wrap_lines(is_terminal);
         let mut text = String::new();
         if handler.render_report(&mut text, diagnostic).is_err() {
@@ -126,6 +126,14 @@ fn rendered(diagnostic: &dyn Diagnostic, theme: GraphicalTheme, is_terminal: boo
         Cow::Borrowed(_) => by(theme),
         Cow::Owned(plain) => plain,
     }
+}
+
+/// Columns that the longest command of a diagnostic's help takes, behind `  help: `. A command is a line that begins with two blanks; it
+/// is to be copied, so no line of it ends before it does.
+fn commands_of(diagnostic: &dyn Diagnostic) -> usize {
+    let help = diagnostic.help().map(|help| help.to_string()).unwrap_or_default();
+    let commands = help.lines().filter(|line| line.starts_with("  "));
+    commands.map(|line| line.chars().count() + 10).max().unwrap_or_default()
 }
 
 /// Columns of the terminal, or a usual number of them.
@@ -186,6 +194,14 @@ mod tests {
         let text =
             rendered(&MietteDiagnostic::new(message.to_owned()), GraphicalTheme::unicode(), is_terminal);
         assert_eq!(text.trim_end(), expected);
+    }
+
+    #[test]
+    fn a_command_in_the_help_is_on_one_line_of_any_terminal() {
+        let command = format!("  clawrl serve {}", "word ".repeat(40).trim_end());
+        let diagnostic = MietteDiagnostic::new("no").with_help(format!("this serves it:\n{command}"));
+        let text = rendered(&diagnostic, GraphicalTheme::unicode_nocolor(), true);
+        assert!(text.contains(&command), "{text}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The largest and smallest values that a suite or a train file may ask for. One place for the checks and for the schema.
 
+use std::time::Duration;
+
 /// Newest version of the suite format that this program reads.
 pub(crate) const FORMAT: i64 = 1;
 /// Bytes of a suite file or of a list in a text file: a thousand tasks with a dozen tools each.
@@ -10,6 +12,8 @@ pub(crate) const MAX_ROWS_BYTES: u64 = 64 << 20;
 pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
 /// Bytes that the templates of a suite make, in all of its instances: plans are held in memory.
 pub(crate) const MAX_RENDERED_BYTES: usize = 512 << 20;
+/// Time that they take, in all of its instances. A suite of 5,000 tasks takes a third of a second.
+pub(crate) const MAX_RENDER_TIME: Duration = Duration::from_secs(60);
 /// Files in one fixture folder.
 pub(crate) const MAX_FIXTURE_FILES: usize = 10_000;
 /// Tasks that one template makes.

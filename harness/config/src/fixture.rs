@@ -338,18 +338,20 @@ fn walk(
     Ok(())
 }
 
-/// Whether a link at this path of a folder leads to a place in the folder, whatever is there. The path has no `..`.
+/// Whether a link at this path of a folder leads to a place in the folder, whatever is there. The path has no `..`, and
+/// the target none behind a name, which may be a link itself.
 pub fn stays_inside(path: &str, target: &str) -> bool {
     if target.starts_with('/') {
         return false;
     }
     let mut depth = path.matches('/').count();
+    let mut is_below = false;
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            ".." if depth == 0 => return false,
+            ".." if depth == 0 || is_below => return false,
             ".." => depth -= 1,
-            _ => depth += 1,
+            _ => is_below = true,
         }
     }
     true

@@ -1,17 +1,19 @@
 //! Templates in strings: compiling, the variables they name, and rendering.
 //!
-//! I1. Rendering is a function of text and values: no clock, no randomness, no files.
+//! I1. Rendering is a function of text and values: no randomness, no files, and no clock but for
+//! the bounds in time.
 //! I2. An undefined variable is an error, never empty text. I3. A template that takes too many steps, or makes too much, is an error
 //! with its place: `clawrl-template` sets the bounds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use clawrl_template::{Exceeded, Program, bound, bytes_of};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-use crate::bounds::MAX_RENDERED_BYTES;
+use crate::bounds::{MAX_RENDER_TIME, MAX_RENDERED_BYTES};
 
 /// Whether a string has to be rendered at all.
 pub(crate) fn is_template(text: &str) -> bool {
@@ -42,8 +44,6 @@ pub(crate) fn engine<'s>() -> Environment<'s> {
     bound(&mut engine);
     // Without it errors do not know their place.
     engine.set_debug(true);
-    // It prints the engine's own state, which is no function of the values.
-    engine.remove_global("debug");
     engine
 }
 
@@ -58,13 +58,20 @@ pub(crate) struct Renderer<'e, 's> {
     engine: &'e Environment<'s>,
     templates: HashMap<&'s str, Program<'s>>,
     expressions: HashMap<&'s str, Program<'s>>,
-    /// Bytes of all that was rendered.
+    /// Bytes of all that was rendered, and how long that took.
     rendered: usize,
+    spent: Duration,
 }
 
 impl<'e, 's> Renderer<'e, 's> {
     pub(crate) fn new(engine: &'e Environment<'s>) -> Self {
-        Self { engine, templates: HashMap::new(), expressions: HashMap::new(), rendered: 0 }
+        Self {
+            engine,
+            templates: HashMap::new(),
+            expressions: HashMap::new(),
+            rendered: 0,
+            spent: Duration::ZERO,
+        }
     }
 
     /// The variables that a string names and does not set itself.
@@ -82,21 +89,29 @@ impl<'e, 's> Renderer<'e, 's> {
         if !is_template(text) {
             return Ok(text.to_owned());
         }
-        let engine = self.engine;
+        let (engine, began) = (self.engine, Instant::now());
         let rendered =
             self.template(text)?.render(engine, values.clone()).map_err(|error| explain(&error, 0))?;
-        self.count(rendered.len())?;
+        self.count(rendered.len(), began)?;
         Ok(rendered)
     }
 
-    fn count(&mut self, bytes: usize) -> Result<(), TextError> {
+    /// Counts what one rendering made, and the time since it began.
+    fn count(&mut self, bytes: usize, began: Instant) -> Result<(), TextError> {
         self.rendered = self.rendered.saturating_add(bytes);
-        if self.rendered <= MAX_RENDERED_BYTES {
+        self.spent += began.elapsed();
+        let (message, help) = if self.rendered > MAX_RENDERED_BYTES {
+            let message =
+                format!("the templates of the suite make more than {} MiB", MAX_RENDERED_BYTES >> 20);
+            (message, "ask for fewer instances, or make shorter texts")
+        } else if self.spent > MAX_RENDER_TIME {
+            let message =
+                format!("the templates of the suite take more than {} s", MAX_RENDER_TIME.as_secs());
+            (message, "ask for fewer instances, or let their loops run over less")
+        } else {
             return Ok(());
-        }
-        let message = format!("the templates of the suite make more than {} MiB", MAX_RENDERED_BYTES >> 20);
-        let help = "ask for fewer instances, or make shorter texts".to_owned();
-        Err(TextError { message, help, range: 0..0 })
+        };
+        Err(TextError { message, help: help.to_owned(), range: 0..0 })
     }
 
     /// Renders to a value: one expression keeps its type, anything else is text.
@@ -104,6 +119,7 @@ impl<'e, 's> Renderer<'e, 's> {
         let Some(source) = only_expression(text) else {
             return self.text(text, values).map(Value::from);
         };
+        let began = Instant::now();
         let shift = source.as_ptr() as usize - text.as_ptr() as usize;
         if !self.expressions.contains_key(source) {
             let compiled = Program::expression(source).map_err(|error| explain(&error, shift))?;
@@ -116,7 +132,7 @@ impl<'e, 's> Renderer<'e, 's> {
             let help = "check the names and indexes in it against the variables of the task".to_owned();
             return Err(TextError { message, help, range: shift..shift + source.len() });
         }
-        self.count(bytes_of(&value).map_err(|error| explain(&error, shift))?)?;
+        self.count(bytes_of(&value).map_err(|error| explain(&error, shift))?, began)?;
         Ok(value)
     }
 

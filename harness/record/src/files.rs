@@ -69,9 +69,17 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), RecordError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| RecordError::io("write", dir, source))
 }
 
+/// Reads a regular file. Opening a FIFO would wait for ever.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    fs::read(path)
+}
+
 /// Reads a file; `None` if it is not there.
 pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
-    match fs::read(path) {
+    match read_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RecordError::io("read", path, source)),
@@ -100,7 +108,7 @@ pub(crate) fn is_folder(path: &Path) -> Result<bool, RecordError> {
 
 /// Reads a file that must be there.
 pub(crate) fn read(path: PathBuf) -> Result<Vec<u8>, RecordError> {
-    fs::read(&path).map_err(|source| RecordError::io("read", path, source))
+    read_file(&path).map_err(|source| RecordError::io("read", path, source))
 }
 
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {

@@ -11,7 +11,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rate::Tries;
 use crate::summary::PassRate;
 use crate::table::percent;
 use crate::{RecordError, files};
@@ -38,8 +37,11 @@ pub struct HeldOut {
 impl HeldOut {
     /// Passed and tried.
     #[must_use]
-    pub fn total(&self) -> (u32, u32) {
-        self.families.iter().fold((0, 0), |sum, family| (sum.0 + family.1, sum.1 + family.2))
+    pub fn total(&self) -> (u64, u64) {
+        let add = |sum: (u64, u64), family: &(String, u32, u32)| {
+            (sum.0 + u64::from(family.1), sum.1 + u64::from(family.2))
+        };
+        self.families.iter().fold((0, 0), add)
     }
 
     /// The share that passed; 0 with the widest interval out of nothing.
@@ -51,9 +53,7 @@ impl HeldOut {
     /// The share that passed; `None` out of nothing.
     fn graded(&self) -> Option<PassRate> {
         let (passed, tried) = self.total();
-        // Each task is tried once.
-        let task = |at| Tries { passed: u32::from(at < passed), episodes: 1 };
-        PassRate::of(&(0..tried).map(task).collect::<Vec<_>>())
+        PassRate::of_single_tries(passed, tried)
     }
 }
 
@@ -201,6 +201,14 @@ mod tests {
         let told = render_held_out(&all);
         let ends = [", the best: version 5", ", a fall, given up"];
         assert!(told.lines().skip(1).zip(ends).all(|(line, end)| line.ends_with(end)), "{told}");
+    }
+
+    #[test]
+    fn numbers_of_a_damaged_file_have_a_rate_and_cost_no_memory() {
+        let mut all = at(0, u32::MAX, 3);
+        all.families.push(("more".to_owned(), 0, u32::MAX));
+        assert_eq!(all.total(), (u64::from(u32::MAX), u64::from(u32::MAX) + 3));
+        assert_eq!(at(0, 5, 3).rate().value, 1.0);
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn variance(tasks: &[Tries], value: f64, n: f64) -> f64 {
 }
 
 /// Wilson's score interval at 95 %, over `n` episodes, which need not be a whole number.
-fn wilson(value: f64, n: f64) -> (f64, f64) {
+pub(crate) fn wilson(value: f64, n: f64) -> (f64, f64) {
     const Z: f64 = NORMAL;
     let centre = value + Z * Z / (2.0 * n);
     let spread = Z * (value * (1.0 - value) / n + Z * Z / (4.0 * n * n)).sqrt();

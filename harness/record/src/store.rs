@@ -212,13 +212,16 @@ fn remove_tree(dir: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// Bytes of all files below a folder. A file that goes while they are counted is not missed.
+/// Bytes of all files below a folder. What goes while they are counted is not missed.
 fn size_of(dir: &Path) -> std::io::Result<u64> {
     let mut size = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         size += match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => size_of(&entry.path())?,
+            Ok(metadata) if metadata.is_dir() => match size_of(&entry.path()) {
+                Err(error) if error.kind() == ErrorKind::NotFound => 0,
+                size => size?,
+            },
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == ErrorKind::NotFound => 0,
             Err(error) => return Err(error),

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use clawrl_core::{Boundary, RunId, RunPlan, SlotSpec, UsageTotal};
 use serde::{Deserialize, Serialize};
 
+use crate::rate::wilson;
 use crate::{
     AttemptSummary, Clusters, Ending, JournalState, LostTurns, PhaseMicros, Rate, RunEnd, SlotState, Tries,
     rate,
@@ -156,6 +157,14 @@ impl PassRate {
     #[must_use]
     pub fn of(tasks: &[Tries]) -> Option<Self> {
         rate(tasks).map(|Rate { value, low, high, .. }| Self { value, low, high })
+    }
+
+    /// The same of tasks that were tried once each; `None` out of nothing.
+    #[must_use]
+    pub fn of_single_tries(passed: u64, tried: u64) -> Option<Self> {
+        let value = (tried > 0).then(|| passed.min(tried) as f64 / tried as f64)?;
+        let (low, high) = wilson(value, tried as f64);
+        Some(Self { value, low, high })
     }
 }
 

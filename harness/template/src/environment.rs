@@ -4,8 +4,8 @@ use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, escape_formatter, filters, tests};
 
 use crate::growth;
-use crate::meter::{factor, hold, keep, keep_result, step, times, written};
-use crate::weighed::{FACTORS, HOLD, KEEP, RESULT};
+use crate::meter::{chained, factor, hold, keep, keep_result, operand, step, times, written};
+use crate::weighed::{FACTORS, HOLD, KEEP, OPERAND, RESULT};
 
 /// Sets the bounds. Filters that are added afterwards have to bound what they make themselves.
 pub fn bound(environment: &mut Environment<'_>) {
@@ -16,6 +16,7 @@ pub fn bound(environment: &mut Environment<'_>) {
     environment.add_filter(KEEP, keep);
     environment.add_filter(RESULT, keep_result);
     environment.add_filter(HOLD, hold);
+    environment.add_filter(OPERAND, operand);
     environment.add_filter(FACTORS[0], factor);
     environment.add_filter(FACTORS[1], times);
     let growing = [
@@ -26,17 +27,21 @@ pub fn bound(environment: &mut Environment<'_>) {
         ("slice", Value::from_function(filters::slice)),
         ("format", Value::from_function(filters::format)),
         ("trim", Value::from_function(filters::trim)),
+        ("pprint", Value::from_function(filters::pprint)),
     ];
     for (name, filter) in growing {
-        let looked_at = move |state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>| {
+        let bounded_filter = move |state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>| {
             let arguments = arguments.into_values();
             growth::check(name, &arguments)?;
             // Here too, since `map` calls filters itself.
             let result = filter.call(state, &arguments)?;
             keep_result(state, result)
         };
-        environment.add_filter(name, looked_at);
+        environment.add_filter(name, bounded_filter);
     }
+    environment.add_filter("chain", |state: &mut State<'_, '_>, parts: Rest<Value>| chained(state, &parts));
+    // It prints the engine's own state, which is no function of the values and has no bound.
+    environment.remove_global("debug");
     // `select` calls it for each entry, and each time it may look through a long text.
     environment.add_test("in", |state: &mut State<'_, '_>, value: &Value, other: &Value| {
         step(state)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use minijinja::{Error, Value};
 
-use crate::meter::{ENTRY_BYTES, Exceeded, VALUE_BYTES, bytes_of};
+use crate::meter::{ENTRY_BYTES, Exceeded, MOST_DEPTH, VALUE_BYTES, bytes_of};
 
 /// Characters to trim, each of which is compared with each character of the text.
 const MOST_TRIMMED: usize = 256;
@@ -35,6 +35,8 @@ pub(crate) fn check(name: &str, arguments: &[Value]) -> Result<(), Error> {
                 .try_fold(0, |most, bytes| bytes.map(|bytes| most.max(bytes)))?;
             format.matches(['%', '{']).count().saturating_mul(longest).saturating_add(widths(&format))
         }
+        // Each entry is indented by its depth, time and again.
+        "pprint" => bytes_of(arguments.first().unwrap_or(&Value::UNDEFINED))?.saturating_mul(MOST_DEPTH),
         "trim" | "strip" | "lstrip" | "rstrip" if text_at(1).len() > MOST_TRIMMED => {
             return Err(Exceeded::error(format!("more than {MOST_TRIMMED} bytes of characters to trim")));
         }
@@ -90,6 +92,8 @@ mod tests {
         check_of("format", &["{:99999999999999999999}".into()], false);
         check_of("strip", &[long.clone(), " \n".into()], true);
         check_of("strip", &[long.clone(), long], false);
+        check_of("pprint", &[vec![1, 2, 3].into()], true);
+        check_of("pprint", &[(0..100_000).collect()], false);
         check_of("upper", &["a".into()], true);
     }
 

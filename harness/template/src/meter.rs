@@ -1,5 +1,6 @@
 //! What a rendering has taken, and how large a value is.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use minijinja::value::{DynObject, ObjectRepr, ValueKind};
@@ -18,7 +19,7 @@ pub const VALUE_BYTES: usize = 16 << 20;
 const ALL_BYTES: usize = 512 << 20;
 
 /// Values in values. A document of JSON has at most 128.
-const MOST_DEPTH: usize = 200;
+pub(crate) const MOST_DEPTH: usize = 200;
 
 /// What one rendering may take, which bounds what no count of steps does: one step may compare values of [`VALUE_BYTES`].
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -128,24 +129,68 @@ pub(crate) fn keep_result(state: &mut State<'_, '_>, value: Value) -> Result<Val
 
 /// A value within the bounds, and its bytes. The entries of a lazy sequence are made here, so that no later step makes them again.
 fn bounded(value: Value) -> Result<(Value, usize), Error> {
-    if value.kind() != ValueKind::Iterable {
+    // What the engine makes of two lists that are added looks through both of them each time.
+    let is_sum = value.as_object().is_some_and(|object| object.type_name().ends_with("::MergeSeq"));
+    if value.kind() != ValueKind::Iterable && !is_sum {
         return bytes_of(&value).map(|bytes| (value, bytes));
     }
-    let mut left = VALUE_BYTES;
-    let mut items = Vec::new();
-    for item in value.try_iter()?.checked() {
+    let (mut left, mut items) = (VALUE_BYTES, Vec::new());
+    add_items(&value, &mut items, &mut left)?;
+    let is_list = value.kind() == ValueKind::Seq;
+    Ok((if is_list { Value::from(items) } else { iterable(items) }, VALUE_BYTES - left))
+}
+
+fn add_items(of: &Value, items: &mut Vec<Value>, left: &mut usize) -> Result<(), Error> {
+    for item in of.try_iter()?.checked() {
         let item = item?;
-        weigh(&item, 1, &mut left)?;
+        weigh(&item, 1, left)?;
         items.push(item);
     }
-    let made = Value::make_object_iterable(items, |items| Box::new(items.iter().cloned()));
-    Ok((made, VALUE_BYTES - left))
+    Ok(())
+}
+
+fn iterable(items: Vec<Value>) -> Value {
+    Value::make_object_iterable(items, |items| Box::new(items.iter().cloned()))
 }
 
 /// Passes on a value that a namespace is about to hold.
 pub(crate) fn hold(value: Value) -> Result<Value, Error> {
     weigh(&value, 1, &mut { VALUE_BYTES })?;
     Ok(value)
+}
+
+/// Passes on an operand, or an argument of a filter or a function, which may be made into text as a whole. Only a namespace was
+/// not weighed when it was made.
+pub(crate) fn operand(value: Value) -> Result<Value, Error> {
+    if value.as_object().is_some_and(is_namespace) {
+        bytes_of(&value)?;
+    }
+    Ok(value)
+}
+
+/// One map of these, of which the last one with a key counts, or one list. The engine's own filter `chain` gives a value that looks
+/// through all of them each time, and such values in each other are endless.
+pub(crate) fn chained(state: &mut State<'_, '_>, parts: &[Value]) -> Result<Value, Error> {
+    step(state)?;
+    let mut left = VALUE_BYTES;
+    let are_all = |kind: ValueKind| parts.iter().all(|part| part.kind() == kind);
+    let made = if are_all(ValueKind::Map) {
+        let mut merged = BTreeMap::new();
+        for (key, value) in parts.iter().filter_map(|part| part.as_object()?.try_iter_pairs()).flatten() {
+            weigh(&key, 1, &mut left)?;
+            weigh(&value, 1, &mut left)?;
+            merged.insert(key, value);
+        }
+        Value::from(merged)
+    } else {
+        let mut items = Vec::new();
+        for part in parts {
+            add_items(part, &mut items, &mut left)?;
+        }
+        if are_all(ValueKind::Seq) { Value::from(items) } else { iterable(items) }
+    };
+    spend(state, VALUE_BYTES - left)?;
+    Ok(made)
 }
 
 /// Passes on the first factor of a product.
@@ -190,10 +235,14 @@ fn weigh(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
     if depth == MOST_DEPTH {
         return Err(Exceeded::error(format!("values nested more than {MOST_DEPTH} deep")));
     }
-    if depth > 0 && object.type_name().ends_with("::Namespace") {
+    if depth > 0 && is_namespace(object) {
         return Err(Exceeded::error("a namespace in another value".to_owned()));
     }
     weigh_entries(object, depth + 1, left)
+}
+
+fn is_namespace(object: &DynObject) -> bool {
+    object.type_name().ends_with("::Namespace")
 }
 
 fn weigh_entries(object: &DynObject, depth: usize, left: &mut usize) -> Result<(), Error> {

@@ -49,6 +49,7 @@ fn i4_templates_render_as_those_of_the_engine() {
         "{% autoescape true %}<b>{{ '<' }}</b>{% endautoescape %}{% raw %}{{ x }}{% endraw %}{# no #}",
         "{{ range(3) is sequence }}{{ (list * 2) is sequence }}{{ (list + [1])[0] }}{{ list | select | length }}{{ range(4) | last }}",
         "{% set r = range(3) %}{% for i in r %}{{ r | length }}{{ r[1:] | first }}{% endfor %}{{ map | items }}",
+        "{{ [1] | chain([2], list) }} {{ map | chain({'z': 1, 'k': 2}) }} {{ 'ab' | chain([1]) | list }} {{ [] | chain | list }}",
         "{{ word | nope }}",
         "{{ list + word }}",
         "{{ m( }}",
@@ -121,6 +122,37 @@ fn i1_loops_without_an_end_are_refused() {
     );
     let calls = "{% macro m(n) %}{% if n %}{% set a = m(n - 1) %}{% set b = m(n - 1) %}{% endif %}{% endmacro %}{{ m(40) }}";
     refused(calls, LONG);
+}
+
+/// There is nothing in them to weigh.
+#[test]
+fn i1_empty_lists_and_maps_are_put_together_at_once() {
+    let fifty = vec!["n.v"; 50].join(", ");
+    for (begin, value) in [
+        ("[]", "n.v + n.v".to_owned()),
+        ("[]", format!("n.v | chain({fifty})")),
+        ("{}", format!("n.v | chain({fifty})")),
+    ] {
+        let source = repeated(begin, 60, &value) + "{{ n.v | length }}";
+        let program = Program::template("t", &source, SyntaxConfig::default()).unwrap();
+        assert_eq!(program.render(&environment(), Value::UNDEFINED).unwrap(), "0", "{value:.20}");
+    }
+}
+
+/// Each attribute is within the bounds, all of them together are not.
+#[test]
+fn i2_a_namespace_is_weighed_before_it_becomes_text() {
+    let attributes: String = (0..9).map(|at| format!("{{% set n.a{at} = b %}}")).collect();
+    let begun = format!("{{% set b = 'x' * 4000000 %}}{{% set n = namespace() %}}{attributes}");
+    for use_of in ["n ~ ''", "'' ~ n", "n | string", "n | upper", "n | pprint", "'a' | replace('a', n)"] {
+        refused(&format!("{begun}{{% set x = {use_of} %}}"), LARGE);
+    }
+    refused(&format!("{begun}{{{{ n }}}}"), LARGE);
+}
+
+#[test]
+fn the_state_of_the_engine_cannot_be_printed() {
+    assert!(failure("{{ debug() }}").0.contains("debug"));
 }
 
 #[test]

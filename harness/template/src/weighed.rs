@@ -20,6 +20,9 @@ pub(crate) const RESULT: &str = "=result";
 /// The filter that weighs a value that a namespace is about to hold.
 pub(crate) const HOLD: &str = "=hold";
 
+/// The filter that weighs an operand or an argument that nobody has weighed yet.
+pub(crate) const OPERAND: &str = "=operand";
+
 /// The filters of the factors of a product, which may be much larger than both. The second one looks at the size.
 pub(crate) const FACTORS: [&str; 2] = ["=factor", "=times"];
 
@@ -173,14 +176,15 @@ fn plain<'s>(of: &Expr<'s>) -> Expr<'s> {
             Expr::Slice(Spanned::new(Slice { expr: expression(&slice.expr), start, stop, step }, span))
         }
         Expr::UnaryOp(operation) => {
-            let op = match operation.op {
-                UnaryOpKind::Not => UnaryOpKind::Not,
-                UnaryOpKind::Neg => UnaryOpKind::Neg,
-            };
+            let is_not = matches!(operation.op, UnaryOpKind::Not);
+            let op = if is_not { UnaryOpKind::Not } else { UnaryOpKind::Neg };
             Expr::UnaryOp(Spanned::new(UnaryOp { op, expr: expression(&operation.expr) }, span))
         }
         Expr::BinOp(operation) => {
             let (mut left, mut right) = (expression(&operation.left), expression(&operation.right));
+            if matches!(operation.op, BinOpKind::Concat) {
+                (left, right) = (filtered(OPERAND, left), filtered(OPERAND, right));
+            }
             if matches!(operation.op, BinOpKind::Mul) {
                 (left, right) = (filtered_at(FACTORS[0], left, span), filtered_at(FACTORS[1], right, span));
             }
@@ -197,7 +201,8 @@ fn plain<'s>(of: &Expr<'s>) -> Expr<'s> {
             Expr::IfExpr(Spanned::new(IfExpr { test_expr, true_expr, false_expr }, span))
         }
         Expr::Filter(filter) => {
-            let (expr, args) = (optional(&filter.expr), arguments(&filter.args));
+            let expr = filter.expr.as_ref().map(|value| filtered(OPERAND, expression(value)));
+            let args = arguments(&filter.args);
             Expr::Filter(Spanned::new(Filter { name: filter.name, expr, args }, span))
         }
         Expr::Test(test) => {
@@ -228,8 +233,8 @@ fn call<'s>(called: &Spanned<Call<'s>>) -> Spanned<Call<'s>> {
 
 fn arguments<'s>(arguments: &[CallArg<'s>]) -> Vec<CallArg<'s>> {
     let weighed = |argument: &CallArg<'s>| match argument {
-        CallArg::Pos(value) => CallArg::Pos(expression(value)),
-        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, expression(value)),
+        CallArg::Pos(value) => CallArg::Pos(filtered(OPERAND, expression(value))),
+        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, filtered(OPERAND, expression(value))),
         CallArg::PosSplat(value) => CallArg::PosSplat(expression(value)),
         CallArg::KwargSplat(value) => CallArg::KwargSplat(expression(value)),
     };

@@ -179,7 +179,7 @@ impl Intake {
 
     /// What was sent may lead to so many prompts.
     pub(super) fn expect_numbers(&mut self, lines: u64) {
-        self.highest_number += lines;
+        self.highest_number = self.highest_number.saturating_add(lines);
     }
 
     pub(super) fn last_number(&self) -> u64 {
@@ -317,7 +317,7 @@ impl Intake {
                     self.prompt_begins(number, exit_code, folder, hidden, front)
                 }
                 MarkKind::Continued { hidden } => self.begin(number, Arrival::Continuation, hidden, front),
-                MarkKind::Reported(report) => self.told(number, report),
+                MarkKind::Reported(report) => self.reported(number, report),
                 MarkKind::Replaced { exit_code } => self.shell_is_replaced(number, exit_code, front),
                 MarkKind::Unreadable => false,
             };
@@ -370,7 +370,7 @@ impl Intake {
     }
 
     /// Takes over the shell's own number: somebody else may have counted.
-    fn told(&mut self, number: u64, report: Report) -> bool {
+    fn reported(&mut self, number: u64, report: Report) -> bool {
         if !std::mem::take(&mut self.asked) {
             return false;
         }

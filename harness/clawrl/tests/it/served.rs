@@ -23,12 +23,15 @@ impl Served {
     pub(crate) fn start(place: &Place, policy: &str, change: impl FnOnce(&mut Command)) -> Self {
         let mut command = place.command(&["serve", policy, "--listen", "127.0.0.1:0"]);
         change(&mut command);
+        let command_words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         let mut live = place.start_command(command);
         live.hears("serves the model");
         let (base_url, _) = live.heard().trim_start().split_once(" serves").unwrap();
         let address =
             base_url.strip_prefix("http://").and_then(|it| it.strip_suffix("/v1")).unwrap().to_owned();
-        let keys = std::fs::read_to_string(place.results().join("chat/keys")).unwrap();
+        let mut words = command_words.iter().skip_while(|word| *word != "--data").skip(1);
+        let data = words.next().map_or_else(|| place.results().join("chat"), |data| place.path().join(data));
+        let keys = std::fs::read_to_string(data.join("keys")).unwrap();
         let key = keys.lines().find_map(|line| line.strip_prefix("me ")).unwrap().to_owned();
         Self { live: Some(live), address, key }
     }

@@ -167,6 +167,8 @@ fn a_port_that_is_taken_makes_no_key() {
         |address: &str| place.clawrl(&["serve", "policy.yaml", "--learn", "off", "--listen", address]);
     let said = serve(&address).ends(6);
     assert!(said.err.contains("another server is there"), "{}", said.err);
+    let ours = format!("`clawrl chat --base-url http://{address}/v1` talks to it");
+    assert!(said.err.contains(&ours), "{}", said.err);
     assert!(!place.results().join("chat").exists(), "nobody would be told its key");
 }
 
@@ -338,4 +340,23 @@ fn openclaw_is_set_up_by_commands_that_are_told_where_the_model_reads_enough() {
     assert!(!config.exists(), "what OpenClaw refuses does not stay");
     let told = said(None);
     assert!(told.contains(&commands) && told.contains("if it is less than 32768 tokens"), "{told}");
+}
+
+#[test]
+fn a_server_without_a_list_of_models_is_doubted_and_answers() {
+    let place = Place::new();
+    let server = ModelServer::start(Manner::default());
+    // As of somebody who leaves out `/v1`.
+    let base_url = server.base_url().trim_end_matches("/v1").to_owned();
+    let mut served = Served::start(&place, "openai:able", |command| {
+        command.args(["--base-url", &base_url, "--key-env", "none", "--data", "kept here"]);
+    });
+    served.hears("clawrl chat --base-url");
+    served.hears("has no list of models: nothing that we know is at");
+    let said = served.ends().err;
+    assert!(said.contains("the base URL usually ends with `/v1`"), "{said}");
+    let folder = place.path().join("kept here");
+    assert!(said.contains(&format!(" --data '{}'\n", folder.display())), "{said}");
+    let install = format!("openclaw plugins install --link '{}/openclaw-extension'", folder.display());
+    assert!(said.contains(&install), "{said}");
 }

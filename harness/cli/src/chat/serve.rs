@@ -25,7 +25,7 @@ use super::judging::ChatJudge;
 use super::key_file::{self, KeyFile};
 use super::source::Source;
 use super::telling::Telling;
-use super::upstream::{UpstreamBackend, upstream_backend};
+use super::upstream::{News, UpstreamBackend, upstream_backend};
 use crate::command::serve::Arguments;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -70,6 +70,8 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     });
     let listener = listener.map_err(|error| unserved(arguments, &error))?;
     let data = arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat"));
+    // Commands that name it are copied into terminals that are elsewhere.
+    let data = std::path::absolute(&data).unwrap_or(data);
     fs::create_dir_all(&data).map_err(|error| {
         Failure::new(Exit::Results, format!("{} cannot be made: {error}", data.display()))
     })?;
@@ -240,8 +242,11 @@ async fn watched(
     }
     let mut known = upstream.context();
     upstream
-        .watch(|standing| {
-            telling.standing(upstream, standing);
+        .watch(|news| {
+            match news {
+                News::Standing(standing) => telling.standing(upstream, standing),
+                News::Listed(listed) => telling.listed(upstream, listed),
+            }
             // How much the model reads may be known only now.
             let context = upstream.context();
             if context != known {
@@ -284,13 +289,21 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 
 fn unserved(arguments: &Arguments, error: &std::io::Error) -> Failure {
     let message = format!("cannot serve at {}: {error}", arguments.listen);
-    let taken = error.kind() == ErrorKind::AddrInUse;
-    let help = match arguments.listen.port() {
-        USUAL_PORT if taken => {
-            "another server is there; 30000 is SGLang's port, too: write `--listen 127.0.0.1:0` for any other"
+    let port = arguments.listen.port();
+    let ours = if port == USUAL_PORT {
+        "clawrl chat".to_owned()
+    } else {
+        format!("clawrl chat --base-url http://{}/v1", reached(arguments.listen))
+    };
+    let others = if port == USUAL_PORT { "; 30000 is SGLang's port, too" } else { "" };
+    let help = match error.kind() {
+        ErrorKind::AddrInUse => format!(
+            "another server is there{others}: if it is `clawrl serve`, `{ours}` talks to it; else write `--listen 0` for any free port"
+        ),
+        ErrorKind::PermissionDenied => {
+            "ports below 1024 are for root: write another, as in `--listen 30000`".to_owned()
         }
-        _ if taken => "another server is there; write `--listen 127.0.0.1:0` for any free port",
-        _ => "write another address, as in `--listen 127.0.0.1:30000`",
+        _ => "write an address of this machine, as in `--listen 127.0.0.1:30000`".to_owned(),
     };
     Failure::with_help(Exit::Environment, message, help)
 }

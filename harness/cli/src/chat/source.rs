@@ -55,9 +55,7 @@ impl Source {
             return Self::chosen(text, &choice, &server);
         }
         if server != ServerChoice::default() {
-            let help = "write `base_url:` and `key_env:` into a policy file, or name the model: `clawrl serve openai:MODEL --base-url URL`";
-            let message = "--base-url and --key-env go with openai:MODEL";
-            return Err(Failure::with_help(Exit::Refused, message, help));
+            return Err(not_of_a_server());
         }
         if is_policy_file(named) {
             return Ok(Self::Server(Box::new(clawrl_config::load_policy(named)?)));
@@ -69,6 +67,7 @@ impl Source {
     /// A policy as `clawrl run --policy` takes it.
     fn chosen(text: &str, choice: &PolicyChoice, server: &ServerChoice) -> Result<Self, Failure> {
         match choice {
+            PolicyChoice::Torch { .. } if *server != ServerChoice::default() => Err(not_of_a_server()),
             PolicyChoice::Torch { folder, .. } if folder.is_dir() => Self::folder(folder),
             PolicyChoice::Torch { folder, .. } => {
                 Err(refused(format!("there is no folder {}", folder.display()), EXAMPLES.to_owned()))
@@ -102,6 +101,12 @@ impl Source {
     }
 }
 
+/// Why options of a server do not go with anything else.
+fn not_of_a_server() -> Failure {
+    let help = "write `base_url:` and `key_env:` into a policy file, or name the model: `clawrl serve openai:MODEL --base-url URL`";
+    Failure::with_help(Exit::Refused, "--base-url and --key-env go with openai:MODEL", help)
+}
+
 const EXAMPLES: &str = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model; a policy file, such as policy.yaml; or a model \
                         behind a server: openai:MODEL --base-url http://127.0.0.1:8080/v1 --key-env none";
 
@@ -119,8 +124,11 @@ fn not_served(named: &Path, runs: &Path) -> Failure {
         let message =
             format!("{shown} is the address of a server, and which of its models is to answer is not said");
         let base_url = text.trim_end_matches('/');
+        let has_path = base_url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        let base_url = format!("{base_url}{}", if has_path { "" } else { "/v1" });
         let help = format!(
-            "clawrl serve openai:MODEL --base-url {base_url} --key-env none\n`--key-env NAME` names the variable of a key"
+            "clawrl serve openai:MODEL --base-url {} --key-env none\n`--key-env NAME` names the variable of a key",
+            quoted(Path::new(&base_url))
         );
         return refused(message, help);
     }

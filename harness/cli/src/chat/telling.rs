@@ -89,7 +89,7 @@ impl Telling<'_> {
         self.note(&format!("what is said is recorded in {}", self.data.join("ledger.sqlite").display()));
         match learning {
             Ok(plan) => self.prose(&format!(
-                "it is learned from: {}, with {} samples or after {} s",
+                "learning: objective {}, an update with {} samples or after {} s",
                 plan.objective.name(),
                 plan.train_every_turns,
                 plan.train_every_secs
@@ -106,7 +106,7 @@ impl Telling<'_> {
         let address =
             if base_url == USUAL_BASE_URL { String::new() } else { format!(" --base-url {base_url}") };
         let data =
-            arguments.data.as_ref().map(|data| format!(" --data {}", quoted(data))).unwrap_or_default();
+            arguments.data.as_ref().map(|_| format!(" --data {}", quoted(&self.data))).unwrap_or_default();
         format!("clawrl chat{address}{}{data}", arguments.results.repeated())
     }
 
@@ -128,6 +128,11 @@ impl Telling<'_> {
     pub(super) fn standing(&self, upstream: &UpstreamBackend, standing: &Standing) {
         let place = upstream.base_url();
         match standing {
+            // A server may do without a list.
+            Standing::Trouble(trouble) if trouble.is_without_list() => self.warn(&format!(
+                "the server at {place} has no list of models: {}; if it answers chat all the same, nothing is amiss",
+                trouble.message
+            )),
             Standing::Trouble(trouble) => self.warn(&format!(
                 "the model's server at {place} does not answer: {}; requests end with status 503 until it does; it is asked again by itself",
                 trouble.message

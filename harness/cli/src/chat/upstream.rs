@@ -57,6 +57,14 @@ pub(super) enum Standing {
     Trouble(Trouble),
 }
 
+/// What is new about the server.
+#[derive(Debug)]
+pub(super) enum News<'a> {
+    Standing(&'a Standing),
+    /// What it said when it was looked at again.
+    Listed(&'a Listed),
+}
+
 /// What keeps the server from answering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
@@ -67,6 +75,13 @@ pub(super) struct Trouble {
     told: String,
     /// A look at the server can see that it has passed.
     is_seen: bool,
+}
+
+impl Trouble {
+    /// A look has found a server, and no list of models.
+    pub(super) fn is_without_list(&self) -> bool {
+        self.is_seen && self.code == "url-wrong"
+    }
 }
 
 /// The model behind a server, under a name. Nothing is asked yet.
@@ -110,17 +125,7 @@ impl UpstreamBackend {
                 if let Some(context) = listed.context {
                     self.context.store(context, Ordering::Relaxed);
                 }
-                self.standing.send_if_modified(|standing| {
-                    let is_over = match standing {
-                        Standing::Unknown => true,
-                        Standing::Answers => false,
-                        Standing::Trouble(trouble) => trouble.is_seen,
-                    };
-                    if is_over {
-                        *standing = Standing::Answers;
-                    }
-                    is_over
-                });
+                self.seen();
                 Some(listed)
             }
             Err(error) => {
@@ -130,20 +135,21 @@ impl UpstreamBackend {
                 };
                 // It answers, and has no list.
                 tracing::debug!("no list of models: {message}");
+                self.seen();
                 Some(Listed::default())
             }
         }
     }
 
     /// Tells how it stands, unless all is well, and each change of it, and looks whether trouble is over. Ends with its future.
-    pub(super) async fn watch(&self, mut tell: impl FnMut(&Standing)) -> Infallible {
+    pub(super) async fn watch(&self, mut tell: impl FnMut(News<'_>)) -> Infallible {
         let mut standings = self.standing.subscribe();
         let mut told = Standing::Answers;
         let mut pause = PAUSES.0;
         loop {
             let now = standings.borrow_and_update().clone();
             if now != told {
-                tell(&now);
+                tell(News::Standing(&now));
                 told = now;
                 pause = PAUSES.0;
             }
@@ -157,14 +163,34 @@ impl UpstreamBackend {
                     std::future::pending::<()>().await;
                 }
                 sleep(pause).await; // timer: a pause between looks is what back-off is
-                self.look().await;
+                self.look().await
             };
             tokio::select! {
                 // The sender lives as long as this.
                 Ok(()) = standings.changed() => {}
-                () = look => pause = (pause * 2).min(PAUSES.1),
+                listed = look => {
+                    pause = (pause * 2).min(PAUSES.1);
+                    if let Some(listed) = &listed {
+                        tell(News::Listed(listed));
+                    }
+                }
             }
         }
+    }
+
+    /// A look has found the server there.
+    fn seen(&self) {
+        self.standing.send_if_modified(|standing| {
+            let is_over = match standing {
+                Standing::Unknown => true,
+                Standing::Answers => false,
+                Standing::Trouble(trouble) => trouble.is_seen,
+            };
+            if is_over {
+                *standing = Standing::Answers;
+            }
+            is_over
+        });
     }
 
     /// An answer has begun.

@@ -82,8 +82,15 @@ pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> 
 
 async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
     let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
+    // The version before may be older than those that are shown.
+    let is_cut = versions.len() >= VERSIONS as usize;
+    let former = if is_cut {
+        former(&gateway.recorder.versions(&view.adapter, u32::MAX).await.map_err(told)?, view.version)
+    } else {
+        former(&versions, view.version)
+    };
     let mut shown = json!({
-        "learning": true, "former": former(&versions, view.version), "versions": versions, "trouble": gateway.backend.trouble(),
+        "learning": true, "former": former, "versions": versions, "trouble": gateway.backend.trouble(),
     });
     if let (Some(shown), Value::Object(view)) = (shown.as_object_mut(), json!(view)) {
         shown.extend(view);

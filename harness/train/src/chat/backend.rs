@@ -34,6 +34,7 @@ use super::residents::Residents;
 use super::tutor::{Tutor, TutorSetup};
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
+use clawrl_cli::results::quoted;
 use clawrl_cli::training::{Announce, ChatModel};
 
 /// A model, its engine, and how it writes.
@@ -88,8 +89,12 @@ impl ChatModel for Embedded {
 pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatModel>, Failure> {
     check_libtorch()?;
     let refused = |why: String| {
-        let help =
-            "name a folder in the format of Hugging Face, such as results/runs/RUN/checkpoints/000050/model";
+        let model = quoted(folder);
+        let help = format!(
+            "name a folder in the format of Hugging Face, such as results/runs/RUN/checkpoints/000050/model; a model that is not supported \
+             here is served by vLLM, with clawrl in front of it:\n  vllm serve {model} --port 8000\n  \
+             clawrl serve openai:{model} --base-url http://127.0.0.1:8000/v1 --key-env none"
+        );
         Failure::with_help(Exit::Refused, why, help)
     };
     let (model, adapter) = load_apart(folder, Device::Cpu).map_err(|error| refused(error.to_string()))?;

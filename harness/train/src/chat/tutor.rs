@@ -371,7 +371,8 @@ impl Room {
                 let waiting = self.runtime.block_on(self.shared.recorder.waiting());
                 let waiting = waiting.map_err(|error| TrainerError::Ended(error.to_string()))?;
                 if !by_adapter(&waiting).contains_key(&name) {
-                    let why = "no sample waits: nothing was said yet of answers that can be learned from";
+                    let why =
+                        "no sample waits, since nothing was said yet of an answer that can be learned from";
                     return Err(TrainerError::Refused(why.to_owned()));
                 }
                 self.train(&name, owner).map_err(|why| {

@@ -208,6 +208,30 @@ fn published_templates_work() {
 }
 
 #[test]
+fn a_template_that_takes_too_much_for_a_conversation_is_an_error() {
+    let cubed = "{% for a in messages %}{% for b in messages %}{% for c in messages %}{% endfor %}{% endfor %}\
+                 {{ a.content }}{% endfor %}";
+    let doubled = "{{ messages[0].content }}{% set n = namespace(s='') %}{% for tool in tools or [] %}{% for i in range(40) %}\
+                   {% set n.s = n.s ~ n.s ~ tool.function.description %}{% endfor %}{% endfor %}";
+    let failed = |template: &str, messages: &[Message], tools: &[ToolSpec]| {
+        let chat = chat(template).unwrap();
+        let failed = ConversationState::default().prompt(&chat, Context { messages, tools }).map(|_| ());
+        failed.unwrap_err().to_string()
+    };
+    let many: Vec<Message> = (0..200).map(|_| user("{% for i in range(9) %}")).collect();
+    let error = failed(cubed, &many, &[]);
+    assert!(error.starts_with("the chat template takes too much: more than 1000000 steps"), "{error}");
+    let tool = ToolSpec {
+        name: "run".to_owned(),
+        description: "{{ 'x' * 99999999 }}".to_owned(),
+        parameters: serde_json::json!({}),
+        text_argument: None,
+    };
+    let error = failed(doubled, &[user("x")], &[tool]);
+    assert!(error.starts_with("the chat template takes too much: a value of more than 16 MiB"), "{error}");
+}
+
+#[test]
 fn templates_that_cannot_be_followed_are_refused_by_name() {
     let check = |template: &str, messages: &[Message], expected: &str| {
         let error = chat(template).and_then(|chat| {

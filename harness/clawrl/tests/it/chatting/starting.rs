@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::foreign::{Foreign, json_answer, said, stream};
 use super::house::{self, House, KEY, write_key};
+use super::person::Person;
 use crate::model_server::{Manner, ModelServer};
 use crate::place::Place;
 use crate::served::Served;
@@ -103,4 +104,22 @@ fn a_server_without_a_list_of_models_is_asked_for_the_one_that_is_named() {
     assert_eq!(house::said(command(&["--model", "m"]), "one\n").ends(0).out, "hi\n");
     let empty = Foreign::start(&[("/v1/models", json_answer("200 OK", "", &json!({"data": []})))]);
     refused(place.command(&["chat", "--base-url", &empty.base_url()]), 2, &["the server lists no model"]);
+}
+
+#[test]
+fn trouble_of_the_model_is_told_before_anything_is_asked() {
+    let place = Place::new();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("http://{}/v1", free.local_addr().unwrap());
+    drop(free);
+    let mut served = Served::start(&place, "openai:able", |command| {
+        command.args(["--base-url", &nowhere, "--key-env", "none"]);
+    });
+    served.hears("does not answer");
+    let base_url = format!("http://{}/v1", served.address);
+    let mut person = Person::start(&place.command(&["chat", "--base-url", &base_url]));
+    person.sees("the model's server cannot be reached; it may be starting\r\n> ");
+    person.types("\u{4}");
+    assert_eq!(person.ended(), 0);
+    served.ends();
 }

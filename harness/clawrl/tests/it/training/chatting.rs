@@ -85,7 +85,16 @@ fn what_is_recorded_is_what_was_fed_and_sampled() {
 #[test]
 fn what_cannot_be_served_is_refused_before_anything_listens() {
     let place = Place::new();
+    let other = place.path().join("other-family");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(
+        other.join("config.json"),
+        r#"{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}"#,
+    )
+    .unwrap();
     for (arguments, told) in [
+        (vec!["serve", "other-family"], "vllm serve other-family --port 8000\n"),
+        (vec!["serve", "other-family"], "clawrl serve openai:other-family --base-url"),
         (vec!["serve", "nowhere"], "there is no file or folder nowhere"),
         (vec!["serve", ".", "--listen", "0.0.0.0:0"], "nothing says by which name"),
         (vec!["serve", ".", "--name", ""], "`--name` is empty"),

@@ -441,7 +441,7 @@ fn a_person_trains_and_goes_back_and_forth_and_the_server_tells_each_version() {
     let served = start(&place, &model, BINARY);
     let nothing = chat(&place, &served, "/train\n/rollback\n/status\n").ends(4).err;
     for told in [
-        "nothing was trained: no sample waits",
+        "nothing was trained: no sample waits, since nothing was said yet of an answer",
         "version 0 answers, and there was none before it",
         "version   0, what learning began with\nlearning  binary, with 4 samples or after 600 s\nwaiting   0 samples of 4\nversions  0 (answers)\n",
     ] {

@@ -75,13 +75,25 @@ async fn begin(
         let url = &arguments.base_url;
         screen.note(&format!("`{model}` at {url}, session {session}\n/help lists the commands, Ctrl-D ends"));
     }
+    let mut version = None;
+    if is_interactive && !models.is_foreign {
+        let Ok(standing) = signals.unless_heard(server.standing()).await else {
+            return Ok(Exit::Interrupted);
+        };
+        // A server that does not say it may answer all the same.
+        let standing = standing.unwrap_or_default();
+        version = standing.version;
+        if let Some(trouble) = standing.trouble {
+            screen.note(&trouble);
+        }
+    }
     let conversation = Conversation::new(session, arguments.system.clone());
     let talk = Talk {
         server,
         models,
         model,
         base_url: arguments.base_url.clone(),
-        version: None,
+        version,
         conversation,
         screen,
         signals,
@@ -176,7 +188,7 @@ fn no_server(arguments: &Arguments, error: &ApiError, has_key: bool) -> Failure 
             Failure::with_help(Exit::Environment, format!("no server at {url}: {message}"), START_HELP)
         }
         ApiError::Refused { status: 403, message, .. } => {
-            Failure::new(Exit::Refused, format!("the server at {url} refuses to talk: {message}"))
+            Failure::new(Exit::Refused, format!("the server at {url} refuses the request: {message}"))
         }
         _ => Failure::new(Exit::Environment, format!("the server at {url} cannot be talked to: {error}")),
     }

@@ -7,6 +7,7 @@
 //! Without a terminal nothing is changed at all. Source of the sequences: ECMA-48, BS and EL.
 
 use clawrl_core::printable;
+use unicode_width::UnicodeWidthChar;
 
 /// Blanks that make a line one of code.
 const INDENT: usize = 4;
@@ -113,13 +114,9 @@ fn is_one_wide(character: char) -> bool {
         || matches!(character, '‐'..='‧' | '€' | '→')
 }
 
-/// Columns of a character, as far as is known: two in some scripts (Unicode's East Asian Width, in large ranges).
+/// Columns of a character. What joins the character before it counts as one, too: terminals differ there.
 pub(super) fn width(character: char) -> usize {
-    match u32::from(character) {
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe4f => 2,
-        0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
+    character.width().unwrap_or(1).max(1)
 }
 
 #[cfg(test)]

@@ -12,8 +12,10 @@ use clawrl_report::FIGURES_STYLE;
 use crate::command::ls::{part_of, state_word, time};
 use crate::command::policy_and_model;
 
-const STYLE: &str = "main{max-width:1200px}.number{text-align:right}.runs th,.runs td{text-align:left;vertical-align:top}\
-                     .runs .number{text-align:right}.problem td{padding-left:16px;white-space:normal}";
+/// Reasons stay in sight where the table is wider than the screen.
+const STYLE: &str = "main{max-width:1200px}.runs th,.runs td{text-align:left;vertical-align:top}.runs .number{text-align:right}\
+                     .runs .problem td{padding-left:16px;white-space:normal;overflow:visible}\
+                     .problem bdi{display:inline-block;position:sticky;left:16px;max-width:min(85vw,1100px);overflow-wrap:anywhere}";
 
 /// The style of the page.
 pub(super) fn style() -> String {

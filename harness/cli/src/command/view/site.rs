@@ -3,7 +3,7 @@
 //! V1. Only whoever asks for `127.0.0.1` or `localhost` at our port by `Host` is answered: a page of another site, whose name was made to lead here, is not
 //! (DNS rebinding). V2. Nothing is changed: there is `GET` alone. V3. A path names a run by its name, and a picture by its hash; no other
 //! file of a run is told but the page about a training, and nothing outside of the results folder. V4. No page runs a script but the viewer
-//! of a report, which its own policy knows by its hash; a page that lay in the folder runs none. V5. A run that cannot be read is listed with the reason.
+//! of a report, which its own policy knows by its hash; a page found in the folder runs none. V5. A run that cannot be read is listed with the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
