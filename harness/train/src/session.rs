@@ -680,7 +680,7 @@ impl Session<'_> {
             u64::from(at),
             &[
                 (Metric::TrainHeldOutSuccessRatio, value),
-                (Metric::TrainHeldOutTasksCount, f64::from(tried)),
+                (Metric::TrainHeldOutTasksCount, tried as f64),
                 (Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()),
             ],
         ))?;

@@ -55,7 +55,7 @@ fn turns_that_did_nothing_are_counted_by_reason() {
     let plan = fixture::plan("lost", 1);
     let mut state = opened(&plan);
     let lease = lease(0, 0, 1);
-    state.apply(&Line { t_ms: 1, entry: Entry::Leased(lease.clone()) }).unwrap();
+    state.apply(&Line { t_ms: 1, entry: Entry::Leased(lease) }).unwrap();
     let mut record = record(lease, finished(0.0), true, 5);
     let turns = &mut record.trajectory.turns;
     turns[0].flags.malformed = true;
