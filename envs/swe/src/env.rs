@@ -70,6 +70,10 @@ impl SweEnv {
         if self.shared.determinism.python_hash_seed.is_none() {
             variables.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| (self.seed as u32).to_string());
         }
+        // Nobody is there to leave a pager.
+        for pager in ["PAGER", "GIT_PAGER"] {
+            variables.entry(pager.to_owned()).or_insert_with(|| "cat".to_owned());
+        }
         variables
     }
 
@@ -78,12 +82,12 @@ impl SweEnv {
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
         let ingredients = Ingredients::read(spec, &shared.fixtures).await?;
-        let mut line = shared.variables(self.seed, &spec.workspace.env);
+        let variables = self.variables(spec);
+        let mut line = shared.variables(self.seed, &variables);
         if let Some(activate) = &spec.activate {
             line.push('\n');
             line.push_str(activate);
         }
-        let variables = self.variables(spec);
         self.beginning.clone_from(&line);
         let terminal = self.terminal()?;
         let ready = async {

@@ -75,7 +75,7 @@ impl ResultsArguments {
 /// A path as a shell reads it.
 pub fn quoted(path: &std::path::Path) -> String {
     let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 

@@ -338,20 +338,18 @@ fn walk(
     Ok(())
 }
 
-/// Whether a link at this path of a folder leads to a place in the folder, whatever is there. The path has no `..`, and
-/// the target none behind a name, which may be a link itself.
+/// Whether a link at this path of a folder leads to a place in the folder, whatever is there. The path has no `..`.
 pub fn stays_inside(path: &str, target: &str) -> bool {
     if target.starts_with('/') {
         return false;
     }
     let mut depth = path.matches('/').count();
-    let mut is_below = false;
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            ".." if depth == 0 || is_below => return false,
+            ".." if depth == 0 => return false,
             ".." => depth -= 1,
-            _ => is_below = true,
+            _ => depth += 1,
         }
     }
     true

@@ -72,7 +72,7 @@ pub use sink::RunSink;
 pub use state::{JournalState, SlotState, SlotStatus};
 pub use store::{RunInfo, RunState, RunStore};
 pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
-pub use table::{aligned, duration, percent, render_summary, usage_words};
+pub use table::{SUITE_HEADINGS, aligned, duration, percent, rate_cells, render_summary, usage_words};
 pub use training_report::{TrainingReport, render_training_report};
 pub use violation::Violation;
 pub use writer::RunWriter;

@@ -156,7 +156,7 @@ impl PassRate {
     /// The rate of these tasks and its interval; `None` out of nothing.
     #[must_use]
     pub fn of(tasks: &[Tries]) -> Option<Self> {
-        rate(tasks).map(|Rate { value, low, high, .. }| Self { value, low, high })
+        rate(tasks).as_ref().map(Self::from)
     }
 
     /// The same of tasks that were tried once each; `None` out of nothing.
@@ -165,6 +165,12 @@ impl PassRate {
         let value = (tried > 0).then(|| passed.min(tried) as f64 / tried as f64)?;
         let (low, high) = wilson(value, tried as f64);
         Some(Self { value, low, high })
+    }
+}
+
+impl From<&Rate> for PassRate {
+    fn from(rate: &Rate) -> Self {
+        Self { value: rate.value, low: rate.low, high: rate.high }
     }
 }
 

@@ -4,15 +4,16 @@ use std::fmt::Write;
 
 use clawrl_core::UsageTotal;
 
-use crate::{Counts, LostTurns, PhasePercentiles, RunSummary};
+use crate::{Counts, LostTurns, PassRate, PhasePercentiles, RunSummary};
 
-const HEADINGS: [&str; 9] =
+/// Columns of a table of suites and families.
+pub const SUITE_HEADINGS: [&str; 9] =
     ["suite / family", "slots", "done", "passed", "rate %", "95 % CI", "reward", "faults", "open"];
 
 /// The table, each line ended by a newline.
 #[must_use]
 pub fn render_summary(summary: &RunSummary) -> String {
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    let mut rows = vec![SUITE_HEADINGS.map(str::to_owned)];
     for suite in &summary.suites {
         rows.push(row(suite.suite.clone(), &suite.total));
         rows.extend(suite.families.iter().map(|(family, counts)| row(format!("  {family}"), counts)));
@@ -85,18 +86,27 @@ fn lost_turns_line(total: &Counts) -> String {
     }
 }
 
+/// A rate and its interval in the columns of [`SUITE_HEADINGS`].
+#[must_use]
+pub fn rate_cells(rate: Option<PassRate>) -> [String; 2] {
+    rate.map_or_else(
+        || ["n/a".to_owned(), "n/a".to_owned()],
+        |PassRate { value, low, high }| {
+            [bare_percent(value), format!("{}-{}", bare_percent(low), bare_percent(high))]
+        },
+    )
+}
+
 fn row(name: String, counts: &Counts) -> [String; 9] {
-    let na = || "n/a".to_owned();
+    let [rate, interval] = rate_cells(counts.pass_rate);
     [
         name,
         counts.slots.to_string(),
         counts.finished.to_string(),
         counts.passed.to_string(),
-        counts.pass_rate.map_or_else(na, |rate| bare_percent(rate.value)),
-        counts
-            .pass_rate
-            .map_or_else(na, |rate| format!("{}-{}", bare_percent(rate.low), bare_percent(rate.high))),
-        counts.mean_reward.map_or_else(na, |reward| format!("{reward:.3}")),
+        rate,
+        interval,
+        counts.mean_reward.map_or_else(|| "n/a".to_owned(), |reward| format!("{reward:.3}")),
         counts.faulted.to_string(),
         counts.open.to_string(),
     ]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use clawrl_record::{aligned, duration};
+use clawrl_record::{PassRate, SUITE_HEADINGS, aligned, duration, rate_cells};
 
 use crate::figures::{Figures, Row};
 use crate::words::{TOKEN_HEADINGS, counted, interval_words, k_share, share, token_note, token_rows};
@@ -63,9 +63,7 @@ fn at_k(figures: &Figures) -> String {
 }
 
 fn suites(figures: &Figures) -> String {
-    let headings =
-        ["suite / family", "slots", "done", "passed", "rate", "95 % interval", "reward", "faults", "open"];
-    let mut rows = vec![headings.map(str::to_owned)];
+    let mut rows = vec![SUITE_HEADINGS.map(str::to_owned)];
     for suite in &figures.suites {
         rows.push(row(suite.suite.clone(), &suite.total));
         rows.extend(suite.families.iter().map(|(family, of_family)| row(format!("  {family}"), of_family)));
@@ -77,7 +75,7 @@ fn suites(figures: &Figures) -> String {
 }
 
 fn row(name: String, row: &Row) -> [String; 9] {
-    let (value, interval) = share(row.rate.as_ref());
+    let [value, interval] = rate_cells(row.rate.as_ref().map(PassRate::from));
     [
         name,
         row.slots.to_string(),

@@ -134,6 +134,19 @@ fn a_history_ends_with_the_base_commit() {
     });
 }
 
+#[test]
+fn programs_that_page_write_all_at_once_unless_the_task_says_otherwise() {
+    with_provider(|provider| async move {
+        let pagers = json!({"command": "echo $PAGER $GIT_PAGER"});
+        let mut env = ready(provider.as_ref(), &swe_task(swe_spec())).await;
+        assert!(said(env.as_mut(), "bash", pagers.clone()).await.starts_with("cat cat\n"));
+        let mut spec = swe_spec();
+        spec.workspace.env.insert("PAGER".to_owned(), "less".to_owned());
+        let mut env = ready(provider.as_ref(), &swe_task(spec)).await;
+        assert!(said(env.as_mut(), "bash", pagers).await.starts_with("less cat\n"));
+    });
+}
+
 /// What git shows of it is then the same in every run.
 #[test]
 fn a_commit_of_the_agent_has_the_date_of_the_plan() {

@@ -10,13 +10,6 @@ use clawrl_core::{AttemptRecord, TaskId};
 use crate::place::Place;
 use crate::replaying::comparable;
 
-/// Tasks of terminal-hard whose observations are not a function of plan and actions, and why. Their attempts still
-/// end as they did.
-const NOT_DETERMINISTIC: [(&str, &str); 2] = [
-    ("git-find-culprit", "shows the date and the hash of a commit that is made now"),
-    ("git-merge-durations", "shows the hash of a commit that is made now"),
-];
-
 pub(crate) fn suite(name: &str) -> String {
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks").join(name);
     tasks.canonicalize().unwrap().to_str().unwrap().to_owned()
@@ -44,16 +37,6 @@ fn a_replay_repeats(arguments: &[&str], tasks: usize) {
     assert_eq!(first.len(), tasks);
     for (task, recorded) in first {
         let repeated = &again[&task];
-        let listed = NOT_DETERMINISTIC.iter().find(|(name, _)| task.0 == format!("terminal-hard/{name}"));
-        if let Some((_, why)) = listed {
-            let ends = |records: &[AttemptRecord]| -> Vec<_> {
-                records.iter().map(|record| record.outcome.clone()).collect()
-            };
-            assert_eq!(ends(&recorded), ends(repeated), "{task}");
-            // The runs are seconds apart, and a second is enough for what is listed.
-            assert_ne!(&recorded, repeated, "{task} repeats, although it {why}: take it off the list");
-            continue;
-        }
         for (recorded, repeated) in recorded.iter().zip(repeated) {
             let turns = recorded.trajectory.turns.iter().zip(&repeated.trajectory.turns);
             for (number, (recorded, repeated)) in turns.enumerate() {
