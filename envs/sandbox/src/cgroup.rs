@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kills_for_want_of_memory_are_counted_in_both_versions() {
+    fn kills_for_want_of_memory_are_counted() {
         let check = |text: &str, expected: bool| assert_eq!(has_killed(text), expected, "{text}");
         check("low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n", true);
         check("oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false);

@@ -135,7 +135,7 @@ fn a_history_ends_with_the_base_commit() {
 }
 
 #[test]
-fn programs_that_page_write_all_at_once_unless_the_task_says_otherwise() {
+fn pagers_are_cat_unless_the_task_names_others() {
     with_provider(|provider| async move {
         let pagers = json!({"command": "echo $PAGER $GIT_PAGER"});
         let mut env = ready(provider.as_ref(), &swe_task(swe_spec())).await;

@@ -61,7 +61,7 @@ fn state_persists_and_every_ending_is_told() {
 /// Files in the writable places use the sandbox's memory. Full places can take all of it, and then the shell is killed; without a limit
 /// of memory for a whole sandbox it lives on.
 #[test]
-fn a_shell_that_is_killed_by_full_places_leaves_a_word() {
+fn a_shell_killed_by_full_places_says_why() {
     with_provider(|provider| async move {
         let mut spec = small_terminal();
         spec.limits = SandboxLimits { memory_mib: 48, disk_mib: 32, ..spec.limits };

@@ -62,7 +62,7 @@ fn tools_are_listed_and_called() {
 }
 
 #[test]
-fn what_real_servers_write_is_taken_or_an_error_of_its_call_at_once() {
+fn answers_of_real_servers_are_read_or_end_their_call() {
     with_env(small("odd"), async |env| {
         let unreadable = "error: the server's answer cannot be read: ";
         for (name, expected) in [

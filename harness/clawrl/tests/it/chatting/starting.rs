@@ -107,7 +107,7 @@ fn a_server_without_a_list_of_models_is_asked_for_the_one_that_is_named() {
 }
 
 #[test]
-fn trouble_of_the_model_is_told_before_anything_is_asked() {
+fn trouble_of_the_model_is_told_at_the_start() {
     let place = Place::new();
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let nowhere = format!("http://{}/v1", free.local_addr().unwrap());

@@ -95,7 +95,7 @@ fn the_worst_of_several_gates_decides() {
 }
 
 #[test]
-fn tasks_that_broke_are_named_unless_the_gate_does_not_judge_each_task() {
+fn broken_tasks_are_named_where_each_is_judged() {
     let ground = Ground::accepted("oracle");
     ground.gate("each", "oracle", "repeats: 6\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
     ground.accept("each");
