@@ -70,7 +70,7 @@ impl SweEnv {
         if self.shared.determinism.python_hash_seed.is_none() {
             variables.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| (self.seed as u32).to_string());
         }
-        // Nobody is there to leave a pager.
+        // No one can quit a pager here.
         for pager in ["PAGER", "GIT_PAGER"] {
             variables.entry(pager.to_owned()).or_insert_with(|| "cat".to_owned());
         }

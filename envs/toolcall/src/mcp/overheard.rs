@@ -203,7 +203,7 @@ impl AsyncRead for Tap {
             self.given = 0;
             self.lines.take(&chunk[..came]);
             if came == 0 {
-                // The end. Of a message without an end of its line, nobody can know whether it is whole.
+                // The end. A message without its newline may be incomplete.
                 return Poll::Ready(Ok(()));
             }
         }

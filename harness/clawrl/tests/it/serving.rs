@@ -173,7 +173,7 @@ fn a_port_that_is_taken_makes_no_key() {
 }
 
 #[test]
-fn what_is_no_model_is_told_with_the_command_that_serves_it() {
+fn what_cannot_be_served_names_a_command_that_works() {
     let place = Place::new();
     let write = |path: &str, text: &str| {
         let path = place.path().join(path);
@@ -236,7 +236,7 @@ fn what_is_no_model_is_told_with_the_command_that_serves_it() {
 }
 
 #[test]
-fn a_model_behind_a_server_is_served_without_a_policy_file() {
+fn a_model_of_a_server_needs_no_policy_file() {
     let place = Place::new();
     let server = ModelServer::start(Manner { reads: Some(20_000), ..Manner::default() });
     let served = Served::start(&place, "openai:able", |command| {
@@ -254,7 +254,7 @@ fn a_model_behind_a_server_is_served_without_a_policy_file() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_and_so_is_its_coming() {
+fn an_absent_server_is_reported_and_so_is_its_return() {
     let place = Place::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
@@ -286,7 +286,7 @@ fn a_server_that_is_not_there_is_told_and_so_is_its_coming() {
 }
 
 #[test]
-fn a_key_that_is_refused_and_a_model_that_is_not_there_are_told_at_once() {
+fn a_refused_key_and_a_missing_model_are_reported() {
     let place = Place::new();
     let server = ModelServer::start(keyed());
     let serve = |model: &str, key: &str| {
@@ -307,7 +307,7 @@ fn a_key_that_is_refused_and_a_model_that_is_not_there_are_told_at_once() {
 }
 
 #[test]
-fn openclaw_is_set_up_by_commands_that_are_told_where_the_model_reads_enough() {
+fn openclaw_is_set_up_where_the_context_is_large_enough() {
     let place = Place::new();
     let said = |reads| {
         let server = ModelServer::start(Manner { reads, ..Manner::default() });
@@ -343,7 +343,7 @@ fn openclaw_is_set_up_by_commands_that_are_told_where_the_model_reads_enough() {
 }
 
 #[test]
-fn a_server_without_a_list_of_models_is_doubted_and_answers() {
+fn a_server_without_a_model_list_answers_after_a_warning() {
     let place = Place::new();
     let server = ModelServer::start(Manner::default());
     // As of somebody who leaves out `/v1`.
