@@ -129,8 +129,9 @@ impl PartialCalls {
             .or_else(|| last(&has_id));
         let goes_on = piece.name.is_empty() && piece.id.is_empty();
         match named {
-            // A wrong index: the call that it means is at its end, and the last one is not.
-            Some(at) if goes_on && piece.says() && self.0[at].extent.is_whole() => {
+            // A wrong index: the arguments of the call that it names are complete, and those of the last one are not. White
+            // space counts too: it may belong to a string that is cut within.
+            Some(at) if goes_on && !piece.arguments.is_empty() && self.0[at].extent.is_whole() => {
                 last(&|entry| !entry.extent.is_whole()).or(named)
             }
             Some(_) => named,
