@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use super::error::ChatError;
 use super::input::{Command, help};
 use super::server::Feedback;
 use super::start::fresh_session;
 use super::talk::{Next, Talk};
 use super::trouble::is_missing;
-use crate::failure::Failure;
 
 /// How a correction says what it is, in the words of the record.
 const CORRECTION: &str = "The answer should have been: ";
@@ -20,7 +20,7 @@ impl Talk {
     ///
     /// # Errors
     /// Standard output cannot be written, or the system gives no random numbers.
-    pub(super) async fn obey(&mut self, command: Command) -> Result<Next, Failure> {
+    pub(super) async fn obey(&mut self, command: Command) -> Result<Next, ChatError> {
         match command {
             Command::Good => Ok(self.judge(Feedback { is_good: true, text: None }).await),
             Command::Bad(text) => Ok(self.judge(Feedback { is_good: false, text }).await),

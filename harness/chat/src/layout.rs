@@ -11,7 +11,7 @@ const GAP: usize = 2;
 const LEAST: usize = 24;
 
 /// A text whose lines have room; lines that go on are indented by `indent`.
-pub(in crate::chat) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
+pub fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     let lines = text.split('\n').map(|line| wrapped_line(line, columns, indent));
     lines.collect::<Vec<_>>().join("\n")

@@ -10,8 +10,8 @@
 mod answer;
 mod commands;
 mod conversation;
+mod error;
 mod input;
-mod key;
 mod layout;
 mod learning;
 mod lines;
@@ -20,8 +20,12 @@ mod server;
 mod signals;
 mod start;
 mod talk;
+mod terminal;
 mod trouble;
 mod words;
 
-pub(super) use layout::wrapped;
-pub(crate) use start::talk;
+pub use error::ChatError;
+pub use layout::wrapped;
+pub use start::{ChatRequest, talk};
+pub use talk::ChatEnd;
+pub use terminal::Terminal;

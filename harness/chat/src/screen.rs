@@ -3,16 +3,17 @@
 //! I1. The key is in nothing of it, however a server cuts it into pieces. I2. Where a reply stops within a line, what comes next begins another
 //! one.
 
+use std::sync::Arc;
+
 use clawrl_core::printable;
 use clawrl_remote::{PartialCall, Secret, Strainer};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Part, call_json};
+use super::error::ChatError;
 use super::layout::{table, wrapped};
+use super::terminal::Terminal;
 use super::words::Words;
-use crate::failure::Failure;
-use crate::log::Log;
-use crate::output::{columns, print_json_line, print_laid_out};
 
 /// Before a message.
 const PROMPT: &str = "> ";
@@ -36,7 +37,7 @@ pub(super) struct Manner {
 /// Where things are shown.
 #[derive(Debug)]
 pub(super) struct Screen {
-    log: Log,
+    terminal: Arc<dyn Terminal>,
     manner: Manner,
     key: Option<Secret>,
     reply: Shown,
@@ -57,8 +58,8 @@ struct Shown {
 }
 
 impl Screen {
-    pub(super) fn new(log: Log, manner: Manner, key: Option<Secret>) -> Self {
-        Self { log, manner, key, reply: Shown::default(), has_replied: false, has_reader: true }
+    pub(super) fn new(terminal: Arc<dyn Terminal>, manner: Manner, key: Option<Secret>) -> Self {
+        Self { terminal, manner, key, reply: Shown::default(), has_replied: false, has_reader: true }
     }
 
     /// Whether somebody reads replies.
@@ -70,31 +71,32 @@ impl Screen {
     pub(super) fn prompt(&mut self) {
         if self.manner.has_prompts {
             let gap = if std::mem::take(&mut self.has_replied) { "\n" } else { "" };
-            self.log.write(&format!("{gap}{PROMPT}"));
+            self.terminal.write(&format!("{gap}{PROMPT}"));
         }
     }
 
     /// Nothing was written at the prompt, and nothing will be.
     pub(super) fn end_prompt(&self) {
         if self.manner.has_prompts {
-            self.log.write("\n");
+            self.terminal.write("\n");
         }
     }
 
     /// Tells a person something.
     pub(super) fn note(&self, text: &str) {
-        self.log.note(format_args!("{}", wrapped(&self.struck(text), self.log.columns(), 2)));
+        self.terminal.note(&wrapped(&self.struck(text), self.terminal.note_columns(), 2));
     }
 
     /// Tells a person several things, each with its name.
     pub(super) fn table(&self, rows: &[(&str, String)]) {
-        self.log.note(format_args!("{}", self.struck(&table(rows, self.log.columns()))));
+        self.terminal.note(&self.struck(&table(rows, self.terminal.note_columns())));
     }
 
     /// A reply begins.
     pub(super) fn begin(&mut self) {
         let strainer = || Strainer::new(self.key.clone());
-        let words = || Words::new(columns());
+        let columns = self.terminal.columns();
+        let words = || Words::new(columns);
         self.reply = Shown {
             reasoning: strainer(),
             text: strainer(),
@@ -108,7 +110,7 @@ impl Screen {
     ///
     /// # Errors
     /// Standard output cannot be written, whoever reads it.
-    pub(super) fn part(&mut self, part: &Part) -> Result<(), Failure> {
+    pub(super) fn part(&mut self, part: &Part) -> Result<(), ChatError> {
         match part {
             _ if self.manner.is_json => Ok(()),
             Part::Reasoning(_) if !self.manner.shows_reasoning => Ok(()),
@@ -128,7 +130,7 @@ impl Screen {
     ///
     /// # Errors
     /// As of [`Self::part`].
-    pub(super) fn end(&mut self, answer: &Answer) -> Result<(), Failure> {
+    pub(super) fn end(&mut self, answer: &Answer) -> Result<(), ChatError> {
         self.end_reasoning()?;
         let rest = self.reply.text.end();
         self.say(&rest)?;
@@ -146,7 +148,7 @@ impl Screen {
     ///
     /// # Errors
     /// As of [`Self::part`].
-    pub(super) fn json(&mut self, answer: &Answer, session: &str) -> Result<(), Failure> {
+    pub(super) fn json(&mut self, answer: &Answer, session: &str) -> Result<(), ChatError> {
         let mut line = json!({
             "id": answer.id, "model": answer.model, "session": session, "text": self.struck(&answer.text),
             "finish_reason": answer.finish, "usage": answer.usage,
@@ -172,7 +174,7 @@ impl Screen {
     ///
     /// # Errors
     /// As of [`Self::part`].
-    pub(super) fn json_error(&mut self, why: &str, answer: &Answer, session: &str) -> Result<(), Failure> {
+    pub(super) fn json_error(&mut self, why: &str, answer: &Answer, session: &str) -> Result<(), ChatError> {
         let why = self.struck(why);
         self.line(&json!({"id": answer.id, "session": session, "error": {"message": why}}))
     }
@@ -182,14 +184,14 @@ impl Screen {
         self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.strike(text).into_owned())
     }
 
-    fn line(&mut self, line: &Value) -> Result<(), Failure> {
+    fn line(&mut self, line: &Value) -> Result<(), ChatError> {
         if self.manner.is_json {
-            self.has_reader &= print_json_line(line)?;
+            self.has_reader &= self.terminal.print_json_line(line)?;
         }
         Ok(())
     }
 
-    fn reasoning(&mut self, piece: &str) -> Result<(), Failure> {
+    fn reasoning(&mut self, piece: &str) -> Result<(), ChatError> {
         if piece.is_empty() {
             return Ok(());
         }
@@ -199,20 +201,20 @@ impl Screen {
         self.lay(&laid, !piece.ends_with('\n'), self.manner.has_colours)
     }
 
-    fn say(&mut self, piece: &str) -> Result<(), Failure> {
+    fn say(&mut self, piece: &str) -> Result<(), ChatError> {
         let laid = self.reply.words.push(piece);
         if laid.is_empty() { Ok(()) } else { self.lay(&laid, !piece.ends_with('\n'), false) }
     }
 
     /// Writes what is laid out for the terminal.
-    fn lay(&mut self, laid: &str, is_within_line: bool, is_dim: bool) -> Result<(), Failure> {
-        self.has_reader &= print_laid_out(laid, is_dim)?;
+    fn lay(&mut self, laid: &str, is_within_line: bool, is_dim: bool) -> Result<(), ChatError> {
+        self.has_reader &= self.terminal.print(laid, is_dim)?;
         self.reply.is_within_line = is_within_line;
         Ok(())
     }
 
     /// An empty line between what is thought and what is said.
-    fn end_reasoning(&mut self) -> Result<(), Failure> {
+    fn end_reasoning(&mut self) -> Result<(), ChatError> {
         let rest = self.reply.reasoning.end();
         self.reasoning(&rest)?;
         if std::mem::take(&mut self.reply.has_reasoning) {
@@ -222,11 +224,11 @@ impl Screen {
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<(), Failure> {
+    fn end_line(&mut self) -> Result<(), ChatError> {
         if self.reply.is_within_line { self.print("\n") } else { Ok(()) }
     }
 
-    fn print(&mut self, text: &str) -> Result<(), Failure> {
+    fn print(&mut self, text: &str) -> Result<(), ChatError> {
         self.lay(&printable(text), !text.ends_with('\n'), false)
     }
 }

@@ -1,6 +1,8 @@
-//! From arguments to a conversation: everything that can be known to be wrong before a word is said.
+//! From request to a conversation: everything that can be known to be wrong before a word is said.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use clawrl_core::check_base_url;
 use clawrl_remote::{ApiClient, ApiError, RemoteError, Secret};
@@ -8,77 +10,105 @@ use tokio::runtime::Builder;
 
 use super::commands::listed;
 use super::conversation::Conversation;
-use super::key::{key, usual_file};
+use super::error::ChatError;
 use super::lines::Lines;
 use super::screen::{Manner, Screen};
 use super::server::{Models, Server};
 use super::signals::Signals;
-use super::talk::Talk;
+use super::talk::{ChatEnd, Talk};
+use super::terminal::Terminal;
 use super::trouble::{KEY_HELP, START_HELP, is_missing};
-use crate::command::chat::Arguments;
-use crate::environment::Variable;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::log::Log;
 
-/// Talks.
+/// A conversation.
+#[derive(Debug)]
+pub struct ChatRequest {
+    /// Base URL of the server's API.
+    pub base_url: String,
+    /// The model to ask. `None`: the first one that the server lists.
+    pub model: Option<String>,
+    /// Name of the session in the server's record. `None`: a new one.
+    pub session: Option<String>,
+    /// The system prompt.
+    pub system: Option<String>,
+    /// The only message. `None`: lines of standard input.
+    pub message: Option<String>,
+    /// Whether replies are written as lines of JSON.
+    pub is_json: bool,
+    /// The file that keys are usually in, for advice.
+    pub usual_key_file: PathBuf,
+}
+
+impl ChatRequest {
+    /// Checks what can be checked without the server.
+    ///
+    /// # Errors
+    /// The first invalid field.
+    pub fn check(&self) -> Result<(), ChatError> {
+        check(self)
+    }
+}
+
+/// Talks, by standard input, until the input or a signal ends it. Blocks.
 ///
 /// # Errors
-/// What keeps the conversation from beginning, or replies from being written.
-pub(crate) fn talk(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    check(arguments)?;
-    let key = key(arguments)?;
-    let api = ApiClient::new(&arguments.base_url, key.clone()).map_err(|error| match error {
-        RemoteError::Certificates(_) => Failure::new(Exit::Environment, error.to_string()),
-        RemoteError::Settings(_) => Failure::new(Exit::Refused, error.to_string()),
+/// The conversation cannot begin, or replies cannot be written.
+pub fn talk(
+    request: &ChatRequest,
+    key: Option<Secret>,
+    terminal: Arc<dyn Terminal>,
+) -> Result<ChatEnd, ChatError> {
+    check(request)?;
+    let api = ApiClient::new(&request.base_url, key.clone()).map_err(|error| match error {
+        RemoteError::Certificates(_) => ChatError::unavailable(error.to_string()),
+        RemoteError::Settings(_) => ChatError::refused(error.to_string()),
     })?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| unprepared(&error))?;
-    let ended = runtime.block_on(begin(arguments, log, api, key));
+    let ended = runtime.block_on(begin(request, terminal, api, key));
     // A name that is still being looked up is waited for by nobody.
     runtime.shutdown_background();
     ended
 }
 
 async fn begin(
-    arguments: &Arguments,
-    log: &Log,
+    request: &ChatRequest,
+    terminal: Arc<dyn Terminal>,
     api: ApiClient,
     key: Option<Secret>,
-) -> Result<Exit, Failure> {
+) -> Result<ChatEnd, ChatError> {
     let mut signals = Signals::register().map_err(|error| unprepared(&error))?;
     let server = Server::new(api);
     let has_key = key.is_some();
-    let Ok(models) = signals.unless_heard(server.models()).await else { return Ok(Exit::Interrupted) };
+    let Ok(models) = signals.unless_heard(server.models()).await else { return Ok(ChatEnd::Interrupted) };
     let models = match models {
         Ok(models) => models,
         // Whoever names the model can do without the list.
-        Err(error) if arguments.model.is_some() && may_do_without_list(&error) => {
+        Err(error) if request.model.is_some() && may_do_without_list(&error) => {
             Models { is_foreign: is_missing(&error), ..Models::default() }
         }
-        Err(error) => return Err(no_server(arguments, &error, has_key)),
+        Err(error) => return Err(no_server(request, &error, has_key)),
     };
-    let model = model(arguments, &models)?;
-    let session = match &arguments.session {
+    let model = model(request, &models)?;
+    let session = match &request.session {
         Some(name) => name.clone(),
         None => fresh_session()?,
     };
-    let is_interactive = arguments.message.is_none() && std::io::stdin().is_terminal();
+    let is_interactive = request.message.is_none() && std::io::stdin().is_terminal();
     let is_seen = std::io::stdout().is_terminal();
     let manner = Manner {
-        has_prompts: is_interactive && log.is_terminal(),
-        is_json: arguments.json,
+        has_prompts: is_interactive && terminal.has_notes_on_terminal(),
+        is_json: request.is_json,
         shows_reasoning: is_seen,
-        has_colours: is_seen && Variable::NoColor.value().is_none(),
+        has_colours: is_seen && terminal.has_colours(),
     };
-    let screen = Screen::new(log.clone(), manner, key);
+    let screen = Screen::new(terminal, manner, key);
     if is_interactive {
-        let url = &arguments.base_url;
+        let url = &request.base_url;
         screen.note(&format!("`{model}` at {url}, session {session}\n/help lists the commands, Ctrl-D ends"));
     }
     let mut version = None;
     if is_interactive && !models.is_foreign {
         let Ok(standing) = signals.unless_heard(server.standing()).await else {
-            return Ok(Exit::Interrupted);
+            return Ok(ChatEnd::Interrupted);
         };
         // A server that does not say it may answer all the same.
         let standing = standing.unwrap_or_default();
@@ -87,12 +117,12 @@ async fn begin(
             screen.note(&trouble);
         }
     }
-    let conversation = Conversation::new(session, arguments.system.clone());
+    let conversation = Conversation::new(session, request.system.clone());
     let talk = Talk {
         server,
         models,
         model,
-        base_url: arguments.base_url.clone(),
+        base_url: request.base_url.clone(),
         version,
         conversation,
         screen,
@@ -102,7 +132,7 @@ async fn begin(
         pasted: Vec::new(),
         answered: None,
     };
-    match &arguments.message {
+    match &request.message {
         Some(message) => talk.once(message.clone()).await,
         None => talk.lines(Lines::begin().map_err(|error| unprepared(&error))?).await,
     }
@@ -112,30 +142,29 @@ async fn begin(
 ///
 /// # Errors
 /// The system gives no random numbers.
-pub(super) fn fresh_session() -> Result<String, Failure> {
+pub(super) fn fresh_session() -> Result<String, ChatError> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Failure::new(Exit::Environment, format!("the system gives no random numbers: {error}"))
-    })?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| ChatError::unavailable(format!("the system gives no random numbers: {error}")))?;
     Ok(format!("chat-{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
-fn check(arguments: &Arguments) -> Result<(), Failure> {
-    check_base_url(&arguments.base_url)
-        .map_err(|bad| Failure::with_help(Exit::Refused, format!("--base-url: {bad}"), bad.help))?;
-    let refused = |message: &str, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
+fn check(request: &ChatRequest) -> Result<(), ChatError> {
+    check_base_url(&request.base_url)
+        .map_err(|bad| ChatError::refused(format!("--base-url: {bad}")).with_help(bad.help))?;
+    let refused = |message: &str, help: &str| Err(ChatError::refused(message).with_help(help));
     let is_blank = |text: &Option<String>| text.as_ref().is_some_and(|text| text.trim().is_empty());
-    if is_blank(&arguments.message) {
+    if is_blank(&request.message) {
         return refused("`--message` is empty", "leave it out to be asked for messages");
     }
-    if is_blank(&arguments.model) {
+    if is_blank(&request.model) {
         return refused("`--model` is empty", "leave it out for the first model that the server lists");
     }
     // It goes into a header, around which white space does not count.
     let fits = |name: &String| {
         name.trim() == name && !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() || c == ' ')
     };
-    if arguments.session.as_ref().is_some_and(|name| !fits(name)) {
+    if request.session.as_ref().is_some_and(|name| !fits(name)) {
         let help = "name it with letters, digits and signs of ASCII, as in `--session taxes-2026`";
         return refused("`--session` is no name that a header can carry", help);
     }
@@ -143,16 +172,16 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Who is asked.
-fn model(arguments: &Arguments, models: &Models) -> Result<String, Failure> {
-    match (&arguments.model, models.names.first()) {
+fn model(request: &ChatRequest, models: &Models) -> Result<String, ChatError> {
+    match (&request.model, models.names.first()) {
         (Some(name), Some(_)) if !models.is_foreign && !models.names.contains(name) => {
             let message = format!("there is no model `{name}`");
-            Err(Failure::with_help(Exit::Refused, message, format!("there is {}", listed(&models.names))))
+            Err(ChatError::refused(message).with_help(format!("there is {}", listed(&models.names))))
         }
         (Some(name), _) | (None, Some(name)) => Ok(name.clone()),
         (None, None) => {
             let help = "name the one to ask with `--model NAME`";
-            Err(Failure::with_help(Exit::Refused, "the server lists no model", help))
+            Err(ChatError::refused("the server lists no model").with_help(help))
         }
     }
 }
@@ -166,38 +195,33 @@ fn may_do_without_list(error: &ApiError) -> bool {
 }
 
 /// Why there is no conversation.
-fn no_server(arguments: &Arguments, error: &ApiError, has_key: bool) -> Failure {
-    let url = &arguments.base_url;
+fn no_server(request: &ChatRequest, error: &ApiError, has_key: bool) -> ChatError {
+    let url = &request.base_url;
     match error {
-        ApiError::Refused { status: 401, message, .. } if has_key => Failure::with_help(
-            Exit::Refused,
-            format!("the server at {url} refuses the key ({message})"),
-            KEY_HELP,
-        ),
+        ApiError::Refused { status: 401, message, .. } if has_key => {
+            ChatError::refused(format!("the server at {url} refuses the key ({message})")).with_help(KEY_HELP)
+        }
         ApiError::Refused { status: 401, message, .. } => {
-            let help = format!("none was found in {}: {KEY_HELP}", usual_file(arguments).display());
+            let help = format!("none was found in {}: {KEY_HELP}", request.usual_key_file.display());
             let message = format!("the server at {url} wants a key, and none was sent ({message})");
-            Failure::with_help(Exit::Refused, message, help)
+            ChatError::refused(message).with_help(help)
         }
         _ if is_missing(error) => {
             let help = "the base URL usually ends with `/v1`; for a server without a list of models, name one with `--model NAME`";
-            Failure::with_help(Exit::Refused, format!("there is no list of models at {url}: {error}"), help)
+            ChatError::refused(format!("there is no list of models at {url}: {error}")).with_help(help)
         }
         ApiError::Trouble { code: "server-unreachable", message } => {
             let message = message.split("; ").next().unwrap_or(message);
-            Failure::with_help(Exit::Environment, format!("no server at {url}: {message}"), START_HELP)
+            ChatError::unavailable(format!("no server at {url}: {message}")).with_help(START_HELP)
         }
         ApiError::Refused { status: 403, message, .. } => {
-            Failure::new(Exit::Refused, format!("the server at {url} refuses the request: {message}"))
+            ChatError::refused(format!("the server at {url} refuses the request: {message}"))
         }
-        _ => Failure::new(Exit::Environment, format!("the server at {url} cannot be talked to: {error}")),
+        _ => ChatError::unavailable(format!("the server at {url} cannot be talked to: {error}")),
     }
 }
 
-fn unprepared(error: &std::io::Error) -> Failure {
-    Failure::with_help(
-        Exit::Environment,
-        format!("the conversation cannot begin: {error}"),
-        "raise `ulimit -u` and `ulimit -n`",
-    )
+fn unprepared(error: &std::io::Error) -> ChatError {
+    ChatError::unavailable(format!("the conversation cannot begin: {error}"))
+        .with_help("raise `ulimit -u` and `ulimit -n`")
 }

@@ -8,14 +8,13 @@ use tokio::time::{Instant, timeout};
 
 use super::answer::Answer;
 use super::conversation::{Conversation, Question};
+use super::error::ChatError;
 use super::input::{Input, read};
 use super::lines::{Line, Lines, Read};
 use super::screen::Screen;
 use super::server::{Models, Server};
 use super::signals::{Heard, Signals};
 use super::trouble::{is_missing, sentence};
-use crate::exit_code::Exit;
-use crate::failure::Failure;
 
 /// How long the server may take to close a session.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -47,11 +46,22 @@ pub(super) struct Talk {
     pub(super) answered: Option<Instant>,
 }
 
+/// How a conversation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatEnd {
+    /// In order.
+    Done,
+    /// Without a terminal: a message has no whole answer, or a command failed.
+    Failed,
+    /// A signal ended it.
+    Interrupted,
+}
+
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     GoOn,
-    End(Exit),
+    End(ChatEnd),
 }
 
 /// Why an answer is not whole.
@@ -61,7 +71,7 @@ enum Cut {
     /// Nobody reads it.
     Unread,
     /// It cannot be written.
-    Unwritten(Failure),
+    Unwritten(ChatError),
 }
 
 impl From<ApiError> for Cut {
@@ -75,7 +85,7 @@ impl Talk {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(super) async fn once(mut self, message: String) -> Result<Exit, Failure> {
+    pub(super) async fn once(mut self, message: String) -> Result<ChatEnd, ChatError> {
         let question = self.conversation.question(message);
         let next = self.answer(question).await;
         self.close().await;
@@ -89,7 +99,7 @@ impl Talk {
     ///
     /// # Errors
     /// As of [`Self::once`].
-    pub(super) async fn lines(mut self, mut lines: Lines) -> Result<Exit, Failure> {
+    pub(super) async fn lines(mut self, mut lines: Lines) -> Result<ChatEnd, ChatError> {
         let ended = loop {
             match self.line(&mut lines).await {
                 Ok(Next::GoOn) => {}
@@ -101,7 +111,7 @@ impl Talk {
         ended
     }
 
-    async fn line(&mut self, lines: &mut Lines) -> Result<Next, Failure> {
+    async fn line(&mut self, lines: &mut Lines) -> Result<Next, ChatError> {
         self.screen.prompt();
         let read_now = match self.signals.unless_heard(lines.next()).await {
             Ok(Some(line)) => line,
@@ -163,7 +173,7 @@ impl Talk {
     }
 
     /// What was pasted is one message, whatever its lines look like.
-    async fn send_pasted(&mut self) -> Result<Next, Failure> {
+    async fn send_pasted(&mut self) -> Result<Next, ChatError> {
         let lines: Result<Vec<String>, &str> = std::mem::take(&mut self.pasted).into_iter().collect();
         match lines {
             Ok(lines) => {
@@ -178,7 +188,7 @@ impl Talk {
     ///
     /// # Errors
     /// As of [`Self::once`].
-    pub(super) async fn answer(&mut self, question: Question) -> Result<Next, Failure> {
+    pub(super) async fn answer(&mut self, question: Question) -> Result<Next, ChatError> {
         self.answered = None;
         let messages = self.conversation.asked(&question);
         let session = self.conversation.session();
@@ -211,7 +221,7 @@ impl Talk {
             }
             Err(Cut::Heard(_)) => {
                 self.screen.json_error("the answer was cut here", &answer, self.conversation.session())?;
-                return Ok(Next::End(Exit::Interrupted));
+                return Ok(Next::End(ChatEnd::Interrupted));
             }
             Err(Cut::Trouble(error)) => sentence(&error),
         };
@@ -246,8 +256,8 @@ impl Talk {
     }
 
     /// Of a conversation that came to its end.
-    pub(super) fn exit(&self) -> Exit {
-        if self.has_failed && !self.is_interactive { Exit::Faulted } else { Exit::Success }
+    pub(super) fn exit(&self) -> ChatEnd {
+        if self.has_failed && !self.is_interactive { ChatEnd::Failed } else { ChatEnd::Done }
     }
 
     /// Something was heard while a command was carried out.
@@ -255,12 +265,12 @@ impl Talk {
         if heard == Heard::Interrupt && self.is_interactive {
             return self.wrong("not waited for any longer");
         }
-        Next::End(Exit::Interrupted)
+        Next::End(ChatEnd::Interrupted)
     }
 
     /// Ctrl-C at the prompt is the usual way to go.
-    fn exit_of(&self, heard: Heard) -> Exit {
-        if heard == Heard::Interrupt && self.is_interactive { Exit::Success } else { Exit::Interrupted }
+    fn exit_of(&self, heard: Heard) -> ChatEnd {
+        if heard == Heard::Interrupt && self.is_interactive { ChatEnd::Done } else { ChatEnd::Interrupted }
     }
 
     /// Whether a Ctrl-C of now was meant for the last answer; one alone can be.

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use clawrl_chat::ChatError;
 use clawrl_config::ConfigError;
-use clawrl_core::Fault;
+use clawrl_core::Boundary;
 use clawrl_record::RecordError;
+use clawrl_runtime::training::TrainError;
+use clawrl_runtime::{Reason, RuntimeError};
 use clawrl_scheduler::SetupError;
+use clawrl_serve::ServeError;
 use miette::{Diagnostic, MietteDiagnostic};
 
 use crate::exit_code::Exit;
@@ -30,17 +34,12 @@ impl Failure {
         Self { exit, diagnostic: Box::new(diagnostic) }
     }
 
-    /// A fault before the run began: the machine lacks something, unless we are to blame.
-    pub fn from_fault(fault: &Fault) -> Self {
-        let exit = match fault.boundary {
-            clawrl_core::Boundary::Harness => Exit::Internal,
-            _ => Exit::Environment,
-        };
-        let (message, help) = match fault.message.split_once("; ") {
-            Some((message, help)) => (message, format!("{help}\n`clawrl doctor` looks at everything")),
-            None => (fault.message.as_str(), "`clawrl doctor` looks at everything".to_owned()),
-        };
-        Self::with_help(exit, format!("{} ({})", message, fault.code), help)
+    /// A message with its remedy, if there is one.
+    fn of_reason(exit: Exit, Reason { message, help }: Reason) -> Self {
+        match help {
+            Some(help) => Self::with_help(exit, message, help),
+            None => Self::new(exit, message),
+        }
     }
 
     /// What is shown.
@@ -83,5 +82,69 @@ impl From<RecordError> for Failure {
 impl From<SetupError> for Failure {
     fn from(error: SetupError) -> Self {
         Self::with_help(Exit::Internal, error.to_string(), "this is a bug in ClawRL: please report it")
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::Refused(reason) => Self::of_reason(Exit::Refused, reason),
+            RuntimeError::Unavailable(reason) => Self::of_reason(Exit::Environment, reason),
+            RuntimeError::Storage(reason) => Self::of_reason(Exit::Results, reason),
+            RuntimeError::NoSuchRun(reason) => Self::of_reason(Exit::NoSuchRun, reason),
+            RuntimeError::Internal(reason) => Self::of_reason(Exit::Internal, reason),
+            // The host lacks something, unless we are to blame.
+            RuntimeError::Fault(fault) => {
+                let exit = match fault.boundary {
+                    Boundary::Harness => Exit::Internal,
+                    _ => Exit::Environment,
+                };
+                Self::of_reason(exit, Reason::from_fault(&fault))
+            }
+            RuntimeError::Config(error) => error.into(),
+            RuntimeError::Record(error) => error.into(),
+            RuntimeError::Scheduler(error) => error.into(),
+        }
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::Refused(reason) => Self::of_reason(Exit::Refused, reason),
+            TrainError::Unavailable(reason) => Self::of_reason(Exit::Environment, reason),
+            TrainError::Storage(reason) => Self::of_reason(Exit::Results, reason),
+            TrainError::NoSuchRun(reason) => Self::of_reason(Exit::NoSuchRun, reason),
+            TrainError::Aborted(reason) => Self::of_reason(Exit::TrainingFailed, reason),
+            TrainError::Interrupted(reason) => Self::of_reason(Exit::Interrupted, reason),
+            TrainError::Internal(reason) => Self::of_reason(Exit::Internal, reason),
+            TrainError::Runtime(error) => error.into(),
+        }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Refused(reason) => Self::of_reason(Exit::Refused, reason),
+            ServeError::Unavailable(reason) => Self::of_reason(Exit::Environment, reason),
+            ServeError::Storage(reason) => Self::of_reason(Exit::Results, reason),
+            ServeError::Internal(reason) => Self::of_reason(Exit::Internal, reason),
+            ServeError::Report(_) => Self::new(Exit::Results, error.to_string()),
+            ServeError::Runtime(error) => error.into(),
+            ServeError::Model(error) => error.into(),
+        }
+    }
+}
+
+impl From<ChatError> for Failure {
+    fn from(error: ChatError) -> Self {
+        match error {
+            ChatError::Refused { message, help } => Self::of_reason(Exit::Refused, Reason { message, help }),
+            ChatError::Unavailable { message, help } => {
+                Self::of_reason(Exit::Environment, Reason { message, help })
+            }
+            ChatError::Output(_) => Self::new(Exit::Results, error.to_string()),
+        }
     }
 }

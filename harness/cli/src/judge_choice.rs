@@ -1,11 +1,11 @@
 //! `--judge`: the model that says whether answers meet rubrics.
 
 use clawrl_core::{PolicySpec, RemoteSpec};
+use clawrl_runtime::{PolicyChoice, ServerChoice};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::plan_request::{base_url, key_env};
-use crate::policy_choice::{PolicyChoice, ServerChoice};
 
 /// Who judges, as commands that play suites take it.
 #[derive(Debug, clap::Args)]

@@ -1,35 +1,32 @@
-//! The command line of ClawRL, as a library: the programs `clawrl` and `clawrl-torch` are a `main` each.
+//! The command line of ClawRL: arguments, output and exit codes. The programs `clawrl` and `clawrl-torch` are a `main` each.
 //!
-//! Arguments, wiring, progress, diagnostics and exit codes; everything else is in the libraries below. Standard output
-//! is data, standard error is log. [`exit_code`] has the exit codes, [`environment`] the environment variables.
+//! Standard output is data, standard error is log. [`exit_code`] has the exit codes; [`failure`] maps the errors of the libraries to
+//! them.
 
-mod agent;
 mod arguments;
-pub mod chat;
-pub mod command;
-mod driven;
-mod environment;
-pub mod exit_code;
-pub mod failure;
-mod hand_over;
-pub mod host;
-pub mod interrupt;
+mod command;
+mod exit_code;
+mod failure;
 mod judge_choice;
 mod libtorch;
+mod libtorch_finding;
 mod local_server;
-pub mod log;
-pub mod output;
+mod log;
+mod output;
 mod panic_report;
-pub mod plan_request;
-mod policy_choice;
+mod plan_request;
 pub mod profile;
 mod program;
-pub mod progress;
+mod progress;
 mod redaction;
-pub mod results;
-mod suite_path;
-pub mod table;
-pub mod training;
-pub mod wiring;
+mod results;
+mod table;
+mod torch_handoff;
+mod training;
+
+// For `profile` and `redaction`.
+use clawrl_runtime as wiring;
+use clawrl_runtime::{environment, host};
 
 pub use program::Program;
+pub use training::Training;

@@ -8,26 +8,38 @@ use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use clawrl_core::printable;
+use clawrl_chat::Terminal;
+use clawrl_config::Problem;
+use clawrl_core::{BoxFuture, printable};
+use clawrl_runtime::environment::Variable;
+use clawrl_runtime::training::UpdateProgress;
+use clawrl_runtime::{Progress, RunningRun};
 use indicatif::ProgressBar;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, Severity};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::environment::Variable;
 use crate::failure::Failure;
+use crate::output;
+use crate::progress::{Display, skipped_line, update_line};
 
 /// A handle to standard error; clones share the display.
 #[derive(Debug, Clone)]
 pub struct Log {
     bar: Arc<Mutex<Option<ProgressBar>>>,
     terminal: bool,
+    quiet: bool,
 }
 
 impl Log {
     /// Looks at standard error once.
     pub(crate) fn new() -> Self {
-        Self { bar: Arc::default(), terminal: std::io::stderr().is_terminal() }
+        Self { bar: Arc::default(), terminal: std::io::stderr().is_terminal(), quiet: false }
+    }
+
+    /// The same log, which drops progress if `quiet` is set.
+    pub(crate) fn quieted(&self, quiet: bool) -> Self {
+        Self { quiet, ..self.clone() }
     }
 
     /// Whether a person sees it as it is written.
@@ -101,6 +113,73 @@ impl Log {
             },
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => emit(),
         }
+    }
+}
+
+impl Progress for Log {
+    fn step(&self, line: Arguments<'_>) {
+        if !self.quiet {
+            Self::note(self, line);
+        }
+    }
+
+    fn note(&self, line: Arguments<'_>) {
+        Self::note(self, line);
+    }
+
+    fn warn(&self, line: Arguments<'_>) {
+        Self::warn(self, line);
+    }
+
+    fn file_warning(&self, problem: &Problem) {
+        self.diagnostic(problem);
+    }
+
+    fn show_run(&self, run: RunningRun, ended: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        Display::suited(self, self.quiet).show(run, self, ended)
+    }
+
+    fn update(&self, update: &UpdateProgress) {
+        if !self.quiet {
+            Self::note(self, format_args!("{}", update_line(update)));
+            if update.skipped_steps > 0 {
+                Self::warn(self, format_args!("{}", skipped_line(update)));
+            }
+        }
+    }
+}
+
+impl Terminal for Log {
+    fn note(&self, line: &str) {
+        Self::note(self, format_args!("{line}"));
+    }
+
+    fn write(&self, text: &str) {
+        Self::write(self, text);
+    }
+
+    fn note_columns(&self) -> Option<usize> {
+        self.columns()
+    }
+
+    fn has_notes_on_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    fn has_colours(&self) -> bool {
+        Variable::NoColor.value().is_none()
+    }
+
+    fn columns(&self) -> Option<usize> {
+        output::columns()
+    }
+
+    fn print(&self, text: &str, is_dim: bool) -> std::io::Result<bool> {
+        output::print_laid_out(text, is_dim)
+    }
+
+    fn print_json_line(&self, line: &serde_json::Value) -> std::io::Result<bool> {
+        output::print_json_line(line)
     }
 }
 

@@ -4,7 +4,7 @@
 //! nothing to a terminal, wherever it stands in what is written.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 
 use clawrl_core::printable;
 use serde::Serialize;
@@ -24,36 +24,45 @@ pub(crate) fn columns() -> Option<usize> {
 }
 
 /// Writes text, with what would act on a terminal spelled out.
-pub fn print(text: &str) -> Result<(), Failure> {
-    write(&printable(text)).map(drop)
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(&printable(text)).map(drop).map_err(unwritten)
 }
 
 /// Writes a piece of a text that goes on, in which nothing is left that others may have a terminal do; dimmed or not. False where its
 /// reader has gone away, who needs no more pieces.
-pub(crate) fn print_laid_out(text: &str, is_dim: bool) -> Result<bool, Failure> {
+pub(crate) fn print_laid_out(text: &str, is_dim: bool) -> io::Result<bool> {
     if is_dim { write(&format!("{DIM}{text}{UNDIM}")) } else { write(text) }
 }
 
 /// False where its reader has gone away.
-fn write(text: &str) -> Result<bool, Failure> {
+fn write(text: &str) -> io::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::new(Exit::Results, format!("cannot write to standard output: {error}"))),
+        Err(error) => Err(error),
     }
 }
 
+fn unwritten(error: io::Error) -> Failure {
+    Failure::new(Exit::Results, format!("cannot write to standard output: {error}"))
+}
+
 /// Writes a value as indented JSON.
-pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::new(Exit::Internal, format!("the answer cannot be written as JSON: {error}"))
     })?;
-    write(&(escaped(&text) + "\n")).map(drop)
+    print_json_text(&text)
+}
+
+/// Writes JSON that is text already.
+pub(crate) fn print_json_text(json: &str) -> Result<(), Failure> {
+    write(&(escaped(json) + "\n")).map(drop).map_err(unwritten)
 }
 
 /// Writes a value as one line of JSON; false where its reader has gone away.
-pub fn print_json_line(value: &serde_json::Value) -> Result<bool, Failure> {
+pub(crate) fn print_json_line(value: &serde_json::Value) -> io::Result<bool> {
     write(&(escaped(&value.to_string()) + "\n"))
 }
 

@@ -3,28 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clawrl_config::{PlanOptions, Suite, load_suites, refuse_unnameable, resolve_plan};
+use clawrl_config::{PlanOptions, Suite, refuse_unnameable, resolve_plan};
 use clawrl_core::{ActionFormat, ImageSource, PolicySpec, RunId, RunPlan, Split, check_base_url};
-use clawrl_record::{RecordError, RunStore};
+use clawrl_record::RunStore;
+use clawrl_runtime::host::capacity;
+use clawrl_runtime::{PolicyChoice, ServerChoice, parse_run_name, read_suites, stamp, unused_name};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::capacity;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
-use crate::policy_choice::{PolicyChoice, ServerChoice};
 use crate::redaction;
-use crate::results::run_name;
-use crate::suite_path;
 
 /// Longest part of a suite's name in the name of a run.
 const SUITE_CHARS: usize = 36;
-
-/// Longest name to which a number is appended: a run's name has at most 64 characters.
-const NAME_CHARS: usize = 56;
-
-/// Runs that may be started in one second.
-const MOST_OF_A_NAME: u32 = 10_000;
 
 /// What a new run is made of.
 #[derive(Debug, clap::Args)]
@@ -47,7 +39,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
     /// Name of the run [default: date, time and suite].
-    #[arg(long, value_name = "RUN", value_parser = run_name)]
+    #[arg(long, value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) name: Option<RunId>,
     /// Root of all seeds.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -280,93 +272,10 @@ impl PlanArguments {
     }
 }
 
-/// Loads suites by path or name, and tells what should be known about them.
-pub fn read_suites(named: &[PathBuf], log: &Log) -> Result<Vec<Suite>, Failure> {
-    if named.is_empty() {
-        let help = "name a suite.yaml, its folder, or the name of a folder under ./tasks; \
-                    `clawrl new suite my-suite` writes one";
-        return Err(Failure::with_help(Exit::Refused, "no suite is named", help));
-    }
-    let paths: Vec<PathBuf> = named.iter().map(|named| suite_path::find(named)).collect();
-    let suites = load_suites(&paths)?;
-    for warning in suites.iter().flat_map(Suite::warnings) {
-        log.diagnostic(warning);
-    }
-    Ok(suites)
-}
-
-/// Date and time to the second, in UTC.
-pub fn stamp() -> String {
-    jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
-}
-
 fn usual_name(suites: &[Suite]) -> String {
     let first: String = suites.first().map_or("run", Suite::name).chars().take(SUITE_CHARS).collect();
     match suites.len() {
         0 | 1 => format!("{}-{first}", stamp()),
         several => format!("{}-{first}-and-{}", stamp(), several - 1),
-    }
-}
-
-/// The name itself, or with the first number behind it that makes it new.
-pub fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, Failure> {
-    let wanted: String = wanted.chars().take(NAME_CHARS).collect();
-    let numbered = (2..MOST_OF_A_NAME).map(|number| format!("{wanted}-{number}"));
-    let names = std::iter::once(wanted.clone()).chain(numbered);
-    let is_new = |run: &RunId| matches!(store.run(run), Err(RecordError::NoSuchRun { .. }));
-    names.filter_map(|name| RunId::new(&name)).find(is_new).ok_or_else(|| {
-        Failure::with_help(
-            Exit::NoSuchRun,
-            format!("every name like {wanted} is taken"),
-            "choose one with --name",
-        )
-    })
-}
-
-/// Makes a run by `create` under this name. A generated name that a run which began at the same time has taken is replaced
-/// by the next one that is free; a name that a person chose is kept.
-///
-/// # Errors
-/// What `create` says; that a chosen name is taken.
-pub fn create_under<W>(
-    wanted: &RunId,
-    is_chosen: bool,
-    store: &RunStore,
-    mut create: impl FnMut(&RunId) -> Result<Result<W, RecordError>, Failure>,
-) -> Result<W, Failure> {
-    let mut name = wanted.clone();
-    loop {
-        match create(&name)? {
-            Err(RecordError::Exists { .. } | RecordError::Running { .. }) if !is_chosen => {
-                name = unused_name(store, wanted.as_str())?;
-            }
-            created => return Ok(created?),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A store in which nothing can be found yet, as while another run is being made.
-    fn tried(is_chosen: bool, taken: usize) -> (Result<usize, Failure>, Vec<String>) {
-        let folder = tempfile::tempdir().unwrap();
-        let store = RunStore::open(folder.path()).unwrap();
-        let mut tries = Vec::new();
-        let made = create_under(&RunId::new("run").unwrap(), is_chosen, &store, |name| {
-            tries.push(name.to_string());
-            let exists = RecordError::Exists { run: name.clone() };
-            Ok(if tries.len() <= taken { Err(exists) } else { Ok(tries.len()) })
-        });
-        (made, tries)
-    }
-
-    #[test]
-    fn a_generated_name_that_was_taken_is_tried_again_and_a_chosen_one_is_not() {
-        assert_eq!(tried(false, 0).0.unwrap(), 1);
-        assert_eq!(tried(false, 2).0.unwrap(), 3);
-        let (made, tries) = tried(true, 1);
-        assert_eq!((made.unwrap_err().exit, tries), (Exit::NoSuchRun, vec!["run".to_owned()]));
     }
 }

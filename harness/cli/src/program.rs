@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use crate::hand_over::HandOver;
+use clawrl_runtime::RuntimeError;
+
 use crate::log::Log;
+use crate::torch_handoff::hand_over;
 use crate::training::Training;
 use crate::{arguments, panic_report};
 
@@ -16,7 +18,7 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 /// What a program brings to the command line.
 pub struct Program {
     /// Does what needs libtorch. `None`: this program is not linked to it, and `clawrl-torch` takes over.
-    pub training: Option<Box<dyn Training>>,
+    pub training: Option<Box<dyn Training + Send + Sync>>,
     /// Folder of the libtorch that `clawrl-torch` was linked to. `None`: this build cannot train.
     pub libtorch_folder: Option<&'static Path>,
 }
@@ -36,9 +38,16 @@ pub(crate) fn is_linked() -> bool {
     PROGRAM.get().is_some_and(|program| program.training.is_some())
 }
 
-/// What does the work that needs libtorch.
-pub(crate) fn training() -> &'static dyn Training {
-    PROGRAM.get().and_then(|program| program.training.as_deref()).unwrap_or(&HandOver)
+/// The operations that need libtorch. A program that is not linked to it is replaced by the one that is, so that this returns only
+/// if that failed.
+///
+/// # Errors
+/// The other program cannot be started.
+pub(crate) fn linked() -> Result<&'static dyn Training, RuntimeError> {
+    match PROGRAM.get().and_then(|program| program.training.as_deref()) {
+        Some(training) => Ok(training),
+        None => Err(hand_over()),
+    }
 }
 
 /// Folder of the libtorch of this build.

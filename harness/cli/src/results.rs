@@ -1,21 +1,18 @@
 //! Where results are: one argument, shared by every command that needs it.
 
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clawrl_config::refuse_unnameable;
 use clawrl_core::RunId;
 use clawrl_record::RunStore;
+use clawrl_runtime::environment::Variable;
+use clawrl_runtime::quoted;
 
-use crate::environment::Variable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// In the folder of a training, locked by the process that trains; what is in it means nothing.
-pub const TRAINING_LOCK: &str = "training.lock";
-
 /// Whether a run is one that a training of this name makes beside itself: its demonstrations, or an evaluation.
-pub fn is_part_of(run: &RunId, training: &RunId) -> bool {
+pub(crate) fn is_part_of(run: &RunId, training: &RunId) -> bool {
     let Some(part) = run.as_str().strip_prefix(training.as_str()).and_then(|rest| rest.strip_prefix('-'))
     else {
         return false;
@@ -28,15 +25,9 @@ pub fn is_part_of(run: &RunId, training: &RunId) -> bool {
     }
 }
 
-/// Whether a process trains in the folder of a run now, whatever part of the training is under way.
-pub fn is_trained(folder: &Path) -> bool {
-    let Ok(file) = File::open(folder.join(TRAINING_LOCK)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
-}
-
 /// The results folder.
 #[derive(Debug, clap::Args)]
-pub struct ResultsArguments {
+pub(crate) struct ResultsArguments {
     /// Folder that holds `runs/` [default: $CLAWRL_RESULTS, or results].
     #[arg(long = "results", value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -49,14 +40,14 @@ impl ResultsArguments {
     }
 
     /// Absolute where that can be found out, so that what is printed works from anywhere.
-    pub fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         let given = self.dir.clone().or_else(|| Variable::Results.path());
         let dir = given.unwrap_or_else(|| PathBuf::from("results"));
         std::path::absolute(&dir).unwrap_or(dir)
     }
 
     /// The runs in it. A folder whose path plans cannot name is refused.
-    pub fn store(&self) -> Result<RunStore, Failure> {
+    pub(crate) fn store(&self) -> Result<RunStore, Failure> {
         let dir = self.dir();
         if let Err(problem) = refuse_unnameable(&dir) {
             let help =
@@ -67,24 +58,9 @@ impl ResultsArguments {
     }
 
     /// What to add to a command so that it finds this folder: nothing, where it is the default.
-    pub fn repeated(&self) -> String {
+    pub(crate) fn repeated(&self) -> String {
         self.dir.as_ref().map(|_| format!(" --results {}", quoted(&self.dir()))).unwrap_or_default()
     }
-}
-
-/// A path as a shell reads it.
-pub fn quoted(path: &std::path::Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
-/// Reads the name of a run.
-pub fn run_name(text: &str) -> Result<RunId, String> {
-    RunId::new(text).ok_or_else(|| {
-        "a run's name has 1 to 64 letters, digits, dashes, underscores and dots, and does not start with a dot"
-            .to_owned()
-    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const GAP: usize = 2;
 
 /// Rows under headings: columns to the left, but for those named, which go to the right; two spaces between. A cell of
 /// several lines stays in its column, so that no line of it can be taken for a row.
-pub fn aligned<const N: usize>(headings: [&str; N], right: [bool; N], rows: &[[String; N]]) -> String {
+pub(crate) fn aligned<const N: usize>(headings: [&str; N], right: [bool; N], rows: &[[String; N]]) -> String {
     fitted(headings, right, rows, output::columns())
 }
 

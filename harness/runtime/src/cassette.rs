@@ -12,8 +12,7 @@ use clawrl_remote::Told;
 use serde_json::{Map, Value, json};
 
 use super::policy::Supplies;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 use crate::host::facts;
 
 /// Members of a remote policy's settings that a model's reply may depend on. Where the server is, how it is waited for and
@@ -44,7 +43,7 @@ impl Supplies {
 }
 
 /// What this policy shows a model, for a task whose actions have this format.
-pub(crate) fn asked_of(
+pub fn asked_of(
     spec: &PolicySpec,
     format: ActionFormat,
     mut messages: Vec<Message>,
@@ -91,22 +90,22 @@ pub(super) fn played(
     sha256: &str,
     recorded: &PolicySpec,
     supplies: &Supplies,
-) -> Result<Arc<dyn Policy>, Failure> {
+) -> Result<Arc<dyn Policy>, RuntimeError> {
     let (cassette, found) = Cassette::read(path).map_err(|error| unreadable(&error))?;
     if found != sha256 {
         let message = format!("the cassette {} is not the one that the run began with", path.display());
-        return Err(Failure::with_help(Exit::Refused, message, "start a new run, or put the old file back"));
+        return Err(RuntimeError::refused(message).with_help("start a new run, or put the old file back"));
     }
     Ok(Arc::new(CassettePolicy::new(cassette, supplies.show(recorded))))
 }
 
 /// Where the replies of a run come from.
-pub(crate) fn origin_of(run: RunId, spec: &PolicySpec, redacted: Vec<String>) -> Origin {
+pub fn origin_of(run: RunId, spec: &PolicySpec, redacted: Vec<String>) -> Origin {
     Origin { program: facts::PROGRAM.to_owned(), run, policy: spec.speaker().clone(), redacted }
 }
 
 /// A file that is named as a cassette and is none that can be used.
-pub(crate) fn unreadable(error: &CassetteError) -> Failure {
+pub fn unreadable(error: &CassetteError) -> RuntimeError {
     let help = match error {
         CassetteError::Io { .. } | CassetteError::NoCassette { .. } => {
             "`clawrl cassette record RUN -o FILE` writes one"
@@ -114,16 +113,16 @@ pub(crate) fn unreadable(error: &CassetteError) -> Failure {
         CassetteError::Newer { .. } => "play it with the version of ClawRL that wrote it, or a later one",
         _ => "record it anew: `clawrl cassette record RUN -o FILE`",
     };
-    Failure::with_help(Exit::Refused, error.to_string(), help)
+    RuntimeError::refused(error.to_string()).with_help(help)
 }
 
 /// A file that cannot be written.
-pub(crate) fn unwritable(error: &CassetteError) -> Failure {
+pub fn unwritable(error: &CassetteError) -> RuntimeError {
     match error {
         CassetteError::Exists { .. } => {
-            Failure::with_help(Exit::Refused, error.to_string(), "name another file, or remove this one")
+            RuntimeError::refused(error.to_string()).with_help("name another file, or remove this one")
         }
-        _ => Failure::new(Exit::Results, error.to_string()),
+        _ => RuntimeError::storage(error.to_string()),
     }
 }
 

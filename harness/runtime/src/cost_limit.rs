@@ -16,11 +16,10 @@ use clawrl_record::Run;
 use clawrl_scheduler::{Demand, Wanted};
 use tokio::sync::watch;
 
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// Keeps records in another sink, and wants no more when they have cost so much.
-pub(super) struct CostLimit {
+pub struct CostLimit {
     kept: Arc<dyn EpisodeSink>,
     most: f64,
     demand: watch::Sender<Demand>,
@@ -35,7 +34,7 @@ struct Progress {
 
 impl CostLimit {
     /// Of a run with so many open slots that has spent so much.
-    pub(super) fn new(
+    pub fn new(
         kept: Arc<dyn EpisodeSink>,
         most_usd: f64,
         spent: u64,
@@ -59,7 +58,7 @@ impl CostLimit {
 }
 
 /// Whether so much has been spent.
-pub(super) fn is_used_up(nano_usd: u64, most_usd: f64) -> bool {
+pub fn is_used_up(nano_usd: u64, most_usd: f64) -> bool {
     nano_usd as f64 / 1e9 >= most_usd
 }
 
@@ -83,7 +82,7 @@ impl EpisodeSink for CostLimit {
 }
 
 /// What an attempt cost, judges included.
-pub(super) fn cost_of(record: &AttemptRecord) -> u64 {
+pub fn cost_of(record: &AttemptRecord) -> u64 {
     let replies = UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref()));
     let judge = record.outcome.grade().and_then(|grade| grade.judge_usage);
     [replies, judge]
@@ -94,7 +93,7 @@ pub(super) fn cost_of(record: &AttemptRecord) -> u64 {
 }
 
 /// What a run has cost, judges included.
-pub(super) fn spent(run: &Run) -> u64 {
+pub fn spent(run: &Run) -> u64 {
     let usages = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
     usages.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add)
 }
@@ -103,7 +102,7 @@ pub(super) fn spent(run: &Run) -> u64 {
 ///
 /// # Errors
 /// That, and what to write.
-pub(super) fn refuse_unpriced(whose: &str, plan: &RunPlan) -> Result<(), Failure> {
+pub fn refuse_unpriced(whose: &str, plan: &RunPlan) -> Result<(), RuntimeError> {
     let (message, help) = match (plan.policy.speaker(), plan.judge.as_deref()) {
         (PolicySpec::Remote(remote), _) if remote.prices.is_none() => (
             format!("{whose} has a limit in US dollars, and its policy has no prices"),
@@ -121,15 +120,7 @@ pub(super) fn refuse_unpriced(whose: &str, plan: &RunPlan) -> Result<(), Failure
         ),
         _ => return Ok(()),
     };
-    Err(Failure::with_help(Exit::Refused, message, help))
-}
-
-/// The argument: an amount above 0.
-pub(super) fn usd(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
-        _ => Err("has to be US dollars above 0, such as 2.50".to_owned()),
-    }
+    Err(RuntimeError::refused(message).with_help(help))
 }
 
 #[cfg(test)]
@@ -137,7 +128,7 @@ mod tests {
     use clawrl_core::{AttemptId, Boundary, Epoch, Fault, Outcome, PhaseTimes, SlotId, Trajectory};
 
     use super::*;
-    use crate::wiring::MemorySink;
+    use crate::memory_sink::MemorySink;
 
     /// An attempt of one turn with this cost.
     fn record(slot: u32, closes_slot: bool, nano_usd: u64) -> AttemptRecord {
@@ -192,16 +183,5 @@ mod tests {
         let check = |spent, closed| assert_eq!(limit(0.5, spent, 2).1.borrow().closed, closed, "{spent}");
         check(499_999_999, false);
         check(500_000_000, true);
-    }
-
-    #[test]
-    fn amounts_are_above_nothing() {
-        let check = |text: &str, expected: Option<f64>| assert_eq!(usd(text).ok(), expected, "{text}");
-        check("2.5", Some(2.5));
-        check("0", None);
-        check("-1", None);
-        check("inf", None);
-        check("NaN", None);
-        check("2,5", None);
     }
 }

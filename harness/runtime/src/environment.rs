@@ -12,7 +12,7 @@ use clawrl_core::RemoteDialect;
 
 /// A variable that changes what `clawrl` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Variable {
+pub enum Variable {
     /// Folder of results.
     Results,
     /// Which messages of the libraries are shown.
@@ -62,13 +62,13 @@ pub(crate) enum Variable {
 }
 
 /// What is read besides, because people name it.
-pub(crate) const NAMED: &str = "Variables that you name are read, too: by --key-env and --redact-env, by `key_env:` \
+pub const NAMED: &str = "Variables that you name are read, too: by --key-env and --redact-env, by `key_env:` \
                                 of a policy file, by `from_env:` of a suite, and, by `clawrl import`, those that tasks \
                                 name as ${NAME}.";
 
 impl Variable {
     /// All, in the order in which they are explained.
-    pub(crate) const ALL: [Self; 27] = [
+    pub const ALL: [Self; 27] = [
         Self::Results,
         Self::Log,
         Self::Key(RemoteDialect::Openai),
@@ -99,7 +99,7 @@ impl Variable {
     ];
 
     /// Its name.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Results => "CLAWRL_RESULTS",
             Self::Log => "CLAWRL_LOG",
@@ -128,7 +128,7 @@ impl Variable {
     }
 
     /// What it does.
-    pub(crate) fn meaning(self) -> &'static str {
+    pub fn meaning(self) -> &'static str {
         match self {
             Self::Results => "Folder that holds `runs/`, where --results does not say. Default: results.",
             Self::Log => {
@@ -207,24 +207,24 @@ impl Variable {
     }
 
     /// Its value as a path, of whatever bytes; `None` when it is not set or empty.
-    pub(crate) fn path(self) -> Option<PathBuf> {
+    pub fn path(self) -> Option<PathBuf> {
         std::env::var_os(self.name()).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
     /// Its value; `None` when it is not set, empty, or no Unicode.
-    pub(crate) fn value(self) -> Option<String> {
+    pub fn value(self) -> Option<String> {
         std::env::var(self.name()).ok().filter(|value| !value.is_empty())
     }
 }
 
 /// Everything that is set, but for what is no Unicode: of these, foreign tasks name some.
-pub(crate) fn all() -> BTreeMap<String, String> {
+pub fn all() -> BTreeMap<String, String> {
     let text = |value: OsString| value.into_string().ok();
     std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
 }
 
 /// The value of a variable that a person named; `None` when it is not set, empty, or no Unicode.
-pub(crate) fn named(name: &str) -> Option<String> {
+pub fn named(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -20,13 +20,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::machine::{Machine, ProviderSettings, Providers, Workplace};
 use super::{isolation, metrics};
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 use crate::host::facts;
 use crate::interrupt::{FirstInterrupt, Signals};
-use crate::log::Log;
-use crate::profile;
-use crate::progress::{Display, Watched};
+use crate::progress::{Progress, RunningRun};
 
 /// Threads for blocking calls: fixture reads and little else.
 const BLOCKING_THREADS: usize = 16;
@@ -54,8 +51,8 @@ pub struct Work {
     pub metrics: Option<RunSink>,
     /// Most memory of one session's recording; 0 records nothing.
     pub cast_bytes: usize,
-    /// How progress is shown.
-    pub display: Display,
+    /// Whether the run is shown while it executes.
+    pub is_shown: bool,
 }
 
 /// How an execution ended.
@@ -78,10 +75,10 @@ pub fn execute(
     machine: Machine,
     first_interrupt: FirstInterrupt,
     work: Work,
-    log: &Log,
-) -> Result<Ended, Failure> {
-    let executor = Executor::start(machine, first_interrupt, log)?;
-    let ended = executor.run(work, log);
+    progress: Arc<dyn Progress>,
+) -> Result<Ended, RuntimeError> {
+    let executor = Executor::start(machine, first_interrupt, progress)?;
+    let ended = executor.run(work);
     executor.end();
     ended
 }
@@ -94,6 +91,7 @@ pub struct Executor {
     limits_not_set: Vec<LimitNotSet>,
     machine_facts: BTreeMap<String, String>,
     interrupts: watch::Receiver<Interrupt>,
+    progress: Arc<dyn Progress>,
 }
 
 impl Executor {
@@ -101,18 +99,22 @@ impl Executor {
     ///
     /// # Errors
     /// What kept it from starting.
-    pub fn start(machine: Machine, first_interrupt: FirstInterrupt, log: &Log) -> Result<Self, Failure> {
+    pub fn start(
+        machine: Machine,
+        first_interrupt: FirstInterrupt,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Self, RuntimeError> {
         let (limits_not_set, machine_facts) = (machine.limits_not_set(), machine.facts());
         let runtime = runtime()?;
         let entered = runtime.enter();
         let workplace = Arc::new(machine.attach()?);
         let signals = Signals::register()
-            .map_err(|error| Failure::new(Exit::Environment, format!("cannot listen to signals: {error}")))?;
+            .map_err(|error| RuntimeError::unavailable(format!("cannot listen to signals: {error}")))?;
         let (wanted, interrupts) = watch::channel(Interrupt::None);
         // Ends with the runtime.
-        runtime.spawn(signals.listen(first_interrupt, wanted, log.clone()));
+        runtime.spawn(signals.listen(first_interrupt, wanted, Arc::clone(&progress)));
         drop(entered);
-        Ok(Self { runtime, workplace, limits_not_set, machine_facts, interrupts })
+        Ok(Self { runtime, workplace, limits_not_set, machine_facts, interrupts, progress })
     }
 
     /// Limits that could not be set.
@@ -149,8 +151,7 @@ impl Executor {
     ///
     /// # Errors
     /// What kept it from starting. An end in error is in [`Ended`].
-    pub fn run(&self, work: Work, log: &Log) -> Result<Ended, Failure> {
-        let work = profile::watched(work, self.runtime.handle());
+    pub fn run(&self, work: Work) -> Result<Ended, RuntimeError> {
         let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
         let providers = {
             let _entered = self.runtime.enter();
@@ -158,13 +159,13 @@ impl Executor {
         };
         let policy = Arc::clone(&work.policy);
         let (outcome, undead) = self.runtime.block_on(async {
-            let outcome = run(work, self.interrupts.clone(), providers, log).await;
+            let outcome = run(work, self.interrupts.clone(), providers, &*self.progress).await;
             (outcome, self.workplace.programs_ended().await)
         });
         if undead > 0 {
-            log.warn(format_args!("{undead} agent programs have not ended after they were killed"));
+            self.progress.warn(format_args!("{undead} agent programs have not ended after they were killed"));
         }
-        self.workplace.tell_of_images(log);
+        self.workplace.tell_of_images(&*self.progress);
         let outcome = outcome?;
         let (report, error) = match outcome {
             Ok(report) => (report, None),
@@ -187,7 +188,7 @@ impl Executor {
     }
 }
 
-fn runtime() -> Result<Runtime, Failure> {
+fn runtime() -> Result<Runtime, RuntimeError> {
     let mut builder = Builder::new_multi_thread();
     builder
         .enable_all()
@@ -196,7 +197,7 @@ fn runtime() -> Result<Runtime, Failure> {
         .max_blocking_threads(BLOCKING_THREADS);
     builder.build().map_err(|error| {
         let help = "raise `ulimit -u` and `ulimit -n`";
-        Failure::with_help(Exit::Environment, format!("cannot start threads: {error}"), help)
+        RuntimeError::unavailable(format!("cannot start threads: {error}")).with_help(help)
     })
 }
 
@@ -204,8 +205,8 @@ async fn run(
     work: Work,
     interrupts: watch::Receiver<Interrupt>,
     providers: Providers,
-    log: &Log,
-) -> Result<Result<RunReport, RunError>, Failure> {
+    progress: &dyn Progress,
+) -> Result<Result<RunReport, RunError>, RuntimeError> {
     let with_permits =
         |(&kind, provider): (&&'static str, &Arc<_>)| (kind, ProviderConfig::from(Arc::clone(provider)));
     let (word, isolated) = (isolation::word(&work.plan), !isolation::kinds(&[&work.plan]).is_empty());
@@ -221,16 +222,24 @@ async fn run(
         interrupts,
         patience: Patience::default(),
     })?;
-    let progress = scheduler.progress();
+    let counts = scheduler.progress();
     let (end, ended) = oneshot::channel::<()>();
     let kept = work
         .metrics
-        .map(|sink| tokio::spawn(metrics::keep(sink, progress.clone(), providers.clone(), isolated, ended)));
-    let watched =
-        Watched { progress, usage: Box::new(move || metrics::usage(&providers)), environments: word };
-    let shown = work.display.start(watched, log);
+        .map(|sink| tokio::spawn(metrics::keep(sink, counts.clone(), providers.clone(), isolated, ended)));
+    let shown = work.is_shown.then(|| {
+        let running =
+            RunningRun { counts, usage: Box::new(move || metrics::usage(&providers)), environments: word };
+        let (over, is_over) = oneshot::channel::<()>();
+        let show = progress.show_run(running, Box::pin(async { drop(is_over.await) }));
+        (over, tokio::spawn(show))
+    });
     let outcome = scheduler.run().await;
-    shown.end().await;
+    if let Some((over, shown)) = shown {
+        drop(over);
+        // A display that panics does not fail the run.
+        let _ = shown.await;
+    }
     drop(end);
     if let Some(kept) = kept {
         // Losing rows is no fault.

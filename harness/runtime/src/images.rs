@@ -8,9 +8,8 @@ use clawrl_container::{EvictedImages, ImageKeeping};
 use clawrl_core::{EnvSpec, ImageSource, ImageSpec, RunPlan, SandboxKind, TaskSpec};
 
 use crate::environment::Variable;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::log::Log;
+use crate::error::RuntimeError;
+use crate::progress::Progress;
 
 /// Below the user's cache folder.
 const LEDGER: &str = "clawrl/images.json";
@@ -28,16 +27,17 @@ impl ImageSettings {
     ///
     /// # Errors
     /// [`Exit::Refused`] for a budget that is none; [`Exit::Environment`] for one without a cache folder.
-    pub(super) fn of_environment() -> Result<Option<Self>, Failure> {
+    pub(super) fn of_environment() -> Result<Option<Self>, RuntimeError> {
         let budget = Variable::ImageBudget.value().map(|text| bytes(&text)).transpose()?;
         let of_home = || Variable::Home.path().map(|home| home.join(".cache"));
         let cache = Variable::CacheHome.path().or_else(of_home);
         let Some(cache) = cache.filter(|cache| cache.is_absolute()) else {
             return match budget {
                 None => Ok(None),
-                Some(_) => Err(Failure::with_help(
-                    Exit::Environment,
+                Some(_) => Err(RuntimeError::unavailable(
                     "a budget for images needs a folder for the list of those that are ours",
+                )
+                .with_help(
                     "set HOME or XDG_CACHE_HOME to an absolute path, or unset CLAWRL_IMAGE_BUDGET_GIB",
                 )),
             };
@@ -56,22 +56,22 @@ impl ImageSettings {
     }
 
     /// Says what was removed since it was last told.
-    pub(super) fn tell(&self, log: &Log) {
+    pub(super) fn tell(&self, progress: &dyn Progress) {
         let (images, bytes) = self.evicted.take();
         if images > 0 {
             let gib = bytes as f64 / f64::from(1 << 30);
-            log.note(format_args!(
+            progress.note(format_args!(
                 "images removed for CLAWRL_IMAGE_BUDGET_GIB, least recently used first: {images} ({gib:.2} GiB)"
             ));
         }
     }
 }
 
-fn bytes(text: &str) -> Result<u64, Failure> {
+fn bytes(text: &str) -> Result<u64, RuntimeError> {
     let number = text.parse::<f64>().ok().filter(|number| (0.0..=1e9).contains(number));
     let refused = || {
         let message = format!("CLAWRL_IMAGE_BUDGET_GIB is `{text}`, which is no size");
-        Failure::with_help(Exit::Refused, message, "say how many GiB, such as 100 or 0.5")
+        RuntimeError::refused(message).with_help("say how many GiB, such as 100 or 0.5")
     };
     // Not negative, and far from where a u64 ends.
     Ok((number.ok_or_else(refused)? * f64::from(1 << 30)) as u64)

@@ -11,12 +11,13 @@
 //! does not end the process.
 
 use std::io;
+use std::sync::Arc;
 
 use clawrl_scheduler::Interrupt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::log::Log;
+use crate::progress::Progress;
 
 /// What the first Ctrl-C means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,12 @@ impl Signals {
     }
 
     /// Listens until it is dropped.
-    pub async fn listen(mut self, first: FirstInterrupt, wanted: watch::Sender<Interrupt>, log: Log) {
+    pub async fn listen(
+        mut self,
+        first: FirstInterrupt,
+        wanted: watch::Sender<Interrupt>,
+        progress: Arc<dyn Progress>,
+    ) {
         let mut now = Interrupt::None;
         loop {
             let next = tokio::select! {
@@ -61,7 +67,7 @@ impl Signals {
                 Some(()) = self.hang_up.recv() => Interrupt::CancelAll,
                 else => return,
             };
-            log.note(format_args!("{}", said(now, next)));
+            progress.note(format_args!("{}", said(now, next)));
             now = now.max(next);
             wanted.send_replace(now);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clawrl_core::{EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TaskSpec};
 
 use crate::host::browser;
-use crate::log::Log;
+use crate::progress::Progress;
 
 /// How the programs of an environment are kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +43,13 @@ pub(super) fn kinds(plans: &[&RunPlan]) -> HashSet<SandboxKind> {
 }
 
 /// What people are told the environments of a plan are: sandboxes where every one is in a sandbox.
-pub(crate) fn word(plan: &RunPlan) -> &'static str {
+pub fn word(plan: &RunPlan) -> &'static str {
     let boxed = |task: &Arc<TaskSpec>| of(task).is_some_and(|found| found.sandbox != SandboxKind::None);
     if plan.tasks.iter().all(boxed) { "sandboxes" } else { "environments" }
 }
 
 /// Says aloud what of this machine and its network attempts reach.
-pub(super) fn warn_of_openness(plans: &[&RunPlan], log: &Log) {
+pub(super) fn warn_of_openness(plans: &[&RunPlan], progress: &dyn Progress) {
     let count = |open: fn(Isolation) -> bool| {
         let tasks = plans.iter().flat_map(|plan| &plan.tasks);
         let open = tasks.filter(|task| of(task).is_some_and(open));
@@ -57,19 +57,19 @@ pub(super) fn warn_of_openness(plans: &[&RunPlan], log: &Log) {
     };
     let unboxed = count(|isolation| isolation.sandbox == SandboxKind::None);
     if unboxed > 0 {
-        log.warn(format_args!(
+        progress.warn(format_args!(
             "tasks with `sandbox: none`: {unboxed}. Whatever acts there acts on this machine, as you"
         ));
     }
     let networked = count(|isolation| isolation.network == NetworkPolicy::Host);
     if networked > 0 {
-        log.warn(format_args!(
+        progress.warn(format_args!(
             "tasks with `network: host`: {networked}. Whatever acts there reaches your network"
         ));
     }
     let public = count(|isolation| isolation.network == NetworkPolicy::Public);
     if public > 0 {
-        log.warn(format_args!(
+        progress.warn(format_args!(
             "tasks with `network: public`: {public}. Whatever acts there reaches the world, and this machine by the \
              engine's bridge"
         ));

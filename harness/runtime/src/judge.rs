@@ -8,14 +8,13 @@ use clawrl_judge::{ModelJudge, PatientJudge, RuleJudge, TurnRule};
 use regex::Regex;
 
 use super::remote::remote_model;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// The judge of turns that a plan describes: its rules, and then the model that votes, if there is one.
 ///
 /// # Errors
 /// A pattern that does not compile, which a checked plan does not have.
-pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<Arc<dyn Judge>, Failure> {
+pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<Arc<dyn Judge>, RuntimeError> {
     let model = model.map(|model| Arc::new(PatientJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
     let rules = plan.rules.iter().map(|rule| {
         Ok(TurnRule {
@@ -34,8 +33,7 @@ pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<A
         })
     });
     let rules: Result<Vec<TurnRule>, regex::Error> = rules.collect();
-    let rules =
-        rules.map_err(|error| Failure::new(Exit::Results, format!("a rule of `judging`: {error}")))?;
+    let rules = rules.map_err(|error| RuntimeError::storage(format!("a rule of `judging`: {error}")))?;
     Ok(Arc::new(RuleJudge::new(rules, model)))
 }
 
@@ -43,7 +41,7 @@ pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<A
 ///
 /// # Errors
 /// A server that is not there, refuses the key or lacks the model.
-pub(crate) fn model_of(plan: &JudgingPlan) -> Result<Option<Arc<dyn Judge>>, Failure> {
+pub fn model_of(plan: &JudgingPlan) -> Result<Option<Arc<dyn Judge>>, RuntimeError> {
     let Some(named) = plan.judge.as_deref() else { return Ok(None) };
     Ok(Some(Arc::new(ModelJudge::new(remote_model(named, "judge")?))))
 }
@@ -57,7 +55,7 @@ impl Judges {
     ///
     /// # Errors
     /// A server that is not there, refuses the key or lacks the model.
-    pub(crate) fn of(plans: &[&RunPlan], of_turns: Option<&RemoteSpec>) -> Result<Self, Failure> {
+    pub(crate) fn of(plans: &[&RunPlan], of_turns: Option<&RemoteSpec>) -> Result<Self, RuntimeError> {
         let mut judges = Self::default();
         for named in plans.iter().filter_map(|plan| plan.judge.as_deref()).chain(of_turns) {
             if judges.find(named).is_none() {

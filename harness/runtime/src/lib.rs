@@ -1,33 +1,54 @@
-//! From a plan to what it runs on: machine, providers, policy, and the execution itself.
+//! From a plan to its execution: the host, sandboxes, environment providers, policies, and the scheduler's run.
+//!
+//! A program prepares a [`Machine`] for its plans on the main thread, starts an [`Executor`] with it, and gives it one [`Work`]
+//! after another. The library does not print, exit or read arguments: progress goes to a [`Progress`], errors are
+//! [`RuntimeError`]s. [`environment`] lists the environment variables that it reads.
 
+mod agent;
 mod cassette;
+mod cost_limit;
+pub mod env_server;
+pub mod environment;
+mod error;
 mod execution;
+pub mod host;
 mod images;
+mod interrupt;
 mod isolation;
 mod judge;
 mod machine;
 mod memory_sink;
 mod metrics;
 mod policy;
+mod policy_choice;
 mod programs;
+mod progress;
 mod remote;
+mod run_name;
 mod secrets;
+mod shell;
+mod suites;
 mod test_sandboxes;
+pub mod training;
 mod unprovided;
 
-pub(crate) use cassette::{asked_of, origin_of, unreadable, unwritable};
+pub use cassette::{asked_of, origin_of, unreadable, unwritable};
+pub use cost_limit::{CostLimit, cost_of, is_used_up, refuse_unpriced, spent};
+pub use error::{Reason, RuntimeError};
 pub use execution::{Ended, Executor, Work, execute};
-pub(crate) use isolation::word as environments_word;
-pub(crate) use judge::model_of as judge_model_of;
-pub use judge::turn_judge;
-pub(crate) use machine::ProviderSettings;
-pub use machine::{Machine, Workplace};
-pub(crate) use memory_sink::{Closed, MemorySink};
-pub use policy::refuse_unseen_pictures;
-pub(crate) use policy::{Supplies, policy_of};
-pub(crate) use programs::Programs;
-pub use remote::{key_of, remote_scorer};
-pub(crate) use remote::{unusable, warn_of_open_key};
-pub(crate) use secrets::named as named_secrets;
-pub(crate) use test_sandboxes::TestSandboxes;
-pub(crate) use unprovided::Unprovided;
+pub use interrupt::{FirstInterrupt, Signals};
+pub use isolation::word as environments_word;
+pub use judge::{model_of as judge_model_of, turn_judge};
+pub use machine::{Machine, ProviderSettings, Providers, Workplace};
+pub use memory_sink::{Closed, MemorySink};
+pub use policy::{PolicyLoader, Supplies, policy_of, refuse_unseen_pictures};
+pub use policy_choice::{PolicyChoice, ServerChoice};
+pub use programs::Programs;
+pub use progress::{NoProgress, Progress, RunningRun};
+pub use remote::{key_of, remote_scorer, unusable, warn_of_open_key};
+pub use run_name::{create_under, parse_run_name, stamp, unused_name};
+pub use secrets::named as named_secrets;
+pub use shell::quoted;
+pub use suites::{TASKS, read_suites, suite_path};
+pub use test_sandboxes::TestSandboxes;
+pub use unprovided::Unprovided;

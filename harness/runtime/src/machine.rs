@@ -25,11 +25,10 @@ use super::images::ImageSettings;
 use super::judge::Judges;
 use super::programs::Programs;
 use super::{isolation, secrets};
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 use crate::host::browser::{self, Browsers};
 use crate::host::{engine, facts, open_files};
-use crate::log::Log;
+use crate::progress::Progress;
 
 /// Environments made ahead of need, for each core.
 const WARM_PER_CPU: u32 = 2;
@@ -56,8 +55,8 @@ impl Machine {
     ///
     /// # Errors
     /// [`Exit::Environment`] when something that the plan needs is missing.
-    pub fn prepare(plans: &[&RunPlan], log: &Log) -> Result<Self, Failure> {
-        Self::prepare_judged(plans, None, log)
+    pub fn prepare(plans: &[&RunPlan], progress: &dyn Progress) -> Result<Self, RuntimeError> {
+        Self::prepare_judged(plans, None, progress)
     }
 
     /// The same for a training whose turns a model judges.
@@ -67,8 +66,8 @@ impl Machine {
     pub fn prepare_judged(
         plans: &[&RunPlan],
         judge_of_turns: Option<&RemoteSpec>,
-        log: &Log,
-    ) -> Result<Self, Failure> {
+        progress: &dyn Progress,
+    ) -> Result<Self, RuntimeError> {
         for plan in plans {
             secrets::of(plan)?;
         }
@@ -76,18 +75,18 @@ impl Machine {
         let has_browser = plans.iter().flat_map(|plan| &plan.tasks).any(|task| task.env.kind() == "gui");
         let browser = if has_browser { Some(browser::find()?) } else { None };
         open_files::raise_limit();
-        isolation::warn_of_openness(plans, log);
+        isolation::warn_of_openness(plans, progress);
         let cgroups = CgroupHost::detect();
-        tell_of_sweep(&sweep_orphans(&cgroups), log);
+        tell_of_sweep(&sweep_orphans(&cgroups), progress);
         let kinds = isolation::kinds(plans);
         let bubblewrap = if kinds.contains(&SandboxKind::Bubblewrap) {
-            Some(probe_host(cgroups).map_err(|fault| Failure::from_fault(&fault))?)
+            Some(probe_host(cgroups).map_err(RuntimeError::from)?)
         } else {
             None
         };
         let (engines, images) = if kinds.contains(&SandboxKind::Container) {
             let images = ImageSettings::of_environment()?;
-            (engine::prepare(log)?, images)
+            (engine::prepare(progress)?, images)
         } else {
             (Vec::new(), None)
         };
@@ -99,7 +98,7 @@ impl Machine {
     }
 
     /// Has a policy start its programs here.
-    pub(crate) fn lending(self, programs: Programs) -> Self {
+    pub fn lending(self, programs: Programs) -> Self {
         Self { programs, ..self }
     }
 
@@ -136,11 +135,10 @@ impl Machine {
     ///
     /// # Errors
     /// When the spawner cannot be reached.
-    pub fn attach(self) -> Result<Workplace, Failure> {
+    pub fn attach(self) -> Result<Workplace, RuntimeError> {
         let client = self.spawner.map(SpawnerClient::attach).transpose();
-        let client = client.map_err(|error| {
-            Failure::new(Exit::Internal, format!("cannot listen to the spawner: {error}"))
-        })?;
+        let client = client
+            .map_err(|error| RuntimeError::internal(format!("cannot listen to the spawner: {error}")))?;
         let Self { bubblewrap, engines, images, browser, unboxed, judges, programs, .. } = self;
         programs.lend(client.clone());
         Ok(Workplace { bubblewrap, engines, images, browser, client, unboxed, judges, programs })
@@ -170,7 +168,7 @@ impl Workplace {
     ///
     /// # Errors
     /// When control groups cannot be made.
-    pub(crate) fn providers(&self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, Failure> {
+    pub fn providers(&self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, RuntimeError> {
         // Shared by all providers: two backends of one kind would give the same user ids and control groups.
         let backends = match &self.client {
             Some(client) if !isolation::kinds(&[plan]).is_empty() => self.backends(client, plan)?,
@@ -273,18 +271,17 @@ impl Workplace {
     }
 
     /// Says which images were removed for others.
-    pub(crate) fn tell_of_images(&self, log: &Log) {
-        self.images.iter().for_each(|images| images.tell(log));
+    pub(crate) fn tell_of_images(&self, progress: &dyn Progress) {
+        self.images.iter().for_each(|images| images.tell(progress));
     }
 
     /// One backend for each isolation that plans ask for.
-    fn backends(&self, client: &SpawnerClient, plan: &RunPlan) -> Result<Backends, Failure> {
+    fn backends(&self, client: &SpawnerClient, plan: &RunPlan) -> Result<Backends, RuntimeError> {
         let mut backends = Backends::new();
         if let Some(host) = &self.bubblewrap {
             let determinism = plan.determinism.clone();
             let config = BubblewrapConfig { host: host.clone(), run: plan.run.clone(), determinism };
-            let backend = BubblewrapBackend::new(client.clone(), config)
-                .map_err(|fault| Failure::from_fault(&fault))?;
+            let backend = BubblewrapBackend::new(client.clone(), config).map_err(RuntimeError::from)?;
             backends.insert(SandboxKind::Bubblewrap, Arc::new(backend));
         }
         if !self.engines.is_empty() {
@@ -292,8 +289,7 @@ impl Workplace {
             let images = self.images.as_ref().map(|images| images.keeping(plan));
             let engines = self.engines.clone();
             let config = ContainerConfig { engines, run: plan.run.clone(), determinism, images };
-            let backend =
-                ContainerBackend::new(client.clone(), config).map_err(|fault| Failure::from_fault(&fault))?;
+            let backend = ContainerBackend::new(client.clone(), config).map_err(RuntimeError::from)?;
             backends.insert(SandboxKind::Container, Arc::new(backend));
         }
         if self.unboxed {
@@ -305,23 +301,23 @@ impl Workplace {
 }
 
 /// Call on the main thread, before anything starts a thread (I1).
-pub(super) fn start_spawner() -> Result<Spawner, Failure> {
+pub(super) fn start_spawner() -> Result<Spawner, RuntimeError> {
     Spawner::start().map_err(|error| {
         let help = "`cargo build -p clawrl -p clawrl-sandbox` builds both programs into one folder";
-        Failure::with_help(Exit::Environment, error.to_string(), help)
+        RuntimeError::unavailable(error.to_string()).with_help(help)
     })
 }
 
 /// By kind of environment.
-pub(crate) type Providers = BTreeMap<&'static str, Arc<dyn EnvProvider>>;
+pub type Providers = BTreeMap<&'static str, Arc<dyn EnvProvider>>;
 
 /// What a plan does not say about its providers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ProviderSettings {
+pub struct ProviderSettings {
     /// Slots that will be filled.
-    pub(crate) open_slots: usize,
+    pub open_slots: usize,
     /// Most memory of one session's recording; 0 records nothing.
-    pub(crate) cast_bytes: usize,
+    pub cast_bytes: usize,
 }
 
 /// What the plan's tasks need of one kind of environment, with the number of slots that need it.
@@ -338,15 +334,15 @@ fn slots_of<T>(expected: &[(T, u32)], counts: impl Fn(&T) -> bool) -> u64 {
 }
 
 /// Says what dead processes had left.
-pub(crate) fn tell_of_sweep(report: &SweepReport, log: &Log) {
+pub(crate) fn tell_of_sweep(report: &SweepReport, progress: &dyn Progress) {
     if report.processes > 0 || report.cgroups > 0 {
-        log.note(format_args!(
+        progress.note(format_args!(
             "swept what a dead run had left: {} processes, {} control groups",
             report.processes, report.cgroups
         ));
     }
     for leftover in &report.leftovers {
-        log.warn(format_args!("a dead run left {}, which cannot be removed", leftover.display()));
+        progress.warn(format_args!("a dead run left {}, which cannot be removed", leftover.display()));
     }
 }
 

@@ -13,23 +13,23 @@ const LAST_TURNS: usize = 4;
 
 /// What closed a slot.
 #[derive(Debug)]
-pub(crate) struct Closed {
+pub struct Closed {
     /// How it ended.
-    pub(crate) outcome: Outcome,
+    pub outcome: Outcome,
     /// The last turns of an episode that was graded and did not pass.
-    pub(crate) last_turns: Vec<Turn>,
+    pub last_turns: Vec<Turn>,
 }
 
 /// Keeps what closed each slot. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MemorySink {
+pub struct MemorySink {
     closed: Arc<Mutex<BTreeMap<SlotId, Closed>>>,
     blobs: Arc<MemoryBlobs>,
 }
 
 impl MemorySink {
     /// What closed each slot so far.
-    pub(crate) fn take(&self) -> BTreeMap<SlotId, Closed> {
+    pub fn take(&self) -> BTreeMap<SlotId, Closed> {
         std::mem::take(&mut *self.lock())
     }
 

@@ -1,11 +1,12 @@
 //! From a plan's policy to whatever acts.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_cassette::Recorder;
 use clawrl_core::{AgentSpec, Policy, PolicySpec, RunId, RunPlan};
-use clawrl_record::{Redactor, RunStore};
+use clawrl_record::{LockFile, Redactor, RunStore, redaction_mark};
 use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, recorded_action};
 
 use super::cassette::played;
@@ -13,30 +14,45 @@ use super::programs::Programs;
 use super::remote::{remote_model, remote_policy};
 use crate::agent::{AgentConfig, AgentPolicy, EachAnew};
 use crate::environment;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::program::training;
+use crate::error::RuntimeError;
 
 /// What a policy is given beside its plan.
 #[derive(Default)]
-pub(crate) struct Supplies {
+pub struct Supplies {
     /// Secrets that are kept out of cassettes, in what is written and in what is compared.
-    pub(crate) redactor: Option<Arc<Redactor>>,
+    pub redactor: Option<Arc<Redactor>>,
     /// Where replies are recorded, if they are.
-    pub(crate) recorder: Option<Arc<Recorder>>,
+    pub recorder: Option<Arc<Recorder>>,
     /// Where programs are started; the machine of the run lends it ([`super::Machine::lending`]).
-    pub(crate) programs: Programs,
+    pub programs: Programs,
+    /// Loads models that this process runs itself. `None`: a plan that names one is refused.
+    pub models: Option<Arc<dyn PolicyLoader>>,
+}
+
+/// Loads policies that this process runs itself.
+pub trait PolicyLoader: Send + Sync {
+    /// The policy in a folder, of a model or of an adapter. `temperature_milli`: thousandths of the temperature; 0 is greedy.
+    /// `max_new_tokens`: maximum tokens of a reply.
+    ///
+    /// # Errors
+    /// The folder does not hold a model, or this host cannot run it.
+    fn load_policy(
+        &self,
+        folder: &Path,
+        temperature_milli: u32,
+        max_new_tokens: u32,
+    ) -> Result<Arc<dyn Policy>, RuntimeError>;
 }
 
 /// The policy of a plan. `store` is where recorded runs are.
 ///
 /// # Errors
 /// A recorded run or a cassette that cannot be read, or a policy that this program does not know.
-pub(crate) fn policy_of(
+pub fn policy_of(
     plan: &RunPlan,
     store: &RunStore,
     supplies: &Supplies,
-) -> Result<Arc<dyn Policy>, Failure> {
+) -> Result<Arc<dyn Policy>, RuntimeError> {
     if let PolicySpec::Agent(spec) = &plan.policy {
         return agent(spec, plan, store, supplies);
     }
@@ -50,8 +66,8 @@ fn speaking(
     plan: &RunPlan,
     store: &RunStore,
     supplies: &Supplies,
-) -> Result<Arc<dyn Policy>, Failure> {
-    let impossible = |what: &str| Failure::new(Exit::Refused, format!("the plan's policy is none: {what}"));
+) -> Result<Arc<dyn Policy>, RuntimeError> {
+    let impossible = |what: &str| RuntimeError::refused(format!("the plan's policy is none: {what}"));
     Ok(match spec {
         PolicySpec::Noop => Arc::new(Noop),
         PolicySpec::Oracle => Arc::new(Oracle),
@@ -64,7 +80,11 @@ fn speaking(
         }
         PolicySpec::Torch { path, temperature_milli, max_new_tokens } => {
             refuse_unseen_pictures(plan)?;
-            training().policy(path, *temperature_milli, *max_new_tokens)?
+            let models = supplies.models.as_deref().ok_or_else(|| {
+                RuntimeError::unavailable("this program runs no models by itself")
+                    .with_help("link it to libtorch")
+            })?;
+            models.load_policy(path, *temperature_milli, *max_new_tokens)?
         }
         PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
@@ -79,15 +99,15 @@ fn agent(
     plan: &RunPlan,
     store: &RunStore,
     supplies: &Supplies,
-) -> Result<Arc<dyn Policy>, Failure> {
+) -> Result<Arc<dyn Policy>, RuntimeError> {
     for name in &spec.secrets {
         if environment::named(name).is_none() {
             let help = format!("export {name}=..., or leave it out of `secrets` in the agent file");
             let message = format!("{name}, which the agent program is given, is not set");
-            return Err(Failure::with_help(Exit::Refused, message, help));
+            return Err(RuntimeError::refused(message).with_help(help));
         }
     }
-    let model = spec.model.as_deref().map(|model| -> Result<Arc<dyn Policy>, Failure> {
+    let model = spec.model.as_deref().map(|model| -> Result<Arc<dyn Policy>, RuntimeError> {
         let policy = match model {
             PolicySpec::Remote(settings) => remote_model(settings, "model of the agent program")?,
             other => speaking(other, plan, store, supplies)?,
@@ -111,14 +131,14 @@ fn agent(
 ///
 /// # Errors
 /// Which task it is, and what to write instead.
-pub fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), Failure> {
+pub fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), RuntimeError> {
     let reads = matches!(plan.policy, PolicySpec::Torch { .. });
     match plan.tasks.iter().find(|task| task.env.shows_pictures()) {
         Some(task) if reads => {
             let message = format!("task {} shows pictures, and the embedded policy reads text only", task.id);
             let help =
                 "write `screenshots: recorded` to have them in the report, or let a policy act that sees";
-            Err(Failure::with_help(Exit::Refused, message, help))
+            Err(RuntimeError::refused(message).with_help(help))
         }
         _ => Ok(()),
     }
@@ -131,7 +151,7 @@ pub fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), Failure> {
 fn recordings(
     run: &RunId,
     store: &RunStore,
-) -> Result<BTreeMap<ReplayKey, Vec<clawrl_core::Action>>, Failure> {
+) -> Result<BTreeMap<ReplayKey, Vec<clawrl_core::Action>>, RuntimeError> {
     let recorded = store.run(run)?;
     let plan = recorded.plan();
     let lock = recorded.lock_file()?;
@@ -141,13 +161,38 @@ fn recordings(
         let slot = record.attempt.slot;
         if let (true, Some(spec)) = (record.closes_slot, plan.slots.get(slot.0 as usize)) {
             for turn in &record.trajectory.turns {
-                crate::redaction::refuse_changed(run, &lock, &turn.reply)?;
+                refuse_redacted(run, &lock, &turn.reply)?;
             }
             let key = ReplayKey { task: plan.task_of(spec).id.clone(), slot };
             replies.insert(key, record.trajectory.turns.iter().map(recorded_action).collect());
         }
     }
     Ok(replies)
+}
+
+/// Refuses to replay replies from which a secret was redacted.
+///
+/// # Errors
+/// A mark stands in a reply.
+fn refuse_redacted(
+    run: &RunId,
+    lock: &LockFile,
+    replies: &impl serde::Serialize,
+) -> Result<(), RuntimeError> {
+    if lock.redacted.is_empty() {
+        return Ok(());
+    }
+    // Marks have no character that JSON escapes.
+    let text = serde_json::to_string(replies).unwrap_or_default();
+    match lock.redacted.iter().find(|name| text.contains(&redaction_mark(name))) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("run {run} cannot be replayed: the value of {name} was struck out of its replies");
+            let help = "a recording without secrets in what the policy said can be replayed";
+            Err(RuntimeError::refused(message).with_help(help))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -172,5 +217,24 @@ mod tests {
         check(torch(), Screenshots::Recorded, false);
         check(torch(), Screenshots::OnRequest, false);
         check(PolicySpec::Oracle, Screenshots::Shown, false);
+    }
+
+    #[test]
+    fn redacted_replies_are_not_replayed() {
+        let check = |redacted: &[&str], reply: &str, refused: bool| {
+            let lock = serde_json::json!({
+                "format": 1, "program": "", "host": {}, "determinism": clawrl_core::Determinism::default(),
+                "suites": {}, "limits_not_set": [], "redacted": redacted,
+            });
+            let lock: LockFile = serde_json::from_value(lock).expect("a lock file");
+            let run = RunId::new("first").expect("a name");
+            let reply = clawrl_core::Message::text(clawrl_core::Role::Assistant, reply);
+            assert_eq!(refuse_redacted(&run, &lock, &reply).is_err(), refused, "{redacted:?}, {reply:?}");
+        };
+        check(&["KEY"], "login [redacted KEY]", true);
+        check(&["OTHER", "KEY"], "login [redacted KEY]", true);
+        check(&["KEY"], "login", false);
+        // The policy wrote it itself, in a run without secrets.
+        check(&[], "login [redacted KEY]", false);
     }
 }

@@ -8,10 +8,9 @@ use clawrl_config::{AgentFilePlan, ConfigError, refuse_unnameable};
 use clawrl_core::{AgentSpec, KeySource, PolicySpec, RemoteDialect, RemoteSpec, RunId};
 
 use crate::agent::may_answer;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::results::run_name;
-use crate::wiring::unreadable;
+use crate::cassette::unreadable;
+use crate::error::RuntimeError;
+use crate::run_name::parse_run_name;
 
 /// The share of attempts in which the demonstrator is right, where nobody says otherwise.
 const DEMONSTRATOR_PERCENT: u8 = 35;
@@ -30,41 +29,69 @@ const MOST_TEMPERATURE: f64 = 100.0;
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PolicyChoice {
+pub enum PolicyChoice {
     /// Submits at once.
     Noop,
     /// Plays each task's oracle.
     Oracle,
     /// Plays the oracle sometimes, mistakes otherwise.
-    Demonstrator { oracle_percent: u8 },
+    Demonstrator {
+        /// Share of attempts that play the oracle, percent.
+        oracle_percent: u8,
+    },
     /// Draws lines of a file.
-    Random { file: PathBuf },
+    Random {
+        /// One action a line.
+        file: PathBuf,
+    },
     /// Repeats a recorded run.
-    Replay { run: RunId },
-    /// The model in a folder: greedily at 0, else sampled at so many thousandths of the temperature.
-    Torch { folder: PathBuf, temperature_milli: u32 },
-    /// A model behind a server, with everything else as usual.
-    Server { dialect: RemoteDialect, model: String },
-    /// A model behind a server, as a policy file says.
-    Remote { file: PathBuf },
-    /// Recorded replies, wherever the same is asked.
-    Cassette { file: PathBuf },
-    /// Programs of the user's own, as an agent file says.
-    Agent { file: PathBuf },
+    Replay {
+        /// The recorded run.
+        run: RunId,
+    },
+    /// A model that this process runs.
+    Torch {
+        /// Folder of the model or adapter.
+        folder: PathBuf,
+        /// Thousandths of the sampling temperature; 0 is greedy.
+        temperature_milli: u32,
+    },
+    /// A model behind a server, with default settings.
+    Server {
+        /// Protocol of the server.
+        dialect: RemoteDialect,
+        /// Name of the model at the server.
+        model: String,
+    },
+    /// A model behind a server, with the settings of a policy file.
+    Remote {
+        /// The policy file.
+        file: PathBuf,
+    },
+    /// Recorded replies, matched by request.
+    Cassette {
+        /// The recording.
+        file: PathBuf,
+    },
+    /// Programs of the user, as an agent file says.
+    Agent {
+        /// The agent file.
+        file: PathBuf,
+    },
 }
 
 /// Which server a model is behind, for policies that name nothing but the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ServerChoice {
+pub struct ServerChoice {
     /// Without slash at its end.
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
     /// The environment variable of the key, or `none`.
-    pub(crate) key_env: Option<String>,
+    pub key_env: Option<String>,
 }
 
 impl PolicyChoice {
     /// Reads it from an argument.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (name, setting) = match text.split_once(':') {
             Some((name, setting)) => (name, Some(setting)),
             None => (text, None),
@@ -99,7 +126,7 @@ impl PolicyChoice {
             ("agent", _) => Err("agent takes an agent file, as in agent:agent.yaml".to_owned()),
             ("cassette", Some(file)) if !file.is_empty() => Ok(Self::Cassette { file: file.into() }),
             ("cassette", _) => Err("cassette takes a recording, as in cassette:my-run.cassette".to_owned()),
-            ("replay", Some(run)) => Ok(Self::Replay { run: run_name(run)? }),
+            ("replay", Some(run)) => Ok(Self::Replay { run: parse_run_name(run)? }),
             ("replay", None) => Err("replay takes the name of a run, as in replay:my-run".to_owned()),
             ("noop" | "oracle", Some(_)) => Err(format!("{name} takes no setting")),
             _ => Err(format!("there is no policy `{name}`; write {FORMS}")),
@@ -107,7 +134,7 @@ impl PolicyChoice {
     }
 
     /// The same, with its file or folder taken relative to this folder.
-    pub(crate) fn seen_from(self, home: &Path) -> Self {
+    pub fn seen_from(self, home: &Path) -> Self {
         match self {
             Self::Random { file } => Self::Random { file: home.join(file) },
             Self::Torch { folder, temperature_milli } => {
@@ -129,14 +156,14 @@ impl PolicyChoice {
     }
 
     /// What goes into the plan.
-    pub(crate) fn spec(&self, server: &ServerChoice) -> Result<PolicySpec, Failure> {
+    pub fn spec(&self, server: &ServerChoice) -> Result<PolicySpec, RuntimeError> {
         if !matches!(self, Self::Server { .. }) && *server != ServerChoice::default() {
             let help = match self {
                 Self::Remote { .. } => "write `base_url:` and `key_env:` into the policy file",
                 _ => "write `--policy openai:MODEL`, or leave them out",
             };
             let message = "--base-url and --key-env go with --policy openai:MODEL and anthropic:MODEL";
-            return Err(Failure::with_help(Exit::Refused, message, help));
+            return Err(RuntimeError::refused(message).with_help(help));
         }
         Ok(match self {
             Self::Noop => PolicySpec::Noop,
@@ -172,19 +199,19 @@ impl PolicyChoice {
 }
 
 /// A path as a plan has it, from wherever the plan is read.
-fn planned(path: &Path) -> Result<PathBuf, Failure> {
+fn planned(path: &Path) -> Result<PathBuf, RuntimeError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     refuse_unnameable(&path).map_err(ConfigError::from)?;
     Ok(path)
 }
 
 /// What an agent file says, with the model that it names.
-fn agent(file: &Path) -> Result<AgentSpec, Failure> {
+fn agent(file: &Path) -> Result<AgentSpec, RuntimeError> {
     let plan = clawrl_config::load_agent(file)?;
     let refused = |why: String| {
         let help = "write `model: remote:policy.yaml`, `openai:MODEL`, `anthropic:MODEL`, `torch:DIR`, `cassette:FILE` \
                     or `random:FILE`, with files relative to the agent file, or leave it out";
-        Failure::with_help(Exit::Refused, format!("the model in {} is none: {why}", file.display()), help)
+        RuntimeError::refused(format!("the model in {} is none: {why}", file.display())).with_help(help)
     };
     let model = match &plan.model {
         None => None,
@@ -217,14 +244,10 @@ fn torch(setting: &str) -> Result<PolicyChoice, String> {
 }
 
 /// The lines of a file of actions.
-fn actions(file: &Path) -> Result<Vec<String>, Failure> {
+fn actions(file: &Path) -> Result<Vec<String>, RuntimeError> {
     let refused = |why: String| {
         let help = "give a text file with one action a line, such as `ls -l` or `submit`";
-        Failure::with_help(
-            Exit::Refused,
-            format!("the actions of --policy random cannot be used: {why}"),
-            help,
-        )
+        RuntimeError::refused(format!("the actions of --policy random cannot be used: {why}")).with_help(help)
     };
     let text = fs::read_to_string(file).map_err(|error| refused(format!("{}: {error}", file.display())))?;
     let text = text.trim_start_matches('\u{feff}');

@@ -14,7 +14,7 @@ const LAST_PROGRAMS: Duration = Duration::from_secs(40);
 
 /// Given to a policy before there is a runtime, and filled when there is one.
 #[derive(Clone, Default)]
-pub(crate) struct Programs {
+pub struct Programs {
     spawner: Arc<Mutex<Option<SpawnerClient>>>,
     count: Arc<LiveCount>,
 }

@@ -10,14 +10,13 @@ use clawrl_remote::{PreflightError, RemoteError, RemotePolicy, RemoteScorer, Sec
 use tokio::runtime::Builder;
 
 use crate::environment;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// The policy, whose server is there, takes the key and has the model.
 ///
 /// # Errors
 /// What keeps the run from starting, and what to do about it.
-pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc<dyn Policy>, Failure> {
+pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc<dyn Policy>, RuntimeError> {
     refuse_tool_calls_in_text(settings, plan)?;
     remote_model(settings, "remote policy")
 }
@@ -26,14 +25,14 @@ pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc
 ///
 /// # Errors
 /// What keeps the run from starting, and what to do about it.
-pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn Policy>, Failure> {
+pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn Policy>, RuntimeError> {
     let key = key_of(settings)?;
     warn_of_open_key(settings, key.is_some());
     let unusable = |error| unusable(&error, what);
     // Connections belong to the runtime that opened them, so the look has a policy of its own, too.
     let looking = RemotePolicy::new(settings.clone(), key.clone()).map_err(unusable)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Failure::with_help(Exit::Environment, format!("cannot start threads: {error}"), "raise `ulimit -u`")
+        RuntimeError::unavailable(format!("cannot start threads: {error}")).with_help("raise `ulimit -u`")
     })?;
     runtime.block_on(preflight(&looking)).map_err(|error| unfit(&error))?;
     drop(runtime);
@@ -49,25 +48,25 @@ pub fn remote_scorer(
     key: Option<Secret>,
     vocabulary: Arc<Vocabulary>,
     what: &str,
-) -> Result<RemoteScorer, Failure> {
+) -> Result<RemoteScorer, RuntimeError> {
     warn_of_open_key(settings, key.is_some());
     RemoteScorer::new(settings.clone(), key, vocabulary).map_err(|error| unusable(&error, what))
 }
 
 /// Settings that no request can be made of; `what` they are for stands in the message.
-pub(crate) fn unusable(error: &RemoteError, what: &str) -> Failure {
-    let exit = match error {
-        RemoteError::Certificates(_) => Exit::Environment,
-        RemoteError::Settings(_) => Exit::Refused,
-    };
-    Failure::new(exit, format!("the {what} cannot be used: {error}"))
+pub fn unusable(error: &RemoteError, what: &str) -> RuntimeError {
+    let message = format!("the {what} cannot be used: {error}");
+    match error {
+        RemoteError::Certificates(_) => RuntimeError::unavailable(message),
+        RemoteError::Settings(_) => RuntimeError::refused(message),
+    }
 }
 
 /// The key of a server, where it takes one.
 ///
 /// # Errors
 /// A variable that is not set, or holds no key.
-pub fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
+pub fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, RuntimeError> {
     let Some((name, required)) = settings.key_variable() else { return Ok(None) };
     let Some(value) = environment::named(name) else {
         if !required {
@@ -75,22 +74,18 @@ pub fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, Failure> {
         }
         let help =
             format!("export {name}=..., or name another variable; servers that ask for no key: `none`");
-        return Err(Failure::with_help(
-            Exit::Refused,
-            format!("{name}, which holds the key, is not set"),
-            help,
-        ));
+        return Err(RuntimeError::refused(format!("{name}, which holds the key, is not set")).with_help(help));
     };
     let secret = Secret::new(&value).ok_or_else(|| {
         let help =
             format!("set {name} to the key and nothing else: letters, digits and signs, without spaces");
-        Failure::with_help(Exit::Refused, format!("what {name} holds is no key"), help)
+        RuntimeError::refused(format!("what {name} holds is no key")).with_help(help)
     })?;
     Ok(Some(secret))
 }
 
 /// A key over a connection that everybody on the way can read. On this machine nobody is on the way.
-pub(crate) fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
+pub fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
     let Some(rest) = settings.base_url.strip_prefix("http://") else { return };
     let host = rest.split('/').next().unwrap_or_default();
     let is_near = ["localhost", "127.", "[::1]"].iter().any(|near| host.starts_with(near));
@@ -99,7 +94,7 @@ pub(crate) fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
     }
 }
 
-fn refuse_tool_calls_in_text(settings: &RemoteSpec, plan: &RunPlan) -> Result<(), Failure> {
+fn refuse_tool_calls_in_text(settings: &RemoteSpec, plan: &RunPlan) -> Result<(), RuntimeError> {
     let wanted = plan.tasks.iter().find(|task| task.action_format == ActionFormat::ToolCalls);
     match wanted {
         Some(task) if settings.tools == ToolUse::Text => {
@@ -107,14 +102,13 @@ fn refuse_tool_calls_in_text(settings: &RemoteSpec, plan: &RunPlan) -> Result<()
                 "the actions of task {} are tool calls, and the policy offers tools in text",
                 task.id
             );
-            Err(Failure::with_help(Exit::Refused, message, "write `tools: auto` into the policy file"))
+            Err(RuntimeError::refused(message).with_help("write `tools: auto` into the policy file"))
         }
         _ => Ok(()),
     }
 }
 
-fn unfit(error: &PreflightError) -> Failure {
-    let exit = if error.may_pass { Exit::Environment } else { Exit::Refused };
+fn unfit(error: &PreflightError) -> RuntimeError {
     let (message, help) = match error.message.rsplit_once("; ") {
         Some((message, help)) => (message, help.to_owned()),
         None => {
@@ -125,5 +119,7 @@ fn unfit(error: &PreflightError) -> Failure {
         [] => help,
         models => format!("it has: {}", models.join(", ")),
     };
-    Failure::with_help(exit, format!("{message} ({})", error.code), help)
+    let message = format!("{message} ({})", error.code);
+    let unfit = if error.may_pass { RuntimeError::unavailable } else { RuntimeError::refused };
+    unfit(message).with_help(help)
 }

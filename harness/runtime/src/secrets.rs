@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use clawrl_core::{EnvSpec, RunPlan};
 
 use crate::environment;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// The variables that tasks of a plan name, each with the first place that does.
-pub(crate) fn named(plan: &RunPlan) -> BTreeMap<String, String> {
+pub fn named(plan: &RunPlan) -> BTreeMap<String, String> {
     let mut named = BTreeMap::new();
     for task in &plan.tasks {
         let EnvSpec::Toolcall(toolcall) = &task.env else { continue };
@@ -28,14 +27,14 @@ pub(crate) fn named(plan: &RunPlan) -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// [`Exit::Refused`] for one that is not set, with its name and its place.
-pub(crate) fn of(plan: &RunPlan) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn of(plan: &RunPlan) -> Result<BTreeMap<String, String>, RuntimeError> {
     let value = |(name, place): (String, String)| match environment::named(&name) {
         Some(value) => Ok((name, value)),
         None => {
             let message = format!("the environment variable {name} is not set, and {place} needs it");
             let help =
                 format!("set it where you start `clawrl`: `export {name}=...`; its value is never recorded");
-            Err(Failure::with_help(Exit::Refused, message, help))
+            Err(RuntimeError::refused(message).with_help(help))
         }
     };
     named(plan).into_iter().map(value).collect()

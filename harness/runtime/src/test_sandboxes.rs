@@ -22,10 +22,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::machine::{start_spawner, tell_of_sweep};
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 use crate::host::{facts, open_files};
-use crate::log::Log;
+use crate::progress::Progress;
 
 /// Sandboxes at once, for each core: while one waits for its interpreter to be read, another computes.
 const AT_ONCE_PER_CPU: usize = 2;
@@ -37,7 +36,7 @@ const LOG_BYTES: usize = 16 << 20;
 const LIMITS: SandboxLimits = SandboxLimits { memory_mib: 512, disk_mib: 128, pids: 128, cpu_percent: 100 };
 
 /// Sandboxes for tests.
-pub(crate) struct TestSandboxes {
+pub struct TestSandboxes {
     runtime: Runtime,
     backend: Arc<BubblewrapBackend>,
     at_once: usize,
@@ -48,30 +47,30 @@ impl TestSandboxes {
     ///
     /// # Errors
     /// [`Exit::Environment`] when something is missing.
-    pub(crate) fn start(log: &Log) -> Result<Self, Failure> {
+    pub fn start(progress: &dyn Progress) -> Result<Self, RuntimeError> {
         open_files::raise_limit();
         let cgroups = CgroupHost::detect();
-        tell_of_sweep(&sweep_orphans(&cgroups), log);
-        let host = probe_host(cgroups).map_err(|fault| Failure::from_fault(&fault))?;
+        tell_of_sweep(&sweep_orphans(&cgroups), progress);
+        let host = probe_host(cgroups).map_err(RuntimeError::from)?;
         let spawner: Spawner = start_spawner()?;
-        let internal = |error: std::io::Error| Failure::new(Exit::Internal, format!("cannot start: {error}"));
+        let internal = |error: std::io::Error| RuntimeError::internal(format!("cannot start: {error}"));
         let runtime = Builder::new_multi_thread().enable_all().worker_threads(2).build().map_err(internal)?;
         let name = format!("tests-{}", std::process::id());
-        let run = RunId::new(&name)
-            .ok_or_else(|| Failure::new(Exit::Internal, format!("`{name}` names no run")))?;
+        let run =
+            RunId::new(&name).ok_or_else(|| RuntimeError::internal(format!("`{name}` names no run")))?;
         let entered = runtime.enter();
         let client = SpawnerClient::attach(spawner).map_err(internal)?;
         let config = BubblewrapConfig { host, run, determinism: Determinism::default() };
-        let backend = BubblewrapBackend::new(client, config).map_err(|fault| Failure::from_fault(&fault))?;
+        let backend = BubblewrapBackend::new(client, config).map_err(RuntimeError::from)?;
         drop(entered);
         let at_once = facts::cpus() as usize * AT_ONCE_PER_CPU;
         Ok(Self { runtime, backend: Arc::new(backend), at_once })
     }
 
     /// Ends everything, and waits for it.
-    pub(crate) fn end(self, log: &Log) {
+    pub fn end(self, progress: &dyn Progress) {
         for leftover in self.runtime.block_on(self.backend.shutdown()) {
-            log.warn(format_args!("left behind: {leftover}"));
+            progress.warn(format_args!("left behind: {leftover}"));
         }
     }
 }

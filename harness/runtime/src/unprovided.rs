@@ -4,7 +4,7 @@ use clawrl_core::{Boundary, BoxFuture, CloseReport, Env, EnvProvider, Fault, Lea
 
 /// Why there is no provider.
 #[derive(Debug)]
-pub(crate) struct Unprovided(pub(crate) String);
+pub struct Unprovided(pub String);
 
 impl EnvProvider for Unprovided {
     fn lease(&self, _: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {

@@ -10,8 +10,7 @@ use std::path::Path;
 
 use clawrl_gateway::{Keys, UserId};
 
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use super::error::ServeError;
 
 /// Whose key the first one is.
 const FIRST_USER: &str = "me";
@@ -27,7 +26,7 @@ pub(super) struct KeyFile {
 }
 
 /// The keys in a file.
-pub(super) fn keys(path: &Path) -> Result<KeyFile, Failure> {
+pub(super) fn keys(path: &Path) -> Result<KeyFile, ServeError> {
     let is_new = match fs::metadata(path) {
         Ok(facts) if is_open(&facts) => return Err(open(path)),
         Ok(_) => false,
@@ -43,7 +42,7 @@ pub(super) fn keys(path: &Path) -> Result<KeyFile, Failure> {
 }
 
 /// The first key of a file, for who asks a server; `None` where there is no such file. A key may stand alone in its line.
-pub(super) fn first_key(path: &Path) -> Result<Option<String>, Failure> {
+pub fn first_key(path: &Path) -> Result<Option<String>, ServeError> {
     match fs::metadata(path) {
         Ok(facts) if is_open(&facts) => return Err(open(path)),
         Ok(_) => {}
@@ -59,7 +58,7 @@ pub(super) fn first_key(path: &Path) -> Result<Option<String>, Failure> {
         // The key itself is in no message.
         _ => {
             let message = format!("the file {} has no key in its first line", path.display());
-            Err(Failure::with_help(Exit::Refused, message, "a line is `USER KEY`, or the key alone"))
+            Err(ServeError::refused(message).with_help("a line is `USER KEY`, or the key alone"))
         }
     }
 }
@@ -74,10 +73,10 @@ fn is_open(facts: &fs::Metadata) -> bool {
     facts.permissions().mode() & 0o077 != 0
 }
 
-fn open(path: &Path) -> Failure {
+fn open(path: &Path) -> ServeError {
     let message = format!("the file of keys {} can be read by others", path.display());
     let help = "make new keys if somebody may have read it, then `chmod 600` it";
-    Failure::with_help(Exit::Refused, message, help)
+    ServeError::refused(message).with_help(help)
 }
 
 /// The keys, and the first of them.
@@ -97,28 +96,27 @@ fn read(text: &str) -> Result<(Keys, String), String> {
     first.map(|first| (keys, first)).ok_or_else(|| "it has no key".to_owned())
 }
 
-fn make(path: &Path) -> Result<(), Failure> {
+fn make(path: &Path) -> Result<(), ServeError> {
     let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Failure::new(Exit::Environment, format!("the system gives no random numbers: {error}"))
-    })?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| ServeError::unavailable(format!("the system gives no random numbers: {error}")))?;
     let key = format!("clawrl-{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     let text = format!("# Keys of chat: USER KEY. A user may have several.\n{FIRST_USER} {key}\n");
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|error| {
-        Failure::new(Exit::Results, format!("the file of keys {} cannot be written: {error}", path.display()))
+        ServeError::storage(format!("the file of keys {} cannot be written: {error}", path.display()))
     })
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Results, format!("the file of keys {} cannot be read: {error}", path.display()))
+fn unreadable(path: &Path, error: &std::io::Error) -> ServeError {
+    ServeError::storage(format!("the file of keys {} cannot be read: {error}", path.display()))
 }
 
-fn wrong(path: &Path, why: &str) -> Failure {
+fn wrong(path: &Path, why: &str) -> ServeError {
     let help =
         "write a line for each key, such as `ada a-long-random-text`, or delete the file to have one made";
-    Failure::with_help(Exit::Refused, format!("the file of keys {}: {why}", path.display()), help)
+    ServeError::refused(format!("the file of keys {}: {why}", path.display())).with_help(help)
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// With the extension.
-const TEMPLATE: &str = include_str!("../../../gateway/openclaw-extension/extension.json5");
+const TEMPLATE: &str = include_str!("../../gateway/openclaw-extension/extension.json5");
 
 /// A file of the extension, by its path there.
 macro_rules! extension {
     ($($path:literal),+) => {
-        [$(($path, include_str!(concat!("../../../gateway/openclaw-extension/", $path)))),+]
+        [$(($path, include_str!(concat!("../../gateway/openclaw-extension/", $path)))),+]
     };
 }
 
@@ -33,7 +33,7 @@ const EXTENSION: [(&str, &str); 8] = extension!(
 const USUAL_CONTEXT: usize = 32_768;
 
 /// Tokens that a model has to read. OpenClaw refuses models below it (2026.9.6: below 4,000), and its own prompt has 5,000 to 14,000.
-pub(super) const LEAST_CONTEXT: usize = 16_000;
+pub const MIN_CONTEXT: usize = 16_000;
 
 /// What is filled in.
 #[derive(Debug)]
@@ -47,12 +47,14 @@ pub(super) struct Filling<'a> {
 
 /// What is there for OpenClaw.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SetUp {
+pub enum SetUp {
     /// These files.
     Written {
+        /// Configuration for `openclaw config patch`.
         config: PathBuf,
+        /// Folder of the extension.
         extension: PathBuf,
-        /// Tokens that the model is said to read, where nobody knows.
+        /// Assumed context of the model, tokens, where it is unknown.
         assumed: Option<usize>,
     },
     /// Nothing: the model reads only so many tokens.
@@ -86,7 +88,7 @@ pub(super) fn set_up(folder: &Path, filling: &Filling<'_>) -> Result<SetUp, (Pat
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err((config, error)),
         _ => {}
     }
-    if let Some(context) = filling.context.filter(|context| *context < LEAST_CONTEXT) {
+    if let Some(context) = filling.context.filter(|context| *context < MIN_CONTEXT) {
         return Ok(SetUp::TooShort(context));
     }
     let extension = folder.join("openclaw-extension");
@@ -134,8 +136,8 @@ mod tests {
             assert!(text.unwrap_or_default().contains(expected.unwrap_or_default()), "{set_up:?}");
             set_up
         };
-        check(Some(LEAST_CONTEXT), Some("contextWindow: 16000"));
-        assert_eq!(check(Some(LEAST_CONTEXT - 1), None), SetUp::TooShort(15_999));
+        check(Some(MIN_CONTEXT), Some("contextWindow: 16000"));
+        assert_eq!(check(Some(MIN_CONTEXT - 1), None), SetUp::TooShort(15_999));
         let config = folder.path().join("openclaw.json5");
         let extension = folder.path().join("openclaw-extension");
         let expected = SetUp::Written { config, extension: extension.clone(), assumed: Some(32_768) };

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,24 +15,21 @@ use clawrl_config::{ChatPlan, load_chat};
 use clawrl_core::Judge;
 use clawrl_gateway::{Backend, LedgerError, Recorder, RecorderSettings, Server, ServerSettings, Trainer};
 use clawrl_remote::Listed;
+use clawrl_runtime::{ServerChoice, judge_model_of, turn_judge};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::error::ServeError;
+use super::events::{Listening, ServeEvents};
 use super::judging::ChatJudge;
 use super::key_file::{self, KeyFile};
+use super::model::{Announce, ChatModel, ChatModelLoader};
+use super::openclaw::{Filling, set_up};
 use super::source::Source;
-use super::telling::Telling;
 use super::upstream::{News, UpstreamBackend, upstream_backend};
-use crate::command::serve::Arguments;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::log::Log;
-use crate::program::training;
-use crate::training::{Announce, ChatModel};
-use crate::wiring::{judge_model_of, turn_judge};
 
 /// SGLang's, too.
 const USUAL_PORT: u16 = 30_000;
@@ -45,48 +42,79 @@ const NOT_WANTED: &str = "the server was started with `--learn off`";
 const NOT_HERE: &str =
     "the model is behind another server; a model learns that `clawrl serve` runs itself, from its folder";
 
-/// Does it.
-pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    check(arguments)?;
-    let plan = learning(arguments)?;
-    let (embedded, upstream) = match Source::of(arguments)? {
-        // Hands over to the program that has libtorch, where this one has not.
-        Source::Folder(folder) => (Some(training().chat_model(&folder, &arguments.name)?), None),
-        Source::Server(settings) => (None, Some(upstream_backend(*settings, &arguments.name)?)),
+/// What to serve, and how.
+#[derive(Debug, Clone)]
+pub struct ServeRequest {
+    /// The folder of a model or adapter, a policy file, or `openai:MODEL`.
+    pub policy: PathBuf,
+    /// Address and key of `openai:MODEL`.
+    pub server: ServerChoice,
+    /// Where to listen. Port 0: any free one.
+    pub listen: SocketAddr,
+    /// The name by which clients ask for the model.
+    pub name: String,
+    /// Folder of the keys and the ledger. `None`: `chat` in the results folder.
+    pub data: Option<PathBuf>,
+    /// Names of this server besides 127.0.0.1 and localhost.
+    pub hosts: Vec<String>,
+    /// The chat file, or `off`. `None`: the default plan.
+    pub learn: Option<PathBuf>,
+    /// The results folder.
+    pub results: PathBuf,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServeEnd {
+    /// All answers were finished.
+    Drained,
+    /// Answers were cut.
+    Cut,
+}
+
+/// Serves until a signal ends it. Blocks.
+///
+/// # Errors
+/// The request is invalid, the address is taken, or files cannot be read or written.
+pub fn serve(
+    request: &ServeRequest,
+    loader: &dyn ChatModelLoader,
+    events: &Arc<dyn ServeEvents>,
+) -> Result<ServeEnd, ServeError> {
+    check(request)?;
+    let plan = learning(request)?;
+    let (embedded, upstream) = match Source::of(&request.policy, &request.server, &request.results)? {
+        Source::Folder(folder) => (Some(loader.load_chat_model(&folder, &request.name)?), None),
+        Source::Server(settings) => (None, Some(upstream_backend(*settings, &request.name)?)),
     };
     let backend: Option<Arc<dyn Backend>> = match (&embedded, &upstream) {
         (Some(embedded), _) => Some(embedded.backend()),
         (None, upstream) => upstream.clone().map(|upstream| upstream as _),
     };
     let Some(backend) = backend else {
-        return Err(Failure::new(Exit::Internal, "nothing was found to serve"));
+        return Err(ServeError::internal("nothing was found to serve"));
     };
     let judge =
         plan.as_ref().map(|plan| turn_judge(&plan.judging, judge_model_of(&plan.judging)?)).transpose()?;
     // Before a key is made, which is told only where there is a server.
-    let listener = StdListener::bind(arguments.listen).and_then(|listener| {
+    let listener = StdListener::bind(request.listen).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    let listener = listener.map_err(|error| unserved(arguments, &error))?;
-    let data = arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat"));
+    let listener = listener.map_err(|error| unserved(request, &error))?;
+    let data = request.data.clone().unwrap_or_else(|| request.results.join("chat"));
     // Commands that name it are copied into terminals that are elsewhere.
     let data = std::path::absolute(&data).unwrap_or(data);
-    fs::create_dir_all(&data).map_err(|error| {
-        Failure::new(Exit::Results, format!("{} cannot be made: {error}", data.display()))
-    })?;
+    fs::create_dir_all(&data)
+        .map_err(|error| ServeError::storage(format!("{} cannot be made: {error}", data.display())))?;
     let keys = key_file::keys(&data.join("keys"))?;
     let recorder = Recorder::open(RecorderSettings::new(data.join("ledger.sqlite"))).map_err(unrecordable)?;
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Environment, format!("the server has no threads: {error}")))?;
-    let announce: Announce = if arguments.json {
-        Arc::new(|_: &str| {})
-    } else {
-        let log = log.clone();
-        Arc::new(move |line: &str| log.note(format_args!("{line}")))
-    };
+        .map_err(|error| ServeError::unavailable(format!("the server has no threads: {error}")))?;
+    let announcing = Arc::clone(events);
+    let announce: Announce = Arc::new(move |line: &str| announcing.learned(line));
     let learners = Learners::start((plan.as_ref(), judge), embedded, (&data, announce), &recorder, &runtime)?;
     let learning = match (&plan, &learners.trainer) {
         (Some(plan), Some(_)) => Ok(plan),
@@ -100,8 +128,7 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         learning,
         recorder: &recorder,
     };
-    let telling = |base_url, key| Telling { arguments, log, data: data.clone(), base_url, key };
-    let served = runtime.block_on(run(arguments, telling, (listener, keys), serving));
+    let served = runtime.block_on(run(request, (&**events, &data), (listener, keys), serving));
     // An update that is being made is still put in use.
     learners.end();
     drop(backend);
@@ -112,8 +139,8 @@ pub(crate) fn serve(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
 }
 
 /// How chat is learned from; nothing where it is not to be.
-fn learning(arguments: &Arguments) -> Result<Option<ChatPlan>, Failure> {
-    match &arguments.learn {
+fn learning(request: &ServeRequest) -> Result<Option<ChatPlan>, ServeError> {
+    match &request.learn {
         None => Ok(Some(ChatPlan::default())),
         Some(off) if off.as_os_str() == "off" => Ok(None),
         Some(file) => Ok(Some(load_chat(file)?)),
@@ -133,7 +160,7 @@ impl Learners {
         (data, announce): (&Path, Announce),
         recorder: &Recorder,
         runtime: &Runtime,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ServeError> {
         let Some(plan) = plan else { return Ok(Self { judging: None, trainer: None }) };
         let trainer = embedded.map(|embedded| {
             let (folder, runtime) = (data.join("adapters"), runtime.handle().clone());
@@ -164,15 +191,15 @@ struct Serving<'a> {
     recorder: &'a Recorder,
 }
 
-async fn run<'a>(
-    arguments: &Arguments,
-    telling: impl FnOnce(String, String) -> Telling<'a>,
+async fn run(
+    request: &ServeRequest,
+    (events, data): (&dyn ServeEvents, &Path),
     (listener, KeyFile { keys, first, is_new }): (StdListener, KeyFile),
     Serving { backend, upstream, trainer, learning, recorder }: Serving<'_>,
-) -> Result<Exit, Failure> {
-    let unserved = |error: std::io::Error| unserved(arguments, &error);
+) -> Result<ServeEnd, ServeError> {
+    let unserved = |error: std::io::Error| unserved(request, &error);
     let listener = TcpListener::from_std(listener).map_err(unserved)?;
-    let settings = ServerSettings { hosts: arguments.hosts.clone(), ..ServerSettings::default() };
+    let settings = ServerSettings { hosts: request.hosts.clone(), ..ServerSettings::default() };
     let server =
         Server::new(listener, settings, keys, Arc::clone(&backend), recorder.handle()).map_err(unserved)?;
     let server = match (trainer, learning) {
@@ -182,22 +209,32 @@ async fn run<'a>(
     let address = server.address().map_err(unserved)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unserved)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(unserved)?;
-    let telling = telling(format!("http://{}/v1", reached(address)), first);
+    let base_url = format!("http://{}/v1", reached(address));
+    let openclaw = OpenClaw { events, data, base_url: &base_url, key: &first, model: &request.name };
     let upstream = upstream.as_deref();
     let listed = match upstream {
         // What it does not say in time is told once it does (I3).
         Some(upstream) => timeout(FIRST_LOOK, upstream.look()).await.ok().flatten(),
         None => None,
     };
-    telling.listens(is_new, learning, upstream)?;
-    telling.set_up_openclaw(backend.context(), upstream.is_some())?;
+    events
+        .listens(&Listening {
+            base_url: &base_url,
+            data,
+            key: &first,
+            is_new_key: is_new,
+            learning,
+            upstream: upstream.map(UpstreamBackend::server),
+        })
+        .map_err(ServeError::Report)?;
+    openclaw.set_up(backend.context(), upstream.is_some())?;
     let (ended, end) = tokio::sync::oneshot::channel();
     let first = async {
         // The sender lives as long as this function.
         let _ = end.await;
     };
     let running = server.run(first);
-    let watched = watched(upstream, listed, &telling);
+    let watched = watched(upstream, listed, &openclaw);
     let running = async {
         tokio::select! {
             drained = running => drained,
@@ -212,10 +249,10 @@ async fn run<'a>(
         }
     };
     tokio::select! {
-        drained = &mut running => return Ok(exit(drained.cut)),
+        drained = &mut running => return Ok(end_of(drained.cut)),
         () = signalled => {}
     }
-    telling.ends();
+    events.ends();
     let _ = ended.send(());
     let again = async {
         tokio::select! {
@@ -224,9 +261,9 @@ async fn run<'a>(
         }
     };
     tokio::select! {
-        drained = running => Ok(exit(drained.cut)),
+        drained = running => Ok(end_of(drained.cut)),
         // Requests that wait are recorded as failed when the ledger is opened again.
-        () = again => Ok(Exit::Interrupted),
+        () = again => Ok(ServeEnd::Cut),
     }
 }
 
@@ -234,25 +271,25 @@ async fn run<'a>(
 async fn watched(
     upstream: Option<&UpstreamBackend>,
     listed: Option<Listed>,
-    telling: &Telling<'_>,
+    openclaw: &OpenClaw<'_>,
 ) -> Infallible {
     let Some(upstream) = upstream else { return std::future::pending().await };
     if let Some(listed) = &listed {
-        telling.listed(upstream, listed);
+        openclaw.events.upstream_models(upstream.server(), listed);
     }
     let mut known = upstream.context();
     upstream
         .watch(|news| {
             match news {
-                News::Standing(standing) => telling.standing(upstream, standing),
-                News::Listed(listed) => telling.listed(upstream, listed),
+                News::Standing(standing) => openclaw.events.upstream_standing(upstream.server(), standing),
+                News::Listed(listed) => openclaw.events.upstream_models(upstream.server(), listed),
             }
             // How much the model reads may be known only now.
             let context = upstream.context();
             if context != known {
                 known = context;
-                if let Err(failure) = telling.set_up_openclaw(context, true) {
-                    telling.log.failure(&failure);
+                if let Err(error) = openclaw.set_up(context, true) {
+                    openclaw.events.failed(error);
                 }
             }
         })
@@ -268,32 +305,56 @@ fn reached(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn exit(cut: usize) -> Exit {
-    if cut == 0 { Exit::Success } else { Exit::Interrupted }
+fn end_of(cut: usize) -> ServeEnd {
+    if cut == 0 { ServeEnd::Drained } else { ServeEnd::Cut }
+}
+
+/// The set-up for OpenClaw.
+struct OpenClaw<'a> {
+    events: &'a dyn ServeEvents,
+    data: &'a Path,
+    base_url: &'a str,
+    key: &'a str,
+    model: &'a str,
+}
+
+impl OpenClaw<'_> {
+    /// Writes the set-up files and reports them, or why there are none.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    fn set_up(&self, context: Option<usize>, is_upstream: bool) -> Result<(), ServeError> {
+        let Self { base_url, key, model, .. } = *self;
+        let set_up =
+            set_up(self.data, &Filling { base_url, key, model, context }).map_err(|(path, error)| {
+                ServeError::storage(format!("{} cannot be written: {error}", path.display()))
+            })?;
+        self.events.openclaw(&set_up, is_upstream);
+        Ok(())
+    }
 }
 
 /// What can be known to be wrong before anything is read.
-fn check(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.listen.ip().is_loopback() && arguments.hosts.is_empty() {
-        let message =
-            format!("{} can be reached by others, and nothing says by which name", arguments.listen);
+fn check(request: &ServeRequest) -> Result<(), ServeError> {
+    if !request.listen.ip().is_loopback() && request.hosts.is_empty() {
+        let message = format!("{} can be reached by others, and nothing says by which name", request.listen);
         let help = "write `--allow-host NAME:PORT` for the name that clients use; there is no TLS here, so put a proxy \
                     with TLS before it";
-        return Err(Failure::with_help(Exit::Refused, message, help));
+        return Err(ServeError::refused(message).with_help(help));
     }
-    if arguments.name.is_empty() {
-        return Err(Failure::new(Exit::Refused, "`--name` is empty"));
+    if request.name.is_empty() {
+        return Err(ServeError::refused("`--name` is empty"));
     }
     Ok(())
 }
 
-fn unserved(arguments: &Arguments, error: &std::io::Error) -> Failure {
-    let message = format!("cannot serve at {}: {error}", arguments.listen);
-    let port = arguments.listen.port();
+fn unserved(request: &ServeRequest, error: &std::io::Error) -> ServeError {
+    let message = format!("cannot serve at {}: {error}", request.listen);
+    let port = request.listen.port();
     let ours = if port == USUAL_PORT {
         "clawrl chat".to_owned()
     } else {
-        format!("clawrl chat --base-url http://{}/v1", reached(arguments.listen))
+        format!("clawrl chat --base-url http://{}/v1", reached(request.listen))
     };
     let others = if port == USUAL_PORT { "; 30000 is SGLang's port, too" } else { "" };
     let help = match error.kind() {
@@ -305,10 +366,10 @@ fn unserved(arguments: &Arguments, error: &std::io::Error) -> Failure {
         }
         _ => "write an address of this machine, as in `--listen 127.0.0.1:30000`".to_owned(),
     };
-    Failure::with_help(Exit::Environment, message, help)
+    ServeError::unavailable(message).with_help(help)
 }
 
-fn unrecordable(error: LedgerError) -> Failure {
+fn unrecordable(error: LedgerError) -> ServeError {
     let help = "end the other server, or name another folder with `--data`";
-    Failure::with_help(Exit::Results, error.to_string(), help)
+    ServeError::storage(error.to_string()).with_help(help)
 }

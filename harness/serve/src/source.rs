@@ -8,12 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clawrl_core::{PolicySpec, RemoteSpec};
+use clawrl_runtime::{PolicyChoice, ServerChoice, quoted};
 
-use crate::command::serve::Arguments;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::policy_choice::{PolicyChoice, ServerChoice};
-use crate::results::quoted;
+use super::error::ServeError;
 
 /// The first bytes of a model file of llama.cpp.
 const GGUF: &[u8; 4] = b"GGUF";
@@ -39,33 +36,30 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What the arguments name.
+    /// What `named` is. `server` overrides the address and the key of a model behind a server; `results` is where runs are looked for.
     ///
     /// # Errors
     /// Nothing that can be served, a policy file that cannot be read, or options that do not go with it.
-    pub(super) fn of(arguments: &Arguments) -> Result<Self, Failure> {
-        let named = &arguments.policy;
-        let server =
-            ServerChoice { base_url: arguments.base_url.clone(), key_env: arguments.key_env.clone() };
+    pub(super) fn of(named: &Path, server: &ServerChoice, results: &Path) -> Result<Self, ServeError> {
         if !named.exists()
             && let Some(text) = named.to_str()
             && text.split_once(':').is_some_and(|(name, _)| CHOICES.contains(&name))
         {
-            let choice = PolicyChoice::parse(text).map_err(|why| Failure::new(Exit::Refused, why))?;
-            return Self::chosen(text, &choice, &server);
+            let choice = PolicyChoice::parse(text).map_err(|why| ServeError::refused(why))?;
+            return Self::chosen(text, &choice, server);
         }
-        if server != ServerChoice::default() {
+        if *server != ServerChoice::default() {
             return Err(not_of_a_server());
         }
         if is_policy_file(named) {
             return Ok(Self::Server(Box::new(clawrl_config::load_policy(named)?)));
         }
-        let runs = arguments.results.dir().join("runs");
+        let runs = results.join("runs");
         if named.is_dir() { Self::folder(named) } else { Err(not_served(named, &runs)) }
     }
 
     /// A policy as `clawrl run --policy` takes it.
-    fn chosen(text: &str, choice: &PolicyChoice, server: &ServerChoice) -> Result<Self, Failure> {
+    fn chosen(text: &str, choice: &PolicyChoice, server: &ServerChoice) -> Result<Self, ServeError> {
         match choice {
             PolicyChoice::Torch { .. } if *server != ServerChoice::default() => Err(not_of_a_server()),
             PolicyChoice::Torch { folder, .. } if folder.is_dir() => Self::folder(folder),
@@ -82,7 +76,7 @@ impl Source {
         }
     }
 
-    fn folder(folder: &Path) -> Result<Self, Failure> {
+    fn folder(folder: &Path) -> Result<Self, ServeError> {
         let has = |name: &str| folder.join(name).is_file();
         if has("config.json") || has("adapter_config.json") {
             return Ok(Self::Folder(folder.to_owned()));
@@ -102,9 +96,9 @@ impl Source {
 }
 
 /// Why options of a server do not go with anything else.
-fn not_of_a_server() -> Failure {
+fn not_of_a_server() -> ServeError {
     let help = "write `base_url:` and `key_env:` into a policy file, or name the model: `clawrl serve openai:MODEL --base-url URL`";
-    Failure::with_help(Exit::Refused, "--base-url and --key-env go with openai:MODEL", help)
+    ServeError::refused("--base-url and --key-env go with openai:MODEL").with_help(help)
 }
 
 const EXAMPLES: &str = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model; a policy file, such as policy.yaml; or a model \
@@ -117,7 +111,7 @@ fn is_policy_file(path: &Path) -> bool {
 }
 
 /// Why something that is no folder and no policy file is not served.
-fn not_served(named: &Path, runs: &Path) -> Failure {
+fn not_served(named: &Path, runs: &Path) -> ServeError {
     let shown = named.display();
     let text = named.to_str().unwrap_or_default();
     if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
@@ -162,7 +156,7 @@ fn not_served(named: &Path, runs: &Path) -> Failure {
 }
 
 /// A model that llama.cpp runs.
-fn gguf(file: &Path) -> Failure {
+fn gguf(file: &Path) -> ServeError {
     let shown = file.display();
     let missing = if file.is_file() { "" } else { "there is no file of this name; " };
     let message = format!(
@@ -178,7 +172,7 @@ fn gguf(file: &Path) -> Failure {
 }
 
 /// Weights without the rest of their model.
-fn weights(file: &Path) -> Failure {
+fn weights(file: &Path) -> ServeError {
     let message = format!(
         "{} holds weights alone; a model is served by its folder, with config.json and tokenizer",
         file.display()
@@ -236,8 +230,8 @@ fn newest_model(folder: &Path) -> Option<PathBuf> {
     checkpoints.map(|entry| entry.path().join("model")).filter(|model| model.is_dir()).max()
 }
 
-fn refused(message: String, help: String) -> Failure {
-    Failure::with_help(Exit::Refused, message, help)
+fn refused(message: String, help: String) -> ServeError {
+    ServeError::refused(message).with_help(help)
 }
 
 #[cfg(test)]

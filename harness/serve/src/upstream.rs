@@ -17,6 +17,7 @@ use clawrl_gateway::{
     Ask, Backend, BackendError, Begun, Delta, End, Piece, Prompt, Refusal, Sampling, Usage, UserId,
 };
 use clawrl_remote::{Listed, PassedOn, RemoteEnd, RemoteModel, RemotePiece, Said, StreamError};
+use clawrl_runtime::{key_of, unusable, warn_of_open_key};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
@@ -24,9 +25,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::wiring::{key_of, unusable, warn_of_open_key};
+use super::error::ServeError;
+use super::events::UpstreamServer;
 
 /// What is wrong with a request is said by the server, which seldom says where.
 const ANY_FIELD: &str = "body";
@@ -49,11 +49,13 @@ pub(super) struct UpstreamBackend {
 
 /// Whether the server answers, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub enum Standing {
     /// Nobody has asked it yet.
     #[default]
     Unknown,
+    /// It answers.
     Answers,
+    /// It does not answer.
     Trouble(Trouble),
 }
 
@@ -67,10 +69,10 @@ pub(super) enum News<'a> {
 
 /// What keeps the server from answering.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub struct Trouble {
     code: &'static str,
     /// For the log of this server.
-    pub(super) message: String,
+    pub message: String,
     /// For clients (I2).
     told: String,
     /// A look at the server can see that it has passed.
@@ -79,7 +81,7 @@ pub(super) struct Trouble {
 
 impl Trouble {
     /// A look has found a server, and no list of models.
-    pub(super) fn is_without_list(&self) -> bool {
+    pub fn is_without_list(&self) -> bool {
         self.is_seen && self.code == "url-wrong"
     }
 }
@@ -88,17 +90,17 @@ impl Trouble {
 ///
 /// # Errors
 /// A server that cannot be passed chat on to, or whose key is not there.
-pub(super) fn upstream_backend(settings: RemoteSpec, name: &str) -> Result<Arc<UpstreamBackend>, Failure> {
+pub(super) fn upstream_backend(settings: RemoteSpec, name: &str) -> Result<Arc<UpstreamBackend>, ServeError> {
     if settings.dialect != RemoteDialect::Openai {
         let dialect = settings.dialect.name();
         let message = format!("the policy has `dialect: {dialect}`, in which chat cannot be passed on");
         let help = "name a server that speaks OpenAI's chat completions: `dialect: openai`";
-        return Err(Failure::with_help(Exit::Refused, message, help));
+        return Err(ServeError::refused(message).with_help(help));
     }
     if settings.exact_tokens == Some(TokenSource::Sglang) {
         let message = "the policy has `exact_tokens: sglang`, which come in no stream";
         let help = "leave `exact_tokens` out; what is said is then recorded, and not trained";
-        return Err(Failure::with_help(Exit::Refused, message, help));
+        return Err(ServeError::refused(message).with_help(help));
     }
     let key = key_of(&settings)?;
     warn_of_open_key(&settings, key.is_some());
@@ -108,14 +110,9 @@ pub(super) fn upstream_backend(settings: RemoteSpec, name: &str) -> Result<Arc<U
 }
 
 impl UpstreamBackend {
-    /// Where the server is, for whoever runs this one.
-    pub(super) fn base_url(&self) -> &str {
-        self.model.base_url()
-    }
-
-    /// The model's name at the server.
-    pub(super) fn model(&self) -> &str {
-        self.model.model()
+    /// The server that the model is behind.
+    pub(super) fn server(&self) -> UpstreamServer<'_> {
+        UpstreamServer { base_url: self.model.base_url(), model: self.model.model() }
     }
 
     /// Asks the server for its models.

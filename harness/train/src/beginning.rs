@@ -14,8 +14,7 @@ use clawrl_torch::{
 use super::embedded::ADAPTER;
 use super::session::Session;
 use super::settings;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 /// Folder of the policy that reinforcement learning began with, in the training's own.
 const REFERENCE: &str = "reference";
@@ -43,7 +42,7 @@ fn adapter_of(engine: &Engine) -> AdapterPublisher {
 }
 
 /// With a gate, what a learner begins from is accepted.
-fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, Failure> {
+fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, TrainError> {
     if rl.gate.is_some() {
         learner.accept().map_err(unusable)?;
     }
@@ -63,7 +62,7 @@ impl Session<'_> {
         version: u64,
         params: &Params,
         model: Option<&Params>,
-    ) -> Result<Engine, Failure> {
+    ) -> Result<Engine, TrainError> {
         let config = EngineConfig { turns: self.turns.clone(), ..settings::engine(&self.plan) };
         let Some(model) = model else {
             return Engine::start(config, version, params).map_err(unusable);
@@ -78,7 +77,7 @@ impl Session<'_> {
         config: LearnerConfig,
         from: Beginning,
         publisher: Box<dyn Publisher>,
-    ) -> Result<TorchLearner, Failure> {
+    ) -> Result<TorchLearner, TrainError> {
         let Beginning { params, base, version, reference } = from;
         let model = policy_files(&self.policy_folder).map_err(unusable)?;
         let setup = LearnerSetup {
@@ -99,7 +98,7 @@ impl Session<'_> {
 
     /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
     /// when it begins, since checkpoints of that time go. In the machine's memory; what of it is computed with goes where that is.
-    fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, Failure> {
+    fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, TrainError> {
         if !looks_back(rl) && rl.lora.is_none() {
             return Ok(None);
         }
@@ -111,18 +110,18 @@ impl Session<'_> {
         if checkpoint.version > 0 {
             let message = format!("the policy that this training began with is not in {}", folder.display());
             let help = "the training needs it, for `kl`, as a teacher or for its adapter; train anew";
-            return Err(Failure::with_help(Exit::Results, message, help));
+            return Err(TrainError::storage(message).with_help(help));
         }
         let unfinished = self.files.folder().join(format!("{REFERENCE}.part"));
         let failed = |error: std::io::Error| {
-            Failure::new(Exit::Results, format!("cannot write {}: {error}", folder.display()))
+            TrainError::storage(format!("cannot write {}: {error}", folder.display()))
         };
         std::fs::create_dir_all(&unfinished).map_err(failed)?;
         let written = ModelFiles::of(&unfinished);
         let params = &checkpoint.params;
         let kept =
             written.write_config(params.layout().config()).and_then(|()| save_params(&written, params));
-        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+        kept.map_err(|error| TrainError::storage(error.to_string()))?;
         std::fs::rename(&unfinished, &folder).map_err(failed)?;
         std::fs::File::open(self.files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
         params.copy().map(Some).map_err(unusable)
@@ -139,7 +138,7 @@ impl Session<'_> {
         rl: &RlPlan,
         checkpoint: Checkpoint,
         accepted: u64,
-    ) -> Result<(Engine, TorchLearner), Failure> {
+    ) -> Result<(Engine, TorchLearner), TrainError> {
         let config = settings::learner(rl, self.tasks.max_episode_tokens().unwrap_or(1));
         let first = self.first_policy(rl, &checkpoint)?;
         let version = checkpoint.version;
@@ -177,11 +176,11 @@ impl Session<'_> {
 }
 
 /// The failure of what cannot be read, served or learned.
-pub(super) fn unusable(error: TorchError) -> Failure {
-    let exit = match error {
-        TorchError::Checkpoint(_) => Exit::Results,
-        TorchError::Model(_) => Exit::Refused,
-        _ => Exit::Environment,
-    };
-    Failure::new(exit, error.to_string())
+pub(super) fn unusable(error: TorchError) -> TrainError {
+    let message = error.to_string();
+    match error {
+        TorchError::Checkpoint(_) => TrainError::storage(message),
+        TorchError::Model(_) => TrainError::refused(message),
+        _ => TrainError::unavailable(message),
+    }
 }

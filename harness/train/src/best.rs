@@ -4,48 +4,30 @@
 //! told is a function of what is recorded, so that it is the same after a kill.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 
 use clawrl_config::TrainPlan;
 use clawrl_core::RunId;
-use clawrl_record::{
-    HeldOut, Metric, PassRate, RunStore, UpdateFigures, best_of, fall_of, fall_words, percent, write_held_out,
-};
+use clawrl_record::{HeldOut, Metric, RunStore, UpdateFigures, best_of, fall_of, fall_words, write_held_out};
 use clawrl_torch::ModelFiles;
 
 use super::evaluation::held_out;
 use super::files::TrainingFiles;
 use super::page;
 use super::versions::{Made, VersionLog, checkpoints_of};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::{BestVersion, NewestVersion, TrainError, WayBack};
 
-/// The version of the best evaluation, as it is told.
-#[derive(Debug, serde::Serialize, serde::Deserialize)]
-pub(super) struct Best {
-    /// The version.
-    pub(super) version: u64,
-    /// Updates made before it was evaluated.
-    pub(super) updates: u64,
-    /// Its greedy success on held-out tasks.
-    pub(super) success: PassRate,
-    /// Its policy, as a model's folder; nothing if that is gone, as trainings of older programs let it go.
-    pub(super) policy: Option<PathBuf>,
-}
-
-impl Best {
-    /// Of these evaluations; nothing where nothing was graded.
-    pub(super) fn of(files: &TrainingFiles, evaluated: &[HeldOut]) -> Option<Self> {
-        let best = best_of(evaluated)?;
-        let folder = files.model_of(best.version);
-        let is_there = ModelFiles::of(&folder).config().exists();
-        Some(Self {
-            version: best.version,
-            updates: best.updates,
-            success: best.rate(),
-            policy: is_there.then_some(folder),
-        })
-    }
+/// The version of the best of these evaluations. `None` if nothing was graded.
+pub(super) fn best_version(files: &TrainingFiles, evaluated: &[HeldOut]) -> Option<BestVersion> {
+    let best = best_of(evaluated)?;
+    let folder = files.model_of(best.version);
+    let is_there = ModelFiles::of(&folder).config().exists();
+    Some(BestVersion {
+        version: best.version,
+        updates: best.updates,
+        success: best.rate(),
+        policy: is_there.then_some(folder),
+    })
 }
 
 /// Evaluations that are recorded of the first `updates` updates, in order. One whose figures were not kept any more is none:
@@ -57,7 +39,7 @@ pub(super) fn recorded(
     files: &TrainingFiles,
     plan: &TrainPlan,
     updates: u32,
-) -> Result<Vec<HeldOut>, Failure> {
+) -> Result<Vec<HeldOut>, TrainError> {
     let all = plan.rl.as_ref().map_or(0, |rl| rl.updates);
     let store = RunStore::open(files.results())?;
     let figures = store.run(files.run())?.updates()?;
@@ -117,50 +99,44 @@ fn is_of(version: u64, line: &BTreeSet<u64>, made: &BTreeMap<u64, Made>) -> bool
 ///
 /// # Errors
 /// What cannot be written.
-pub(super) fn keep(files: &TrainingFiles, plan: &TrainPlan, evaluated: &[HeldOut]) -> Result<(), Failure> {
+pub(super) fn keep(files: &TrainingFiles, plan: &TrainPlan, evaluated: &[HeldOut]) -> Result<(), TrainError> {
     write_held_out(&files.folder(), evaluated)?;
     let wanted = best_of(evaluated).map(|best| best.version).into_iter().chain([0]).collect();
     checkpoints_of(files, plan.checkpoint)
         .keep_only(&wanted)
-        .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+        .map_err(|error| TrainError::storage(error.to_string()))?;
     page::write(files, plan, evaluated)
 }
 
 /// That the last of these evaluations is a fall, in words, and what is kept.
 pub(super) fn warning(files: &TrainingFiles, evaluated: &[HeldOut]) -> Option<String> {
     let words = fall_of(evaluated).map(fall_words)?;
-    let Some(Best { version, policy: Some(folder), .. }) = Best::of(files, evaluated) else {
+    let Some(BestVersion { version, policy: Some(folder), .. }) = best_version(files, evaluated) else {
         return Some(words);
     };
     Some(format!("{words}; version {version}, the best, is kept in {}", folder.display()))
 }
 
-/// What a training that was given up can go back to, in words; nothing before the first evaluation. `repeated` is added to
-/// a command so that it finds the results.
+/// The version that an aborted training can be rolled back to. `None` before the first evaluation.
 ///
 /// # Errors
-/// What cannot be read.
-pub(super) fn way_back(files: &TrainingFiles, repeated: &str) -> Result<Option<String>, Failure> {
+/// The record cannot be read.
+pub fn way_back(run: &RunId, results: &Path) -> Result<Option<WayBack>, TrainError> {
+    let files = TrainingFiles::new(run.clone(), results.to_owned())?;
     let evaluated = RunStore::open(files.results())?.run(files.run())?.held_out()?;
-    let Some(Best { version, updates, success, policy: Some(folder) }) = Best::of(files, &evaluated) else {
+    let Some(BestVersion { version, updates, success, policy: Some(policy) }) =
+        best_version(&files, &evaluated)
+    else {
         return Ok(None);
     };
-    let mut words = format!(
-        "the best evaluation was {} after {updates} updates: version {version} is kept in {}",
-        percent(success.value),
-        folder.display()
-    );
     // The checkpoint of a version that was rejected has what the one before it has.
-    let made = VersionLog::of(files).read();
+    let made = VersionLog::of(&files).read();
     let newest = made.values().rev().find(|made| made.rejected.is_none()).map(|made| made.version);
-    if let Some(newest) = newest.filter(|newest| *newest != version) {
-        words +=
-            &format!("; to go back to it: clawrl policy rollback {} --to {version}{repeated}", files.run());
-        if evaluated.iter().all(|at| at.version != newest) {
-            words += &format!(". Version {newest}, the newest, was not evaluated");
-        }
-    }
-    Ok(Some(words))
+    let newest = newest.filter(|newest| *newest != version).map(|newest| NewestVersion {
+        version: newest,
+        is_evaluated: evaluated.iter().any(|at| at.version == newest),
+    });
+    Ok(Some(WayBack { version, updates, success, policy, newest }))
 }
 
 #[cfg(test)]

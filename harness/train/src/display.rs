@@ -1,12 +1,11 @@
-//! What a person sees of a training: a line for each phase and each update.
+//! The figures of one update, for its progress report.
 
 use std::time::Duration;
 
 use clawrl_core::UsageTotal;
 use clawrl_learn::{BatchStats, UpdateReport};
 use clawrl_record::JudgedTurn;
-
-use clawrl_cli::log::Log;
+use clawrl_runtime::training::UpdateProgress;
 
 /// Figures of one update beside those of learner and stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,68 +75,31 @@ impl JudgingFigures {
     }
 }
 
-/// Tells of phases and updates, unless it is to be quiet.
-#[derive(Debug, Clone)]
-pub(super) struct Teller {
-    log: Log,
-    quiet: bool,
-}
-
-impl Teller {
-    pub(super) fn new(log: &Log, quiet: bool) -> Self {
-        Self { log: log.clone(), quiet }
-    }
-
-    pub(super) fn log(&self) -> &Log {
-        &self.log
-    }
-
-    /// One line.
-    pub(super) fn say(&self, line: &str) {
-        if !self.quiet {
-            self.log.note(format_args!("{line}"));
-        }
-    }
-
-    /// One update.
-    pub(super) fn update(
-        &self,
-        updates: u32,
-        stats: &BatchStats,
-        report: &UpdateReport,
-        sampled: Sampled,
-        times: UpdateTimes,
-    ) {
-        if self.quiet {
-            return;
-        }
-        let counts = &stats.counts;
-        let percent =
-            |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{:.0} %", 100.0 * rate));
-        let seconds = (times.wait + times.update).as_secs_f64().max(1e-9);
-        let constant = counts.constant_passed + counts.constant_failed + counts.constant_mixed;
-        self.log.note(format_args!(
-            "update {:>4}/{updates}  success {:>5}  reward {:>6.3}  entropy {:.3}  stale {:.1} (max {})  groups {} of {} \
-             ({constant} constant)  {:.0} tokens/s  {:.0} episodes/s  wait {:.2} s  learn {:.2} s",
-            stats.update + 1,
-            percent(counts.success_rate()),
-            counts.reward_mean().unwrap_or(f64::NAN),
-            report.entropy,
-            counts.tokens.mean(),
-            counts.tokens.max,
-            counts.informative,
-            counts.groups(),
-            sampled.tokens as f64 / seconds,
-            sampled.episodes as f64 / seconds,
-            times.wait.as_secs_f64(),
-            times.update.as_secs_f64(),
-        ));
-        if report.skipped > 0 {
-            self.log.warn(format_args!(
-                "{} optimizer steps were skipped, because loss or gradient was not finite: attempts {}",
-                report.skipped,
-                report.culprits.join(", ")
-            ));
-        }
+/// The report of one update out of `updates`.
+pub(super) fn update_progress(
+    updates: u32,
+    stats: &BatchStats,
+    report: &UpdateReport,
+    sampled: Sampled,
+    times: UpdateTimes,
+) -> UpdateProgress {
+    let counts = &stats.counts;
+    UpdateProgress {
+        update: stats.update + 1,
+        updates,
+        success_rate: counts.success_rate(),
+        reward_mean: counts.reward_mean().unwrap_or(f64::NAN),
+        entropy_nats: report.entropy,
+        staleness_mean: counts.tokens.mean(),
+        staleness_max: counts.tokens.max.into(),
+        informative_groups: counts.informative.into(),
+        groups: counts.groups().into(),
+        constant_groups: (counts.constant_passed + counts.constant_failed + counts.constant_mixed).into(),
+        tokens: sampled.tokens,
+        episodes: sampled.episodes,
+        wait: times.wait,
+        learn: times.update,
+        skipped_steps: report.skipped,
+        culprits: report.culprits.clone(),
     }
 }

@@ -13,9 +13,7 @@ use clawrl_torch::{
 };
 
 use super::libtorch::check_libtorch;
-use super::settings::OBSERVER;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::RuntimeError;
 
 /// What the engine calls the adapter that acts, of which a run and a training have one.
 pub(super) const ADAPTER: &str = "policy";
@@ -28,12 +26,12 @@ pub(crate) fn embedded_policy(
     folder: &Path,
     temperature_milli: u32,
     max_new_tokens: u32,
-) -> Result<Arc<dyn Policy>, Failure> {
+) -> Result<Arc<dyn Policy>, RuntimeError> {
     check_libtorch()?;
     let refused = |why: String| {
         let help =
             "name a folder in the format of Hugging Face, such as results/runs/RUN/checkpoints/000050/model";
-        Failure::with_help(Exit::Refused, why, help)
+        RuntimeError::refused(why).with_help(help)
     };
     let params = load_apart(folder, Device::Cpu).map_err(|error| refused(error.to_string()))?;
     let files = policy_files(folder).map_err(|error| refused(error.to_string()))?;
@@ -73,7 +71,7 @@ impl Embedded {
         let gone = |why: String| Fault::permanent(Boundary::Policy, "engine-gone", why);
         let params = self.params.lock().ok().and_then(|mut params| params.take());
         let (model, adapter) = params.ok_or_else(|| gone("its weights are gone".to_owned()))?;
-        let config = EngineConfig { observer: Some(OBSERVER), ..EngineConfig::default() };
+        let config = EngineConfig::default();
         let engine = Engine::start(config, 0, &model).map_err(|error| gone(error.to_string()))?;
         let name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));
         if let Some((name, adapter)) = name.as_ref().zip(adapter) {

@@ -8,14 +8,10 @@ use clawrl_core::{Epoch, Policy, RunPlan, SlotId};
 use clawrl_record::{HeldOut, LockFile, RecordError, ResumeMode, Run, RunStore, RunWriter};
 use clawrl_scheduler::{RunError, RunReport};
 
-use super::display::Teller;
 use super::files::TrainingFiles;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::host::facts;
-use clawrl_cli::log::Log;
-use clawrl_cli::progress::Display;
-use clawrl_cli::wiring::{Ended, Executor, Work};
+use clawrl_runtime::host::facts;
+use clawrl_runtime::training::TrainError;
+use clawrl_runtime::{Ended, Executor, Progress, Work};
 
 /// A run of a training that is filled completely, and taken up where it was left.
 pub(super) struct WholeRun<'a> {
@@ -25,7 +21,7 @@ pub(super) struct WholeRun<'a> {
     pub(super) policy: Arc<dyn Policy>,
     /// Most memory of one session's recording.
     pub(super) cast_bytes: usize,
-    pub(super) teller: &'a Teller,
+    pub(super) progress: &'a dyn Progress,
 }
 
 impl WholeRun<'_> {
@@ -33,7 +29,7 @@ impl WholeRun<'_> {
     ///
     /// # Errors
     /// A person ended it, or it broke; what was recorded is taken up by the next try.
-    pub(super) fn fill(self) -> Result<Run, Failure> {
+    pub(super) fn fill(self) -> Result<Run, TrainError> {
         let results = self.files.results();
         if let Some(run) = finished(results, &self.plan)? {
             return Ok(run);
@@ -69,10 +65,10 @@ impl WholeRun<'_> {
                 sink: Arc::new(writer.sink()),
                 metrics: Some(writer.sink()),
                 cast_bytes: self.cast_bytes,
-                display: Display::suited(self.teller.log(), true),
+                is_shown: false,
             };
-            let ended = self.executor.run(work, self.teller.log())?;
-            let report = account(ended, self.teller.log())?;
+            let ended = self.executor.run(work)?;
+            let report = account(ended, self.progress)?;
             if !report.left_open.is_empty() {
                 writer.close()?;
                 return Err(interrupted());
@@ -84,7 +80,7 @@ impl WholeRun<'_> {
 }
 
 /// The run of this plan, if it is there and came to its end.
-fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, Failure> {
+fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, TrainError> {
     match RunStore::open(results)?.run(&plan.run) {
         Ok(run) => {
             let whole =
@@ -100,25 +96,23 @@ fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, Failure> {
 ///
 /// # Errors
 /// It broke.
-pub(super) fn account(ended: Ended, log: &Log) -> Result<RunReport, Failure> {
+pub(super) fn account(ended: Ended, progress: &dyn Progress) -> Result<RunReport, TrainError> {
     for leftover in &ended.report.leftovers {
-        log.warn(format_args!("left behind: {leftover}"));
+        progress.warn(format_args!("left behind: {leftover}"));
     }
     let help = "what was recorded is valid; `clawrl train --resume` goes on with it";
     match ended.error {
         None => Ok(ended.report),
-        Some(error @ RunError::Sink { .. }) => {
-            Err(Failure::with_help(Exit::Results, error.to_string(), help))
-        }
+        Some(error @ RunError::Sink { .. }) => Err(TrainError::storage(error.to_string()).with_help(help)),
         Some(error @ RunError::Harness { .. }) => {
-            Err(Failure::with_help(Exit::Internal, error.to_string(), help))
+            Err(TrainError::internal(error.to_string()).with_help(help))
         }
     }
 }
 
 /// The failure of a training that a person ended.
-pub(super) fn interrupted() -> Failure {
-    Failure::with_help(Exit::Interrupted, "the training was ended", "`clawrl train --resume` goes on with it")
+pub(super) fn interrupted() -> TrainError {
+    TrainError::interrupted("the training was ended").with_help("`clawrl train --resume` goes on with it")
 }
 
 /// What an evaluation came to, of this version, after so many updates.

@@ -9,12 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clawrl_core::RunId;
 
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::results::TRAINING_LOCK;
-
-/// Longest name: the longest suffix of a part has to fit behind it.
-pub(super) const NAME_CHARS: usize = 48;
+use clawrl_runtime::training::{TRAINING_LOCK, TrainError, check_training_name};
 
 /// Names and folders of one training.
 #[derive(Debug, Clone)]
@@ -28,11 +23,8 @@ impl TrainingFiles {
     ///
     /// # Errors
     /// A name that leaves no room for those of its parts.
-    pub(crate) fn new(run: RunId, results: PathBuf) -> Result<Self, Failure> {
-        if run.as_str().len() > NAME_CHARS {
-            let message = format!("the name of a training has at most {NAME_CHARS} characters");
-            return Err(Failure::with_help(Exit::Refused, message, "choose a shorter one with --name"));
-        }
+    pub(crate) fn new(run: RunId, results: PathBuf) -> Result<Self, TrainError> {
+        check_training_name(&run)?;
         Ok(Self { run, results })
     }
 
@@ -45,12 +37,12 @@ impl TrainingFiles {
     }
 
     /// The run of the demonstrations.
-    pub(crate) fn demonstrations(&self) -> Result<RunId, Failure> {
+    pub(crate) fn demonstrations(&self) -> Result<RunId, TrainError> {
         self.part("demonstrations")
     }
 
     /// The run of the evaluation after this many updates; of a version that the training went back to then, one of its own.
-    pub(crate) fn evaluation(&self, updates: u32, branch: Option<u64>) -> Result<RunId, Failure> {
+    pub(crate) fn evaluation(&self, updates: u32, branch: Option<u64>) -> Result<RunId, TrainError> {
         match branch {
             Some(version) => self.part(&format!("eval-v{version:06}")),
             None => self.part(&format!("eval-{updates:06}")),
@@ -58,13 +50,13 @@ impl TrainingFiles {
     }
 
     /// The run of the evaluation of a version before it acts, after this many updates.
-    pub(crate) fn gate_evaluation(&self, updates: u32) -> Result<RunId, Failure> {
+    pub(crate) fn gate_evaluation(&self, updates: u32) -> Result<RunId, TrainError> {
         self.part(&format!("gate-{updates:06}"))
     }
 
-    fn part(&self, part: &str) -> Result<RunId, Failure> {
+    fn part(&self, part: &str) -> Result<RunId, TrainError> {
         let name = format!("{}-{part}", self.run);
-        RunId::new(&name).ok_or_else(|| Failure::new(Exit::Internal, format!("{name} is no name of a run")))
+        RunId::new(&name).ok_or_else(|| TrainError::internal(format!("{name} is no name of a run")))
     }
 
     /// The training's own folder.
@@ -77,17 +69,16 @@ impl TrainingFiles {
     ///
     /// # Errors
     /// Another process has it, or the file cannot be made.
-    pub(crate) fn lock(&self) -> Result<File, Failure> {
+    pub(crate) fn lock(&self) -> Result<File, TrainError> {
         let path = self.folder().join(TRAINING_LOCK);
-        let failed = |error: std::io::Error| {
-            Failure::new(Exit::Results, format!("cannot lock {}: {error}", path.display()))
-        };
+        let failed =
+            |error: std::io::Error| TrainError::storage(format!("cannot lock {}: {error}", path.display()));
         let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => {
                 let message = format!("training {} is under way in another process", self.run);
-                Err(Failure::new(Exit::NoSuchRun, message))
+                Err(TrainError::no_such_run(message))
             }
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }

@@ -11,8 +11,7 @@ use clawrl_record::{Metric, UpdateFigures};
 
 use super::learning::{Learning, broken, now_ms};
 use super::versions::Made;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 /// The gate of a training.
 #[derive(Debug)]
@@ -73,7 +72,7 @@ impl Learning {
         batch: &TrainBatch,
         stats: &BatchStats,
         report: &UpdateReport,
-    ) -> Result<(Fate, Vec<(Metric, f64)>), Failure> {
+    ) -> Result<(Fate, Vec<(Metric, f64)>), TrainError> {
         let Some(gate) = &mut self.gate else {
             self.stream.updated(report.version).map_err(|error| broken(&error))?;
             return Ok((Fate::Accepted, Vec::new()));
@@ -97,7 +96,7 @@ impl Learning {
     ///
     /// # Errors
     /// The learner gave up.
-    pub(super) fn decide(&mut self, now: f64, before: f64) -> Result<(Fate, Vec<(Metric, f64)>), Failure> {
+    pub(super) fn decide(&mut self, now: f64, before: f64) -> Result<(Fate, Vec<(Metric, f64)>), TrainError> {
         let Some((gate, candidate)) =
             self.gate.as_mut().and_then(|gate| gate.candidate.take().map(|candidate| (gate, candidate)))
         else {
@@ -109,7 +108,7 @@ impl Learning {
     }
 
     /// Tells stream and learner.
-    fn settle(&mut self, version: u64, fate: Fate) -> Result<(), Failure> {
+    fn settle(&mut self, version: u64, fate: Fate) -> Result<(), TrainError> {
         match fate {
             Fate::Waits => Ok(()),
             Fate::Accepted => {
@@ -120,7 +119,7 @@ impl Learning {
                 self.learner.reject().map_err(|error| failed(&error))?;
                 self.stream.rejected(version).map_err(|error| broken(&error))?;
                 let parent = self.stream.snapshot().accepted();
-                self.teller.log().warn(format_args!(
+                self.progress.warn(format_args!(
                     "version {version} is rejected: {why}; version {parent} goes on acting, and is learned from"
                 ));
                 let rejected = Some(why.to_string());
@@ -136,7 +135,7 @@ impl Learning {
     ///
     /// # Errors
     /// That it ends.
-    pub(super) fn halt_if_hopeless(&mut self, fate: Fate) -> Result<(), Failure> {
+    pub(super) fn halt_if_hopeless(&mut self, fate: Fate) -> Result<(), TrainError> {
         let (Some(gate), Fate::Rejected(why)) = (&self.gate, fate) else { return Ok(()) };
         let in_a_row = self.stream.snapshot().rejected_in_a_row();
         if !in_a_row.is_multiple_of(u64::from(gate.plan.failures.max(1))) {
@@ -146,17 +145,13 @@ impl Learning {
             self.checkpoint()?;
         }
         let accepted = self.stream.snapshot().accepted();
-        Err(Failure::with_help(
-            Exit::TrainingFailed,
-            format!(
+        Err(TrainError::aborted(format!(
                 "the training is halted, since {in_a_row} versions in a row were rejected, the last because {why}"
-            ),
-            format!(
+            )).with_help(format!(
                 "the last checkpoint has what version {accepted} has, which was accepted; `clawrl policy versions` tells why others \
                  were not. What is in the train file stays; for a lower `learning_rate` or another `gate:`, train anew from a version \
                  that is kept (`policy: {{ path: ... }}`)"
-            ),
-        ))
+            )))
     }
 }
 
@@ -177,8 +172,8 @@ fn rejected_figure(fate: Fate) -> (Metric, f64) {
     (Metric::TrainVersionsRejectedCount, f64::from(u8::from(matches!(fate, Fate::Rejected(_)))))
 }
 
-fn failed(error: &clawrl_torch::TorchError) -> Failure {
-    Failure::new(Exit::Internal, format!("the training stopped: {error}"))
+fn failed(error: &clawrl_torch::TorchError) -> TrainError {
+    TrainError::internal(format!("the training stopped: {error}"))
 }
 
 #[cfg(test)]

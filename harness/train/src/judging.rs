@@ -23,8 +23,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::feed::{Judged, Resolved};
-use clawrl_cli::failure::Failure;
-use clawrl_cli::wiring::turn_judge;
+use clawrl_runtime::training::TrainError;
+use clawrl_runtime::turn_judge;
 
 /// Who is asked about turns, and for what.
 pub(super) struct TurnJudge {
@@ -65,7 +65,7 @@ impl TurnJudge {
         plan: &JudgingPlan,
         model: Option<Arc<dyn Judge>>,
         seed: u64,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TrainError> {
         Ok(Self {
             judge: turn_judge(plan, model)?,
             votes: plan.votes,

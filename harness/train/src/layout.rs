@@ -7,11 +7,9 @@ use clawrl_core::{RunId, RunPlan};
 use clawrl_record::{LockFile, RunStore, RunWriter};
 
 use super::files::TrainingFiles;
-use super::session::Start;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::host::capacity;
-use clawrl_cli::plan_request::create_under;
+use clawrl_runtime::create_under;
+use clawrl_runtime::host::capacity;
+use clawrl_runtime::training::{TrainError, TrainStart};
 
 /// Everything in it follows from the name.
 pub(super) struct Layout {
@@ -34,8 +32,8 @@ impl Layout {
         results: PathBuf,
         plan: &TrainPlan,
         tasks: &TrainTasks,
-        start: Start,
-    ) -> Result<Self, Failure> {
+        start: TrainStart,
+    ) -> Result<Self, TrainError> {
         let files = TrainingFiles::new(run, results)?;
         let policy_folder = match &plan.policy {
             PolicySource::Preset(_) => files.policy(),
@@ -43,8 +41,8 @@ impl Layout {
         };
         let part = |run: RunId| TrainRun { run, host: capacity::probe() };
         let rl = match start {
-            Start::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
-            Start::Resume => recorded_plan(&files, tasks)?,
+            TrainStart::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
+            TrainStart::Resume => recorded_plan(&files, tasks)?,
         };
         // Looked at now, so that what is wrong with it is told before minutes have passed.
         let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0, None)?))?;
@@ -70,18 +68,17 @@ impl Layout {
         plan: &TrainPlan,
         tasks: &TrainTasks,
         lock: &LockFile,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TrainError> {
         refuse_taken(&self.files, is_named)?;
-        let train = serde_json::to_value(plan).map_err(|error| {
-            Failure::new(Exit::Internal, format!("the train plan cannot be kept: {error}"))
-        })?;
+        let train = serde_json::to_value(plan)
+            .map_err(|error| TrainError::internal(format!("the train plan cannot be kept: {error}")))?;
         let results = self.files.results().to_owned();
         let store = RunStore::open(&results)?;
         let writer = create_under(&self.files.run().clone(), is_named, &store, |name| {
             if name != self.files.run() {
-                self = Self::new(name.clone(), results.clone(), plan, tasks, Start::New)?;
+                self = Self::new(name.clone(), results.clone(), plan, tasks, TrainStart::New)?;
             }
-            Ok(RunWriter::create_training(&results, &self.rl, lock, &train))
+            Ok::<_, TrainError>(RunWriter::create_training(&results, &self.rl, lock, &train))
         })?;
         writer.close()?;
         Ok(self)
@@ -89,31 +86,31 @@ impl Layout {
 }
 
 /// A name that is taken. Parts of an older training of the same name must not be taken for parts of a new one.
-fn refuse_taken(files: &TrainingFiles, is_named: bool) -> Result<(), Failure> {
+fn refuse_taken(files: &TrainingFiles, is_named: bool) -> Result<(), TrainError> {
     let store = RunStore::open(files.results())?;
     let run = files.run();
     if is_named && store.run(run).is_ok() {
         let help = format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
-        return Err(Failure::with_help(Exit::NoSuchRun, format!("run {run} exists already"), help));
+        return Err(TrainError::no_such_run(format!("run {run} exists already")).with_help(help));
     }
     for part in [files.demonstrations()?, files.evaluation(0, None)?] {
         // Without a name of one's own it may be of a training that began just now.
         if store.run(&part).is_ok() && (is_named || store.run(run).is_err()) {
             let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
             let message = format!("run {part} is there already, of an older training of this name");
-            return Err(Failure::with_help(Exit::NoSuchRun, message, help));
+            return Err(TrainError::no_such_run(message).with_help(help));
         }
     }
     Ok(())
 }
 
 /// The plan of a training that is taken up, which goes on with the suites that it began with.
-fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, Failure> {
+fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, TrainError> {
     let plan = RunStore::open(files.results())?.run(files.run())?.plan().clone();
     let changed = tasks.suites().iter().zip(&plan.suites).find(|(now, then)| now.sha256() != then.sha256);
     let Some((suite, _)) = changed else { return Ok(plan) };
     let (name, path) = (suite.name(), suite.path().display());
     let message = format!("suite {name} has changed since the training began: {path}");
     let help = "restore it, or train anew under another name";
-    Err(Failure::with_help(Exit::Refused, message, help))
+    Err(TrainError::refused(message).with_help(help))
 }

@@ -23,7 +23,7 @@ use clawrl_torch::{Chat, TorchLearner};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::display::{Sampled, Teller, UpdateTimes};
+use super::display::{Sampled, UpdateTimes, update_progress};
 use super::feed::{Judged, Resolved, Taught};
 use super::gate::{Fate, Gate};
 use super::hints::{Hint, hints};
@@ -32,9 +32,8 @@ use super::settings::overlong;
 use super::silence::Silence;
 use super::teacher::RemoteTeacher;
 use super::versions::{Made, VersionLog};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::profile::{self, Phase};
+use clawrl_runtime::Progress;
+use clawrl_runtime::training::TrainError;
 
 /// What goes on from one stretch of a training to the next.
 pub(super) struct Learning {
@@ -43,7 +42,7 @@ pub(super) struct Learning {
     pub(super) stream: GroupStream,
     pub(super) chat: Arc<Chat>,
     pub(super) checkpoint_every: u32,
-    pub(super) teller: Teller,
+    pub(super) progress: Arc<dyn Progress>,
     /// Version of the last checkpoint.
     pub(super) checkpointed: u64,
     /// The last accepted version of which there is a checkpoint.
@@ -94,7 +93,7 @@ impl Learning {
     ///
     /// # Errors
     /// The learner gave up, or a checkpoint could not be written.
-    pub(super) fn until(&mut self, target: u32, joints: Joints) -> Result<(), Failure> {
+    pub(super) fn until(&mut self, target: u32, joints: Joints) -> Result<(), TrainError> {
         let Joints { plan, mut resolved, demand, metrics, runtime } = joints;
         let mut interval = Interval::new();
         let mut open = true;
@@ -167,7 +166,7 @@ impl Learning {
         self.stream.end()
     }
 
-    fn take(&mut self, plan: &RunPlan, judged: Judged, interval: &mut Interval) -> Result<(), Failure> {
+    fn take(&mut self, plan: &RunPlan, judged: Judged, interval: &mut Interval) -> Result<(), TrainError> {
         let Judged { record, turns, .. } = &judged;
         turns.iter().for_each(|turn| interval.sampled.judging.add(turn));
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
@@ -212,7 +211,7 @@ impl Learning {
         by_verdicts: bool,
         hint: Hint,
         interval: &mut Interval,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrainError> {
         let reading = Reading {
             chat: &self.chat,
             format: task.action_format,
@@ -222,11 +221,11 @@ impl Learning {
         };
         let mut result = reading.member(record).unwrap_or_else(|why| {
             self.unreadable += 1;
-            self.teller.log().warn(format_args!("attempt {} teaches nothing: {why}", record.attempt));
+            self.progress.warn(format_args!("attempt {} teaches nothing: {why}", record.attempt));
             MemberResult::Faulted
         });
         if result == MemberResult::Unsound {
-            self.teller.log().warn(format_args!(
+            self.progress.warn(format_args!(
                 "attempt {} teaches nothing: its reward is no number, or outside of what it can be",
                 record.attempt
             ));
@@ -250,7 +249,7 @@ impl Learning {
                     interval.sampled.hints_too_long += too_long;
                 }
                 Err(why) => {
-                    self.teller.log().warn(format_args!("attempt {} has no hint: {why}", record.attempt));
+                    self.progress.warn(format_args!("attempt {} has no hint: {why}", record.attempt));
                 }
             }
         }
@@ -269,7 +268,7 @@ impl Learning {
         &mut self,
         formed: FormedBatch,
         interval: &mut Interval,
-    ) -> Result<(Vec<MetricRow>, Fate), Failure> {
+    ) -> Result<(Vec<MetricRow>, Fate), TrainError> {
         let FormedBatch { batch, stats } = formed;
         let began = Instant::now();
         let mut times = UpdateTimes { wait: began - interval.began, ..UpdateTimes::default() };
@@ -279,10 +278,8 @@ impl Learning {
         let (fate, of_gate) = self.judge(&batch, &stats, &report)?;
         times.update = began.elapsed();
         times.publish = timed(|| self.publish_if_due())?;
-        profile::took(Phase::Wait, times.wait);
-        profile::took(Phase::Learn, times.update);
         let sampled = std::mem::replace(interval, Interval::new()).sampled;
-        self.teller.update(self.rl.updates, &stats, &report, sampled, times);
+        self.progress.update(&update_progress(self.rl.updates, &stats, &report, sampled, times));
 
         let counts = &stats.counts;
         let seconds = (times.wait + times.update).as_secs_f64().max(1e-9);
@@ -362,7 +359,7 @@ impl Learning {
         Ok((rows, fate))
     }
 
-    fn publish_if_due(&mut self) -> Result<(), Failure> {
+    fn publish_if_due(&mut self) -> Result<(), TrainError> {
         if self.stream.publish_due() { self.publish() } else { Ok(()) }
     }
 
@@ -371,11 +368,9 @@ impl Learning {
     ///
     /// # Errors
     /// When the engine does not take it.
-    pub(super) fn publish(&mut self) -> Result<(), Failure> {
+    pub(super) fn publish(&mut self) -> Result<(), TrainError> {
         if self.stream.is_behind() {
-            let began = Instant::now();
             self.learner.publish().map_err(|error| gave_up(&error))?;
-            profile::took(Phase::Publish, began.elapsed());
             let acting = self.stream.snapshot().accepted();
             self.stream.published(acting).map_err(|error| broken(&error))?;
         }
@@ -386,12 +381,10 @@ impl Learning {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn checkpoint(&mut self) -> Result<(), Failure> {
+    pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         let progress = serde_json::to_string(self.stream.snapshot())
-            .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
-        let began = Instant::now();
+            .map_err(|error| TrainError::internal(format!("progress cannot be written: {error}")))?;
         self.learner.checkpoint(&progress).map_err(|error| gave_up(&error))?;
-        profile::took(Phase::Checkpoint, began.elapsed());
         let (version, parent) = (self.learner.version(), Some(self.parent));
         self.checkpointed = version;
         let (updates, accepted) = (self.updates(), self.stream.snapshot().accepted());
@@ -434,24 +427,19 @@ pub(super) fn vitals(figure: impl Fn(Metric) -> Option<f64>) -> Option<Vitals> {
     })
 }
 
-fn halted(collapse: &Collapse) -> Failure {
-    Failure::with_help(
-        Exit::TrainingFailed,
-        format!("the training is halted, since the policy collapses: {collapse}"),
-        "`clawrl policy versions` lists what it can go back to, and `clawrl policy rollback` does. What is in the train file stays; for a \
+fn halted(collapse: &Collapse) -> TrainError {
+    TrainError::aborted(format!("the training is halted, since the policy collapses: {collapse}")).with_help("`clawrl policy versions` lists what it can go back to, and `clawrl policy rollback` does. What is in the train file stays; for a \
          lower `learning_rate`, a cost of the distance (`kl`) or other `guards:`, train anew from a version that is kept \
-         (`policy: { path: ... }`)",
-    )
+         (`policy: { path: ... }`)")
 }
 
 /// The progress that a checkpoint holds.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn progress_of(text: &str) -> Result<StreamSnapshot, Failure> {
-    serde_json::from_str(text).map_err(|error| {
-        Failure::new(Exit::Results, format!("the checkpoint's progress cannot be read: {error}"))
-    })
+pub(super) fn progress_of(text: &str) -> Result<StreamSnapshot, TrainError> {
+    serde_json::from_str(text)
+        .map_err(|error| TrainError::storage(format!("the checkpoint's progress cannot be read: {error}")))
 }
 
 /// Milliseconds since 1970.
@@ -465,24 +453,21 @@ fn timed<E>(work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
 }
 
 /// The failure of a learner that cannot go on.
-pub(super) fn gave_up(error: &LearnError) -> Failure {
+pub(super) fn gave_up(error: &LearnError) -> TrainError {
     match error {
-        LearnError::NotFinite { .. } => Failure::with_help(
-            Exit::TrainingFailed,
-            format!("the training is given up: {error}"),
-            "a lower `learning_rate` or `max_grad_norm` often helps; the last checkpoint is intact",
-        ),
-        LearnError::Checkpoint(_) => Failure::with_help(
-            Exit::Results,
-            format!("the training stopped: {error}"),
+        LearnError::NotFinite { .. } => TrainError::aborted(format!("the training is given up: {error}"))
+            .with_help(
+                "a lower `learning_rate` or `max_grad_norm` often helps; the last checkpoint is intact",
+            ),
+        LearnError::Checkpoint(_) => TrainError::storage(format!("the training stopped: {error}")).with_help(
             "older checkpoints are intact; once there is room, `clawrl train --resume` goes on from the last",
         ),
-        LearnError::Backend(_) => Failure::new(Exit::Internal, format!("the training stopped: {error}")),
+        LearnError::Backend(_) => TrainError::internal(format!("the training stopped: {error}")),
     }
 }
 
-pub(super) fn broken(error: &StreamError) -> Failure {
-    Failure::with_help(Exit::Internal, error.to_string(), "this is a bug in ClawRL: please report it")
+pub(super) fn broken(error: &StreamError) -> TrainError {
+    TrainError::internal(error.to_string()).with_help("this is a bug in ClawRL: please report it")
 }
 
 #[cfg(test)]

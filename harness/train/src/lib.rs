@@ -1,13 +1,13 @@
-//! `clawrl train`: demonstrations, imitation, reinforcement learning, evaluations, and the page about it.
+//! Training: demonstrations, imitation, reinforcement learning, evaluations, learning from chat, and models for both.
 //!
-//! The scheduler runs on the main thread and fills slots as they are wanted; the learner has a thread of its own,
-//! which collects episodes into groups, makes updates and publishes parameters; the engine has another. They are
-//! joined by three things only: the channel of resolved attempts, the demand for groups, and published weights.
+//! [`Trainer::plan`] checks a request, [`Trainer::run`] trains. The scheduler runs on the calling thread and fills slots on demand;
+//! the learner has a thread of its own, which collects episodes into groups, makes updates and publishes parameters; the engine
+//! has another. They are connected by three things only: the channel of resolved attempts, the demand for groups, and published
+//! weights. Requests, outcomes and errors are in [`clawrl_runtime::training`], so that programs without libtorch know them.
 
 mod beginning;
 mod best;
 mod chat;
-mod command;
 mod corpus;
 mod display;
 mod embedded;
@@ -26,7 +26,6 @@ mod page;
 mod personal;
 mod policy_init;
 mod samples;
-mod seeds;
 mod session;
 mod settings;
 mod silence;
@@ -34,4 +33,10 @@ mod teacher;
 mod versions;
 mod warm_start;
 
+pub use best::way_back;
 pub use libtorch::Libtorch;
+pub use merge::merge_adapter;
+pub use personal::evaluate_personal;
+pub use policy_init::init_policy;
+pub use session::Trainer;
+pub use versions::{diff_versions, list_versions, roll_back};

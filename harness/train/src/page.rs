@@ -6,19 +6,17 @@ use clawrl_config::{Schedule, TrainPlan};
 use clawrl_record::{HeldOut, Run, TrainingReport, render_training_report};
 
 use super::files::TrainingFiles;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::host::facts;
+use clawrl_runtime::host::facts;
+use clawrl_runtime::training::TrainError;
 
 /// Writes it from what is recorded.
 ///
 /// # Errors
 /// When the record cannot be read or the page not be written.
-pub(super) fn write(files: &TrainingFiles, plan: &TrainPlan, held_out: &[HeldOut]) -> Result<(), Failure> {
+pub(super) fn write(files: &TrainingFiles, plan: &TrainPlan, held_out: &[HeldOut]) -> Result<(), TrainError> {
     let updates = Run::open_read(&files.folder())?.updates()?;
-    let train_json = serde_json::to_string_pretty(plan).map_err(|error| {
-        Failure::new(Exit::Internal, format!("the train plan cannot be written: {error}"))
-    })?;
+    let train_json = serde_json::to_string_pretty(plan)
+        .map_err(|error| TrainError::internal(format!("the train plan cannot be written: {error}")))?;
     let report = TrainingReport {
         name: files.run().as_str(),
         warm_start: &warm_start_words(plan),
@@ -29,7 +27,7 @@ pub(super) fn write(files: &TrainingFiles, plan: &TrainPlan, held_out: &[HeldOut
     };
     let path = files.page();
     fs::write(&path, render_training_report(&report))
-        .map_err(|error| Failure::new(Exit::Results, format!("cannot write {}: {error}", path.display())))
+        .map_err(|error| TrainError::storage(format!("cannot write {}: {error}", path.display())))
 }
 
 /// What the policy was before the first update.

@@ -6,18 +6,18 @@ use clawrl_torch::{Preset, PresetError, PresetRequest};
 
 use super::corpus::corpus;
 use super::libtorch::check_libtorch;
-use clawrl_cli::command::policy::{Init, PresetChoice};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::log::Log;
+use clawrl_runtime::training::{InitRequest, ModelSize, TrainError};
+use clawrl_runtime::{Progress, read_suites};
 
-/// Does it.
-pub(crate) fn init_policy(init: &Init, log: &Log) -> Result<Exit, Failure> {
+/// Writes a fresh policy of the preset `tiny`.
+///
+/// # Errors
+/// Suites that cannot be read, a folder that is not empty or cannot be written.
+pub fn init_policy(init: &InitRequest, progress: &dyn Progress) -> Result<ModelSize, TrainError> {
     check_libtorch()?;
-    let PresetChoice::Tiny = init.preset;
-    let suites = clawrl_cli::plan_request::read_suites(&init.suites, log)?;
-    let run = RunId::new("policy-init").ok_or_else(|| Failure::new(Exit::Internal, "a bad name of a run"))?;
-    let host = clawrl_cli::host::capacity::probe();
+    let suites = read_suites(&init.suites, progress)?;
+    let run = RunId::new("policy-init").ok_or_else(|| TrainError::internal("a bad name of a run"))?;
+    let host = clawrl_runtime::host::capacity::probe();
     // What is held out is not to be looked at, by a tokenizer neither.
     let options = PlanOptions { split: Split::Train, ..PlanOptions::new(run, PolicySpec::Noop, host) };
     let plan = resolve_plan(&suites, &options)?;
@@ -25,18 +25,12 @@ pub(crate) fn init_policy(init: &Init, log: &Log) -> Result<Exit, Failure> {
     let positions = init.positions;
     let request = PresetRequest { preset: Preset::Tiny, seed: init.seed, texts: &texts, positions };
     let summary = clawrl_torch::init_policy(&init.out, &request).map_err(|error| {
-        let exit = match error {
-            PresetError::NotEmpty(_) => Exit::Refused,
-            PresetError::Io { .. } => Exit::Results,
-            _ => Exit::Internal,
-        };
-        Failure::new(exit, error.to_string())
+        let message = error.to_string();
+        match error {
+            PresetError::NotEmpty(_) => TrainError::refused(message),
+            PresetError::Io { .. } => TrainError::storage(message),
+            _ => TrainError::internal(message),
+        }
     })?;
-    log.note(format_args!(
-        "{}: {} parameters, vocabulary of {}",
-        init.out.display(),
-        summary.parameters,
-        summary.vocab_size
-    ));
-    Ok(Exit::Success)
+    Ok(ModelSize { parameters: summary.parameters as u64, vocab_size: summary.vocab_size as u64 })
 }

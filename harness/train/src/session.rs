@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clawrl_config::{
-    Advantage, PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
+    Advantage, DeviceSplit, PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
 };
 use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
@@ -33,9 +33,8 @@ use clawrl_torch::{
 use tokio::sync::watch;
 
 use super::beginning::{Beginning, unusable};
-use super::best::{self, Best};
+use super::best;
 use super::corpus::corpus;
-use super::display::Teller;
 use super::embedded::ADAPTER;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
 use super::feed::{channel_size, feed};
@@ -45,67 +44,18 @@ use super::hints::HINT_MARK;
 use super::judging::{Incoming, JudgedAttempts, TurnJudge};
 use super::layout::Layout;
 use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
-use super::libtorch::gpus;
+use super::libtorch::{check_libtorch, gpus};
 use super::settings;
 use super::silence::Silence;
 use super::teacher::{Arriving, RemoteTeacher};
 use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::host::{capacity, facts, room};
-use clawrl_cli::interrupt::FirstInterrupt;
-use clawrl_cli::log::Log;
-use clawrl_cli::profile;
-use clawrl_cli::progress::Display;
-use clawrl_cli::wiring::{Executor, Machine, Work, key_of, refuse_unseen_pictures};
+use clawrl_runtime::host::{capacity, facts, room};
+use clawrl_runtime::training::{TrainError, TrainOutcome, TrainRequest, TrainStart};
+use clawrl_runtime::{Executor, FirstInterrupt, Machine, Progress, Work, key_of, refuse_unseen_pictures};
 
 /// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
-
-/// How a training begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
-    /// Anew.
-    New,
-    /// Where it was left.
-    Resume,
-}
-
-/// What is trained, and where it is kept.
-pub(super) struct Request {
-    pub(super) plan: TrainPlan,
-    pub(super) run: RunId,
-    /// Whether a person chose the name; another one is found where a generated one is taken.
-    pub(super) is_named: bool,
-    pub(super) results: PathBuf,
-    pub(super) start: Start,
-    pub(super) profile: bool,
-    pub(super) quiet: bool,
-}
-
-/// What a training came to.
-#[derive(Debug, serde::Serialize, serde::Deserialize)]
-pub(super) struct Trained {
-    /// The run.
-    pub(super) run: RunId,
-    /// Updates made.
-    pub(super) updates: u32,
-    /// Held-out greedy success after so many updates, with intervals.
-    pub(super) held_out: Vec<(u64, PassRate)>,
-    /// The same by family, and what else is known of each.
-    #[serde(skip)]
-    pub(super) evaluated: Vec<HeldOut>,
-    /// The version of the best evaluation.
-    pub(super) best: Option<Best>,
-    /// That held-out success fell, and from where, if it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) fall: Option<String>,
-    /// The page about it.
-    pub(super) page: PathBuf,
-    /// The last policy, as a model's folder.
-    pub(super) policy: PathBuf,
-}
 
 /// Everything that the steps share.
 pub(super) struct Session<'a> {
@@ -126,11 +76,11 @@ pub(super) struct Session<'a> {
     judge: Option<Arc<TurnJudge>>,
     /// Of the server of a teacher that asks for one.
     teacher_key: Option<Secret>,
-    teller: Teller,
+    progress: Arc<dyn Progress>,
 }
 
 /// Who judges the turns of reinforcement learning, if anybody does.
-fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJudge>>, Failure> {
+fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJudge>>, TrainError> {
     let Some((rl, judging)) = plan.rl.as_ref().and_then(|rl| Some((rl, rl.judging.as_ref()?))) else {
         return Ok(None);
     };
@@ -145,68 +95,88 @@ fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clo
     suites_and_families.map(|name| numbers[&name]).collect()
 }
 
-/// Trains. Call on the main thread, before anything starts a thread. `started` is told the name, once the training has it
-/// for itself.
-///
-/// # Errors
-/// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
-pub(super) fn train(request: Request, started: impl FnOnce(&RunId), log: &Log) -> Result<Trained, Failure> {
-    let Request { plan, run, is_named, results, start, profile, quiet } = request;
-    let split = room::split(&plan, gpus(plan.engine.device)?)?;
-    let tasks = TrainTasks::load(&plan)?;
-    for warning in tasks.warnings() {
-        log.diagnostic(warning);
+/// A training whose plan fits the host, before anything is started.
+pub struct Trainer {
+    plan: TrainPlan,
+    split: DeviceSplit,
+    tasks: TrainTasks,
+    layout: Layout,
+    teacher_key: Option<Secret>,
+    is_named: bool,
+    start: TrainStart,
+    progress: Arc<dyn Progress>,
+}
+
+impl Trainer {
+    /// Checks the plan against suites, policy and host. Nothing is written.
+    ///
+    /// # Errors
+    /// The plan is invalid, or the host lacks something.
+    pub fn plan(request: TrainRequest, progress: Arc<dyn Progress>) -> Result<Self, TrainError> {
+        check_libtorch()?;
+        let TrainRequest { plan, run, is_named, results, start } = request;
+        let split = room::split(&plan, gpus(plan.engine.device)?)?;
+        let tasks = TrainTasks::load(&plan)?;
+        for warning in tasks.warnings() {
+            progress.file_warning(warning);
+        }
+        let layout = Layout::new(run, results, &plan, &tasks, start)?;
+        layout.plans().into_iter().try_for_each(refuse_unseen_pictures)?;
+        room::budget(&plan, &split, layout.rl.limits.concurrency)?;
+        let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
+        let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
+        Ok(Self { plan, split, tasks, layout, teacher_key, is_named, start, progress })
     }
-    let mut layout = Layout::new(run, results, &plan, &tasks, start)?;
-    layout.plans().into_iter().try_for_each(refuse_unseen_pictures)?;
-    room::budget(&plan, &split, layout.rl.limits.concurrency)?;
-    let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
-    let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
-    let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
-    let judge = judging.and_then(|judging| judging.judge.as_deref());
-    let machine = Machine::prepare_judged(&layout.plans(), judge, log)?;
-    let lock = LockFile::new(&layout.rl, facts::PROGRAM, machine.facts(), machine.limits_not_set());
-    if start == Start::New {
-        layout = layout.create(is_named, &plan, &tasks, &lock)?;
+
+    /// Trains. Blocks. Call on the main thread, before anything starts a thread: the host's spawner needs that.
+    ///
+    /// # Errors
+    /// What the host lacks, what broke, or that a signal ended the training; it can be resumed after the last two.
+    pub fn run(self) -> Result<TrainOutcome, TrainError> {
+        let Self { plan, split, tasks, mut layout, teacher_key, is_named, start, progress } = self;
+        let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
+        let judge = judging.and_then(|judging| judging.judge.as_deref());
+        let machine = Machine::prepare_judged(&layout.plans(), judge, &*progress)?;
+        let lock = LockFile::new(&layout.rl, facts::PROGRAM, machine.facts(), machine.limits_not_set());
+        if start == TrainStart::New {
+            layout = layout.create(is_named, &plan, &tasks, &lock)?;
+        }
+        let Layout { files, policy_folder, rl: rl_plan, demonstrations, .. } = layout;
+        progress.training_started(files.run());
+        // Held to the end: between two stretches nobody writes the run, and yet it is ours.
+        let _alone = files.lock()?;
+        let executor = Executor::start(machine, FirstInterrupt::Drain, Arc::clone(&progress))?;
+        let judge = turn_judge(&plan, &executor)?;
+        let takes_turns = plan.engine.turns.unwrap_or_else(|| split.shares_a_gpu());
+        let session = Session {
+            plan,
+            judge,
+            teacher_key,
+            kinds: kinds(rl_plan.tasks.iter().map(|task| (task.suite.as_str(), task.family.as_str()))),
+            slots: rl_plan.slots,
+            tasks,
+            files,
+            policy_folder,
+            device: if split.learner.is_empty() {
+                Device::Cpu
+            } else {
+                Device::Cuda(split.learner.start as usize)
+            },
+            turns: if takes_turns { Turns::shared() } else { Turns::default() },
+            executor: &executor,
+            progress,
+        };
+        let trained = session.run(demonstrations);
+        drop(session);
+        executor.end();
+        trained
     }
-    let Layout { files, policy_folder, rl: rl_plan, demonstrations, .. } = layout;
-    started(files.run());
-    // Held to the end: between two stretches nobody writes the run, and yet it is ours.
-    let _alone = files.lock()?;
-    profile::start(profile);
-    let (run, folder) = (files.run().clone(), files.folder().to_owned());
-    let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
-    let judge = turn_judge(&plan, &executor)?;
-    let takes_turns = plan.engine.turns.unwrap_or_else(|| split.shares_a_gpu());
-    let session = Session {
-        plan,
-        judge,
-        teacher_key,
-        kinds: kinds(rl_plan.tasks.iter().map(|task| (task.suite.as_str(), task.family.as_str()))),
-        slots: rl_plan.slots,
-        tasks,
-        files,
-        policy_folder,
-        device: if split.learner.is_empty() {
-            Device::Cpu
-        } else {
-            Device::Cuda(split.learner.start as usize)
-        },
-        turns: if takes_turns { Turns::shared() } else { Turns::default() },
-        executor: &executor,
-        teller: Teller::new(log, quiet),
-    };
-    let trained = session.run(demonstrations);
-    drop(session);
-    executor.end();
-    profile::finish(&run, &folder, quiet, log);
-    trained
 }
 
 impl Session<'_> {
-    fn run(&self, demonstrations: Option<RunPlan>) -> Result<Trained, Failure> {
+    fn run(&self, demonstrations: Option<RunPlan>) -> Result<TrainOutcome, TrainError> {
         let about = self.tasks.describe();
-        self.teller.say(&format!(
+        self.progress.step(format_args!(
             "{} tasks of {} families to train on; {} held out, {} of them for evaluation",
             about.train_tasks,
             about.families.len(),
@@ -218,18 +188,16 @@ impl Session<'_> {
         // machines with other numbers of them.
         let all = if self.plan.reproducible { 1 } else { facts::cpus() };
         configure_threads(settings::threads(self.plan.engine.of_learner().max(all))).map_err(|error| {
-            Failure::with_help(Exit::Environment, error.to_string(), "`clawrl doctor` looks at everything")
+            TrainError::unavailable(error.to_string()).with_help("`clawrl doctor` looks at everything")
         })?;
         let model = policy_files(&self.policy_folder).map_err(unusable)?;
-        let chat =
-            Arc::new(Chat::load(&model).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?);
+        let chat = Arc::new(Chat::load(&model).map_err(|error| TrainError::refused(error.to_string()))?);
         let teacher = self.remote_teacher(&chat, &model)?;
         let checkpoint = match self.last_checkpoint()? {
             Some(checkpoint) => checkpoint,
             None => {
                 self.warm_start(&chat, demonstrations)?;
-                let missing =
-                    || Failure::new(Exit::Internal, "the checkpoint of the warm start is not there");
+                let missing = || TrainError::internal("the checkpoint of the warm start is not there");
                 self.last_checkpoint()?.ok_or_else(missing)?
             }
         };
@@ -246,7 +214,7 @@ impl Session<'_> {
         &self,
         chat: &Arc<Chat>,
         model: &ModelFiles,
-    ) -> Result<Option<Arc<RemoteTeacher>>, Failure> {
+    ) -> Result<Option<Arc<RemoteTeacher>>, TrainError> {
         let Some(rl) = &self.plan.rl else { return Ok(None) };
         let config = model.read_config().map_err(unusable)?;
         let most_tokens = usize::try_from(config.max_position_embeddings).unwrap_or_default();
@@ -258,7 +226,7 @@ impl Session<'_> {
     }
 
     /// A training without reinforcement learning: what imitation came to.
-    fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<Trained, Failure> {
+    fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<TrainOutcome, TrainError> {
         let engine = self.engine(checkpoint.version, &checkpoint.params, None)?;
         let mut evaluated = best::recorded(&self.files, &self.plan, 0)?;
         if evaluated.is_empty() {
@@ -268,7 +236,7 @@ impl Session<'_> {
     }
 
     /// The preset's folder, unless it is there.
-    fn make_policy(&self) -> Result<(), Failure> {
+    fn make_policy(&self) -> Result<(), TrainError> {
         let PolicySource::Preset(preset) = &self.plan.policy else { return Ok(()) };
         if ModelFiles::of(&self.policy_folder).config().exists() {
             return Ok(());
@@ -282,8 +250,8 @@ impl Session<'_> {
         texts.extend((hinted || taught).then(|| HINT_MARK.to_owned()));
         let request = PresetRequest { preset, seed: self.plan.seed, texts: &texts, positions: None };
         let summary = init_policy(&self.policy_folder, &request)
-            .map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
-        self.teller.say(&format!(
+            .map_err(|error| TrainError::storage(error.to_string()))?;
+        self.progress.step(format_args!(
             "a policy from nothing: {} parameters, vocabulary of {}",
             summary.parameters, summary.vocab_size
         ));
@@ -294,16 +262,16 @@ impl Session<'_> {
         checkpoints_of(&self.files, self.plan.checkpoint)
     }
 
-    fn last_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
+    fn last_checkpoint(&self) -> Result<Option<Checkpoint>, TrainError> {
         let found = self.checkpoints().latest().map_err(unusable)?;
         for damaged in &found.damaged {
-            self.teller.log().warn(format_args!("passed over: {damaged}"));
+            self.progress.warn(format_args!("passed over: {damaged}"));
         }
         Ok(found.checkpoint)
     }
 
     /// Leaves checkpoint 0.
-    fn warm_start(&self, chat: &Chat, plan: Option<RunPlan>) -> Result<(), Failure> {
+    fn warm_start(&self, chat: &Chat, plan: Option<RunPlan>) -> Result<(), TrainError> {
         // Where nothing is computed, memory of a GPU is not taken either.
         let device = if self.plan.warm_start.is_some() { self.device } else { Device::Cpu };
         // An adapter that is learned on from becomes part of the model.
@@ -319,10 +287,10 @@ impl Session<'_> {
             Some(LearnerConfig { loss, teacher, ..settings::learner(rl, 1) })
         };
         let config = self.plan.warm_start.as_ref().map(settings::imitator).or_else(reinforcing);
-        let config = config.ok_or_else(|| Failure::new(Exit::Internal, "the training trains nothing"))?;
+        let config = config.ok_or_else(|| TrainError::internal("the training trains nothing"))?;
         let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
         let progress = serde_json::to_string(&StreamSnapshot::at(0))
-            .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+            .map_err(|error| TrainError::internal(format!("progress cannot be written: {error}")))?;
         clawrl_learn::Learner::checkpoint(&mut learner, &progress).map_err(|error| gave_up(&error))
     }
 
@@ -332,17 +300,17 @@ impl Session<'_> {
         plan: RunPlan,
         chat: &Chat,
         params: Params,
-    ) -> Result<Params, Failure> {
-        self.teller.say(&format!(
+    ) -> Result<Params, TrainError> {
+        self.progress.step(format_args!(
             "{} demonstrations in real environments, right on purpose in {} %",
             warm_start.demonstrations, warm_start.oracle_percent
         ));
         let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);
         let demonstrator = demonstrator
-            .ok_or_else(|| Failure::new(Exit::Refused, "`oracle_percent` is a whole number from 0 to 100"))?;
+            .ok_or_else(|| TrainError::refused("`oracle_percent` is a whole number from 0 to 100"))?;
         let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;
         let demonstrations = Demonstrations::read(&run, chat)?;
-        self.teller.say(&format!(
+        self.progress.step(format_args!(
             "{} of {} demonstrations passed; all that finished are imitated",
             demonstrations.passed, demonstrations.attempts
         ));
@@ -354,14 +322,18 @@ impl Session<'_> {
             interchangeable: self.tasks.interchangeable(),
             seed: self.plan.seed,
         };
-        let rows =
-            demonstrations.imitate(&mut learner, &imitation, || self.executor.interrupt(), &self.teller)?;
+        let rows = demonstrations.imitate(
+            &mut learner,
+            &imitation,
+            || self.executor.interrupt(),
+            &*self.progress,
+        )?;
         self.keep_metrics(rows)?;
         Ok(learner.params().share())
     }
 
     /// What watches the policy; of a training that is taken up, with what its updates showed.
-    fn guard(&self, rl: &RlPlan, updates: u32) -> Result<Option<CollapseGuard>, Failure> {
+    fn guard(&self, rl: &RlPlan, updates: u32) -> Result<Option<CollapseGuard>, TrainError> {
         let Some(bounds) = settings::collapse_bounds(&rl.guards) else { return Ok(None) };
         let figures = RunStore::open(self.files.results())?.run(self.files.run())?.updates()?;
         let mut guard = CollapseGuard::new(bounds);
@@ -380,7 +352,7 @@ impl Session<'_> {
         chat: Arc<Chat>,
         checkpoint: Checkpoint,
         teacher: Option<Arc<RemoteTeacher>>,
-    ) -> Result<Trained, Failure> {
+    ) -> Result<TrainOutcome, TrainError> {
         let snapshot = progress_of(&checkpoint.progress)?;
         let (engine, learner) = self.take_up(rl, checkpoint, snapshot.accepted())?;
 
@@ -388,7 +360,7 @@ impl Session<'_> {
         let stream = GroupStream::new(stream_config, &self.slots, &self.kinds, snapshot.clone()).map_err(|error| {
             let help =
                 "checkpoint and journal do not belong together; restore both from one copy, or train anew";
-            Failure::with_help(Exit::Results, format!("the checkpoint does not fit the plan: {error}"), help)
+            TrainError::storage(format!("the checkpoint does not fit the plan: {error}")).with_help(help)
         })?;
         let mut learning = Learning {
             rl: rl.clone(),
@@ -399,7 +371,7 @@ impl Session<'_> {
             stream,
             chat: Arc::clone(&chat),
             checkpoint_every: self.plan.checkpoint.every_updates,
-            teller: self.teller.clone(),
+            progress: Arc::clone(&self.progress),
             unsettled: BTreeMap::new(),
             unreadable: 0,
             silence: Silence::default(),
@@ -461,7 +433,7 @@ impl Session<'_> {
                     let updates = learning.updates();
                     let message =
                         format!("after {updates} updates there are no more groups to sample: {why}");
-                    return Err(Failure::with_help(Exit::TrainingFailed, message, help));
+                    return Err(TrainError::aborted(message).with_help(help));
                 }
                 Some(StreamEnd::Cancelled) => return Err(interrupted()),
                 Some(StreamEnd::Updates) | None => {}
@@ -472,27 +444,27 @@ impl Session<'_> {
     }
 
     /// Keeps an evaluation beside the earlier ones, in place of one that a gate made of the same version, and warns of a fall.
-    fn keep_evaluation(&self, evaluated: &mut Vec<HeldOut>, held_out: HeldOut) -> Result<(), Failure> {
+    fn keep_evaluation(&self, evaluated: &mut Vec<HeldOut>, held_out: HeldOut) -> Result<(), TrainError> {
         evaluated.retain(|past| past.updates != held_out.updates);
         evaluated.push(held_out);
         best::keep(&self.files, &self.plan, evaluated)?;
         if let Some(words) = best::warning(&self.files, evaluated) {
-            self.teller.log().warn(format_args!("{words}"));
+            self.progress.warn(format_args!("{words}"));
         }
         Ok(())
     }
 
     /// Journals that the training is over and writes its page.
-    fn end(&self, updates: u32, version: u64, evaluated: &[HeldOut]) -> Result<Trained, Failure> {
+    fn end(&self, updates: u32, version: u64, evaluated: &[HeldOut]) -> Result<TrainOutcome, TrainError> {
         self.finish()?;
         best::keep(&self.files, &self.plan, evaluated)?;
         let rate = |held_out: &HeldOut| (held_out.updates, held_out.rate());
-        Ok(Trained {
+        Ok(TrainOutcome {
             run: self.files.run().clone(),
             updates,
             held_out: evaluated.iter().map(rate).collect(),
             evaluated: evaluated.to_vec(),
-            best: Best::of(&self.files, evaluated),
+            best: best::best_version(&self.files, evaluated),
             fall: fall_of(evaluated).map(fall_words),
             page: self.files.page(),
             policy: self.files.model_of(version),
@@ -507,7 +479,7 @@ impl Session<'_> {
         engine: &Engine,
         chat: &Arc<Chat>,
         mode: ResumeMode,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrainError> {
         let (writer, plan, state) = RunWriter::resume(self.files.results(), self.files.run(), mode)?;
         let (demand, wanted) = watch::channel(Demand { groups: learning.wanted(), closed: false });
         let (feed, resolved) = feed(Arc::new(writer.sink()), plan.limits.concurrency);
@@ -531,7 +503,7 @@ impl Session<'_> {
             sink: Arc::new(feed) as Arc<dyn EpisodeSink>,
             metrics: Some(writer.sink()),
             cast_bytes: 0,
-            display: Display::suited(self.teller.log(), true),
+            is_shown: false,
         };
         let (resolved, judging) = match &self.judge {
             None => (resolved, None),
@@ -566,16 +538,14 @@ impl Session<'_> {
         let (ended, learned) = thread::scope(|scope| {
             let learner =
                 thread::Builder::new().name("clawrl-learner".to_owned()).spawn_scoped(scope, || {
-                    configure_threads(threads)
-                        .map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
+                    configure_threads(threads).map_err(|error| TrainError::unavailable(error.to_string()))?;
                     learning.until(target, joints)
                 });
-            let learner = learner.map_err(|error| {
-                Failure::new(Exit::Environment, format!("the learner has no thread: {error}"))
-            })?;
-            let ended = self.executor.run(work, self.teller.log());
+            let learner = learner
+                .map_err(|error| TrainError::unavailable(format!("the learner has no thread: {error}")))?;
+            let ended = self.executor.run(work);
             let learned = learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok::<_, Failure>((ended, learned))
+            Ok::<_, TrainError>((ended, learned))
         })?;
         // They end with the scheduler's run, or with whoever learns.
         for task in judging.into_iter().chain(teaching) {
@@ -587,7 +557,7 @@ impl Session<'_> {
         }
         // The learner's failure comes first: the scheduler ended because of it.
         learned?;
-        account(ended?, self.teller.log())?;
+        account(ended?, &*self.progress)?;
         writer.close()?;
         let waiting = u32::from(learning.candidate().is_some());
         if learning.updates() + waiting < target && self.executor.interrupt() != Interrupt::None {
@@ -597,7 +567,7 @@ impl Session<'_> {
     }
 
     /// Journals that the training is over, unless it was: after the last evaluation, whose figures it holds, too.
-    fn finish(&self) -> Result<(), Failure> {
+    fn finish(&self) -> Result<(), TrainError> {
         let run = RunStore::open(self.files.results())?.run(self.files.run())?;
         if run.state().is_none_or(|state| state.finished().is_none()) {
             let (writer, ..) =
@@ -608,7 +578,11 @@ impl Session<'_> {
     }
 
     /// Evaluates the version that waits for it, by an engine of its own, and decides whether it may act; what it came to, if so.
-    fn try_candidate(&self, learning: &mut Learning, chat: &Arc<Chat>) -> Result<Option<HeldOut>, Failure> {
+    fn try_candidate(
+        &self,
+        learning: &mut Learning,
+        chat: &Arc<Chat>,
+    ) -> Result<Option<HeldOut>, TrainError> {
         let Some(candidate) = learning.candidate() else { return Ok(None) };
         let began = std::time::Instant::now();
         let run = self.files.gate_evaluation(candidate.updates)?;
@@ -623,7 +597,7 @@ impl Session<'_> {
         let held_out = self.measure(run, candidate.updates, candidate.version, &engine, chat)?;
         drop(engine);
         let ((passed, tried), success) = (held_out.total(), held_out.rate().value);
-        self.teller.say(&format!(
+        self.progress.step(format_args!(
             "held-out, greedy, of version {} before it acts: {:.1} % ({passed} of {tried})",
             candidate.version,
             100.0 * success
@@ -645,7 +619,7 @@ impl Session<'_> {
         version: u64,
         engine: &Engine,
         chat: &Arc<Chat>,
-    ) -> Result<HeldOut, Failure> {
+    ) -> Result<HeldOut, TrainError> {
         let plan =
             self.tasks.evaluation_plan(&self.policy_folder, &TrainRun { run, host: capacity::probe() })?;
         let max_new_tokens = self.plan.evaluation.max_new_tokens;
@@ -655,21 +629,25 @@ impl Session<'_> {
     }
 
     /// Greedy success of the acting version, which the checkpoint of `version` has.
-    fn evaluate(&self, at: u32, version: u64, engine: &Engine, chat: &Arc<Chat>) -> Result<HeldOut, Failure> {
+    fn evaluate(
+        &self,
+        at: u32,
+        version: u64,
+        engine: &Engine,
+        chat: &Arc<Chat>,
+    ) -> Result<HeldOut, TrainError> {
         let began = std::time::Instant::now();
         let branch = VersionLog::of(&self.files).branches().get(&at).copied();
         let held_out = self.measure(self.files.evaluation(at, branch)?, at, version, engine, chat)?;
         let ((passed, tried), PassRate { value, low, high }) = (held_out.total(), held_out.rate());
-        self.teller.say(&format!(
+        self.progress.step(format_args!(
             "held-out, greedy, after {at} updates: {:.1} % ({passed} of {tried}; 95 % interval {:.1} to {:.1} %)",
             100.0 * value,
             100.0 * low,
             100.0 * high
         ));
         if held_out.faulted > 0 {
-            self.teller
-                .log()
-                .warn(format_args!("{} held-out tasks faulted and are left out", held_out.faulted));
+            self.progress.warn(format_args!("{} held-out tasks faulted and are left out", held_out.faulted));
         }
         // The update's own figure is of the version that it made.
         if branch.is_some() {
@@ -701,16 +679,16 @@ impl Session<'_> {
             plan,
             policy,
             cast_bytes,
-            teller: &self.teller,
+            progress: &*self.progress,
         }
     }
 
     /// Adds figures to the training's own record.
-    fn keep_metrics(&self, rows: Vec<MetricRow>) -> Result<(), Failure> {
+    fn keep_metrics(&self, rows: Vec<MetricRow>) -> Result<(), TrainError> {
         let (writer, ..) = RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
         let kept = self.executor.handle().block_on(writer.sink().metrics(rows));
         writer.close()?;
-        kept.map_err(|error| Failure::new(Exit::Results, error.to_string()))
+        kept.map_err(|error| TrainError::storage(error.to_string()))
     }
 }
 

@@ -5,8 +5,7 @@
 
 use clawrl_learn::StreamCounts;
 
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 /// Updates in a row without an informative group after which a training is given up: more of the same costs time and
 /// teaches nothing.
@@ -24,7 +23,7 @@ impl Silence {
     ///
     /// # Errors
     /// There was nothing to learn from for too long.
-    pub(super) fn after(&mut self, counts: &StreamCounts) -> Result<(), Failure> {
+    pub(super) fn after(&mut self, counts: &StreamCounts) -> Result<(), TrainError> {
         if counts.informative > 0 {
             *self = Self::default();
             return Ok(());
@@ -34,7 +33,7 @@ impl Silence {
         if self.updates < MOST_UPDATES { Ok(()) } else { Err(self.failure()) }
     }
 
-    fn failure(&self) -> Failure {
+    fn failure(&self) -> TrainError {
         let counts = &self.counts;
         let differ = "rewards that differ within a group help: other tasks, or `reward: score`";
         let causes = [
@@ -75,7 +74,7 @@ impl Silence {
             told.join(", ")
         );
         let help = causes.iter().max_by_key(|(groups, ..)| *groups).map_or(differ, |(.., help)| help);
-        Failure::with_help(Exit::TrainingFailed, message, help)
+        TrainError::aborted(message).with_help(help)
     }
 }
 
@@ -86,9 +85,8 @@ mod tests {
     fn check(updates: &[StreamCounts], expected: Option<&str>) {
         let mut silence = Silence::default();
         let failure = updates.iter().find_map(|counts| silence.after(counts).err());
-        let told = failure.map(|failure| (failure.exit, failure.to_string()));
-        assert_eq!(told.as_ref().map(|(exit, _)| *exit), expected.map(|_| Exit::TrainingFailed));
-        let text = told.map(|(_, text)| text).unwrap_or_default();
+        assert_eq!(matches!(failure, Some(TrainError::Aborted(_))), expected.is_some());
+        let text = failure.map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains(expected.unwrap_or_default()), "{text}");
     }
 

@@ -30,9 +30,8 @@ use super::feed::{Judged, Resolved, Taught};
 use super::hints::{Hint, hints};
 use super::judging::{JudgedAttempts, given_up, resume};
 use super::samples::Reading;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::wiring::remote_scorer;
+use clawrl_runtime::remote_scorer;
+use clawrl_runtime::training::TrainError;
 
 /// Tokens of one request of the look before a training.
 const LOOK_TOKENS: usize = 1024;
@@ -97,7 +96,7 @@ impl RemoteTeacher {
         key: Option<Secret>,
         chat: &Arc<Chat>,
         most_tokens: usize,
-    ) -> Result<Option<Arc<Self>>, Failure> {
+    ) -> Result<Option<Arc<Self>>, TrainError> {
         let Some((distillation, remote)) =
             rl.distillation.as_ref().and_then(|it| Some((it, it.remote.as_ref()?)))
         else {
@@ -130,7 +129,7 @@ impl RemoteTeacher {
     ///
     /// # Errors
     /// What keeps it from teaching, with the first token that differs.
-    pub(super) async fn look(&self) -> Result<(), Failure> {
+    pub(super) async fn look(&self) -> Result<(), TrainError> {
         for ids in self.tokens.chunks(LOOK_TOKENS.min(self.most_tokens.saturating_sub(1).max(1))) {
             let looked = self.scorer.score(ids, 0, Instant::now() + LOOK_TIME).await;
             looked.map_err(|error| unfit(&error, self.scorer.settings().base_url.as_str()))?;
@@ -325,8 +324,7 @@ fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> Taught {
 }
 
 /// The failure of a look.
-fn unfit(error: &ScoreError, url: &str) -> Failure {
-    let exit = if error.may_pass { Exit::Environment } else { Exit::Refused };
+fn unfit(error: &ScoreError, url: &str) -> TrainError {
     let help = match error.code {
         "other-tokenizer" => {
             "a teacher has to have the policy's tokenizer: name a model of the same family, or train another policy"
@@ -337,7 +335,8 @@ fn unfit(error: &ScoreError, url: &str) -> Failure {
         _ => "look at the server's own log; `clawrl train --resume` goes on",
     };
     let message = format!("the teacher at {url} cannot be asked: {} ({})", error.message, error.code);
-    Failure::with_help(exit, message, help)
+    let unfit = if error.may_pass { TrainError::unavailable } else { TrainError::refused };
+    unfit(message).with_help(help)
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clawrl_config::{CheckpointPlan, TrainPlan};
 use clawrl_core::RunId;
-use clawrl_record::{Metric, Run, RunStore, UpdateFigures, aligned, best_of};
+use clawrl_record::{Metric, Run, RunStore, UpdateFigures, best_of};
 use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError, load_merged};
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,10 @@ use super::evaluation::held_out;
 use super::files::TrainingFiles;
 use super::learning::{now_ms, progress_of};
 use super::libtorch::check_libtorch;
-use clawrl_cli::command::policy::{Diff, Rollback, Versions};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::log::Log;
-use clawrl_cli::output::{print, print_json};
+use clawrl_runtime::Progress;
+use clawrl_runtime::training::{
+    PolicyVersion, RollbackOutcome, TrainError, VersionDiff, VersionList, read_plan,
+};
 
 /// What became of one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,14 +71,14 @@ impl VersionLog {
     ///
     /// # Errors
     /// When that cannot be written.
-    pub(super) fn add(&self, made: &Made) -> Result<(), Failure> {
+    pub(super) fn add(&self, made: &Made) -> Result<(), TrainError> {
         let told = |made: &Made| (made.parent, made.instead_of, made.rejected.clone());
         let same = |known: &Made| told(known) == told(made);
         if self.read().get(&made.version).is_some_and(same) {
             return Ok(());
         }
         let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(Exit::Results, format!("cannot write {}: {error}", self.path.display()))
+            TrainError::storage(format!("cannot write {}: {error}", self.path.display()))
         };
         let torn = fs::read(&self.path).is_ok_and(|bytes| bytes.last().is_some_and(|&last| last != b'\n'));
         let line = serde_json::to_string(made).map_err(|error| failed(&error))?;
@@ -92,7 +91,7 @@ impl VersionLog {
     ///
     /// # Errors
     /// When that cannot be written.
-    pub(super) fn forget_rejected_after(&self, version: u64) -> Result<(), Failure> {
+    pub(super) fn forget_rejected_after(&self, version: u64) -> Result<(), TrainError> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let is_stale = |line: &str| {
             let made = serde_json::from_str::<Made>(line);
@@ -104,9 +103,9 @@ impl VersionLog {
         let kept: String =
             text.lines().filter(|line| !is_stale(line)).map(|line| format!("{line}\n")).collect();
         let beside = self.path.with_extension("part");
-        fs::write(&beside, kept).and_then(|()| fs::rename(&beside, &self.path)).map_err(|error| {
-            Failure::new(Exit::Results, format!("cannot write {}: {error}", self.path.display()))
-        })
+        fs::write(&beside, kept)
+            .and_then(|()| fs::rename(&beside, &self.path))
+            .map_err(|error| TrainError::storage(format!("cannot write {}: {error}", self.path.display())))
     }
 
     /// Notes the version of a checkpoint that is taken up, which a kill may have left without a note.
@@ -118,7 +117,7 @@ impl VersionLog {
         version: u64,
         branch: Option<Branch>,
         updates: u32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrainError> {
         let known = self.read();
         if branch.is_none() && known.contains_key(&version) {
             return Ok(());
@@ -150,23 +149,21 @@ struct Training {
 }
 
 impl Training {
-    fn open(run: &RunId, results: &clawrl_cli::results::ResultsArguments) -> Result<Self, Failure> {
+    fn open(run: &RunId, results: &Path) -> Result<Self, TrainError> {
         check_libtorch()?;
-        let found = results.store()?.run(run)?;
+        let found = RunStore::open(results)?.run(run)?;
         let kept = found.train()?.ok_or_else(|| {
             let help = "`clawrl ls` lists runs; those that `clawrl train` made have versions of a policy";
-            Failure::with_help(Exit::Refused, format!("run {run} is no training"), help)
+            TrainError::refused(format!("run {run} is no training")).with_help(help)
         })?;
-        let plan: TrainPlan = serde_json::from_value(kept).map_err(|error| {
-            Failure::new(Exit::Results, format!("the train file of run {run} cannot be read: {error}"))
-        })?;
-        let files = TrainingFiles::new(run.clone(), results.dir())?;
+        let plan = read_plan(run, kept)?;
+        let files = TrainingFiles::new(run.clone(), results.to_owned())?;
         let checkpoints = checkpoints_of(&files, plan.checkpoint);
         Ok(Self { files, run: found, plan, checkpoints })
     }
 
     /// Everything known, and what is wrong with checkpoints.
-    fn versions(&self) -> Result<(Vec<Version>, Vec<String>), Failure> {
+    fn versions(&self) -> Result<(Vec<PolicyVersion>, Vec<String>), TrainError> {
         let (kept, damaged) = self.checkpoints.list().map_err(results)?;
         let figures = self.run.updates()?;
         let mut made = VersionLog::of(&self.files).read();
@@ -191,7 +188,7 @@ impl Training {
         kept: &[CheckpointFacts],
         figures: &[UpdateFigures],
         best: Option<u64>,
-    ) -> Result<Version, Failure> {
+    ) -> Result<PolicyVersion, TrainError> {
         // What a training went back to was measured when it was new, and maybe again.
         let mut measured = this;
         let mut again = None;
@@ -205,7 +202,7 @@ impl Training {
         // What a gate measured of a version that it rejected is not what the checkpoint of that number has.
         let of_gate = figure(Metric::TrainGateSuccessRatio).filter(|_| this.rejected.is_none());
         let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
-        Ok(Version {
+        Ok(PolicyVersion {
             version: this.version,
             parent: this.parent,
             updates: this.updates,
@@ -222,7 +219,7 @@ impl Training {
     }
 
     /// Held-out success of a version that the training went back to, where it was evaluated as that.
-    fn measured_again(&self, branch: &Made) -> Result<Option<f64>, Failure> {
+    fn measured_again(&self, branch: &Made) -> Result<Option<f64>, TrainError> {
         let run = self.files.evaluation(branch.updates, Some(branch.version))?;
         let Ok(run) = RunStore::open(self.files.results())?.run(&run) else { return Ok(None) };
         let is_over = run.state().is_some_and(|state| state.finished().is_some());
@@ -230,175 +227,104 @@ impl Training {
     }
 }
 
-/// A version, as it is told.
-#[derive(Debug, Clone, Serialize)]
-struct Version {
-    version: u64,
-    parent: Option<u64>,
-    updates: u32,
-    instead_of: Option<u64>,
-    /// Why it never acted, if it was rejected.
-    rejected: Option<String>,
-    /// Greedy success on held-out tasks, if it was measured.
-    held_out: Option<f64>,
-    /// Whether no evaluation was better.
-    best: bool,
-    entropy_nats: Option<f64>,
-    reply_tokens: Option<f64>,
-    reward: Option<f64>,
-    has_weights: bool,
-    has_moments: bool,
+fn results(error: TorchError) -> TrainError {
+    TrainError::storage(error.to_string())
 }
 
-fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", 100.0 * ratio))
+/// The versions of a training's policy.
+///
+/// # Errors
+/// The training does not exist, or its record cannot be read.
+pub fn list_versions(run: &RunId, results: &Path) -> Result<VersionList, TrainError> {
+    let (versions, damaged) = Training::open(run, results)?.versions()?;
+    Ok(VersionList { versions, damaged })
 }
 
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
-}
-
-fn results(error: TorchError) -> Failure {
-    Failure::new(Exit::Results, error.to_string())
-}
-
-/// `clawrl policy versions`.
-pub(crate) fn list_versions(arguments: &Versions, log: &Log) -> Result<Exit, Failure> {
-    let training = Training::open(&arguments.run, &arguments.results)?;
-    let (versions, damaged) = training.versions()?;
-    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
-    if arguments.json {
-        print_json(&versions)?;
-        return Ok(Exit::Success);
-    }
-    let header = ["version", "follows", "updates", "held-out", "entropy", "kept"];
-    let mut rows = vec![header.map(str::to_owned)];
-    for version in &versions {
-        let follows = match (version.parent, version.instead_of) {
-            (Some(parent), None) if version.rejected.is_some() => format!("{parent}, rejected"),
-            (Some(parent), Some(given_up)) => format!("{parent}, instead of {given_up}"),
-            (Some(parent), None) => parent.to_string(),
-            (None, _) => "-".to_owned(),
-        };
-        let kept = match (version.has_weights, version.has_moments) {
-            (true, true) => "weights, moments",
-            (true, false) => "weights",
-            _ => "-",
-        };
-        rows.push([
-            version.version.to_string(),
-            follows,
-            version.updates.to_string(),
-            percent(version.held_out) + if version.best { ", the best" } else { "" },
-            number(version.entropy_nats),
-            kept.to_owned(),
-        ]);
-    }
-    print(&aligned(&rows))?;
-    let rejected = versions.iter().filter_map(|version| Some((version.version, version.rejected.as_ref()?)));
-    for (version, why) in rejected {
-        print(&format!("version {version} was rejected: {why}\n"))?;
-    }
-    Ok(Exit::Success)
-}
-
-/// What going back came to.
-#[derive(Debug, Serialize)]
-struct WentBack {
-    run: RunId,
-    version: u64,
-    parent: u64,
-    instead_of: u64,
-    policy: PathBuf,
-}
-
-/// `clawrl policy rollback`.
-pub(crate) fn roll_back(arguments: &Rollback, log: &Log) -> Result<Exit, Failure> {
-    let training = Training::open(&arguments.run, &arguments.results)?;
+/// Makes a new version of a training from the kept version `to`. Damaged checkpoints are reported as warnings.
+///
+/// # Errors
+/// The training does not exist or is under way; the version is not kept or is the newest.
+pub fn roll_back(
+    run: &RunId,
+    to: u64,
+    results_folder: &Path,
+    progress: &dyn Progress,
+) -> Result<RollbackOutcome, TrainError> {
+    let training = Training::open(run, results_folder)?;
     let _alone = training.files.lock()?;
     let (kept, damaged) = training.checkpoints.list().map_err(results)?;
-    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
-    let to = arguments.to;
+    damaged.iter().for_each(|why| progress.warn(format_args!("{why}")));
     let Some(newest) = kept.last() else {
-        let message = format!("training {} has no checkpoint yet", arguments.run);
-        return Err(Failure::new(Exit::Refused, message));
+        let message = format!("training {} has no checkpoint yet", run);
+        return Err(TrainError::refused(message));
     };
     let Some(target) = kept.iter().find(|checkpoint| checkpoint.version == to) else {
         let there: Vec<String> = kept.iter().map(|checkpoint| checkpoint.version.to_string()).collect();
-        let message = format!("version {to} of training {} is not kept", arguments.run);
+        let message = format!("version {to} of training {} is not kept", run);
         let help = format!(
             "these are: {}; `keep_weights` of `checkpoint:` says how many stay beside version 0 and the best",
             there.join(", ")
         );
-        return Err(Failure::with_help(Exit::Refused, message, help));
+        return Err(TrainError::refused(message).with_help(help));
     };
     if to == newest.version {
-        let message = format!("version {to} is the newest of training {}", arguments.run);
-        return Err(Failure::with_help(Exit::Refused, message, "there is nothing to go back from"));
+        let message = format!("version {to} is the newest of training {}", run);
+        return Err(TrainError::refused(message).with_help("there is nothing to go back from"));
     }
     // I1, I2.
     let numbers = training.checkpoints.versions().map_err(results)?;
     let version = numbers.last().map_or(0, |newest| newest + 1);
-    let mut progress = progress_of(&newest.progress)?;
-    progress.version = version;
-    progress.accepted = None;
+    let mut stream = progress_of(&newest.progress)?;
+    stream.version = version;
+    stream.accepted = None;
     // What the version that is given up earned says nothing of the one that is gone back to.
     let before = progress_of(&target.progress)?;
-    progress.curriculum = progress.curriculum.with_success_of(&before.curriculum);
-    (progress.baselines, progress.length) = (before.baselines, before.length);
-    let text = serde_json::to_string(&progress)
-        .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
+    stream.curriculum = stream.curriculum.with_success_of(&before.curriculum);
+    (stream.baselines, stream.length) = (before.baselines, before.length);
+    let done = stream.updates;
+    let text = serde_json::to_string(&stream)
+        .map_err(|error| TrainError::internal(format!("progress cannot be written: {error}")))?;
     let branch = Branch { from: to, instead_of: newest.version };
     training.checkpoints.branch(branch, version, &text).map_err(results)?;
-    VersionLog::of(&training.files).add_found(version, Some(branch), progress.updates)?;
+    VersionLog::of(&training.files).add_found(version, Some(branch), stream.updates)?;
     best::keep(
         &training.files,
         &training.plan,
-        &best::recorded(&training.files, &training.plan, progress.updates)?,
+        &best::recorded(&training.files, &training.plan, stream.updates)?,
     )?;
-    let (run, policy) = (arguments.run.clone(), training.files.model_of(version));
-    let went_back = WentBack { run, version, parent: to, instead_of: newest.version, policy };
-    if arguments.json {
-        print_json(&went_back)?;
-        return Ok(Exit::Success);
-    }
-    let mut text = format!(
-        "version {version} is what version {to} was; version {} is given up\npolicy      {}\n",
-        newest.version,
-        went_back.policy.display()
-    );
-    let left = training.plan.rl.as_ref().map_or(0, |rl| rl.updates.saturating_sub(progress.updates));
-    if left > 0 {
-        let (run, folder) = (&arguments.run, arguments.results.repeated());
-        text += &format!("to go on    clawrl train --resume {run}{folder} ({left} updates are left)\n");
-    }
-    print(&text)?;
-    Ok(Exit::Success)
+    let updates_left = training.plan.rl.as_ref().map_or(0, |rl| rl.updates.saturating_sub(done));
+    Ok(RollbackOutcome {
+        run: run.clone(),
+        version,
+        parent: to,
+        instead_of: newest.version,
+        policy: training.files.model_of(version),
+        updates_left,
+    })
 }
 
-/// How two versions differ.
-#[derive(Debug, Serialize)]
-struct Difference {
-    versions: [Version; 2],
-    /// Norm of the difference of parameters over the norm of those of the first, by part of the model; `all` is the
-    /// whole.
-    parameters: Vec<(String, f64)>,
-}
-
-/// `clawrl policy diff`.
-pub(crate) fn diff_versions(arguments: &Diff, log: &Log) -> Result<Exit, Failure> {
-    let training = Training::open(&arguments.run, &arguments.results)?;
+/// The difference of two kept versions. Damaged checkpoints are reported as warnings.
+///
+/// # Errors
+/// The training does not exist, or a version is not kept.
+pub fn diff_versions(
+    run: &RunId,
+    (first, second): (u64, u64),
+    results_folder: &Path,
+    progress: &dyn Progress,
+) -> Result<VersionDiff, TrainError> {
+    let training = Training::open(run, results_folder)?;
     let (versions, damaged) = training.versions()?;
-    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    damaged.iter().for_each(|why| progress.warn(format_args!("{why}")));
     let known = |wanted: u64| {
         let found = versions.iter().find(|version| version.version == wanted && version.has_weights);
         found.cloned().ok_or_else(|| {
-            let message = format!("version {wanted} of training {} is not kept", arguments.run);
-            let help = format!("`clawrl policy versions {}` lists those that are", arguments.run);
-            Failure::with_help(Exit::Refused, message, help)
+            let message = format!("version {wanted} of training {} is not kept", run);
+            let help = format!("`clawrl policy versions {}` lists those that are", run);
+            TrainError::refused(message).with_help(help)
         })
     };
-    let (first, second) = (known(arguments.first)?, known(arguments.second)?);
+    let (first, second) = (known(first)?, known(second)?);
     // Of adapters, what they make of the model: factors say little by themselves.
     let load = |version| {
         training.checkpoints.load(version)?;
@@ -406,24 +332,5 @@ pub(crate) fn diff_versions(arguments: &Diff, log: &Log) -> Result<Exit, Failure
     };
     let apart = load(second.version).and_then(|second| second.distances(&load(first.version)?));
     let parameters = apart.map_err(results)?;
-    let difference = Difference { versions: [first, second], parameters };
-    if arguments.json {
-        print_json(&difference)?;
-        return Ok(Exit::Success);
-    }
-    let [first, second] = &difference.versions;
-    let row = |name: &str, of: &dyn Fn(&Version) -> String| [name.to_owned(), of(first), of(second)];
-    let figures = [
-        row("version", &|version| version.version.to_string()),
-        row("updates", &|version| version.updates.to_string()),
-        row("held-out", &|version| percent(version.held_out)),
-        row("reward", &|version| number(version.reward)),
-        row("entropy, nats", &|version| number(version.entropy_nats)),
-        row("tokens a reply", &|version| number(version.reply_tokens)),
-    ];
-    let parts = difference.parameters.iter();
-    let parts: Vec<[String; 2]> =
-        parts.map(|(part, distance)| [part.clone(), format!("{:.3} %", 100.0 * distance)]).collect();
-    print(&format!("{}\nparameters, distance over norm\n{}", aligned(&figures), aligned(&parts)))?;
-    Ok(Exit::Success)
+    Ok(VersionDiff { versions: [first, second], parameters })
 }

@@ -4,7 +4,6 @@
 //! that finished is learned from, whether or not it passed: what the demonstrator is, is the plan's to say.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use clawrl_config::WarmStartPlan;
 use clawrl_core::{AttemptId, AttemptRecord, Outcome, SplitMix64, TaskSpec, Trajectory, derive_seed};
@@ -13,14 +12,12 @@ use clawrl_record::{Metric, MetricRow, Run};
 use clawrl_scheduler::Interrupt;
 use clawrl_torch::{Chat, TorchLearner};
 
-use super::display::Teller;
 use super::evaluation::interrupted;
 use super::exchange::Exchange;
 use super::learning::{gave_up, now_ms};
 use super::samples::{Showing, demonstrated};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::profile::{self, Phase};
+use clawrl_runtime::Progress;
+use clawrl_runtime::training::TrainError;
 
 /// Steps between two lines about the loss.
 const TOLD_EVERY: u32 = 50;
@@ -48,7 +45,7 @@ impl Shown {
         showing: Showing<'_>,
         most_tokens: usize,
         episode: u32,
-    ) -> Result<Vec<TrainSample>, Failure> {
+    ) -> Result<Vec<TrainSample>, TrainError> {
         let trajectory = exchange.of(&self.trajectory, &self.task.family, &self.task.instruction);
         let mut segments = self.segments(chat, &trajectory, showing)?;
         // What fits the model without a hint may not do so with one.
@@ -71,10 +68,10 @@ impl Shown {
         chat: &Chat,
         trajectory: &Trajectory,
         showing: Showing<'_>,
-    ) -> Result<Vec<Segment>, Failure> {
+    ) -> Result<Vec<Segment>, TrainError> {
         demonstrated(chat, &self.task, trajectory, showing).map_err(|why| {
             let message = format!("demonstration {} cannot be learned from: {why}", self.attempt);
-            Failure::new(Exit::Refused, message)
+            TrainError::refused(message)
         })
     }
 }
@@ -85,7 +82,7 @@ impl Demonstrations {
     /// # Errors
     /// A run that cannot be read, a demonstration that cannot be said in its task's action format, or none that
     /// finished.
-    pub(super) fn read(run: &Run, chat: &Chat) -> Result<Self, Failure> {
+    pub(super) fn read(run: &Run, chat: &Chat) -> Result<Self, TrainError> {
         let mut all = Self { shown: Vec::new(), attempts: 0, passed: 0 };
         let plan = run.plan();
         for record in run.trajectories()? {
@@ -93,7 +90,7 @@ impl Demonstrations {
             if !closes_slot {
                 continue;
             }
-            let missing = || Failure::new(Exit::Results, format!("the plan has no slot {}", attempt.slot));
+            let missing = || TrainError::storage(format!("the plan has no slot {}", attempt.slot));
             let slot = plan.slots.get(attempt.slot.0 as usize).ok_or_else(missing)?;
             all.attempts += 1;
             all.passed += u32::from(outcome.grade().is_some_and(|grade| grade.passed));
@@ -107,10 +104,7 @@ impl Demonstrations {
             }
         }
         if all.shown.is_empty() {
-            return Err(Failure::new(
-                Exit::TrainingFailed,
-                "no demonstration finished: there is nothing to imitate",
-            ));
+            return Err(TrainError::aborted("no demonstration finished: there is nothing to imitate"));
         }
         all.shown.sort_by_key(|shown| shown.attempt);
         Ok(all)
@@ -125,8 +119,8 @@ impl Demonstrations {
         learner: &mut TorchLearner,
         imitation: &Imitation<'_>,
         interrupted_by: impl Fn() -> Interrupt,
-        teller: &Teller,
-    ) -> Result<Vec<MetricRow>, Failure> {
+        progress: &dyn Progress,
+    ) -> Result<Vec<MetricRow>, TrainError> {
         let &Imitation { plan, chat, interchangeable, seed } = imitation;
         let mut rows = Vec::new();
         let most_tokens = learner.params().layout().config().max_position_embeddings;
@@ -146,13 +140,11 @@ impl Demonstrations {
                 samples.extend(shown.samples(chat, &mut exchange, showing, most_tokens, episode)?);
             }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
-            let began = Instant::now();
             let report = learner.update(&batch).map_err(|error| gave_up(&error))?;
-            profile::took(Phase::Imitate, began.elapsed());
             let figures = [(Metric::TrainImitationLossNats, report.loss)];
             rows.extend(MetricRow::of_update(now_ms(), u64::from(step), &figures));
             if step.is_multiple_of(TOLD_EVERY) || step == plan.steps {
-                teller.say(&format!(
+                progress.step(format_args!(
                     "imitation {step:>4}/{}  loss {:.3} nats a token",
                     plan.steps, report.loss
                 ));

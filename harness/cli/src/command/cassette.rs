@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clawrl_cassette::{Cassette, Reply};
 use clawrl_core::{Action, AttemptRecord, PolicySpec, RunId, RunPlan, TaskId, ToolSpec};
 use clawrl_record::Run;
+use clawrl_runtime::{asked_of, origin_of, parse_run_name, unreadable, unwritable};
 use clawrl_scheduler::{context, reply_seed};
 use clawrl_scripted::recorded_action;
 use serde::Serialize;
@@ -15,8 +16,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::redaction;
-use crate::results::{ResultsArguments, run_name};
-use crate::wiring::{asked_of, origin_of, unreadable, unwritable};
+use crate::results::ResultsArguments;
 
 /// Makes cassettes of runs: replies that `--policy cassette:FILE` plays wherever the same is asked, with no model.
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ enum Verb {
 #[derive(Debug, clap::Args)]
 struct Record {
     /// The run.
-    #[arg(value_name = "RUN", value_parser = run_name)]
+    #[arg(value_name = "RUN", value_parser = parse_run_name)]
     run: RunId,
     /// The file.
     #[arg(short, long, value_name = "FILE")]

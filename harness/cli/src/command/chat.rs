@@ -1,7 +1,11 @@
 //! `clawrl chat`: a conversation with a server of chat, in the terminal.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use clawrl_chat::{ChatEnd, ChatRequest, talk};
+
+use super::chat_key::{key, usual_file};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -44,7 +48,22 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-/// Does it.
+/// Talks until the input or a signal ends it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    crate::chat::talk(arguments, log)
+    let request = ChatRequest {
+        base_url: arguments.base_url.clone(),
+        model: arguments.model.clone(),
+        session: arguments.session.clone(),
+        system: arguments.system.clone(),
+        message: arguments.message.clone(),
+        is_json: arguments.json,
+        usual_key_file: usual_file(arguments),
+    };
+    request.check()?;
+    let key = key(arguments)?;
+    Ok(match talk(&request, key, Arc::new(log.clone()))? {
+        ChatEnd::Done => Exit::Success,
+        ChatEnd::Failed => Exit::Faulted,
+        ChatEnd::Interrupted => Exit::Interrupted,
+    })
 }

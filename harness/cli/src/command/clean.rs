@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use clawrl_core::RunId;
 use clawrl_record::{RunInfo, RunState, RunStore};
+use clawrl_runtime::{host::engine, parse_run_name};
 use clawrl_sandbox::{CgroupHost, sweep_orphans};
 use serde::Serialize;
 
 use super::ls;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::engine;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::results::{ResultsArguments, run_name};
+use crate::results::ResultsArguments;
 
 /// Deletes runs, or what dead processes left behind.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ use crate::results::{ResultsArguments, run_name};
 )]
 pub(crate) struct Arguments {
     /// Names of runs.
-    #[arg(value_name = "RUN", value_parser = run_name)]
+    #[arg(value_name = "RUN", value_parser = parse_run_name)]
     runs: Vec<RunId>,
     /// Runs that began longer ago: 90s, 30m, 12h, 7d, 4w.
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with_all = ["runs", "all"])]

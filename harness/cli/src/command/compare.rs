@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use clawrl_core::RunId;
 use clawrl_regression::{CompareError, RunComparison, compare, comparison_page, render_comparison};
+use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
 use super::report::{heading, write_page};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::results::{ResultsArguments, run_name};
+use crate::results::ResultsArguments;
 
 /// Shows two runs side by side: numbers by suite with their intervals, tasks that flipped, and where their attempts part.
 ///
@@ -24,10 +25,10 @@ use crate::results::{ResultsArguments, run_name};
 )]
 pub(crate) struct Arguments {
     /// The run to compare with.
-    #[arg(value_name = "BASELINE", value_parser = run_name)]
+    #[arg(value_name = "BASELINE", value_parser = parse_run_name)]
     baseline: RunId,
     /// The run to compare.
-    #[arg(value_name = "CANDIDATE", value_parser = run_name)]
+    #[arg(value_name = "CANDIDATE", value_parser = parse_run_name)]
     candidate: RunId,
     #[command(flatten)]
     results: ResultsArguments,

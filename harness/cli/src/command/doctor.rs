@@ -2,14 +2,13 @@
 //!
 //! I1. Nothing is changed: what is tried is undone. I2. Everything that is not as it should be comes with advice.
 
-use serde::Serialize;
-
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{examination, open_files};
+use crate::libtorch_finding;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 use crate::table::aligned;
+use clawrl_runtime::host::{Finding, Health, examine, open_files};
 
 /// Looks at this machine: what is there, what is missing, how to get it.
 #[derive(Debug, clap::Args)]
@@ -22,36 +21,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// How something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Health {
-    /// As it should be.
-    Ok,
-    /// Runs work, with less than one would want.
-    Warn,
-    /// Runs do not work without it.
-    Missing,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Serialize)]
-pub(crate) struct Finding {
-    /// Stable name.
-    pub(crate) name: &'static str,
-    /// How it is.
-    pub(crate) health: Health,
-    /// What was found.
-    pub(crate) found: String,
-    /// What to do, if anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) advice: Option<String>,
-}
-
 /// Does it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     open_files::raise_limit();
-    let findings = examination::of_machine(&arguments.results.dir());
+    let findings = examine(&arguments.results.dir(), libtorch_finding::of_this_build());
     if arguments.json {
         print_json(&findings)?
     } else {

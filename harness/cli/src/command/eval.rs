@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use clawrl_runtime::training::{Arm, Persona, PersonalRequest};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::program::training;
+use crate::output::{print, print_json_text};
+use crate::program::linked;
 use crate::results::ResultsArguments;
+use crate::table::aligned;
 
 /// Measures what learning is worth, by protocols that were published.
 #[derive(Debug, clap::Args)]
@@ -31,67 +33,66 @@ enum Verb {
 ///
 /// The policy is made first, in minutes, and kept in the results folder. Tables go to standard output, the report into a folder.
 #[derive(Debug, clap::Args)]
-pub struct Personal {
+struct Personal {
     /// Seeds: users of each persona, paired over the arms.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub seeds: u32,
+    seeds: u32,
     /// The first of them.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub first_seed: u64,
+    first_seed: u64,
     /// Who talks.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Persona::ALL)]
-    pub personas: Vec<Persona>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = PersonaChoice::ALL)]
+    personas: Vec<PersonaChoice>,
     /// What becomes of what they say.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Arm::ALL)]
-    pub arms: Vec<Arm>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = ArmChoice::ALL)]
+    arms: Vec<ArmChoice>,
     /// Sessions of a user; who has no three in a row by then counts with as many.
     #[arg(long, value_name = "N", default_value_t = 72, value_parser = clap::value_parser!(u32).range(3..=1000))]
-    pub sessions: u32,
+    sessions: u32,
     /// Complaints about style that say what is wanted, in percent; others say that it is not wanted so.
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub telling: u8,
+    telling: u8,
     /// Held-out questions at the end, for each user and arm.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub held_out: u32,
+    held_out: u32,
     /// Steps of imitation that the policy is made with.
     #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub warm_start_steps: u32,
+    warm_start_steps: u32,
     /// The optimizer's step size, instead of the one that each arm was tuned to.
     #[arg(long, value_name = "X", value_parser = above_0)]
-    pub learning_rate: Option<f64>,
+    learning_rate: Option<f64>,
     /// Most divergence of a version from the one before, nats a token, instead of the tuned number.
     #[arg(long, value_name = "NATS", value_parser = above_0)]
-    pub max_kl: Option<f64>,
+    max_kl: Option<f64>,
     /// Samples of an update, instead of the tuned number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub train_every_turns: Option<u32>,
+    train_every_turns: Option<u32>,
     /// Users that are talked with at once [default: as many as this machine has processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub jobs: Option<u32>,
+    jobs: Option<u32>,
     /// A policy of yours, instead of the tiny one. Not there yet: it needs users that judge free text.
     #[arg(long, value_name = "FOLDER_OR_FILE")]
-    pub policy: Option<PathBuf>,
+    policy: Option<PathBuf>,
     /// A model (policy file) that plays the users. Not there yet.
     #[arg(long, value_name = "FILE")]
-    pub users: Option<PathBuf>,
+    users: Option<PathBuf>,
     /// Folder of the report, new or empty [default: personal/ in the results folder, by date and time].
     #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    out: Option<PathBuf>,
     #[command(flatten)]
     /// The results folder.
-    pub results: ResultsArguments,
+    results: ResultsArguments,
     /// Print everything as JSON.
     #[arg(long)]
-    pub json: bool,
+    json: bool,
     /// No progress and no notes; warnings and errors only.
     #[arg(long)]
-    pub quiet: bool,
+    quiet: bool,
 }
 
 /// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Persona {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PersonaChoice {
     /// Wants the answer plain: not bold, in no list, in no box.
     Student,
     /// Wants to be told how the answer was found.
@@ -100,24 +101,23 @@ pub enum Persona {
     Teacher,
 }
 
-impl Persona {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Student, Self::Assistant, Self::Teacher];
+impl PersonaChoice {
+    const ALL: [Self; 3] = [Self::Student, Self::Assistant, Self::Teacher];
+}
 
-    /// As arguments and reports have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Student => "student",
-            Self::Assistant => "assistant",
-            Self::Teacher => "teacher",
+impl From<PersonaChoice> for Persona {
+    fn from(choice: PersonaChoice) -> Self {
+        match choice {
+            PersonaChoice::Student => Self::Student,
+            PersonaChoice::Assistant => Self::Assistant,
+            PersonaChoice::Teacher => Self::Teacher,
         }
     }
 }
 
 /// What becomes of what users say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Arm {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ArmChoice {
     /// Nothing.
     None,
     /// Learned from: whether users were satisfied.
@@ -130,26 +130,69 @@ pub enum Arm {
     Memory,
 }
 
-impl Arm {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::None, Self::Binary, Self::Opd, Self::Combined, Self::Memory];
+impl ArmChoice {
+    const ALL: [Self; 5] = [Self::None, Self::Binary, Self::Opd, Self::Combined, Self::Memory];
+}
 
-    /// As arguments and reports have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Binary => "binary",
-            Self::Opd => "opd",
-            Self::Combined => "combined",
-            Self::Memory => "memory",
+impl From<ArmChoice> for Arm {
+    fn from(choice: ArmChoice) -> Self {
+        match choice {
+            ArmChoice::None => Self::None,
+            ArmChoice::Binary => Self::Binary,
+            ArmChoice::Opd => Self::Opd,
+            ArmChoice::Combined => Self::Combined,
+            ArmChoice::Memory => Self::Memory,
         }
     }
 }
 
-/// Does it.
+/// Runs the evaluation, and prints its tables.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    let Verb::Personal(personal) = &arguments.verb;
-    training().evaluate_personal(personal, log)
+    let Verb::Personal(arguments) = &arguments.verb;
+    let training = linked()?;
+    refuse_what_is_not_there(arguments)?;
+    let request = PersonalRequest {
+        seeds: arguments.seeds,
+        first_seed: arguments.first_seed,
+        personas: arguments.personas.iter().copied().map(Persona::from).collect(),
+        arms: arguments.arms.iter().copied().map(Arm::from).collect(),
+        sessions: arguments.sessions,
+        telling: arguments.telling,
+        held_out: arguments.held_out,
+        warm_start_steps: arguments.warm_start_steps,
+        learning_rate: arguments.learning_rate,
+        max_kl: arguments.max_kl,
+        train_every_turns: arguments.train_every_turns,
+        jobs: arguments.jobs,
+        results: arguments.results.dir(),
+        out: arguments.out.clone(),
+    };
+    let outcome = training.evaluate_personal(&request, &log.quieted(arguments.quiet))?;
+    if arguments.json {
+        print_json_text(&outcome.json)?;
+    } else {
+        let right = [false, true, true, true, true, true, true];
+        let mut text = aligned(outcome.headings, right, &outcome.rows) + "\n";
+        for comparison in &outcome.comparisons {
+            text += &format!("{comparison}\n");
+        }
+        print(&format!("{text}\nreport  {}\n", outcome.report.display()))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn refuse_what_is_not_there(arguments: &Personal) -> Result<(), Failure> {
+    let refuse = |message: &str, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
+    if arguments.policy.is_some() {
+        return refuse(
+            "`--policy` is not there yet: questions and users are those of the tiny policy's world",
+            "leave it out; `clawrl serve --learn` learns from people's chat with any policy",
+        );
+    }
+    if arguments.users.is_some() {
+        return refuse("`--users` is not there yet: users are rules", "leave it out");
+    }
+    Ok(())
 }
 
 fn above_0(text: &str) -> Result<f64, String> {

@@ -1,9 +1,9 @@
 //! `clawrl help`: explain a command, the exit codes or the environment variables.
 
 use clap::{CommandFactory, Parser};
+use clawrl_runtime::environment::{self, Variable};
 
 use crate::arguments::Cli;
-use crate::environment::{self, Variable};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{columns, print};

@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         tasks: choices.tasks.clone(),
         force: choices.force,
         max_turns: choices.max_turns,
-        environment: crate::environment::all(),
+        environment: clawrl_runtime::environment::all(),
     };
     told(&import(&options)?, &choices.output, log)
 }

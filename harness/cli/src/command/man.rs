@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use clawrl_runtime::environment::{self, Variable};
 
 use crate::arguments::Cli;
-use crate::environment::{self, Variable};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::print;

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use clawrl_core::RunId;
 use clawrl_record::Run;
 use clawrl_report::{EventLog, exposition, history};
+use clawrl_runtime::{parse_run_name, training::is_trained};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
@@ -24,7 +25,7 @@ use crate::failure::Failure;
 use crate::local_server;
 use crate::log::Log;
 use crate::output::print;
-use crate::results::{ResultsArguments, is_trained, run_name};
+use crate::results::ResultsArguments;
 
 /// How often a run under way is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -38,7 +39,7 @@ const LOOK: Duration = Duration::from_secs(2);
                   clawrl metrics my-run --listen 127.0.0.1:9464")]
 pub(crate) struct Arguments {
     /// Name of the run, or of the training.
-    #[arg(value_parser = run_name)]
+    #[arg(value_parser = parse_run_name)]
     run: RunId,
     #[command(flatten)]
     results: ResultsArguments,

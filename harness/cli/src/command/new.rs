@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 use clawrl_config::{NewTask, StarterEnv, new_suite, new_task, new_train};
+use clawrl_runtime::{TASKS, quoted, suite_path};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
-use crate::results::quoted;
-use crate::suite_path::{self, TASKS};
 
 /// Writes a new suite, a new task into one, or a new train file.
 #[derive(Debug, clap::Args)]
@@ -111,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
             log.note(format_args!("look at it, {first}then try `clawrl validate {}`", home.display()));
         }
         What::Task { suite, id } => {
-            let path = suite_path::find(suite);
+            let path = suite_path(suite);
             let NewTask { suite, copied } = new_task(&path, id)?;
             print(&format!("{}\n", suite.path().display()))?;
             let copied = copied.map(|of| format!(", a copy of `{of}` to be changed")).unwrap_or_default();
@@ -121,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
             ));
         }
         What::Train { name, suites, dir } => {
-            let suites: Vec<PathBuf> = suites.iter().map(|named| suite_path::find(named)).collect();
+            let suites: Vec<PathBuf> = suites.iter().map(|named| suite_path(named)).collect();
             let path = new_train(dir, name, &suites)?;
             print(&format!("{}\n", path.display()))?;
             let shown = quoted(&path);

@@ -6,15 +6,18 @@ use clawrl_config::{
     DeviceSplit, MemoryBudget, PolicySource, TrainRun, TrainSetting, TrainSummary, TrainTasks, describe_plan,
     is_train_file, load_train_with,
 };
+use clawrl_runtime::{
+    host::{capacity, open_files, room},
+    unused_name,
+};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{capacity, gpus, open_files, room};
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::plan_request::{PlanArguments, Resolved, unused_name};
+use crate::plan_request::{PlanArguments, Resolved};
 use crate::results::ResultsArguments;
 
 /// Shows what `clawrl run` would do with the same arguments, or `clawrl train` with a train file in place of suites, and the
@@ -94,7 +97,7 @@ fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, 
         TrainRun { run: unused_name(&arguments.results.store()?, &plan.name)?, host: capacity::probe() };
     tasks.evaluation_plan(&folder, &run)?;
     let concurrency = tasks.rl_plan(&folder, &run)?.limits.concurrency;
-    let there = u32::try_from(gpus::memory_mib().len()).unwrap_or(u32::MAX);
+    let there = room::gpu_count();
     let devices = room::split(&plan, there)?;
     let memory = room::budget(&plan, &devices, concurrency)?;
     let planned = PlannedTraining { summary: tasks.describe(), concurrency, devices, memory };

@@ -3,12 +3,17 @@
 use std::path::PathBuf;
 
 use clawrl_core::RunId;
+use clawrl_record::aligned;
+use clawrl_runtime::parse_run_name;
+use clawrl_runtime::training::{InitRequest, ModelSize, PolicyVersion, RollbackOutcome, VersionList};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::program::training;
-use crate::results::{ResultsArguments, run_name};
+use crate::output::{print, print_json};
+use crate::program::linked;
+use crate::results::ResultsArguments;
+use crate::training::Training;
 
 /// Makes policies, tells the versions of one that is trained, and goes back to one of them.
 #[derive(Debug, clap::Args)]
@@ -34,16 +39,16 @@ enum Verb {
 
 /// Lists the versions of a training's policy: which followed from which, what was measured, what is kept.
 #[derive(Debug, clap::Args)]
-pub struct Versions {
+pub(crate) struct Versions {
     /// The training.
-    #[arg(value_name = "RUN", value_parser = run_name)]
-    pub run: RunId,
+    #[arg(value_name = "RUN", value_parser = parse_run_name)]
+    pub(crate) run: RunId,
     #[command(flatten)]
     /// The results folder.
-    pub results: ResultsArguments,
+    pub(crate) results: ResultsArguments,
     /// Print them as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Goes back to a version that is kept, with weights and moments, in a training that is not under way.
@@ -51,89 +56,201 @@ pub struct Versions {
 /// What it goes back to becomes a new version; `clawrl train --resume` goes on from there, with other groups than those it
 /// consumed already.
 #[derive(Debug, clap::Args)]
-pub struct Rollback {
+pub(crate) struct Rollback {
     /// The training.
-    #[arg(value_name = "RUN", value_parser = run_name)]
-    pub run: RunId,
+    #[arg(value_name = "RUN", value_parser = parse_run_name)]
+    pub(crate) run: RunId,
     /// The version to go back to.
     #[arg(long, value_name = "VERSION")]
-    pub to: u64,
+    pub(crate) to: u64,
     #[command(flatten)]
     /// The results folder.
-    pub results: ResultsArguments,
+    pub(crate) results: ResultsArguments,
     /// Print what it came to as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Compares two versions that are kept: what was measured of them, and how far their parameters are apart.
 #[derive(Debug, clap::Args)]
-pub struct Diff {
+pub(crate) struct Diff {
     /// The training.
-    #[arg(value_name = "RUN", value_parser = run_name)]
-    pub run: RunId,
+    #[arg(value_name = "RUN", value_parser = parse_run_name)]
+    pub(crate) run: RunId,
     /// One version.
     #[arg(value_name = "VERSION")]
-    pub first: u64,
+    pub(crate) first: u64,
     /// The other one.
     #[arg(value_name = "VERSION")]
-    pub second: u64,
+    pub(crate) second: u64,
     #[command(flatten)]
     /// The results folder.
-    pub results: ResultsArguments,
+    pub(crate) results: ResultsArguments,
     /// Print it as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Writes an adapter and the model that it is for as one model, in fp32, for programs that serve no adapters.
 ///
 /// Nothing here needs it: `clawrl run` and `clawrl train` take the adapter's folder as it is.
 #[derive(Debug, clap::Args)]
-pub struct Merge {
+pub(crate) struct Merge {
     /// Folder of an adapter: of a version, such as results/runs/RUN/checkpoints/000050/model, or one that PEFT saved.
     #[arg(value_name = "ADAPTER")]
-    pub adapter: PathBuf,
+    pub(crate) adapter: PathBuf,
     /// A new or an empty folder.
     #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 }
 
 /// Makes a fresh policy in the format of Hugging Face: its tokenizer is trained on the text of suites, its weights are
 /// drawn from a seed. Nothing is downloaded.
 #[derive(Debug, clap::Args)]
-pub struct Init {
+pub(crate) struct Init {
     /// Suites whose text the tokenizer is trained on: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
-    pub suites: Vec<PathBuf>,
+    pub(crate) suites: Vec<PathBuf>,
     /// Shape of the model.
     #[arg(long, value_name = "PRESET", value_enum)]
-    pub preset: PresetChoice,
+    pub(crate) preset: PresetChoice,
     /// A new or an empty folder.
     #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Decides the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Most tokens that the model reads at once, prompt and reply; agents of chat send 20,000 and more [default: 2048].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
-    pub positions: Option<u32>,
+    pub(crate) positions: Option<u32>,
 }
 
 /// Shape of a fresh model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum PresetChoice {
+pub(crate) enum PresetChoice {
     /// Half a million parameters: learns short terminal tasks on two CPU cores.
     Tiny,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
+    let training = linked()?;
     match &arguments.verb {
-        Verb::Init(init) => training().init_policy(init, log),
-        Verb::Versions(versions) => training().list_versions(versions, log),
-        Verb::Rollback(rollback) => training().roll_back(rollback, log),
-        Verb::Diff(diff) => training().diff_versions(diff, log),
-        Verb::Merge(merge) => training().merge_adapter(merge, log),
+        Verb::Init(init) => run_init(init, training, log),
+        Verb::Versions(versions) => run_versions(versions, training, log),
+        Verb::Rollback(rollback) => run_rollback(rollback, training, log),
+        Verb::Diff(diff) => run_diff(diff, training, log),
+        Verb::Merge(merge) => run_merge(merge, training, log),
     }
+}
+
+fn run_init(init: &Init, training: &dyn Training, log: &Log) -> Result<Exit, Failure> {
+    let PresetChoice::Tiny = init.preset;
+    let Init { suites, out, seed, positions, .. } = init;
+    let request =
+        InitRequest { suites: suites.clone(), out: out.clone(), seed: *seed, positions: *positions };
+    let ModelSize { parameters, vocab_size } = training.init_policy(&request, log)?;
+    log.note(format_args!("{}: {parameters} parameters, vocabulary of {vocab_size}", out.display()));
+    Ok(Exit::Success)
+}
+
+fn run_versions(arguments: &Versions, training: &dyn Training, log: &Log) -> Result<Exit, Failure> {
+    arguments.results.store()?;
+    let VersionList { versions, damaged } =
+        training.list_versions(&arguments.run, &arguments.results.dir())?;
+    damaged.iter().for_each(|why| log.warn(format_args!("{why}")));
+    if arguments.json {
+        print_json(&versions)?;
+        return Ok(Exit::Success);
+    }
+    let header = ["version", "follows", "updates", "held-out", "entropy", "kept"];
+    let mut rows = vec![header.map(str::to_owned)];
+    for version in &versions {
+        let follows = match (version.parent, version.instead_of) {
+            (Some(parent), None) if version.rejected.is_some() => format!("{parent}, rejected"),
+            (Some(parent), Some(given_up)) => format!("{parent}, instead of {given_up}"),
+            (Some(parent), None) => parent.to_string(),
+            (None, _) => "-".to_owned(),
+        };
+        let kept = match (version.has_weights, version.has_moments) {
+            (true, true) => "weights, moments",
+            (true, false) => "weights",
+            _ => "-",
+        };
+        rows.push([
+            version.version.to_string(),
+            follows,
+            version.updates.to_string(),
+            percent(version.held_out) + if version.best { ", the best" } else { "" },
+            number(version.entropy_nats),
+            kept.to_owned(),
+        ]);
+    }
+    print(&aligned(&rows))?;
+    let rejected = versions.iter().filter_map(|version| Some((version.version, version.rejected.as_ref()?)));
+    for (version, why) in rejected {
+        print(&format!("version {version} was rejected: {why}\n"))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn run_rollback(arguments: &Rollback, training: &dyn Training, log: &Log) -> Result<Exit, Failure> {
+    arguments.results.store()?;
+    let (run, to) = (&arguments.run, arguments.to);
+    let outcome = training.roll_back(run, to, &arguments.results.dir(), log)?;
+    if arguments.json {
+        print_json(&outcome)?;
+        return Ok(Exit::Success);
+    }
+    let RollbackOutcome { version, instead_of, policy, updates_left, .. } = &outcome;
+    let mut text = format!(
+        "version {version} is what version {to} was; version {instead_of} is given up\npolicy      {}\n",
+        policy.display()
+    );
+    if *updates_left > 0 {
+        let folder = arguments.results.repeated();
+        text +=
+            &format!("to go on    clawrl train --resume {run}{folder} ({updates_left} updates are left)\n");
+    }
+    print(&text)?;
+    Ok(Exit::Success)
+}
+
+fn run_diff(arguments: &Diff, training: &dyn Training, log: &Log) -> Result<Exit, Failure> {
+    arguments.results.store()?;
+    let versions = (arguments.first, arguments.second);
+    let difference = training.diff_versions(&arguments.run, versions, &arguments.results.dir(), log)?;
+    if arguments.json {
+        print_json(&difference)?;
+        return Ok(Exit::Success);
+    }
+    let [first, second] = &difference.versions;
+    let row = |name: &str, of: &dyn Fn(&PolicyVersion) -> String| [name.to_owned(), of(first), of(second)];
+    let figures = [
+        row("version", &|version| version.version.to_string()),
+        row("updates", &|version| version.updates.to_string()),
+        row("held-out", &|version| percent(version.held_out)),
+        row("reward", &|version| number(version.reward)),
+        row("entropy, nats", &|version| number(version.entropy_nats)),
+        row("tokens a reply", &|version| number(version.reply_tokens)),
+    ];
+    let parts = difference.parameters.iter();
+    let parts: Vec<[String; 2]> =
+        parts.map(|(part, distance)| [part.clone(), format!("{:.3} %", 100.0 * distance)]).collect();
+    print(&format!("{}\nparameters, distance over norm\n{}", aligned(&figures), aligned(&parts)))?;
+    Ok(Exit::Success)
+}
+
+fn run_merge(merge: &Merge, training: &dyn Training, log: &Log) -> Result<Exit, Failure> {
+    let parameters = training.merge_adapter(&merge.adapter, &merge.out)?;
+    log.note(format_args!("{}: {parameters} parameters, in fp32", merge.out.display()));
+    Ok(Exit::Success)
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", 100.0 * ratio))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
 }

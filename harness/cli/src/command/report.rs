@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clawrl_record::Run;
 use clawrl_report::{Heading, Options, Report, ReportError, csv_of_run, junit_of_run, render_text, report};
+use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::results::{ResultsArguments, run_name};
+use crate::results::ResultsArguments;
 
 /// In the run's folder.
 const PAGE: &str = "report.html";
@@ -26,7 +27,7 @@ const PAGE_OF_TRAINING: &str = "run-report.html";
                   clawrl report my-run --junit junit.xml --csv slots.csv")]
 pub(crate) struct Arguments {
     /// Name of the run.
-    #[arg(value_parser = run_name)]
+    #[arg(value_parser = parse_run_name)]
     run: clawrl_core::RunId,
     #[command(flatten)]
     results: ResultsArguments,

@@ -10,25 +10,25 @@ use clawrl_core::{EpisodeSink, RunId, RunPlan};
 use clawrl_record::{
     AttemptSummary, JournalState, LockFile, RecordError, ResumeMode, RunStore, RunWriter, SlotStatus,
 };
+use clawrl_runtime::host::{facts, open_files};
+use clawrl_runtime::{
+    CostLimit, Executor, FirstInterrupt, Machine, PolicyChoice, Supplies, Work, create_under,
+    environments_word, parse_run_name, policy_of, refuse_unpriced, spent,
+};
 
-use super::cost_limit::{CostLimit, refuse_unpriced, spent, usd};
 use super::run_end::{self, Account};
 use super::tape::Tape;
 use super::task::{Task, redacting};
 use super::{policy_words, remote_words};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::facts;
-use crate::interrupt::FirstInterrupt;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
-use crate::plan_request::{PlanArguments, create_under};
-use crate::policy_choice::PolicyChoice;
+use crate::plan_request::PlanArguments;
 use crate::profile;
-use crate::progress::Display;
 use crate::redaction;
-use crate::results::{ResultsArguments, run_name};
-use crate::wiring::{Machine, Supplies, Work, environments_word, execute, policy_of};
+use crate::results::ResultsArguments;
+use crate::training::LinkedModels;
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     judge: JudgeArguments,
     /// Go on with this run: its open slots, under its own plan.
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["PlanArguments", "JudgeArguments"])]
+    #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["PlanArguments", "JudgeArguments"])]
     resume: Option<RunId>,
     /// With --resume: also try the slots again that a fault closed.
     #[arg(long)]
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
 }
 
 fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    crate::host::open_files::raise_limit();
+    open_files::raise_limit();
     let store = arguments.results.store()?;
     let mut plan = new_plan(arguments, &store, log)?;
     // Another run may take a generated name in the meantime; `create_under` then finds a free one.
@@ -112,7 +112,8 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let tape = arguments.record_cassette.as_deref().map(|path| Tape::new(path, &plan, redactor.clone()));
     let tape = tape.transpose()?;
     let recorder = tape.as_ref().map(Tape::recorder);
-    let supplies = Supplies { redactor: redactor.clone(), recorder, ..Supplies::default() };
+    let models = Some(Arc::new(LinkedModels) as _);
+    let supplies = Supplies { redactor: redactor.clone(), recorder, models, ..Supplies::default() };
     let policy = policy_of(&plan, &store, &supplies)?;
     let machine = Machine::prepare(&[&plan], log)?.lending(supplies.programs);
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
@@ -122,7 +123,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let results = arguments.results.dir();
     let writer = create_under(&plan.run.clone(), arguments.plan.name.is_some(), &store, |name| {
         plan.run.clone_from(name);
-        Ok(RunWriter::create(&results, &plan, &lock))
+        Ok::<_, Failure>(RunWriter::create(&results, &plan, &lock))
     })?;
     let writer = redacting(writer, redactor)?;
     let task = Task::new(plan);
@@ -164,7 +165,8 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     }
     // Refused before anything of the run is touched.
     refuse_limit(arguments, found.plan())?;
-    let supplies = Supplies { redactor: redactor()?, ..Supplies::default() };
+    let models = Some(Arc::new(LinkedModels) as _);
+    let supplies = Supplies { redactor: redactor()?, models, ..Supplies::default() };
     let policy = policy_of(found.plan(), &store, &supplies)?;
     let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
     let (writer, task) = Task::again(&found, mode, &arguments.redact_env, &arguments.results, log)?;
@@ -177,7 +179,7 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
 
 fn refuse_limit(arguments: &Arguments, plan: &RunPlan) -> Result<(), Failure> {
     match arguments.max_cost_usd {
-        Some(_) => refuse_unpriced("the run", plan),
+        Some(_) => Ok(refuse_unpriced("the run", plan)?),
         None => Ok(()),
     }
 }
@@ -224,9 +226,13 @@ fn perform(
         sink,
         metrics: Some(writer.sink()),
         cast_bytes: if arguments.no_cast { 0 } else { CAST_BYTES },
-        display: Display::suited(log, arguments.quiet),
+        is_shown: true,
     };
-    let ended = execute(machine, FirstInterrupt::Drain, work, log)?;
+    let executor = Executor::start(machine, FirstInterrupt::Drain, Arc::new(log.quieted(arguments.quiet)))?;
+    let work = profile::watched(work, &executor.handle());
+    let ended = executor.run(work);
+    executor.end();
+    let ended = ended?;
     let account = Account {
         resume: format!("clawrl run --resume {run}{}", arguments.results.repeated()),
         dir,
@@ -257,5 +263,29 @@ fn tell_start(task: &Task, machine: &Machine, log: &Log) {
         for limit in limits {
             log.note(format_args!("  {} ({})", limit.limit, limit.reason));
         }
+    }
+}
+
+/// Parses an amount above 0.
+fn usd(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
+        _ => Err("has to be US dollars above 0, such as 2.50".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usd_is_finite_and_above_0() {
+        let check = |text: &str, expected: Option<f64>| assert_eq!(usd(text).ok(), expected, "{text}");
+        check("2.5", Some(2.5));
+        check("0", None);
+        check("-1", None);
+        check("inf", None);
+        check("NaN", None);
+        check("2,5", None);
     }
 }

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 
 use clawrl_core::SlotId;
 use clawrl_record::{LimitNotSet, Run, RunSummary, RunWriter, render_summary};
+use clawrl_runtime::{Ended, is_used_up};
 use clawrl_scheduler::{RunEnd, RunError, RunReport};
 use serde::Serialize;
 
-use super::cost_limit::is_used_up;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::wiring::Ended;
 
 /// Most open slots that are listed by name.
 const OPEN_LISTED: usize = 8;

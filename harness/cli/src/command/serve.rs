@@ -2,12 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use clawrl_runtime::ServerChoice;
+use clawrl_serve::{ServeEnd, ServeEvents, ServeRequest, serve};
+
+use super::serve_report::ServeReport;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::plan_request::{base_url, key_env};
 use crate::results::ResultsArguments;
+use crate::training::LinkedModels;
 
 /// Serves a policy to chat clients, over OpenAI's interface, records what is said, and learns from it.
 ///
@@ -52,9 +58,23 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-/// Does it.
+/// Serves until a signal ends it.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
-    crate::chat::serve(arguments, log)
+    let request = ServeRequest {
+        policy: arguments.policy.clone(),
+        server: ServerChoice { base_url: arguments.base_url.clone(), key_env: arguments.key_env.clone() },
+        listen: arguments.listen,
+        name: arguments.name.clone(),
+        data: arguments.data.clone(),
+        hosts: arguments.hosts.clone(),
+        learn: arguments.learn.clone(),
+        results: arguments.results.dir(),
+    };
+    let report: Arc<dyn ServeEvents> = Arc::new(ServeReport::new(arguments, log.clone()));
+    match serve(&request, &LinkedModels, &report)? {
+        ServeEnd::Drained => Ok(Exit::Success),
+        ServeEnd::Cut => Ok(Exit::Interrupted),
+    }
 }
 
 /// Reads where to listen.

@@ -3,39 +3,49 @@
 //! I1. With `--json`, where it listens is told on standard output, and besides warnings nothing else. I2. Every command that is told can be
 //! copied as it stands.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
-use clawrl_config::ChatPlan;
+use clawrl_chat::wrapped;
 use clawrl_remote::Listed;
+use clawrl_runtime::quoted;
+use clawrl_serve::{Listening, MIN_CONTEXT, ServeError, ServeEvents, SetUp, Standing, UpstreamServer};
 use serde_json::json;
 
-use super::client::wrapped;
-use super::openclaw::{Filling, LEAST_CONTEXT, SetUp, set_up};
-use super::upstream::{Standing, UpstreamBackend};
-use crate::command::serve::Arguments;
-use crate::exit_code::Exit;
+use super::serve::Arguments;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print_json_line;
-use crate::results::quoted;
 
 /// Where `clawrl chat` looks, where nobody says.
 const USUAL_BASE_URL: &str = "http://127.0.0.1:30000/v1";
 
-/// Who tells it.
+/// Reports a server on standard error, or, with `--json`, on standard output.
 #[derive(Debug)]
-pub(super) struct Telling<'a> {
-    pub(super) arguments: &'a Arguments,
-    pub(super) log: &'a Log,
-    /// Folder of the keys and of the record.
-    pub(super) data: PathBuf,
-    pub(super) base_url: String,
-    pub(super) key: String,
+pub(super) struct ServeReport {
+    log: Log,
+    is_json: bool,
+    /// The name by which clients ask for the model.
+    name: String,
+    /// Whether the folder of the keys was chosen.
+    has_own_data: bool,
+    /// The options by which another command finds the results folder.
+    repeated: String,
 }
 
-impl Telling<'_> {
+impl ServeReport {
+    pub(super) fn new(arguments: &Arguments, log: Log) -> Self {
+        Self {
+            log,
+            is_json: arguments.json,
+            name: arguments.name.clone(),
+            has_own_data: arguments.data.is_some(),
+            repeated: arguments.results.repeated(),
+        }
+    }
+
     fn note(&self, text: &str) {
-        if !self.arguments.json {
+        if !self.is_json {
             self.log.note(format_args!("{text}"));
         }
     }
@@ -54,39 +64,37 @@ impl Telling<'_> {
         self.log.note(format_args!("{text}"));
     }
 
-    /// It listens. `learning`: how it learns, or why it does not.
-    ///
-    /// # Errors
-    /// Standard output cannot be written.
-    pub(super) fn listens(
-        &self,
-        is_new_key: bool,
-        learning: Result<&ChatPlan, &str>,
-        upstream: Option<&UpstreamBackend>,
-    ) -> Result<(), Failure> {
-        let Self { arguments, base_url, key, .. } = self;
-        let key_file = self.data.join("keys");
-        if arguments.json {
+    /// The command of the client that finds this server and its keys.
+    fn client(&self, listening: &Listening<'_>) -> String {
+        let Listening { base_url, data, .. } = listening;
+        let address =
+            if *base_url == USUAL_BASE_URL { String::new() } else { format!(" --base-url {base_url}") };
+        let data = if self.has_own_data { format!(" --data {}", quoted(data)) } else { String::new() };
+        format!("clawrl chat{address}{}{data}", self.repeated)
+    }
+}
+
+impl ServeEvents for ServeReport {
+    fn listens(&self, listening: &Listening<'_>) -> io::Result<()> {
+        let Listening { base_url, data, key, is_new_key, learning, upstream } = listening;
+        let key_file = data.join("keys");
+        if self.is_json {
             print_json_line(&json!({
-                "base_url": base_url, "model": arguments.name, "key_file": key_file, "pid": std::process::id(),
+                "base_url": base_url, "model": self.name, "key_file": key_file, "pid": std::process::id(),
                 "learning": learning.is_ok(),
             }))?;
             return Ok(());
         }
-        self.note(&format!("{base_url} serves the model `{}`", arguments.name));
-        if let Some(upstream) = upstream {
-            self.note(&format!(
-                "answers come from the model `{}` at {}",
-                upstream.model(),
-                upstream.base_url()
-            ));
+        self.note(&format!("{base_url} serves the model `{}`", self.name));
+        if let Some(UpstreamServer { base_url, model }) = upstream {
+            self.note(&format!("answers come from the model `{model}` at {base_url}"));
         }
-        if is_new_key {
+        if *is_new_key {
             self.note(&format!("key, which is told once and kept in {}: {key}", key_file.display()));
         } else {
             self.note(&format!("keys are in {}", key_file.display()));
         }
-        self.note(&format!("what is said is recorded in {}", self.data.join("ledger.sqlite").display()));
+        self.note(&format!("what is said is recorded in {}", data.join("ledger.sqlite").display()));
         match learning {
             Ok(plan) => self.prose(&format!(
                 "learning: objective {}, an update with {} samples or after {} s",
@@ -96,37 +104,19 @@ impl Telling<'_> {
             )),
             Err(why) => self.prose(&format!("nothing is learned from it: {why}")),
         }
-        self.note(&format!("talk to it in a terminal: {}", self.client()));
+        self.note(&format!("talk to it in a terminal: {}", self.client(listening)));
         Ok(())
     }
 
-    /// The command of the client that finds this server and its keys.
-    fn client(&self) -> String {
-        let Self { arguments, base_url, .. } = self;
-        let address =
-            if base_url == USUAL_BASE_URL { String::new() } else { format!(" --base-url {base_url}") };
-        let data =
-            arguments.data.as_ref().map(|_| format!(" --data {}", quoted(&self.data))).unwrap_or_default();
-        format!("clawrl chat{address}{}{data}", arguments.results.repeated())
+    fn openclaw(&self, set_up: &SetUp, is_upstream: bool) {
+        self.prose(&openclaw(set_up, is_upstream));
     }
 
-    /// Writes what OpenClaw is set up with, and tells its commands, or why there are none.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
-    pub(super) fn set_up_openclaw(&self, context: Option<usize>, is_upstream: bool) -> Result<(), Failure> {
-        let Self { base_url, key, data, arguments, .. } = self;
-        let filling = Filling { base_url, key, model: &arguments.name, context };
-        let set_up = set_up(data, &filling).map_err(|(path, error)| {
-            Failure::new(Exit::Results, format!("{} cannot be written: {error}", path.display()))
-        })?;
-        self.prose(&openclaw(&set_up, is_upstream));
-        Ok(())
-    }
-
-    /// How it stands with the model's server.
-    pub(super) fn standing(&self, upstream: &UpstreamBackend, standing: &Standing) {
-        let place = upstream.base_url();
+    fn upstream_standing(
+        &self,
+        UpstreamServer { base_url: place, .. }: UpstreamServer<'_>,
+        standing: &Standing,
+    ) {
         match standing {
             // A server may do without a list.
             Standing::Trouble(trouble) if trouble.is_without_list() => self.warn(&format!(
@@ -142,21 +132,25 @@ impl Telling<'_> {
         }
     }
 
-    /// It takes no more requests.
-    pub(super) fn ends(&self) {
-        self.note("answers that have begun come to their end; Ctrl-C again cuts them");
-    }
-
-    /// What the list of the model's server says of the model.
-    pub(super) fn listed(&self, upstream: &UpstreamBackend, listed: &Listed) {
+    fn upstream_models(&self, UpstreamServer { base_url, model }: UpstreamServer<'_>, listed: &Listed) {
         if !listed.others.is_empty() {
             self.warn(&format!(
-                "the server at {} does not list the model `{}`, and may refuse it; it lists {}",
-                upstream.base_url(),
-                upstream.model(),
+                "the server at {base_url} does not list the model `{model}`, and may refuse it; it lists {}",
                 listed.others.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
             ));
         }
+    }
+
+    fn learned(&self, line: &str) {
+        self.note(line);
+    }
+
+    fn failed(&self, error: ServeError) {
+        self.log.failure(&Failure::from(error));
+    }
+
+    fn ends(&self) {
+        self.note("answers that have begun come to their end; Ctrl-C again cuts them");
     }
 }
 
@@ -185,7 +179,7 @@ fn openclaw(set_up: &SetUp, is_upstream: bool) -> String {
                 "`clawrl policy init --positions 65536` makes one that reads more"
             };
             format!(
-                "OpenClaw is not set up: it needs a model that reads {LEAST_CONTEXT} tokens, and this one reads {context}; {cure}"
+                "OpenClaw is not set up: it needs a model that reads {MIN_CONTEXT} tokens, and this one reads {context}; {cure}"
             )
         }
     }

@@ -9,12 +9,13 @@ use clawrl_record::{
     render_summary,
 };
 use clawrl_report::{cancel_words, stop_words};
+use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::results::{ResultsArguments, run_name};
+use crate::results::ResultsArguments;
 use crate::table::aligned;
 
 /// Shows what a run came to, and what its attempts did.
@@ -24,7 +25,7 @@ use crate::table::aligned;
 )]
 pub(crate) struct Arguments {
     /// Name of the run.
-    #[arg(value_parser = run_name)]
+    #[arg(value_parser = parse_run_name)]
     run: clawrl_core::RunId,
     #[command(flatten)]
     which: Which,

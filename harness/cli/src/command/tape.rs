@@ -6,12 +6,12 @@ use std::sync::Arc;
 use clawrl_cassette::{CassetteError, Recorder};
 use clawrl_core::{PolicySpec, RunId, RunPlan};
 use clawrl_record::Redactor;
+use clawrl_runtime::{origin_of, unwritable};
 
 use super::cassette::words;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::wiring::{origin_of, unwritable};
 
 /// A cassette that is being recorded.
 pub(super) struct Tape {
@@ -28,7 +28,7 @@ impl Tape {
     /// A file that is there, or a folder that is not.
     pub(super) fn new(path: &Path, plan: &RunPlan, redactor: Option<Arc<Redactor>>) -> Result<Self, Failure> {
         if path.exists() {
-            return Err(unwritable(&CassetteError::Exists { path: path.to_owned() }));
+            return Err(unwritable(&CassetteError::Exists { path: path.to_owned() }).into());
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if folder.is_some_and(|folder| !folder.is_dir()) || path.file_name().is_none() {

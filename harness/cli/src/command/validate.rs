@@ -12,20 +12,21 @@ use clawrl_core::{
     Action, BoxFuture, Epoch, Fault, ImageSource, Policy, PolicyRequest, PolicySpec, RunId, RunPlan, SlotId,
     SlotSpec, TaskIndex, TaskSpec,
 };
+use clawrl_runtime::{
+    FirstInterrupt, Machine, MemorySink, Work, execute,
+    host::{capacity, open_files},
+    read_suites,
+};
 use clawrl_scheduler::RunEnd;
 use clawrl_scripted::{Noop, Oracle};
 
 use super::verdict::{self, Case, Verdicts};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{capacity, open_files};
-use crate::interrupt::FirstInterrupt;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::plan_request::{self, read_suites};
-use crate::progress::Display;
-use crate::wiring::{Machine, MemorySink, Work, execute};
+use crate::plan_request::image;
 
 /// Checks suites by playing them: the no-op must fail and the oracle must pass, for every task.
 #[derive(Debug, clap::Args)]
@@ -51,7 +52,7 @@ pub(crate) struct Arguments {
     mistakes: bool,
     /// For tasks that name no image: the name of one, to try them in containers, or a folder with an unpacked root file
     /// system, to try them in sandboxes on it.
-    #[arg(long, value_name = "IMAGE", value_parser = plan_request::image)]
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<ImageSource>,
     #[command(flatten)]
     judge: JudgeArguments,
@@ -96,9 +97,9 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         sink: Arc::new(sink.clone()),
         metrics: None,
         cast_bytes: 0,
-        display: Display::suited(log, arguments.quiet),
+        is_shown: true,
     };
-    let ended = execute(machine, FirstInterrupt::Cancel, work, log)?;
+    let ended = execute(machine, FirstInterrupt::Cancel, work, Arc::new(log.quieted(arguments.quiet)))?;
     if let Some(error) = ended.error {
         return Err(Failure::new(Exit::Internal, error.to_string()));
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use clawrl_core::{CheckReport, Outcome, RunPlan, SlotId, Turn, printable_line};
+use clawrl_runtime::Closed;
 use serde::Serialize;
 
 use super::show::call_text;
-use crate::wiring::Closed;
 
 /// Characters of an action that are told.
 const ACTION_CHARS: usize = 200;

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::ProviderUsage;
-use clawrl_scheduler::Progress;
+use clawrl_core::BoxFuture;
+use clawrl_runtime::RunningRun;
 use indicatif::ProgressBar;
-use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::bars;
@@ -15,7 +14,7 @@ use crate::log::Log;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Display {
+pub(crate) enum Display {
     /// Redrawn in place.
     Bars,
     /// A line now and then.
@@ -24,19 +23,9 @@ pub enum Display {
     Quiet,
 }
 
-/// What is watched.
-pub struct Watched {
-    /// Counts of the execution.
-    pub progress: Progress,
-    /// What the providers of environments use now.
-    pub usage: Box<dyn Fn() -> ProviderUsage + Send + Sync>,
-    /// What people are told they are: `sandboxes`.
-    pub environments: &'static str,
-}
-
 impl Display {
     /// What suits standard error.
-    pub fn suited(log: &Log, quiet: bool) -> Self {
+    pub(crate) fn suited(log: &Log, quiet: bool) -> Self {
         match (quiet, log.is_terminal()) {
             (true, _) => Self::Quiet,
             (false, true) => Self::Bars,
@@ -44,75 +33,72 @@ impl Display {
         }
     }
 
-    /// Shows it until [`Shown::end`], or until that is dropped. Needs a runtime.
-    pub fn start(self, watched: Watched, log: &Log) -> Shown {
+    /// Starts to show a run; the future shows it until `ended` resolves.
+    pub(crate) fn show(
+        self,
+        run: RunningRun,
+        log: &Log,
+        ended: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, ()> {
         let log = log.clone();
         match self {
-            Self::Quiet => Shown { log, bar: None, task: None },
-            Self::Lines => {
-                let task = tokio::spawn(print_lines(watched, log.clone()));
-                Shown { log, bar: None, task: Some(task) }
-            }
+            Self::Quiet => ended,
+            Self::Lines => Box::pin(until(ended, async move { print_lines(run, log).await })),
             Self::Bars => {
-                let bar = bars::bar(watched.progress.snapshot().slots);
+                let bar = bars::bar(run.counts.snapshot().slots);
                 log.show(Some(bar.clone()));
-                let task = tokio::spawn(draw(watched, bar.clone()));
-                Shown { log, bar: Some(bar), task: Some(task) }
+                let shown = Shown { log, bar: bar.clone() };
+                Box::pin(async move {
+                    until(ended, draw(run, bar)).await;
+                    drop(shown);
+                })
             }
         }
     }
 }
 
-/// A display under way. Dropped, it ends and leaves the terminal as it was.
-#[derive(Debug)]
-pub struct Shown {
-    log: Log,
-    bar: Option<ProgressBar>,
-    task: Option<JoinHandle<()>>,
+/// Polls a display until the run has ended.
+async fn until(ended: BoxFuture<'static, ()>, display: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = ended => {}
+        () = display => {}
+    }
 }
 
-impl Shown {
-    /// Ends it and waits until it has drawn its last.
-    pub async fn end(mut self) {
-        if let Some(task) = self.task.take() {
-            task.abort();
-            // Cancelled is what it is meant to be.
-            let _ = task.await;
-        }
-    }
+/// A bar on the terminal. Dropped, it leaves the terminal as it was.
+#[derive(Debug)]
+struct Shown {
+    log: Log,
+    bar: ProgressBar,
 }
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
-        if let Some(bar) = &self.bar {
-            self.log.show(None);
-            bar.finish_and_clear();
-        }
+        self.log.show(None);
+        self.bar.finish_and_clear();
     }
 }
 
-async fn print_lines(watched: Watched, log: Log) {
-    let mut figuring = Figuring::new(Instant::now(), watched.environments);
+async fn print_lines(run: RunningRun, log: Log) {
+    let mut figuring = Figuring::new(Instant::now(), run.environments);
     let mut lines = Lines::default();
     let mut tick = ticks(Duration::from_millis(500));
     loop {
         tick.tick().await;
-        let figures = figuring.at(Instant::now(), watched.progress.snapshot(), (watched.usage)());
+        let figures = figuring.at(Instant::now(), run.counts.snapshot(), (run.usage)());
         if let Some(line) = lines.due(&figures) {
             log.note(format_args!("{line}"));
         }
     }
 }
 
-async fn draw(watched: Watched, bar: ProgressBar) {
-    let mut figuring = Figuring::new(Instant::now(), watched.environments);
+async fn draw(run: RunningRun, bar: ProgressBar) {
+    let mut figuring = Figuring::new(Instant::now(), run.environments);
     let mut tick = ticks(Duration::from_millis(200));
     loop {
         tick.tick().await;
-        let figures = figuring.at(Instant::now(), watched.progress.snapshot(), (watched.usage)());
+        let figures = figuring.at(Instant::now(), run.counts.snapshot(), (run.usage)());
         bars::update(&bar, &figures);
     }
 }

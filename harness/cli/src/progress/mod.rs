@@ -4,5 +4,7 @@ mod bars;
 mod display;
 mod figures;
 mod lines;
+mod updates;
 
-pub use display::{Display, Watched};
+pub(crate) use display::Display;
+pub(crate) use updates::{skipped_line, update_line};

@@ -31,7 +31,7 @@ use super::completion::{Completion, read};
 use super::model::{TEXT_TOOLS, with_calls_read, with_calls_written};
 use super::reply::{MODEL, events, name_calls, whole};
 use super::session::Session;
-use crate::driven::MOST;
+use crate::env_server::MOST;
 
 /// Connections at once: some for each attempt that a machine holds.
 const CONNECTIONS: usize = 4_096;

@@ -24,9 +24,9 @@ use super::key;
 use super::model::format_of;
 use super::program::{self, Running, Start};
 use super::session::{Session, Visit};
-use crate::driven::{Refusal, Request, answer, begun, closed, images, stepped};
+use crate::env_server::{Refusal, Request, answer, begun, closed, images, stepped};
 use crate::environment;
-use crate::wiring::Programs;
+use crate::programs::Programs;
 
 /// Bytes of an instruction that is put into a variable; the kernel takes no longer ones. `reset` tells all of it.
 const MOST_INSTRUCTION: usize = 100_000;

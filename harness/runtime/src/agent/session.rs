@@ -10,7 +10,7 @@ use clawrl_core::{Action, AttemptId, CancelToken, Fault, Message, TaskSpec, Tool
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::driven::{Asked, Refusal, Request, answer, read};
+use crate::env_server::{Asked, Refusal, Request, answer, read};
 
 /// Requests that wait behind the open one. A program makes one at a time; this is for one that does not.
 pub(super) const WAITING: usize = 1;
@@ -89,7 +89,7 @@ impl Session {
         }
         if is_close {
             // It is as closed as can be.
-            return answer(id, Ok(crate::driven::closed(&[])));
+            return answer(id, Ok(crate::env_server::closed(&[])));
         }
         answer(id, Err(Refusal::out_of_order("the attempt is over; the program can end").into()))
     }

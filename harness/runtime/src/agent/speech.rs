@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 
 use super::program::Written;
 use super::session::Session;
-use crate::driven::{MOST, Refusal, answer};
+use crate::env_server::{MOST, Refusal, answer};
 
 /// Read at once.
 const CHUNK: usize = 16 * 1024;

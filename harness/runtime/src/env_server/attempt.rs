@@ -37,7 +37,7 @@ enum Stage {
 }
 
 /// An attempt of a task for which nothing is leased yet.
-pub(crate) struct Driven {
+pub struct Driven {
     provider: Arc<dyn EnvProvider>,
     task: Arc<TaskSpec>,
     slot: SlotSpec,
@@ -51,7 +51,8 @@ pub(crate) struct Driven {
 }
 
 impl Driven {
-    pub(crate) fn new(provider: Arc<dyn EnvProvider>, task: Arc<TaskSpec>, slot: SlotSpec) -> Self {
+    /// An attempt of this task, in an environment of this provider.
+    pub fn new(provider: Arc<dyn EnvProvider>, task: Arc<TaskSpec>, slot: SlotSpec) -> Self {
         let cancel = CancelToken::new();
         let blobs = Arc::default();
         Self { provider, task, slot, cancel, blobs, env: None, stage: Stage::New, seq: 0, faulted: false }

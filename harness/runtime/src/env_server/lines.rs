@@ -1,4 +1,4 @@
-//! Lines of standard input.
+//! Lines of the input.
 //!
 //! I1. Memory is bounded: of a line that is too long nothing is kept. I2. The end of the input is known while a request is
 //! under way. A last line without its end is a line.
@@ -10,8 +10,7 @@ use std::io::{self, BufRead};
 use clawrl_core::CancelToken;
 use tokio::sync::mpsc;
 
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// Most bytes of a line. A diff that is handed in has at most 8 MiB, before it is written as JSON.
 pub(crate) const MOST: usize = 16 * 1024 * 1024;
@@ -26,14 +25,16 @@ pub(super) enum Line {
     TooLong,
 }
 
-/// Reads standard input on a thread of its own; fires the token at its end.
+/// Reads lines on a thread of its own; fires the token at the end of the input.
 ///
 /// # Errors
 /// When there can be no further thread.
-pub(super) fn of_standard_input(ended: CancelToken) -> Result<mpsc::Receiver<Line>, Failure> {
+pub(super) fn read_lines(
+    mut input: impl BufRead + Send + 'static,
+    ended: CancelToken,
+) -> Result<mpsc::Receiver<Line>, RuntimeError> {
     let (sender, lines) = mpsc::channel(WAITING);
     let read = move || {
-        let mut input = io::stdin().lock();
         // An input that cannot be read is at its end.
         while let Ok(Some(line)) = next(&mut input, MOST) {
             if sender.blocking_send(line).is_err() {
@@ -44,7 +45,7 @@ pub(super) fn of_standard_input(ended: CancelToken) -> Result<mpsc::Receiver<Lin
     };
     std::thread::Builder::new().name("clawrl-input".to_owned()).spawn(read).map_err(|error| {
         let help = "raise `ulimit -u`";
-        Failure::with_help(Exit::Environment, format!("cannot start a thread: {error}"), help)
+        RuntimeError::unavailable(format!("cannot start a thread: {error}")).with_help(help)
     })?;
     Ok(lines)
 }

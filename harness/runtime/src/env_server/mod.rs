@@ -5,7 +5,7 @@ mod lines;
 mod message;
 mod serve;
 
-pub(crate) use attempt::Driven;
+pub use attempt::Driven;
 pub(crate) use lines::MOST;
 pub(crate) use message::{Asked, Refusal, Request, answer, begun, closed, images, read, stepped};
-pub(crate) use serve::{Served, serve};
+pub use serve::{Served, serve};

@@ -3,6 +3,8 @@
 //! I1. Every line of the input has one answer, in its order. I2. The end of the input or a signal gives up what is under way,
 //! and everything is closed. I3. A reader of answers that does not read holds up the end for [`LAST_WORD`] at most.
 
+use std::io::{self, BufRead};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::CancelToken;
@@ -12,33 +14,34 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::attempt::Driven;
-use super::lines::{Line, MOST, of_standard_input};
+use super::lines::{Line, MOST, read_lines};
 use super::message::{Asked, Refusal, answer, read};
-use crate::failure::Failure;
-use crate::output::print_json_line;
+use crate::error::RuntimeError;
 
 /// How long an answer may still be on its way once the end has come.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// How it went.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub struct Served {
     /// Something broke.
-    pub(crate) faulted: bool,
+    pub faulted: bool,
     /// What could not be removed.
-    pub(crate) leftovers: Vec<String>,
+    pub leftovers: Vec<String>,
 }
 
-/// Serves standard input and output. When this returns, the attempt is closed.
+/// Reads requests from `input` and gives each answer to `write`. When this returns, the attempt is closed.
 ///
 /// # Errors
 /// When the input cannot be listened to, or answers cannot be written.
-pub(crate) async fn serve(
+pub async fn serve(
     mut attempt: Driven,
+    input: impl BufRead + Send + 'static,
+    write: impl Fn(&Value) -> io::Result<()> + Send + Sync + 'static,
     mut interrupts: watch::Receiver<Interrupt>,
-) -> Result<Served, Failure> {
+) -> Result<Served, RuntimeError> {
     let end = attempt.cancel_token();
-    let mut lines = of_standard_input(end.clone())?;
+    let mut lines = read_lines(input, end.clone())?;
     let interrupted = end.clone();
     // Ends with the runtime.
     tokio::spawn(async move {
@@ -46,6 +49,7 @@ pub(crate) async fn serve(
             interrupted.cancel();
         }
     });
+    let output = Arc::new(write);
     let mut leftovers = Vec::new();
     let mut written = Ok(());
     while !attempt.is_closed() && written.is_ok() {
@@ -60,7 +64,7 @@ pub(crate) async fn serve(
             Ok(Asked { id, request }) => (id, attempt.obey(request, &mut leftovers).await),
             Err((id, refusal)) => (id, Err(refusal.into())),
         };
-        written = write(answer(id, result), &end).await;
+        written = write_answer(answer(id, result), Arc::clone(&output), &end).await;
     }
     leftovers.extend(attempt.close().await);
     written.map(|()| Served { faulted: attempt.faulted(), leftovers })
@@ -74,8 +78,12 @@ fn understood(line: &Line) -> Result<Asked, (Value, Refusal)> {
 }
 
 /// On a thread that may wait for a reader, since nothing else may.
-async fn write(answer: Value, end: &CancelToken) -> Result<(), Failure> {
-    let writing = spawn_blocking(move || print_json_line(&answer).map(drop));
+async fn write_answer(
+    answer: Value,
+    output: Arc<impl Fn(&Value) -> io::Result<()> + Send + Sync + 'static>,
+    end: &CancelToken,
+) -> Result<(), RuntimeError> {
+    let writing = spawn_blocking(move || output(&answer));
     let patience = async {
         end.cancelled().await;
         // timer: nothing tells that a reader will never read.
@@ -83,7 +91,9 @@ async fn write(answer: Value, end: &CancelToken) -> Result<(), Failure> {
     };
     tokio::select! {
         biased;
-        written = writing => written.unwrap_or(Ok(())),
+        written = writing => written.unwrap_or(Ok(())).map_err(|error| {
+            RuntimeError::storage(format!("cannot write to standard output: {error}"))
+        }),
         () = patience => Ok(()),
     }
 }

@@ -6,11 +6,9 @@ use clawrl_core::Fault;
 use clawrl_gui::{BrowserPrograms, BrowserSource, EndpointAnswer, EndpointError, Endpoints, find_programs};
 
 use super::engine;
-use super::examination::{bad, ok};
-use crate::command::doctor::{Finding, Health};
+use super::finding::{Finding, Health};
 use crate::environment::Variable;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// What browsers are, for the record, and where they come from.
 pub(crate) struct Browsers {
@@ -28,17 +26,17 @@ pub(crate) fn are_here() -> bool {
 /// # Errors
 /// [`Exit::Environment`] when a program is missing, the programs are no pair, or no endpoint answers;
 /// [`Exit::Refused`] for endpoints that are none.
-pub(crate) fn find() -> Result<Browsers, Failure> {
+pub(crate) fn find() -> Result<Browsers, RuntimeError> {
     let Some(endpoints) = endpoints()? else {
-        let programs = programs().map_err(|fault| Failure::from_fault(&fault))?;
+        let programs = programs().map_err(RuntimeError::from)?;
         let version = programs.version.clone();
         return Ok(Browsers { source: BrowserSource::Here(programs), version });
     };
-    let answers = probed(&endpoints).map_err(|fault| Failure::from_fault(&fault))?;
+    let answers = probed(&endpoints).map_err(RuntimeError::from)?;
     if answers.iter().all(|answer| answer.said.is_err()) {
         let help = format!("{} says where they are; `clawrl doctor` asks them", Variable::WebDriver.name());
         let message = format!("no WebDriver endpoint answers (webdriver-unreachable): {}", spelled(&answers));
-        return Err(Failure::with_help(Exit::Environment, message, help));
+        return Err(RuntimeError::unavailable(message).with_help(help));
     }
     Ok(Browsers { source: BrowserSource::Endpoints(Arc::new(endpoints)), version: spelled(&answers) })
 }
@@ -50,28 +48,30 @@ pub(crate) fn finding() -> Finding {
         Ok(None) => return finding_of_programs(),
         Err(failure) => {
             let advice = format!("write {} anew: `clawrl help environment`", Variable::WebDriver.name());
-            return bad("webdriver", Health::Missing, failure.to_string(), advice);
+            return Finding::bad("webdriver", Health::Missing, failure.to_string(), advice);
         }
     };
     match probed(&endpoints) {
         Ok(answers) if answers.iter().all(|answer| answer.said.is_ok()) => {
-            ok("webdriver", &spelled(&answers))
+            Finding::ok("webdriver", &spelled(&answers))
         }
         Ok(answers) => {
             let advice = "start those that do not answer, or name others; runs use the ones that do";
-            bad("webdriver", Health::Warn, spelled(&answers), advice)
+            Finding::bad("webdriver", Health::Warn, spelled(&answers), advice)
         }
-        Err(fault) => bad("webdriver", Health::Warn, fault.message, "see the message"),
+        Err(fault) => Finding::bad("webdriver", Health::Warn, fault.message, "see the message"),
     }
 }
 
 fn finding_of_programs() -> Finding {
     match programs() {
-        Ok(programs) => ok("browser", &format!("{} ({})", programs.version, programs.browser.display())),
+        Ok(programs) => {
+            Finding::ok("browser", &format!("{} ({})", programs.version, programs.browser.display()))
+        }
         Err(fault) => {
             let (found, advice) = fault.message.split_once("; ").unwrap_or((&fault.message, ""));
             let advice = format!("optional, for `env: gui`: {advice}");
-            bad("browser", Health::Warn, found.to_owned(), advice)
+            Finding::bad("browser", Health::Warn, found.to_owned(), advice)
         }
     }
 }
@@ -82,7 +82,7 @@ fn programs() -> Result<BrowserPrograms, Fault> {
 }
 
 /// `None` where none are named.
-fn endpoints() -> Result<Option<Endpoints>, Failure> {
+fn endpoints() -> Result<Option<Endpoints>, RuntimeError> {
     let Some(addresses) = Variable::WebDriver.value() else { return Ok(None) };
     let host = Variable::WebDriverHost.value();
     let endpoints = Endpoints::parse(&addresses, host.as_deref()).map_err(|error| {
@@ -91,7 +91,7 @@ fn endpoints() -> Result<Option<Endpoints>, Failure> {
             _ => Variable::WebDriver,
         };
         let help = "`clawrl help environment` says what may be in it";
-        Failure::with_help(Exit::Refused, format!("{}: {error}", variable.name()), help)
+        RuntimeError::refused(format!("{}: {error}", variable.name())).with_help(help)
     })?;
     Ok(Some(endpoints))
 }

@@ -24,7 +24,7 @@ pub fn probe() -> HostCapacity {
 }
 
 /// Memory that can be had: the machine's, or what the control groups around us leave.
-pub(crate) fn memory_available_mib() -> u64 {
+pub fn memory_available_mib() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = keyed(&text, "MemAvailable:").map_or(u64::MAX, |kib| kib / 1024);
     let groups = own_groups("memory").into_iter().filter_map(|group| {
@@ -47,13 +47,13 @@ fn reclaimable(group: &Path) -> u64 {
 }
 
 /// Pseudo-terminals that can still be opened.
-pub(crate) fn ptys_free() -> u64 {
+pub fn ptys_free() -> u64 {
     let most = number("/proc/sys/kernel/pty/max").unwrap_or(4096);
     most.saturating_sub(number("/proc/sys/kernel/pty/nr").unwrap_or(0))
 }
 
 /// Processes and threads that can still be started.
-pub(crate) fn pids_free() -> u64 {
+pub fn pids_free() -> u64 {
     let threads = line("/proc/loadavg")
         .and_then(|text| text.split_whitespace().nth(3)?.split_once('/')?.1.parse::<u64>().ok())
         .unwrap_or(0);

@@ -8,34 +8,33 @@ use clawrl_container::{
 };
 use clawrl_core::{Boundary, Fault};
 
-use super::examination::{bad, ok};
-use crate::command::doctor::{Finding, Health};
+use super::finding::{Finding, Health};
 use crate::environment::Variable;
-use crate::failure::Failure;
-use crate::log::Log;
+use crate::error::RuntimeError;
+use crate::progress::Progress;
 
 /// Finds the engines, and removes what dead runs left there.
 ///
 /// # Errors
 /// [`crate::exit_code::Exit::Environment`] when there is none that containers can be entered of.
-pub(crate) fn prepare(log: &Log) -> Result<Vec<EngineReport>, Failure> {
+pub fn prepare(progress: &dyn Progress) -> Result<Vec<EngineReport>, RuntimeError> {
     let found = asked(async {
         let engines = probe_engines(&access()).await?;
         let swept = swept(&engines).await?;
         Ok((engines, swept))
     });
-    let (engines, swept) = found.map_err(|fault| Failure::from_fault(&fault))?;
+    let (engines, swept) = found.map_err(RuntimeError::from)?;
     if swept.containers > 0 {
-        log.note(format_args!("swept what a dead run had left: {} containers", swept.containers));
+        progress.note(format_args!("swept what a dead run had left: {} containers", swept.containers));
     }
     for leftover in &swept.leftovers {
-        log.warn(format_args!("a dead run left {leftover}, which cannot be removed"));
+        progress.warn(format_args!("a dead run left {leftover}, which cannot be removed"));
     }
     Ok(engines)
 }
 
 /// Removes what dead runs left.
-pub(crate) fn sweep() -> Result<ContainerSweep, Fault> {
+pub fn sweep() -> Result<ContainerSweep, Fault> {
     asked(async { swept(&probe_engines(&access()).await?).await })
 }
 
@@ -50,14 +49,14 @@ async fn swept(engines: &[EngineReport]) -> Result<ContainerSweep, Fault> {
 }
 
 /// For `clawrl doctor`. Runs work without one, as long as no task asks for containers.
-pub(crate) fn finding() -> Finding {
+pub fn finding() -> Finding {
     match asked(async { probe_engines(&access()).await }) {
         Ok(engines) => {
             let each = engines.iter().map(|engine| {
                 let through = if engine.through_node { ", entered by a node beside it" } else { "" };
                 format!("Docker {} on {} ({}{through})", engine.version, engine.storage, engine.socket)
             });
-            ok("engine", &each.collect::<Vec<_>>().join("; "))
+            Finding::ok("engine", &each.collect::<Vec<_>>().join("; "))
         }
         Err(fault) => {
             let (found, advice) = fault
@@ -66,7 +65,7 @@ pub(crate) fn finding() -> Finding {
                 .or_else(|| fault.message.split_once(". "))
                 .unwrap_or((&fault.message, "only tasks with `sandbox: container` need one"));
             let advice = format!("optional, for `sandbox: container`: {advice}");
-            bad("engine", Health::Warn, found.to_owned(), advice)
+            Finding::bad("engine", Health::Warn, found.to_owned(), advice)
         }
     }
 }

@@ -8,8 +8,8 @@ use std::process::Command;
 use clawrl_sandbox::spawner::Spawner;
 use clawrl_sandbox::{CgroupHost, probe_host};
 
-use super::{browser, capacity, engine, facts, learner, open_files};
-use crate::command::doctor::{Finding, Health};
+use super::finding::{Finding, Health};
+use super::{browser, capacity, engine, facts, open_files};
 use crate::environment::Variable;
 
 /// Below this, runs of hundreds of sandboxes will not fit.
@@ -19,12 +19,16 @@ const FEW_FILES: u64 = 4_096;
 const LITTLE_MEMORY_MIB: u64 = 1_024;
 const LITTLE_DISK_MIB: u64 = 1_024;
 
-/// Looks at everything. `results` is the folder that runs would be written to.
-pub(crate) fn of_machine(results: &Path) -> Vec<Finding> {
+/// Examines the host. `results`: the folder that runs are written to. `training`: whether this program can train, which the
+/// program knows itself.
+pub fn examine(results: &Path, training: Finding) -> Vec<Finding> {
     let mut findings = vec![
-        ok("clawrl", facts::PROGRAM),
-        ok("system", &format!("{}, {}", facts::system().unwrap_or("unknown".to_owned()), facts::kernel())),
-        ok(
+        Finding::ok("clawrl", facts::PROGRAM),
+        Finding::ok(
+            "system",
+            &format!("{}, {}", facts::system().unwrap_or("unknown".to_owned()), facts::kernel()),
+        ),
+        Finding::ok(
             "user",
             if rustix::process::geteuid().is_root() {
                 "root: a user id for each sandbox"
@@ -67,24 +71,16 @@ pub(crate) fn of_machine(results: &Path) -> Vec<Finding> {
         "raise the hard limit: `ulimit -Hn`",
     ));
     findings.extend(results_folder(results));
-    findings.push(learner::of_this_build());
+    findings.push(training);
     findings.push(optional("python3", "tasks that use Python"));
     findings.push(optional("tmux", "watching a run from several windows"));
     findings
 }
 
-pub(super) fn ok(name: &'static str, found: &str) -> Finding {
-    Finding { name, health: Health::Ok, found: found.to_owned(), advice: None }
-}
-
-pub(super) fn bad(name: &'static str, health: Health, found: String, advice: impl Into<String>) -> Finding {
-    Finding { name, health, found, advice: Some(advice.into()) }
-}
-
 fn spawner() -> Finding {
     match Spawner::find() {
-        Ok(path) => ok("clawrl-sbx", &path.display().to_string()),
-        Err(error) => bad(
+        Ok(path) => Finding::ok("clawrl-sbx", &path.display().to_string()),
+        Err(error) => Finding::bad(
             "clawrl-sbx",
             Health::Missing,
             error.to_string(),
@@ -99,23 +95,26 @@ fn sandboxes() -> Vec<Finding> {
     let mut findings = Vec::new();
     match probe_host(cgroups.clone()) {
         Ok(report) => {
-            findings.push(ok("bubblewrap", &format!("{} ({})", report.version, report.program.display())));
-            findings.push(ok("namespaces", "user namespaces can be made"));
+            findings.push(Finding::ok(
+                "bubblewrap",
+                &format!("{} ({})", report.version, report.program.display()),
+            ));
+            findings.push(Finding::ok("namespaces", "user namespaces can be made"));
         }
         Err(fault) => {
             let (found, advice) =
                 fault.message.split_once("; ").unwrap_or((&fault.message, "see the message"));
             let name = if fault.code == "namespaces-forbidden" { "namespaces" } else { "bubblewrap" };
-            findings.push(bad(name, Health::Missing, found.to_owned(), advice));
+            findings.push(Finding::bad(name, Health::Missing, found.to_owned(), advice));
         }
     }
     let unavailable = cgroups.unavailable();
     let versions = cgroup_versions(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     findings.push(if unavailable.is_empty() {
-        ok("control-groups", &format!("{versions}: memory, processes and cpu of each sandbox are limited"))
+        Finding::ok("control-groups", &format!("{versions}: memory, processes and cpu of each sandbox are limited"))
     } else {
         let advice = "run as root, or under `systemd-run --user --scope -p Delegate=yes`; without, process limits stand in";
-        bad("control-groups", Health::Warn, format!("{versions}; not limited: {}", unavailable.join(", ")), advice)
+        Finding::bad("control-groups", Health::Warn, format!("{versions}; not limited: {}", unavailable.join(", ")), advice)
     });
     findings
 }
@@ -133,7 +132,7 @@ fn cgroup_versions(mountinfo: &str) -> &'static str {
 
 fn few(name: &'static str, found: u64, enough: u64, unit: &str, advice: &str) -> Finding {
     let text = if found == u64::MAX { "no limit".to_owned() } else { format!("{found}{unit}") };
-    if found >= enough { ok(name, &text) } else { bad(name, Health::Warn, text, advice) }
+    if found >= enough { Finding::ok(name, &text) } else { Finding::bad(name, Health::Warn, text, advice) }
 }
 
 fn results_folder(results: &Path) -> Vec<Finding> {
@@ -143,8 +142,8 @@ fn results_folder(results: &Path) -> Vec<Finding> {
     let written = fs::File::create_new(&probe).and_then(|mut file| file.write_all(b"x"));
     let _ = fs::remove_file(&probe);
     let folder = match written {
-        Ok(()) => ok("results", &format!("{} can be written", results.display())),
-        Err(error) => bad(
+        Ok(()) => Finding::ok("results", &format!("{} can be written", results.display())),
+        Err(error) => Finding::bad(
             "results",
             Health::Missing,
             format!("{} cannot be written: {error}", existing.display()),
@@ -163,9 +162,9 @@ fn optional(program: &'static str, purpose: &str) -> Finding {
         Some(path) => {
             let output = Command::new(&path).arg(if program == "tmux" { "-V" } else { "--version" }).output();
             let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-            ok(program, &version.unwrap_or_else(|_| path.display().to_string()))
+            Finding::ok(program, &version.unwrap_or_else(|_| path.display().to_string()))
         }
-        None => bad(
+        None => Finding::bad(
             program,
             Health::Warn,
             "not there".to_owned(),

@@ -5,8 +5,7 @@ use std::process::{Command, Stdio};
 use clawrl_config::{DeviceWish, GpuRole};
 
 use crate::environment::Variable;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// Memory of each GPU that the driver's own program lists, MiB; none where there is no such program.
 pub(crate) fn memory_mib() -> Vec<u64> {
@@ -26,17 +25,17 @@ fn listed(text: &str) -> Vec<u64> {
 ///
 /// # Errors
 /// One that is no number of GPUs.
-pub(crate) fn wish() -> Result<DeviceWish, Failure> {
+pub(crate) fn wish() -> Result<DeviceWish, RuntimeError> {
     wished(|role| Variable::Gpus(role).value())
 }
 
-fn wished(value: impl Fn(GpuRole) -> Option<String>) -> Result<DeviceWish, Failure> {
+fn wished(value: impl Fn(GpuRole) -> Option<String>) -> Result<DeviceWish, RuntimeError> {
     let mut wish = DeviceWish::default();
     for role in GpuRole::ALL {
         let Some(text) = value(role) else { continue };
         let number = text.trim().parse::<u32>().map_err(|_| {
             let message = format!("{} is no number of GPUs: {text}", role.variable());
-            Failure::with_help(Exit::Refused, message, "write a whole number, or unset it")
+            RuntimeError::refused(message).with_help("write a whole number, or unset it")
         })?;
         *wish.of_mut(role) = Some(number);
     }
@@ -60,6 +59,6 @@ mod tests {
         assert_eq!(wish, DeviceWish { learner: Some(4), ..DeviceWish::default() });
         let error = wished(|role| (role == GpuRole::Total).then(|| "all".to_owned())).unwrap_err();
         assert_eq!(error.to_string(), "NUM_GPUS is no number of GPUs: all");
-        assert_eq!(error.exit, Exit::Refused);
+        assert!(matches!(error, RuntimeError::Refused(_)));
     }
 }

@@ -1,12 +1,15 @@
-//! What this machine has: read from `/proc` and `/sys`, never assumed.
+//! What the host offers: read from `/proc` and `/sys`, never assumed.
 
 pub(crate) mod browser;
 pub mod capacity;
-pub(crate) mod engine;
-pub(crate) mod examination;
+pub mod engine;
+mod examination;
 pub mod facts;
+mod finding;
 pub(crate) mod gpus;
-mod learner;
-pub(crate) mod open_files;
+pub mod open_files;
 mod proc_text;
 pub mod room;
+
+pub use examination::examine;
+pub use finding::{Finding, Health};

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit to the hard one. A shell in a sandbox costs a handful of descriptors.
-pub(crate) fn raise_limit() {
+pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
         // Where it is refused, the plan counts with what there is.
@@ -12,6 +12,6 @@ pub(crate) fn raise_limit() {
 }
 
 /// Descriptors that this process may have open.
-pub(crate) fn limit() -> u64 {
+pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -6,15 +6,14 @@ use clawrl_config::{
 };
 
 use super::{capacity, facts, gpus};
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::RuntimeError;
 
 /// Whose GPUs are whose, of `there` that this machine has. Variables say what the train file does not; they are not looked at
 /// where all runs on the processor.
 ///
 /// # Errors
 /// What cannot be, in words; [`Exit::Environment`] where there is no GPU at all.
-pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, Failure> {
+pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, RuntimeError> {
     if plan.engine.device == Device::Cpu {
         return Ok(DeviceSplit::default());
     }
@@ -25,9 +24,16 @@ pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, Failure> {
 }
 
 /// The failure of what cannot be dealt out.
-fn refused(error: &DeviceError) -> Failure {
-    let exit = if *error == DeviceError::NoGpu { Exit::Environment } else { Exit::Refused };
-    Failure::with_help(exit, error.to_string(), error.help())
+fn refused(error: &DeviceError) -> RuntimeError {
+    let message = error.to_string();
+    let error_of =
+        if *error == DeviceError::NoGpu { RuntimeError::unavailable } else { RuntimeError::refused };
+    error_of(message).with_help(error.help())
+}
+
+/// Number of GPUs that the driver lists.
+pub fn gpu_count() -> u32 {
+    u32::try_from(gpus::memory_mib().len()).unwrap_or(u32::MAX)
 }
 
 /// Who computes where, in a line.
@@ -48,7 +54,7 @@ pub fn who_where(split: &DeviceSplit) -> String {
 ///
 /// # Errors
 /// A policy whose shape cannot be read; too little memory, with the whole table.
-pub fn budget(plan: &TrainPlan, split: &DeviceSplit, concurrency: u32) -> Result<MemoryBudget, Failure> {
+pub fn budget(plan: &TrainPlan, split: &DeviceSplit, concurrency: u32) -> Result<MemoryBudget, RuntimeError> {
     let shape = ModelShape::of(&plan.policy)?;
     let needs = MemoryNeeds { plan, shape, split, concurrency, cores: facts::cpus() };
     let budget = needs.budget();
@@ -82,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_gpu_lacks_something_and_a_wrong_wish_is_refused() {
-        assert_eq!(refused(&DeviceError::NoGpu).exit, Exit::Environment);
-        assert_eq!(refused(&DeviceError::EngineOnGpu).exit, Exit::Refused);
+        assert!(matches!(refused(&DeviceError::NoGpu), RuntimeError::Unavailable(_)));
+        assert!(matches!(refused(&DeviceError::EngineOnGpu), RuntimeError::Refused(_)));
     }
 }

@@ -27,15 +27,13 @@ use tokio::task::spawn_blocking;
 
 use super::super::embedded::ADAPTER;
 use super::super::libtorch::check_libtorch;
-use super::super::settings::OBSERVER;
 use super::messages::{messages, tools};
 use super::pupil::Model;
 use super::residents::Residents;
 use super::tutor::{Tutor, TutorSetup};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::results::quoted;
-use clawrl_cli::training::{Announce, ChatModel};
+use clawrl_runtime::quoted;
+use clawrl_runtime::training::TrainError;
+use clawrl_serve::{Announce, ChatModel};
 
 /// A model, its engine, and how it writes.
 struct EmbeddedBackend {
@@ -67,7 +65,7 @@ impl ChatModel for Embedded {
         announce: Announce,
         recorder: RecorderHandle,
         runtime: Handle,
-    ) -> Result<Arc<dyn Trainer>, Failure> {
+    ) -> Result<Arc<dyn Trainer>, TrainError> {
         let residents = Arc::clone(&self.backend.residents);
         let tutor = Tutor::start(TutorSetup {
             model: self.model,
@@ -86,7 +84,7 @@ impl ChatModel for Embedded {
 ///
 /// # Errors
 /// A folder that holds no model, or one that this program cannot run.
-pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatModel>, Failure> {
+pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatModel>, TrainError> {
     check_libtorch()?;
     let refused = |why: String| {
         let model = quoted(folder);
@@ -95,14 +93,14 @@ pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatMo
              here is served by vLLM, with clawrl in front of it:\n  vllm serve {model} --port 8000\n  \
              clawrl serve openai:{model} --base-url http://127.0.0.1:8000/v1 --key-env none"
         );
-        Failure::with_help(Exit::Refused, why, help)
+        TrainError::refused(why).with_help(help)
     };
     let (model, adapter) = load_apart(folder, Device::Cpu).map_err(|error| refused(error.to_string()))?;
     let files = policy_files(folder).map_err(|error| refused(error.to_string()))?;
     let chat = Chat::load(&files).map_err(|error| refused(error.to_string()))?;
     let positions = model.layout().config().max_position_embeddings;
-    let config = EngineConfig { observer: Some(OBSERVER), ..EngineConfig::default() };
-    let broken = |why: String| Failure::new(Exit::Internal, format!("the engine did not start: {why}"));
+    let config = EngineConfig::default();
+    let broken = |why: String| TrainError::internal(format!("the engine did not start: {why}"));
     let engine = Engine::start(config, 0, &model).map_err(|error| broken(error.to_string()))?;
     let adapter_name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));
     if let Some((name, adapter)) = adapter_name.as_ref().zip(adapter.as_ref()) {
@@ -140,10 +138,9 @@ fn mark(model: &Params, adapter: Option<&Params>) -> Result<String, TorchError> 
 }
 
 /// Where the model that adapters are for is found from anywhere.
-fn model_folder(folder: &Path) -> Result<PathBuf, Failure> {
-    let lost = |why: String| {
-        Failure::new(Exit::Refused, format!("{} cannot be found again: {why}", folder.display()))
-    };
+fn model_folder(folder: &Path) -> Result<PathBuf, TrainError> {
+    let lost =
+        |why: String| TrainError::refused(format!("{} cannot be found again: {why}", folder.display()));
     let adapter = AdapterFiles::of(folder);
     let of_model = if adapter.exist() {
         adapter.base().map_err(|error| lost(error.to_string()))?

@@ -26,8 +26,7 @@ use super::super::beginning::unusable;
 use super::super::learning::gave_up;
 use super::super::settings;
 use super::lesson::Reading;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 /// Versions that can be gone back to; an adapter is small.
 const KEPT: Retention = Retention { weights: 32, moments: 2 };
@@ -118,7 +117,12 @@ impl Pupil {
     ///
     /// # Errors
     /// Checkpoints that cannot be read, or that are of another policy.
-    pub(crate) fn begin(model: &Model, plan: &ChatPlan, name: &str, folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn begin(
+        model: &Model,
+        plan: &ChatPlan,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Self, TrainError> {
         let name = AdapterName::from(name);
         let checkpoints = Checkpoints::new(&folder.join("checkpoints"), KEPT);
         let found = checkpoints.latest().map_err(unusable)?;
@@ -153,10 +157,10 @@ impl Pupil {
                     let message = format!("{} is of another policy", folder.display());
                     let help =
                         "serve the policy that it was learned for, or name another folder with `--data`";
-                    return Err(Failure::with_help(Exit::Refused, message, help));
+                    return Err(TrainError::refused(message).with_help(help));
                 }
                 // Of another shape: the plan has changed.
-                let other = |error: TorchError| Failure::new(Exit::Results, error.to_string());
+                let other = |error: TorchError| TrainError::storage(error.to_string());
                 learner.restore(checkpoint).map_err(other)?;
             }
             None => learner.checkpoint(&written(&progress)?).map_err(|error| gave_up(&error))?,
@@ -211,7 +215,7 @@ impl Pupil {
         chat: &Chat,
         taken: &[TakenSample],
         is_first: impl Fn(Option<&str>) -> bool,
-    ) -> Result<Learned, Failure> {
+    ) -> Result<Learned, TrainError> {
         let began = Instant::now();
         let most_tokens = self.learner.params().layout().config().max_position_embeddings;
         let reading = Reading {
@@ -304,7 +308,7 @@ impl Pupil {
     ///
     /// # Errors
     /// The engine is gone.
-    pub(crate) fn publish(&mut self) -> Result<(), Failure> {
+    pub(crate) fn publish(&mut self) -> Result<(), TrainError> {
         self.learner.publish().map_err(|error| gave_up(&error))
     }
 
@@ -324,7 +328,7 @@ impl Pupil {
             let why = format!("the last {} of an adapter are", KEPT.weights);
             return Err(TrainerError::NoVersion(to, why));
         }
-        let refused = |failure: Failure| TrainerError::Refused(failure.to_string());
+        let refused = |failure: TrainError| TrainerError::Refused(failure.to_string());
         let (last, version) = (self.learner.version(), self.learner.version() + 1);
         let mut progress = match &found {
             Some(found) => read_progress(&found.progress).map_err(refused)?,
@@ -431,7 +435,7 @@ impl Pupil {
     }
 
     /// The learner has what it had before its last update.
-    fn back(&mut self) -> Result<(), Failure> {
+    fn back(&mut self) -> Result<(), TrainError> {
         self.learner.reject().map_err(unusable)?;
         self.lineage.reject(self.learner.version());
         Ok(())
@@ -510,13 +514,12 @@ fn vitals(made: &LessonBatch, report: &UpdateReport) -> Vitals {
     }
 }
 
-fn written(progress: &Progress) -> Result<String, Failure> {
+fn written(progress: &Progress) -> Result<String, TrainError> {
     serde_json::to_string(progress)
-        .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))
+        .map_err(|error| TrainError::internal(format!("progress cannot be written: {error}")))
 }
 
-fn read_progress(text: &str) -> Result<Progress, Failure> {
-    serde_json::from_str(text).map_err(|error| {
-        Failure::new(Exit::Results, format!("the checkpoint's progress cannot be read: {error}"))
-    })
+fn read_progress(text: &str) -> Result<Progress, TrainError> {
+    serde_json::from_str(text)
+        .map_err(|error| TrainError::storage(format!("the checkpoint's progress cannot be read: {error}")))
 }

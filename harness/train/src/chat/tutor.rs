@@ -29,9 +29,8 @@ use tokio::time::sleep;
 use super::super::settings::threads;
 use super::pupil::{Fate, Learned, Model, Pupil};
 use super::residents::{Residents, SHARED, name_of, whom};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::training::Announce;
+use clawrl_runtime::training::TrainError;
+use clawrl_serve::Announce;
 
 /// Commands that wait. More than a few come only from somebody who does not wait for answers.
 const COMMANDS: usize = 64;
@@ -96,7 +95,7 @@ impl Tutor {
     ///
     /// # Errors
     /// Checkpoints that cannot be read or are of another policy, or a ledger that cannot be written.
-    pub(super) fn start(setup: TutorSetup) -> Result<Self, Failure> {
+    pub(super) fn start(setup: TutorSetup) -> Result<Self, TrainError> {
         let TutorSetup { model, residents, plan, folder, announce, recorder, runtime } = setup;
         let shared = Arc::new(Shared { plan, residents, recorder, standings: Mutex::default() });
         let (commands, asked) = mpsc::channel(COMMANDS);
@@ -108,7 +107,7 @@ impl Tutor {
         let (ready, begun) = std::sync::mpsc::sync_channel(1);
         let work = move || {
             let begun = configure_threads(threads(1))
-                .map_err(|error| Failure::new(Exit::Environment, error.to_string()))
+                .map_err(|error| TrainError::unavailable(error.to_string()))
                 .and_then(|()| room.begin());
             let goes_on = begun.is_ok();
             let _ = ready.send(begun);
@@ -119,9 +118,9 @@ impl Tutor {
         let thread = Builder::new()
             .name("clawrl-tutor".to_owned())
             .spawn(work)
-            .map_err(|error| Failure::new(Exit::Environment, format!("learning has no thread: {error}")))?;
+            .map_err(|error| TrainError::unavailable(format!("learning has no thread: {error}")))?;
         let tutor = Self { shared, commands: Some(commands), thread: Some(thread), sharing };
-        let ended = || Failure::new(Exit::Internal, "learning ended before it began");
+        let ended = || TrainError::internal("learning ended before it began");
         begun.recv().map_err(|_| ended())??;
         Ok(tutor)
     }
@@ -234,7 +233,7 @@ async fn keep_sharing(shared: Arc<Shared>) {
 
 impl Room {
     /// Takes up all adapters that are there.
-    fn begin(&mut self) -> Result<(), Failure> {
+    fn begin(&mut self) -> Result<(), TrainError> {
         let sharing = self.runtime.block_on(self.shared.recorder.sharing());
         self.shared.residents.share(sharing.map_err(|error| unrecordable(&error))?);
         let folders = match fs::read_dir(&self.folder) {
@@ -249,7 +248,7 @@ impl Room {
                 match self.take_up(name) {
                     Ok(()) => {}
                     // Whoever serves another policy than before has to know.
-                    Err(failure) if failure.exit == Exit::Refused => return Err(failure),
+                    Err(error) if error.is_refused() => return Err(error),
                     Err(failure) => self.pause(name, &failure.to_string()),
                 }
             }
@@ -258,7 +257,7 @@ impl Room {
     }
 
     /// An adapter, and the ledger as its checkpoint has it (I2).
-    fn take_up(&mut self, name: &str) -> Result<(), Failure> {
+    fn take_up(&mut self, name: &str) -> Result<(), TrainError> {
         if self.pupils.contains_key(name) {
             return Ok(());
         }
@@ -547,10 +546,10 @@ async fn woken(
     }
 }
 
-fn unrecordable(error: &LedgerError) -> Failure {
-    Failure::new(Exit::Results, format!("the ledger of chat cannot be read or written: {error}"))
+fn unrecordable(error: &LedgerError) -> TrainError {
+    TrainError::storage(format!("the ledger of chat cannot be read or written: {error}"))
 }
 
-fn unreadable(folder: &std::path::Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Results, format!("{} cannot be read: {error}", folder.display()))
+fn unreadable(folder: &std::path::Path, error: &std::io::Error) -> TrainError {
+    TrainError::storage(format!("{} cannot be read: {error}", folder.display()))
 }

@@ -3,7 +3,7 @@
 use clawrl_config::{ChatObjective, ChatPlan, LoraPlan};
 use serde::{Deserialize, Serialize};
 
-pub(super) use clawrl_cli::command::eval::Arm;
+pub(super) use clawrl_runtime::training::Arm;
 
 /// How an arm that learns does so. Other settings are those of `clawrl serve`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! `clawrl eval personal`, from its arguments to what is printed.
+//! The evaluation from its request to its report.
 //!
 //! Cancellation: none; who ends the process keeps the policy and the courses that came to their end, and goes on with the same command and `--out`.
 
@@ -16,21 +16,16 @@ use tokio::runtime::Handle;
 
 use super::super::beginning::unusable;
 use super::super::libtorch::check_libtorch;
-use super::super::settings::{OBSERVER, threads};
+use super::super::settings::threads;
 use super::arm::{Arm, Tuning, tuning};
 use super::findings::{Findings, findings};
 use super::kept::{Kept, Settings, refuse_what_is_in_the_way, unwritable};
-use super::page::{PICTURE, page, picture, summary};
+use super::page::{HEADINGS, PICTURE, comparison_line, page, picture, row};
 use super::protocol::{Case, Course, Ground, Protocol};
 use super::start::{Making, model, policy};
 use super::user::Persona;
-use clawrl_cli::command::eval::Personal;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::log::Log;
-use clawrl_cli::output::{print, print_json};
-use clawrl_cli::plan_request::stamp;
-use clawrl_cli::wiring::turn_judge;
+use clawrl_runtime::training::{PersonalOutcome, PersonalRequest, TrainError};
+use clawrl_runtime::{Progress, stamp, turn_judge};
 
 /// Replies of a session at most.
 const TURNS: u32 = 3;
@@ -50,23 +45,21 @@ pub(super) struct Outcome {
     pub(super) report: PathBuf,
 }
 
-/// Does it.
+/// Runs the evaluation and writes its report.
 ///
 /// # Errors
-/// What is not there yet, a folder that is not empty, a disk that refuses, a learner that gave up.
-pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit, Failure> {
-    refuse_what_is_not_there(arguments)?;
+/// A folder that is not empty, a disk that refuses, a learner that was aborted.
+pub fn evaluate_personal(
+    arguments: &PersonalRequest,
+    progress: &dyn Progress,
+) -> Result<PersonalOutcome, TrainError> {
     check_libtorch()?;
-    let folder = arguments.results.dir().join("personal");
+    let folder = arguments.results.join("personal");
     let out = arguments.out.clone().unwrap_or_else(|| folder.join(stamp()));
     let out = std::path::absolute(&out).unwrap_or(out);
     refuse_what_is_in_the_way(&out)?;
-    let say = |line: &str| {
-        if !arguments.quiet {
-            log.note(format_args!("{line}"));
-        }
-    };
-    configure_threads(threads(1)).map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
+    let say = |line: &str| progress.step(format_args!("{line}"));
+    configure_threads(threads(1)).map_err(|error| TrainError::unavailable(error.to_string()))?;
     let making = Making { seed: POLICY_SEED, steps: arguments.warm_start_steps };
     let policy = policy(&folder, making, &say)?;
     let protocol = Protocol {
@@ -114,34 +107,20 @@ pub(crate) fn evaluate_personal(arguments: &Personal, log: &Log) -> Result<Exit,
     };
     write(&outcome.report, &page(&outcome))?;
     write(&out.join(PICTURE), &picture(&outcome.findings.arms))?;
-    let json = serde_json::to_string_pretty(&outcome).map_err(|error| {
-        Failure::new(Exit::Internal, format!("what came of it cannot be written: {error}"))
-    })?;
+    let json = serde_json::to_string_pretty(&outcome)
+        .map_err(|error| TrainError::internal(format!("what came of it cannot be written: {error}")))?;
     write(&out.join("personal.json"), &json)?;
-    if arguments.json {
-        print_json(&outcome)?;
-    } else {
-        print(&format!("{}\nreport  {}\n", summary(&outcome), outcome.report.display()))?;
-    }
-    Ok(Exit::Success)
-}
-
-fn refuse_what_is_not_there(arguments: &Personal) -> Result<(), Failure> {
-    let refuse = |message: &str, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
-    if arguments.policy.is_some() {
-        return refuse(
-            "`--policy` is not there yet: questions and users are those of the tiny policy's world",
-            "leave it out; `clawrl serve --learn` learns from people's chat with any policy",
-        );
-    }
-    if arguments.users.is_some() {
-        return refuse("`--users` is not there yet: users are rules", "leave it out");
-    }
-    Ok(())
+    Ok(PersonalOutcome {
+        json,
+        headings: HEADINGS,
+        rows: outcome.findings.arms.iter().map(row).collect(),
+        comparisons: outcome.findings.comparisons.iter().map(comparison_line).collect(),
+        report: outcome.report,
+    })
 }
 
 /// All cases, those of a seed beside each other.
-fn cases(arguments: &Personal, tunings: &BTreeMap<Arm, Tuning>) -> VecDeque<Case> {
+fn cases(arguments: &PersonalRequest, tunings: &BTreeMap<Arm, Tuning>) -> VecDeque<Case> {
     let mut personas: Vec<Persona> = arguments.personas.clone();
     personas.sort_unstable();
     personas.dedup();
@@ -164,14 +143,14 @@ fn follow(
     work: &Path,
     jobs: usize,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Vec<Course>, Failure> {
+) -> Result<Vec<Course>, TrainError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()
-        .map_err(|error| Failure::new(Exit::Environment, format!("there is no runtime: {error}")))?;
+        .map_err(|error| TrainError::unavailable(format!("there is no runtime: {error}")))?;
     let params = load_params(&ModelFiles::of(policy), Device::Cpu).map_err(unusable)?;
     // What a case comes to does not depend on those that are tried beside it.
-    let config = EngineConfig { reproducible: true, observer: Some(OBSERVER), ..EngineConfig::default() };
+    let config = EngineConfig { reproducible: true, ..EngineConfig::default() };
     let engine = Engine::start(config, 0, &params).map_err(unusable)?;
     let judge = turn_judge(&ChatPlan::default().judging, None)?;
     let (jobs, count) = (jobs.min(cases.len()), cases.len() + done.len());
@@ -180,9 +159,9 @@ fn follow(
         let ground = ground(policy, engine.handle(), runtime.handle(), &judge, protocol, work)?;
         shared.follow(&ground)
     };
-    let done: Result<(), Failure> = thread::scope(|scope| {
+    let done: Result<(), TrainError> = thread::scope(|scope| {
         let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(try_some)).collect();
-        let ended = |_| Failure::new(Exit::Internal, "a thread ended before its cases");
+        let ended = |_| TrainError::internal("a thread ended before its cases");
         threads.into_iter().try_for_each(|thread| thread.join().map_err(ended)?)
     });
     done?;
@@ -198,8 +177,8 @@ fn ground(
     judge: &Arc<dyn Judge>,
     protocol: &Protocol,
     work: &Path,
-) -> Result<Ground, Failure> {
-    configure_threads(threads(1)).map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
+) -> Result<Ground, TrainError> {
+    configure_threads(threads(1)).map_err(|error| TrainError::unavailable(error.to_string()))?;
     Ok(Ground {
         model: model(policy, engine)?,
         runtime: runtime.clone(),
@@ -218,7 +197,7 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    fn follow(&self, ground: &Ground) -> Result<(), Failure> {
+    fn follow(&self, ground: &Ground) -> Result<(), TrainError> {
         loop {
             let next = self.cases.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(case) = next else { return Ok(()) };
@@ -239,13 +218,13 @@ impl Shared<'_> {
 }
 
 /// Removes the adapters of cases; those that an ended process left are of nobody.
-fn remove(work: &Path) -> Result<(), Failure> {
+fn remove(work: &Path) -> Result<(), TrainError> {
     fs::remove_dir_all(work).or_else(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Ok(()),
         _ => Err(unwritable(work, &error)),
     })
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn write(path: &Path, text: &str) -> Result<(), TrainError> {
     fs::write(path, text).map_err(|error| unwritable(path, &error))
 }

@@ -14,8 +14,7 @@ use serde::Serialize;
 
 use super::arm::{Arm, Tuning};
 use super::protocol::{Course, Protocol};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 const SETTINGS: &str = "settings.json";
 const COURSES: &str = "courses.jsonl";
@@ -40,9 +39,9 @@ impl Kept {
     ///
     /// # Errors
     /// A folder with something else in it.
-    pub(super) fn open(folder: &Path, settings: &Settings<'_>) -> Result<(Self, Vec<Course>), Failure> {
+    pub(super) fn open(folder: &Path, settings: &Settings<'_>) -> Result<(Self, Vec<Course>), TrainError> {
         let text = serde_json::to_string_pretty(settings)
-            .map_err(|error| Failure::new(Exit::Internal, format!("settings cannot be written: {error}")))?;
+            .map_err(|error| TrainError::internal(format!("settings cannot be written: {error}")))?;
         let (settings, path) = (folder.join(SETTINGS), folder.join(COURSES));
         let is_begun = fs::read_to_string(&settings).is_ok_and(|kept| kept == text);
         if !is_begun {
@@ -67,9 +66,9 @@ impl Kept {
     ///
     /// # Errors
     /// A disk that refuses.
-    pub(super) fn add(&mut self, course: &Course) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, course: &Course) -> Result<(), TrainError> {
         let line = serde_json::to_string(course)
-            .map_err(|error| Failure::new(Exit::Internal, format!("a course cannot be written: {error}")))?;
+            .map_err(|error| TrainError::internal(format!("a course cannot be written: {error}")))?;
         self.file.write_all((line + "\n").as_bytes()).map_err(|error| unwritable(&self.path, &error))
     }
 }
@@ -78,19 +77,19 @@ impl Kept {
 ///
 /// # Errors
 /// A folder that is neither new nor empty nor of an earlier measurement.
-pub(super) fn refuse_what_is_in_the_way(folder: &Path) -> Result<(), Failure> {
+pub(super) fn refuse_what_is_in_the_way(folder: &Path) -> Result<(), TrainError> {
     if folder.join(SETTINGS).is_file() { Ok(()) } else { refuse_what_is_not_empty(folder) }
 }
 
-fn refuse_what_is_not_empty(folder: &Path) -> Result<(), Failure> {
+fn refuse_what_is_not_empty(folder: &Path) -> Result<(), TrainError> {
     if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         let message =
             format!("{} is not empty, and not of a measurement with these settings", folder.display());
-        return Err(Failure::with_help(Exit::Refused, message, "name another folder with `--out`"));
+        return Err(TrainError::refused(message).with_help("name another folder with `--out`"));
     }
     Ok(())
 }
 
-pub(super) fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Results, format!("{} cannot be written: {error}", path.display()))
+pub(super) fn unwritable(path: &Path, error: &std::io::Error) -> TrainError {
+    TrainError::storage(format!("{} cannot be written: {error}", path.display()))
 }

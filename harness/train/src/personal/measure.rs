@@ -12,7 +12,7 @@ use super::style::is_wanted;
 use super::taught::message;
 use super::user::memory;
 use super::world::{Item, Part};
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 /// What the replies were, of so many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) fn measure(
     case: Case,
     adapter: Option<AdapterName>,
     remembered: Option<&'static str>,
-) -> Result<HeldOut, Failure> {
+) -> Result<HeldOut, TrainError> {
     let mut random = SplitMix64::new(derive_seed(case.seed, "held-out", &[]));
     let items: Vec<Item> =
         (0..ground.protocol.held_out).map(|_| Item::draw(&mut random, Part::HeldOut)).collect();

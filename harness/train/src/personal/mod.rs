@@ -17,4 +17,4 @@ mod taught;
 mod user;
 mod world;
 
-pub(crate) use command::evaluate_personal;
+pub use command::evaluate_personal;

@@ -9,27 +9,14 @@ use super::command::Outcome;
 use super::findings::{ArmFigures, Comparison};
 use super::statistics::Estimate;
 use super::style::TEMPERATURE;
-use clawrl_cli::table::aligned;
 
 /// Name of the picture.
 pub(super) const PICTURE: &str = "curves.svg";
 /// Sessions that a point of a curve is the mean of.
 const BLOCK: usize = 4;
 
-const HEADINGS: [&str; 7] =
+pub(super) const HEADINGS: [&str; 7] =
     ["arm", "sessions", "adapted", "compliance", "correct", "updates", "memory tokens"];
-
-/// What a terminal is shown.
-pub(super) fn summary(outcome: &Outcome) -> String {
-    let right = [false, true, true, true, true, true, true];
-    let rows: Vec<[String; 7]> = outcome.findings.arms.iter().map(row).collect();
-    let mut text = aligned(HEADINGS, right, &rows);
-    text.push('\n');
-    for comparison in &outcome.findings.comparisons {
-        let _ = writeln!(text, "{}", comparison_line(comparison));
-    }
-    text
-}
 
 /// The page.
 pub(super) fn page(outcome: &Outcome) -> String {
@@ -76,7 +63,7 @@ pub(super) fn page(outcome: &Outcome) -> String {
     text
 }
 
-fn row(figures: &ArmFigures) -> [String; 7] {
+pub(super) fn row(figures: &ArmFigures) -> [String; 7] {
     let memory =
         if figures.arm == Arm::Memory { format!("{:.1}", figures.memory_tokens) } else { "-".to_owned() };
     [
@@ -95,7 +82,7 @@ fn interval(estimate: Estimate, unit: f64) -> String {
     format!("{:.1} [{:.1}, {:.1}]", unit * value, unit * low, unit * high)
 }
 
-fn comparison_line(comparison: &Comparison) -> String {
+pub(super) fn comparison_line(comparison: &Comparison) -> String {
     let Comparison { what, estimate, verdict, .. } = comparison;
     let is_correctness = what.starts_with("correctness");
     let (unit, name) = if is_correctness { (100.0, " points") } else { (1.0, "") };

@@ -25,9 +25,8 @@ use super::style::{TEMPERATURE, is_wanted};
 use super::taught::message;
 use super::user::{Persona, Said, memory, says};
 use super::world::{Item, Part};
-use clawrl_cli::chat::{asked_of, worth};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
+use clawrl_serve::{asked_of, worth};
 
 /// Tokens of a reply; the longest that is right has about 60.
 pub(super) const MAX_TOKENS: u32 = 80;
@@ -95,7 +94,7 @@ impl Ground {
     ///
     /// # Errors
     /// A learner or an engine that gave up, a disk that refuses.
-    pub(super) fn follow(&self, case: Case) -> Result<Course, Failure> {
+    pub(super) fn follow(&self, case: Case) -> Result<Course, TrainError> {
         let Case { seed, persona, arm, .. } = case;
         let mut learning = Learning::begin(self, case)?;
         let mut course = Course {
@@ -138,7 +137,7 @@ impl Ground {
         remembered: &mut Option<&'static str>,
         learning: &mut Option<Learning<'_>>,
         course: &mut Course,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, TrainError> {
         let Case { seed, persona, arm, .. } = case;
         let at = |turn: u32| [persona as u64, u64::from(session), u64::from(turn)];
         let item = Item::draw(&mut SplitMix64::new(derive_seed(seed, "question", &at(0))), Part::Train);
@@ -179,15 +178,20 @@ impl Ground {
     }
 
     /// The tokens of messages, without the mark that opens a reply.
-    fn tokens(&self, messages: &[Value]) -> Result<u64, Failure> {
+    fn tokens(&self, messages: &[Value]) -> Result<u64, TrainError> {
         Ok(self.prompt(messages)?.len().saturating_sub(1) as u64)
     }
 
-    pub(super) fn prompt(&self, messages: &[Value]) -> Result<Vec<u32>, Failure> {
-        prompt(&self.model.chat, messages).map_err(|why| Failure::new(Exit::Internal, why))
+    pub(super) fn prompt(&self, messages: &[Value]) -> Result<Vec<u32>, TrainError> {
+        prompt(&self.model.chat, messages).map_err(|why| TrainError::internal(why))
     }
 
-    fn answer(&self, messages: &[Value], adapter: Option<AdapterName>, seed: u64) -> Result<Answer, Failure> {
+    fn answer(
+        &self,
+        messages: &[Value],
+        adapter: Option<AdapterName>,
+        seed: u64,
+    ) -> Result<Answer, TrainError> {
         let prompt = self.prompt(messages)?;
         let request = self.request(prompt.clone(), adapter.clone(), seed);
         let said =
@@ -218,11 +222,11 @@ impl Ground {
         }
     }
 
-    pub(super) fn text(&self, ids: &[u32]) -> Result<String, Failure> {
+    pub(super) fn text(&self, ids: &[u32]) -> Result<String, TrainError> {
         let tokenizer = self.model.chat.tokenizer();
         tokenizer
             .decode(ids, MarkupTokens::Skip)
-            .map_err(|error| Failure::new(Exit::Internal, format!("a reply cannot be read: {error}")))
+            .map_err(|error| TrainError::internal(format!("a reply cannot be read: {error}")))
     }
 }
 
@@ -253,7 +257,7 @@ struct Learning<'a> {
 }
 
 impl<'a> Learning<'a> {
-    fn begin(ground: &'a Ground, case: Case) -> Result<Option<Self>, Failure> {
+    fn begin(ground: &'a Ground, case: Case) -> Result<Option<Self>, TrainError> {
         let Some(plan) = plan(case.arm, case.tuning) else { return Ok(None) };
         let name = format!("{}-{}-{}", case.seed, case.persona.name(), case.arm.name());
         let pupil = Pupil::begin(&ground.model, &plan, &name, &ground.folder.join(&name))?;
@@ -282,7 +286,7 @@ impl<'a> Learning<'a> {
         answer: Answer,
         said: Said,
         course: &mut Course,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrainError> {
         let next = (clawrl_core::Role::User, said.text());
         let judge = &self.ground.judge;
         let judged = self.ground.runtime.block_on(asked_of(judge, &answer.text, &next));
@@ -332,6 +336,6 @@ impl<'a> Learning<'a> {
 }
 
 /// The engine gave up.
-pub(super) fn broken(error: &EngineError) -> Failure {
-    Failure::new(Exit::Internal, format!("the policy does not answer: {error}"))
+pub(super) fn broken(error: &EngineError) -> TrainError {
+    TrainError::internal(format!("the policy does not answer: {error}"))
 }

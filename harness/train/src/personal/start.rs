@@ -27,8 +27,7 @@ use super::super::settings;
 use super::taught::{Taught, taught};
 use super::world::WORDS;
 use super::{style, user};
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
+use clawrl_runtime::training::TrainError;
 
 /// Rises whenever the same seed and steps make another policy.
 const EDITION: u64 = 2;
@@ -57,13 +56,13 @@ impl Making {
 ///
 /// # Errors
 /// A disk that refuses, or a learner that gave up.
-pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Result<PathBuf, Failure> {
+pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Result<PathBuf, TrainError> {
     let place = folder.join(making.folder_name());
     if place.is_dir() {
         return Ok(place);
     }
     let unwritable = |error: std::io::Error| {
-        Failure::new(Exit::Results, format!("{} cannot be written: {error}", place.display()))
+        TrainError::storage(format!("{} cannot be written: {error}", place.display()))
     };
     let staging = place.with_extension("making");
     if staging.exists() {
@@ -71,7 +70,7 @@ pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Resul
     }
     fs::create_dir_all(folder).map_err(unwritable)?;
     let request = PresetRequest { preset: Preset::Tiny, seed: making.seed, texts: &texts(), positions: None };
-    init_policy(&staging, &request).map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+    init_policy(&staging, &request).map_err(|error| TrainError::storage(error.to_string()))?;
     let files = ModelFiles::of(&staging);
     imitate(&files, making, say)?;
     fs::rename(&staging, &place).map_err(unwritable)?;
@@ -82,10 +81,10 @@ pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Resul
 ///
 /// # Errors
 /// A folder that holds no policy.
-pub(super) fn model(folder: &Path, engine: EngineHandle) -> Result<Model, Failure> {
+pub(super) fn model(folder: &Path, engine: EngineHandle) -> Result<Model, TrainError> {
     let files = ModelFiles::of(folder);
     let params = load_params(&files, Device::Cpu).map_err(unusable)?;
-    let chat = Chat::load(&files).map_err(|error| Failure::new(Exit::Results, error.to_string()))?;
+    let chat = Chat::load(&files).map_err(|error| TrainError::storage(error.to_string()))?;
     let mark = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Model { params, files, folder: folder.to_owned(), first: None, mark, engine, chat: Arc::new(chat) })
 }
@@ -96,8 +95,8 @@ fn texts() -> Vec<String> {
     questions.into_iter().chain(user::texts()).chain(style::texts()).collect()
 }
 
-fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(), Failure> {
-    let chat = Chat::load(files).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(), TrainError> {
+    let chat = Chat::load(files).map_err(|error| TrainError::internal(error.to_string()))?;
     let optimizer = OptimizerPlan {
         learning_rate: 2e-3,
         beta1: 0.9,
@@ -136,7 +135,7 @@ fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(),
     .map_err(unusable)?;
     let mut random = SplitMix64::new(derive_seed(making.seed, "personal-policy", &[]));
     for step in 1..=making.steps {
-        let samples: Result<Vec<TrainSample>, Failure> =
+        let samples: Result<Vec<TrainSample>, TrainError> =
             (0..BATCH).map(|episode| sample(&chat, &taught(&mut random), episode)).collect();
         let batch =
             TrainBatch { objective: Objective::Imitation, samples: samples?, groups: Vec::new(), seed: 0 };
@@ -149,9 +148,8 @@ fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(),
 }
 
 /// A conversation as context, and its last reply as what was sampled.
-fn sample(chat: &Chat, taught: &Taught, episode: u32) -> Result<TrainSample, Failure> {
-    let unsayable =
-        |why: String| Failure::new(Exit::Internal, format!("what is taught cannot be said: {why}"));
+fn sample(chat: &Chat, taught: &Taught, episode: u32) -> Result<TrainSample, TrainError> {
+    let unsayable = |why: String| TrainError::internal(format!("what is taught cannot be said: {why}"));
     let mut segment = Segment::default();
     segment.push_context(&prompt(chat, &taught.messages).map_err(unsayable)?);
     let said = demonstrated_tokens(chat, &taught.reply).map_err(|error| unsayable(error.to_string()))?;

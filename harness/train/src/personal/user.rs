@@ -9,7 +9,7 @@ use clawrl_core::SplitMix64;
 
 use super::style::is_wanted;
 use super::world::Item;
-pub(super) use clawrl_cli::command::eval::Persona;
+pub(super) use clawrl_runtime::training::Persona;
 
 /// What a persona wants, in its own words.
 pub(super) fn wordings(persona: Persona) -> [&'static str; 2] {

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use clawrl_core::RunId;
+use clawrl_runtime::parse_run_name;
 
 use super::candidate::CandidateArguments;
 use super::{accept, judge, plan};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::results::{ResultsArguments, run_name};
+use crate::results::ResultsArguments;
 
 /// Judges an agent by gates: runs its suites and compares with the baseline that was accepted, so that no change makes it worse
 /// unnoticed.
@@ -49,10 +50,10 @@ pub(super) struct GateArguments {
     #[arg(value_name = "GATE")]
     pub(super) gates: Vec<PathBuf>,
     /// Judge this run, which is there already, and run nothing.
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
+    #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
     /// Go on with this run, which was cut short or ended by a budget, and judge it.
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["run", "CandidateArguments", "JudgeArguments"])]
+    #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["run", "CandidateArguments", "JudgeArguments"])]
     pub(super) resume: Option<RunId>,
     /// Compare with this baseline [default: baselines/GATE.json of the results folder].
     #[arg(long, value_name = "FILE")]
@@ -96,7 +97,7 @@ pub(super) struct AcceptArguments {
     #[arg(value_name = "GATE")]
     pub(super) gate: PathBuf,
     /// Accept this run, which is there already [default: run the gate's suites, all repeats of them].
-    #[arg(long, value_name = "RUN", value_parser = run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
+    #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
     /// Write this file [default: baselines/GATE.json of the results folder].
     #[arg(long, value_name = "FILE")]

@@ -17,10 +17,10 @@ use clawrl_config::CiBudget;
 use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, RunPlan, SinkError};
 use clawrl_record::Run;
 use clawrl_regression::{Comparison, Look, LookSchedule};
+use clawrl_runtime::{cost_of, is_used_up};
 use clawrl_scheduler::{Demand, Wanted};
 use tokio::sync::watch;
 
-use super::super::cost_limit::{cost_of, is_used_up};
 use crate::log::Log;
 
 /// What a run is looked at by.
@@ -270,10 +270,10 @@ fn by_repeat(plan: &RunPlan) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use clawrl_core::{AttemptId, Boundary, Epoch, Fault, Outcome, PhaseTimes, SlotId, Trajectory};
+    use clawrl_runtime::MemorySink;
     use clawrl_testkit::PlanShape;
 
     use super::*;
-    use crate::wiring::MemorySink;
 
     fn lease(slot: u32, number: u32) -> LeaseRecord {
         LeaseRecord { attempt: AttemptId { slot: SlotId(slot), number }, epoch: Epoch(1) }

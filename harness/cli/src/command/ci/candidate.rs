@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use clawrl_config::{CiPlan, PlanOptions, Suite, load_suites, resolve_plan};
 use clawrl_core::{PolicySpec, RunPlan, derive_seed};
 use clawrl_record::RunStore;
+use clawrl_runtime::{PolicyChoice, ServerChoice, host::capacity, refuse_unpriced, stamp, unused_name};
 
-use super::super::cost_limit::refuse_unpriced;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::capacity;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
-use crate::plan_request::{base_url, key_env, stamp, unused_name};
-use crate::policy_choice::{PolicyChoice, ServerChoice};
+use crate::plan_request::{base_url, key_env};
 
 /// Further attempts after a fault that a fresh environment may cure; as of `clawrl run`. Both sides have the same.
 const MAX_RETRIES: u32 = 1;
@@ -76,8 +74,8 @@ impl CandidateArguments {
     fn policy(&self, gate: &CiPlan) -> Result<PolicySpec, Failure> {
         let server = ServerChoice { base_url: self.base_url.clone(), key_env: self.key_env.clone() };
         match &self.policy {
-            Some(choice) => choice.spec(&server),
-            None => policy_of_file(gate)?.spec(&server),
+            Some(choice) => Ok(choice.spec(&server)?),
+            None => Ok(policy_of_file(gate)?.spec(&server)?),
         }
     }
 }

@@ -11,21 +11,22 @@ use clawrl_config::CiBudget;
 use clawrl_core::{EpisodeSink, Policy, RunPlan, SlotId};
 use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore, RunWriter};
 use clawrl_regression::{Comparison, LookSchedule};
+use clawrl_runtime::{
+    Ended, FirstInterrupt, Machine, Programs, Supplies, Work, execute,
+    host::{facts, open_files},
+    policy_of, spent,
+};
 use clawrl_scheduler::RunEnd;
 
-use super::super::cost_limit::spent;
 use super::super::task::{Task, redacting};
 use super::super::{policy_words, run_end};
 use super::batches::{Batches, Before, Watch};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{facts, open_files};
-use crate::interrupt::FirstInterrupt;
 use crate::log::Log;
-use crate::progress::Display;
 use crate::redaction;
 use crate::results::ResultsArguments;
-use crate::wiring::{Ended, Machine, Programs, Supplies, Work, execute, policy_of};
+use crate::training::LinkedModels;
 
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
@@ -56,7 +57,11 @@ impl Actor {
     }
 
     fn redacted(plan: &RunPlan, redactor: Option<Arc<Redactor>>, store: &RunStore) -> Result<Self, Failure> {
-        let supplies = Supplies { redactor: redactor.clone(), ..Supplies::default() };
+        let supplies = Supplies {
+            redactor: redactor.clone(),
+            models: Some(Arc::new(LinkedModels)),
+            ..Supplies::default()
+        };
         let policy = policy_of(plan, store, &supplies)?;
         Ok(Self { policy, redactor, programs: supplies.programs })
     }
@@ -132,9 +137,9 @@ impl Trial<'_> {
             sink: Arc::new(batches),
             metrics: Some(writer.sink()),
             cast_bytes: CAST_BYTES,
-            display: Display::suited(log, quiet),
+            is_shown: true,
         };
-        let ended = execute(machine, FirstInterrupt::Drain, work, log)?;
+        let ended = execute(machine, FirstInterrupt::Drain, work, Arc::new(log.quieted(quiet)))?;
         conclude(ended, writer, results, log)?;
         Ok(RunStore::open(&results.dir())?.run(&run)?)
     }

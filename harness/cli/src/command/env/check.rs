@@ -13,18 +13,19 @@ use clawrl_core::{
     EnvProvider, EnvSpec, PolicySpec, RunId, RunPlan, SlotId, SlotSpec, TaskIndex, TaskSpec, ToolCall,
     ToolKind,
 };
+use clawrl_runtime::{
+    Executor, FirstInterrupt, Machine, ProviderSettings, Unprovided, Workplace,
+    host::{capacity, open_files},
+    read_suites,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{capacity, open_files};
-use crate::interrupt::FirstInterrupt;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
-use crate::plan_request::read_suites;
-use crate::wiring::{Executor, Machine, ProviderSettings, Unprovided, Workplace};
 
 /// What an operation may take on a busy machine without being called late.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     // What cannot be checked is said before anything is started.
     tasks.iter().try_for_each(|task| quick_call(task).map(drop))?;
     let machine = Machine::prepare(&[&plan], log)?;
-    let executor = Executor::start(machine, FirstInterrupt::Cancel, log)?;
+    let executor = Executor::start(machine, FirstInterrupt::Cancel, Arc::new(log.clone()))?;
     let mut all = Vec::new();
     for task in &tasks {
         let checked = check(&executor, &plan, task, arguments.long_call.as_ref())?;

@@ -3,23 +3,28 @@
 //! I1. Standard output has answers and nothing else. I2. When the input ends, a signal comes or the attempt is closed,
 //! everything that was started is ended before this returns. I3. Nothing is recorded.
 
+use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clawrl_config::{PlanOptions, resolve_plan};
 use clawrl_core::{ImageSource, PolicySpec, RunId, RunPlan};
+use clawrl_runtime::env_server::{Driven, Served, serve};
+use clawrl_runtime::{
+    Executor, FirstInterrupt, Machine,
+    host::{capacity, open_files},
+    read_suites,
+};
 use clawrl_scheduler::Interrupt;
+use serde_json::Value;
 
 use super::check::provider;
-use crate::driven::{Driven, Served, serve};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::host::{capacity, open_files};
-use crate::interrupt::FirstInterrupt;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
-use crate::plan_request::{image, read_suites};
-use crate::wiring::{Executor, Machine};
+use crate::output::print_json_line;
+use crate::plan_request::image;
 
 /// Tasks that are named to whoever named too many.
 const NAMED: usize = 5;
@@ -49,11 +54,14 @@ pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let plan = plan(arguments, log)?;
     let (task, slot) = only(&plan, &arguments.task)?;
     let machine = Machine::prepare(&[&plan], log)?;
-    let executor = Executor::start(machine, FirstInterrupt::Cancel, log)?;
+    let executor = Executor::start(machine, FirstInterrupt::Cancel, Arc::new(log.clone()))?;
     let workplace = executor.workplace();
     let served = executor.handle().block_on(async {
         let provider = provider(&workplace, &plan, task.env.kind());
-        let served = serve(Driven::new(Arc::clone(&provider), task, slot), executor.interrupts()).await;
+        let attempt = Driven::new(Arc::clone(&provider), task, slot);
+        let input = BufReader::new(io::stdin());
+        let write = |answer: &Value| print_json_line(answer).map(drop);
+        let served = serve(attempt, input, write, executor.interrupts()).await;
         let left = provider.shutdown().await.leftovers;
         served.map(|mut served| {
             served.leftovers.extend(left);

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clawrl_import::{Imported, SynthOptions, SynthSource, import_swe_synth};
+use clawrl_runtime::TestSandboxes;
 
 use super::jsonl::positive;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::wiring::TestSandboxes;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Choices {

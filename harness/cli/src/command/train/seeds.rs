@@ -12,23 +12,20 @@ use std::process::Stdio;
 use clawrl_config::TrainPlan;
 use clawrl_core::RunId;
 use clawrl_record::{RunStore, percent};
+use clawrl_runtime::training::{TrainOutcome, check_training_name, default_training_name};
+use clawrl_runtime::{quoted, unused_name};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::command::usual_name;
-use super::files::TrainingFiles;
-use super::session::Trained;
-use clawrl_cli::command::train::Arguments;
-use clawrl_cli::exit_code::Exit;
-use clawrl_cli::failure::Failure;
-use clawrl_cli::log::Log;
-use clawrl_cli::output::{print, print_json};
-use clawrl_cli::plan_request::unused_name;
-use clawrl_cli::results::quoted;
-use clawrl_cli::table::aligned;
+use super::Arguments;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::log::Log;
+use crate::output::{print, print_json};
+use crate::table::aligned;
 
 /// What all seeds came to.
 #[derive(Debug, Serialize)]
@@ -48,7 +45,7 @@ struct TrainedSeed {
     seed: u64,
     run: RunId,
     /// Nothing if it was given up.
-    trained: Option<Trained>,
+    trained: Option<TrainOutcome>,
 }
 
 /// Mean and extremes over seeds.
@@ -84,9 +81,9 @@ pub(super) fn train_seeds(
     let store = arguments.results.store()?;
     let all = match &arguments.name {
         Some(name) => name.to_string(),
-        None => unused_name(&store, &usual_name(&plan.name))?.to_string(),
+        None => unused_name(&store, &default_training_name(&plan.name))?.to_string(),
     };
-    let runs = names(&all, &arguments.seeds, &store, arguments)?;
+    let runs = names(&all, &arguments.seeds, &store)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| Failure::new(Exit::Environment, format!("cannot wait for a training: {error}")))?;
@@ -103,7 +100,7 @@ pub(super) fn train_seeds(
             }
             return Ok(code);
         }
-        let trained = (code == Exit::Success).then(|| serde_json::from_slice::<Trained>(&said));
+        let trained = (code == Exit::Success).then(|| serde_json::from_slice::<TrainOutcome>(&said));
         let trained = trained.transpose().map_err(|error| {
             Failure::new(Exit::Internal, format!("training {run} did not say what it came to: {error}"))
         })?;
@@ -111,7 +108,7 @@ pub(super) fn train_seeds(
     }
     let exit =
         if seeds.iter().all(|seed| seed.trained.is_some()) { Exit::Success } else { Exit::TrainingFailed };
-    let of = |figure: &dyn Fn(&Trained) -> Option<f64>| {
+    let of = |figure: &dyn Fn(&TrainOutcome) -> Option<f64>| {
         let values: Vec<f64> = seeds.iter().filter_map(|seed| figure(seed.trained.as_ref()?)).collect();
         Spread::of(&values)
     };
@@ -127,7 +124,7 @@ pub(super) fn train_seeds(
 }
 
 /// A name for each seed, none of which is taken.
-fn names(all: &str, seeds: &[u64], store: &RunStore, arguments: &Arguments) -> Result<Vec<RunId>, Failure> {
+fn names(all: &str, seeds: &[u64], store: &RunStore) -> Result<Vec<RunId>, Failure> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = seeds.iter().find(|&&seed| !seen.insert(seed)) {
         let help = "the same seed trains the same; name each once";
@@ -142,7 +139,7 @@ fn names(all: &str, seeds: &[u64], store: &RunStore, arguments: &Arguments) -> R
                 "choose a shorter one with --name",
             )
         })?;
-        TrainingFiles::new(run.clone(), arguments.results.dir())?;
+        check_training_name(&run)?;
         if store.run(&run).is_ok() {
             let help =
                 format!("choose another name with --name, or go on with it: clawrl train --resume {run}");
@@ -167,7 +164,7 @@ async fn train_one(
     command.arg("train").arg(file).args(["--json", "--name", run.as_str(), "--seed", &seed.to_string()]);
     command.arg("--results").arg(arguments.results.dir());
     command.args(arguments.settings.iter().flat_map(|setting| ["--set", setting.written()]));
-    command.args(arguments.quiet.then_some("--quiet")).args(arguments.profile.then_some("--profile"));
+    command.args(arguments.quiet.then_some("--quiet"));
     // A terminal would send Ctrl-C to both.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     // Registered before the process is there, so that no signal ends this one alone.

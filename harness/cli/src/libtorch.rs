@@ -7,9 +7,9 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use clawrl_runtime::environment::Variable;
 use rustix::fs::{Access, access};
 
-use crate::environment::Variable;
 use crate::program::libtorch_folder;
 
 /// The library that everything else follows from.

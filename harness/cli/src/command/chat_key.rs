@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use clawrl_core::is_localhost;
 use clawrl_remote::Secret;
+use clawrl_runtime::environment::Variable;
+use clawrl_serve::first_key;
 
-use super::super::key_file::first_key;
-use crate::command::chat::Arguments;
-use crate::environment::Variable;
+use super::chat::Arguments;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 

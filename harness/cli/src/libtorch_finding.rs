@@ -3,34 +3,34 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::examination::{bad, ok};
-use crate::command::doctor::{Finding, Health};
-use crate::hand_over::{BUILD, other_program};
+use clawrl_runtime::host::{Finding, Health};
+
 use crate::libtorch::Libtorch;
 use crate::program::is_linked;
+use crate::torch_handoff::{BUILD, other_program};
 
 /// What `clawrl doctor` calls it.
 const NAME: &str = "libtorch";
 
 /// Looks, and starts the program: nothing but the loader itself knows all that it needs.
-pub(super) fn of_this_build() -> Finding {
+pub(crate) fn of_this_build() -> Finding {
     let libtorch = Libtorch::find();
     if is_linked() {
         return can_train(&libtorch);
     }
     match other_program() {
         Ok(Some(program)) => of_program(&program, &libtorch),
-        _ => bad(NAME, Health::Warn, "not in this build, which cannot train".to_owned(), BUILD),
+        _ => Finding::bad(NAME, Health::Warn, "not in this build, which cannot train".to_owned(), BUILD),
     }
 }
 
 fn of_program(program: &Path, libtorch: &Libtorch) -> Finding {
     if let Some((message, help)) = libtorch.trouble() {
-        return bad(NAME, Health::Warn, format!("{message}, so there is no training"), help);
+        return Finding::bad(NAME, Health::Warn, format!("{message}, so there is no training"), help);
     }
     let cannot = |why: &str| {
         let found = format!("{} does not start, so there is no training: {why}", program.display());
-        bad(NAME, Health::Warn, found, BUILD)
+        Finding::bad(NAME, Health::Warn, found, BUILD)
     };
     match Command::new(program).arg("--version").output() {
         Ok(output) if output.status.success() => can_train(libtorch),
@@ -41,8 +41,8 @@ fn of_program(program: &Path, libtorch: &Libtorch) -> Finding {
 
 fn can_train(libtorch: &Libtorch) -> Finding {
     match libtorch {
-        Libtorch::There(folder) => ok(NAME, &folder.display().to_string()),
-        _ => ok(NAME, "where the loader finds it"),
+        Libtorch::There(folder) => Finding::ok(NAME, &folder.display().to_string()),
+        _ => Finding::ok(NAME, "where the loader finds it"),
     }
 }
 

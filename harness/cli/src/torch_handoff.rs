@@ -5,21 +5,13 @@
 //! the loader would tell it in its own.
 
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
-use clawrl_core::Policy;
+use clawrl_runtime::RuntimeError;
+use clawrl_runtime::environment::Variable;
 
-use crate::command::eval::Personal;
-use crate::command::policy::{Diff, Init, Merge, Rollback, Versions};
-use crate::command::train::Arguments;
-use crate::environment::Variable;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::libtorch::Libtorch;
-use crate::log::Log;
-use crate::training::{ChatModel, Training};
 
 const PROGRAM: &str = "clawrl-torch";
 pub(crate) const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
@@ -31,47 +23,6 @@ pub(crate) const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run 
 /// runs.
 const SPINS: &str = "10000";
 
-/// Replaces this process by `clawrl-torch`, which reads the arguments again. Each function returns only if that failed.
-pub(crate) struct HandOver;
-
-impl Training for HandOver {
-    fn train(&self, _: &Arguments, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn init_policy(&self, _: &Init, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn list_versions(&self, _: &Versions, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn roll_back(&self, _: &Rollback, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn diff_versions(&self, _: &Diff, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn merge_adapter(&self, _: &Merge, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn evaluate_personal(&self, _: &Personal, _: &Log) -> Result<Exit, Failure> {
-        Err(hand_over())
-    }
-
-    fn policy(&self, _: &Path, _: u32, _: u32) -> Result<Arc<dyn Policy>, Failure> {
-        Err(hand_over())
-    }
-
-    fn chat_model(&self, _: &Path, _: &str) -> Result<Box<dyn ChatModel>, Failure> {
-        Err(hand_over())
-    }
-}
-
 /// The other program, where it is beside this one.
 pub(crate) fn other_program() -> std::io::Result<Option<PathBuf>> {
     let program = std::env::current_exe()?.with_file_name(PROGRAM);
@@ -79,18 +30,18 @@ pub(crate) fn other_program() -> std::io::Result<Option<PathBuf>> {
 }
 
 /// Becomes the other program; returns only if that failed.
-fn hand_over() -> Failure {
+pub(crate) fn hand_over() -> RuntimeError {
     let program = match other_program() {
         Ok(Some(program)) => program,
         Ok(None) => {
             let message = format!("{PROGRAM}, which trains, is not beside this program");
-            return Failure::with_help(Exit::Environment, message, BUILD);
+            return RuntimeError::unavailable(message).with_help(BUILD);
         }
-        Err(error) => return Failure::new(Exit::Environment, format!("cannot find this program: {error}")),
+        Err(error) => return RuntimeError::unavailable(format!("cannot find this program: {error}")),
     };
     if let Some((message, help)) = Libtorch::find().trouble() {
         let help = format!("{help}; `clawrl doctor` looks at everything");
-        return Failure::with_help(Exit::Environment, message, help);
+        return RuntimeError::unavailable(message).with_help(help);
     }
     let mut command = Command::new(&program);
     command.args(std::env::args_os().skip(1));
@@ -98,5 +49,5 @@ fn hand_over() -> Failure {
         command.env(Variable::SpinCount.name(), SPINS);
     }
     let error = command.exec();
-    Failure::new(Exit::Environment, format!("cannot start {}: {error}", program.display()))
+    RuntimeError::unavailable(format!("cannot start {}: {error}", program.display()))
 }

@@ -1,0 +1,64 @@
+//! What a chat server reports to the program that embeds it.
+
+use std::io;
+use std::path::Path;
+
+use clawrl_config::ChatPlan;
+use clawrl_remote::Listed;
+
+use super::error::ServeError;
+use super::openclaw::SetUp;
+use super::upstream::Standing;
+
+/// Receives the events of a server.
+pub trait ServeEvents: Send + Sync {
+    /// The server listens.
+    ///
+    /// # Errors
+    /// The report cannot be written; the server ends.
+    fn listens(&self, listening: &Listening<'_>) -> io::Result<()>;
+
+    /// The set-up for OpenClaw was written, or could not be. `is_upstream`: the model is behind another server.
+    fn openclaw(&self, set_up: &SetUp, is_upstream: bool);
+
+    /// The state of the server that the model is behind has changed.
+    fn upstream_standing(&self, server: UpstreamServer<'_>, standing: &Standing);
+
+    /// The server that the model is behind has listed its models.
+    fn upstream_models(&self, server: UpstreamServer<'_>, listed: &Listed);
+
+    /// A new version answers, or learning has paused by itself: one line.
+    fn learned(&self, line: &str);
+
+    /// Something failed, and the server goes on.
+    fn failed(&self, error: ServeError);
+
+    /// The server takes no more requests; answers that have begun are finished.
+    fn ends(&self);
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Listening<'a> {
+    /// Base URL of its API.
+    pub base_url: &'a str,
+    /// Folder of the keys and of the ledger.
+    pub data: &'a Path,
+    /// The first key.
+    pub key: &'a str,
+    /// Whether this start created the key.
+    pub is_new_key: bool,
+    /// How it learns, or why it does not.
+    pub learning: Result<&'a ChatPlan, &'static str>,
+    /// The server that the model is behind, if it is.
+    pub upstream: Option<UpstreamServer<'a>>,
+}
+
+/// The server that a model is behind.
+#[derive(Debug, Clone, Copy)]
+pub struct UpstreamServer<'a> {
+    /// Its base URL.
+    pub base_url: &'a str,
+    /// The model's name there.
+    pub model: &'a str,
+}
