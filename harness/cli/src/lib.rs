@@ -32,4 +32,4 @@ pub mod table;
 pub mod training;
 pub mod wiring;
 
-pub use program::Program;
+pub use program::{Build, LinkedLibtorch, Program};
