@@ -49,6 +49,7 @@ const EDGES: &[(&str, Users)] = &[
     ("terminal", Users::These(&["swe", "container", "cli", "bench"])),
     ("toolcall", Users::These(&["cli", "bench"])),
     ("custom", Users::These(&["cli"])),
+    ("inprocess", Users::These(&["clawrl"])),
     ("gui", Users::These(&["cli", "bench"])),
     ("node", Users::These(&["container"])),
     ("container", Users::These(&["cli", "bench"])),
