@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-all test-changed build-tests doc-tests lint format tidy check clippy slowest bench clean
+.PHONY: help setup demo test test-all test-changed build-tests doc-tests lint format tidy check clippy slowest wheel image bench clean
 
 # Cargo sizes its own parallelism: make's job slots would reach it as closed descriptors.
 unexport MAKEFLAGS MFLAGS
@@ -82,6 +82,13 @@ check:
 clippy:
 	@$(READY)
 	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
+
+wheel: ## Build the Python wheel that holds the programs, in target/wheels
+	@ci/setup.sh demo
+	ci/wheel.sh
+
+image: wheel ## Build the container image clawrl, with Docker, from the wheel
+	docker build --tag clawrl --file harness/clawrl/wheel/Dockerfile target/wheels
 
 bench: ## Measure one area against its peer: make bench AREA=scheduler
 	@ci/setup.sh

@@ -494,6 +494,8 @@ env | run)
     # Its folder alone says all; the other way to name one takes Python's word at every build.
     unset LIBTORCH_USE_PYTORCH
     export LIBTORCH=$libtorch
+    # `clawrl --version` names the commit.
+    if CLAWRL_COMMIT=$(git describe --always --exclude='*' --abbrev=12 --dirty 2>/dev/null); then export CLAWRL_COMMIT; fi
     ;;
 test | demo)
     find_missing_packages

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the MCP servers that tests run, and the clients that talk to ours, in the user's cache folder, once for all checkouts; says nothing when they are
+# Installs the MCP servers that tests run, the clients that talk to ours, and what builds the wheel, in the user's cache folder, once for all checkouts; says nothing when they are
 # there. Everything in that folder can be read by everybody, as sandboxes have users of their own.
 #
 #   ci/mcp/install.sh         installs what is missing
@@ -12,6 +12,7 @@ set -euo pipefail
 
 readonly PYTHON_SERVERS=(mcp-server-time==2026.10.19 mcp-server-git==2026.10.19)
 readonly PYTHON_CLIENTS=(openai==3.57.0 'pydantic-ai-slim[openai]==2.68.0') # Of chat.
+readonly PYTHON_TOOLS=(hatchling==1.33.0) # Builds the wheel, as in ci/wheel.sh.
 readonly NODE_SERVERS=(@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31)
 readonly EXIT_MISSING=1 EXIT_USAGE=2 EXIT_PROGRAMS=3 EXIT_INSTALL=6
 
@@ -29,7 +30,7 @@ purpose=${1-install}
 
 cache="${XDG_CACHE_HOME:-${HOME:?mcp: set HOME, or XDG_CACHE_HOME}/.cache}/clawrl"
 readonly place=$cache/mcp
-readonly wanted="${PYTHON_SERVERS[*]} ${PYTHON_CLIENTS[*]} ${NODE_SERVERS[*]}"
+readonly wanted="${PYTHON_SERVERS[*]} ${PYTHON_CLIENTS[*]} ${PYTHON_TOOLS[*]} ${NODE_SERVERS[*]}"
 
 have_servers() {
     [[ -r $place/installed && $(<"$place/installed") == "$wanted" && -x $place/venv/bin/mcp-server-time &&
@@ -59,7 +60,7 @@ mkdir -p "$place"
 {
     /usr/bin/python3 -m venv "$place/venv" &&
         PIP_REQUIRE_VIRTUALENV=false "$place/venv/bin/python" -m pip install --no-input --disable-pip-version-check \
-            --quiet "${PYTHON_SERVERS[@]}" "${PYTHON_CLIENTS[@]}" &&
+            --quiet "${PYTHON_SERVERS[@]}" "${PYTHON_CLIENTS[@]}" "${PYTHON_TOOLS[@]}" &&
         npm install --prefix "$place" --no-audit --no-fund --no-update-notifier --ignore-scripts --loglevel=error \
             "${NODE_SERVERS[@]}"
 } </dev/null >"$log" 2>&1 9>&- || die "$EXIT_INSTALL" 'this failed:' "$(tail -n 20 "$log")"

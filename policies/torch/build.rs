@@ -1,4 +1,7 @@
-//! Passes on where libtorch is: the tests of this crate find it there, and so does what links this crate.
+//! Passes on where libtorch is, and its version: the tests of this crate load it from there, and so does what links this crate.
+
+/// The version that this crate is written for; `src/runtime.rs` refuses another one.
+const LIBTORCH_VERSION: &str = "2.11.0";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -8,4 +11,6 @@ fn main() {
     };
     println!("cargo::rustc-link-arg=-Wl,-rpath={library_folder}");
     println!("cargo::metadata=libtorch_lib={library_folder}");
+    println!("cargo::metadata=libtorch_version={LIBTORCH_VERSION}");
+    println!("cargo::rustc-env=CLAWRL_LIBTORCH_VERSION={LIBTORCH_VERSION}");
 }

@@ -50,6 +50,7 @@ const EDGES: &[(&str, Users)] = &[
     ("terminal", Users::These(&["swe", "container", "runtime", "bench"])),
     ("toolcall", Users::These(&["runtime", "bench"])),
     ("custom", Users::These(&["runtime"])),
+    ("inprocess", Users::These(&["runtime", "clawrl"])),
     ("gui", Users::These(&["runtime", "bench"])),
     ("node", Users::These(&["container"])),
     ("container", Users::These(&["runtime", "bench"])),

@@ -2,12 +2,13 @@
 
 mod linked;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clawrl_cli::Program;
 
+mod build;
+mod linked;
+
 fn main() -> ExitCode {
-    let libtorch_folder = option_env!("CLAWRL_LIBTORCH_FOLDER").map(Path::new);
-    Program { training: Some(Box::new(linked::Linked)), libtorch_folder }.run()
+    Program { training: Some(Box::new(linked::Linked)), build: build::BUILD }.run()
 }

@@ -16,7 +16,7 @@ use crate::log::Log;
 #[derive(Debug, Parser)]
 #[command(
     name = "clawrl",
-    version,
+    version = crate::program::version(),
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true,

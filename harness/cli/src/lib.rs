@@ -28,5 +28,5 @@ mod training;
 use clawrl_runtime as wiring;
 use clawrl_runtime::{environment, host};
 
-pub use program::Program;
+pub use program::{Build, LinkedLibtorch, Program};
 pub use training::Training;

@@ -1,7 +1,7 @@
 //! The libtorch that `clawrl-torch` loads: whether it is there, and whether this user may read it.
 //!
-//! I1. What keeps the loader from it is told in words, before the loader tells it in its own. I2. What may not be read is not called
-//! missing.
+//! I1. An unusable libtorch is reported here, with its fix, before the loader would fail with a message of its own. I2. A file that
+//! this user may not read is not reported as missing.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -10,16 +10,18 @@ use std::path::{Path, PathBuf};
 use clawrl_runtime::environment::Variable;
 use rustix::fs::{Access, access};
 
-use crate::program::libtorch_folder;
+use crate::program::{LinkedLibtorch, linked_libtorch};
 
 /// The library that everything else follows from.
 const LIBRARY: &str = "libtorch_cpu.so";
 
-/// How libtorch is.
+/// Where libtorch is, or why it cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Libtorch {
-    /// This program does not know of one: it was built without.
+    /// This program was built without.
     Unknown,
+    /// PyTorch is not installed in the Python environment of this program.
+    NotInstalled,
     /// In this folder, and it may be read.
     There(PathBuf),
     /// This file is missing.
@@ -29,18 +31,21 @@ pub(crate) enum Libtorch {
 }
 
 impl Libtorch {
-    /// Looks for the one of this build, as the loader does: first where [`Variable::LibraryPath`] says.
+    /// Looks where the loader does: in [`Variable::LibraryPath`], in the Python environment of this program, and in the folder
+    /// that the build was linked to.
     pub(crate) fn find() -> Self {
         let first = Variable::LibraryPath.path().unwrap_or_default();
-        Self::among(std::env::split_paths(&first), libtorch_folder())
+        let program = std::env::current_exe().unwrap_or_default();
+        Self::among(std::env::split_paths(&first).chain(in_environment_of(&program)), linked_libtorch())
     }
 
-    fn among(first: impl Iterator<Item = PathBuf>, built_with: Option<&Path>) -> Self {
+    fn among(first: impl Iterator<Item = PathBuf>, linked: Option<LinkedLibtorch>) -> Self {
+        let Some(LinkedLibtorch { folder, .. }) = linked else { return Self::Unknown };
         let readable = |folder: &PathBuf| File::open(folder.join(LIBRARY)).is_ok();
         if let Some(folder) = first.into_iter().find(readable) {
             return Self::There(folder);
         }
-        let Some(folder) = built_with else { return Self::Unknown };
+        let Some(folder) = folder.map(Path::new) else { return Self::NotInstalled };
         let library = folder.join(LIBRARY);
         match File::open(&library) {
             Ok(_) => Self::There(folder.to_owned()),
@@ -52,10 +57,14 @@ impl Libtorch {
         }
     }
 
-    /// What keeps it from being loaded, and what to do; nothing where nothing is known to.
+    /// Why it cannot be loaded, and the fix. `None`: the loader may try.
     pub(crate) fn trouble(&self) -> Option<(String, String)> {
         match self {
             Self::Unknown | Self::There(_) => None,
+            Self::NotInstalled => Some((
+                "PyTorch, which training needs, is not installed beside clawrl".to_owned(),
+                "`pip install 'clawrl[train]'` in the Python environment of clawrl installs it".to_owned(),
+            )),
             Self::Missing(library) => Some((
                 format!(
                     "libtorch is not where clawrl-torch was linked to it: {} is missing",
@@ -80,6 +89,14 @@ impl Libtorch {
     }
 }
 
+/// PyTorch's folders in the Python environment that a program is installed in, as `clawrl-torch` is linked (harness/clawrl/build.rs).
+fn in_environment_of(program: &Path) -> Vec<PathBuf> {
+    let Some(environment) = program.parent().and_then(Path::parent) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(environment.join("lib")) else { return Vec::new() };
+    let versions = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("python3."));
+    versions.map(|entry| entry.path().join("site-packages/torch/lib")).collect()
+}
+
 /// The first part of a path that this user may not pass; the path itself where all above it are open.
 fn closed_part(path: &Path) -> PathBuf {
     let mut folders: Vec<&Path> =
@@ -95,9 +112,15 @@ fn closed_part(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn check(first: &[&Path], built_with: Option<&Path>, expected: Libtorch) {
+    fn linked(folder: Option<&Path>) -> Option<LinkedLibtorch> {
+        // One that lives as long as the process, as in a program.
+        let folder = folder.map(|folder| &*folder.to_str().unwrap().to_owned().leak());
+        Some(LinkedLibtorch { version: "2.11.0", folder })
+    }
+
+    fn check(first: &[&Path], linked: Option<LinkedLibtorch>, expected: Libtorch) {
         let first = first.iter().map(|folder| (*folder).to_owned());
-        assert_eq!(Libtorch::among(first, built_with), expected);
+        assert_eq!(Libtorch::among(first, linked), expected);
     }
 
     #[test]
@@ -105,12 +128,22 @@ mod tests {
         let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (own, other) = (own.path(), other.path());
         check(&[], None, Libtorch::Unknown);
-        check(&[other], Some(own), Libtorch::Missing(own.join(LIBRARY)));
+        check(&[other], linked(Some(own)), Libtorch::Missing(own.join(LIBRARY)));
+        check(&[other], linked(None), Libtorch::NotInstalled);
         std::fs::write(other.join(LIBRARY), "").unwrap();
-        check(&[own, other], Some(own), Libtorch::There(other.to_owned()));
-        check(&[other], None, Libtorch::There(other.to_owned()));
+        check(&[own, other], linked(Some(own)), Libtorch::There(other.to_owned()));
+        check(&[other], linked(None), Libtorch::There(other.to_owned()));
         std::fs::write(own.join(LIBRARY), "").unwrap();
-        check(&[], Some(own), Libtorch::There(own.to_owned()));
+        check(&[], linked(Some(own)), Libtorch::There(own.to_owned()));
+    }
+
+    #[test]
+    fn wheel_finds_torch_of_its_environment() {
+        let environment = tempfile::tempdir().unwrap();
+        let folder = environment.path().join("lib/python3.13/site-packages/torch/lib");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(in_environment_of(&environment.path().join("bin/clawrl")), [folder]);
+        assert!(in_environment_of(Path::new("clawrl")).is_empty());
     }
 
     /// As a user who is nobody, where this one is root and may read everything; in a thread of its own, since it never comes back.
@@ -140,7 +173,7 @@ mod tests {
             std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         };
         mode(place.path(), 0o755);
-        let found = || as_a_normal_user(|| Libtorch::among(std::iter::empty(), Some(&own)));
+        let found = || as_a_normal_user(|| Libtorch::among(std::iter::empty(), linked(Some(&own))));
         assert_eq!(found(), Libtorch::There(own.clone()));
         let closed =
             |by: &Path| Libtorch::Closed { library: own.join(LIBRARY), by: by.canonicalize().unwrap() };

@@ -1,8 +1,7 @@
 //! Which of the two programs this process is.
 //!
-//! `clawrl` and `clawrl-torch` share this library. They differ in what [`Program`] says, which is set once, first of all.
+//! `clawrl` and `clawrl-torch` share this library. They differ in their [`Program`], which is set once, first of all.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -19,17 +18,45 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 pub struct Program {
     /// Does what needs libtorch. `None`: this program is not linked to it, and `clawrl-torch` takes over.
     pub training: Option<Box<dyn Training + Send + Sync>>,
-    /// Folder of the libtorch that `clawrl-torch` was linked to. `None`: this build cannot train.
-    pub libtorch_folder: Option<&'static Path>,
+    /// What both programs were built from.
+    pub build: Build,
+}
+
+/// What the programs were built from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Build {
+    /// Abbreviated hash of the git commit; `-dirty` follows where files differed from it.
+    pub commit: Option<&'static str>,
+    /// `None`: this build cannot train.
+    pub libtorch: Option<LinkedLibtorch>,
+}
+
+/// The libtorch that `clawrl-torch` was linked to.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkedLibtorch {
+    /// PyTorch's version.
+    pub version: &'static str,
+    /// Folder of its libraries. `None`: the programs belong to a Python environment, whose PyTorch they load.
+    pub folder: Option<&'static str>,
 }
 
 impl Program {
-    /// Does what the arguments of this process say.
+    /// Runs the command that the arguments of this process name.
     pub fn run(self) -> ExitCode {
-        // There is one `main` a process, which calls this once.
+        // There is one `main` per process, which calls this once.
         let _ = PROGRAM.set(self);
         let log = Log::new();
         panic_report::caught(&log, || arguments::obey(&log)).into()
+    }
+}
+
+impl Build {
+    /// The version with what it was built from, as `clawrl --version` prints it.
+    fn version(self) -> String {
+        let commit = self.commit.map_or("commit unknown".to_owned(), |commit| format!("commit {commit}"));
+        let libtorch =
+            self.libtorch.map_or("without libtorch".to_owned(), |linked| format!("libtorch {}", linked.version));
+        format!("{} ({commit}, {libtorch})", env!("CARGO_PKG_VERSION"))
     }
 }
 
@@ -50,7 +77,27 @@ pub(crate) fn linked() -> Result<&'static dyn Training, RuntimeError> {
     }
 }
 
-/// Folder of the libtorch of this build.
-pub(crate) fn libtorch_folder() -> Option<&'static Path> {
-    PROGRAM.get()?.libtorch_folder
+/// The libtorch of this build.
+pub(crate) fn linked_libtorch() -> Option<LinkedLibtorch> {
+    PROGRAM.get()?.build.libtorch
+}
+
+/// Version, commit and libtorch of this program.
+pub(crate) fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| PROGRAM.get().map(|program| program.build).unwrap_or_default().version())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_names_commit_and_libtorch() {
+        let version = |commit, libtorch| Build { commit, libtorch }.version();
+        let number = env!("CARGO_PKG_VERSION");
+        assert_eq!(version(None, None), format!("{number} (commit unknown, without libtorch)"));
+        let linked = LinkedLibtorch { version: "2.11.0", folder: None };
+        assert_eq!(version(Some("0a1b2c"), Some(linked)), format!("{number} (commit 0a1b2c, libtorch 2.11.0)"));
+    }
 }

@@ -21,6 +21,7 @@ mod hermes;
 mod id;
 mod ignored;
 mod image;
+mod in_process;
 mod json_text;
 mod judge;
 mod mcp;
@@ -66,6 +67,7 @@ pub use image::{
     ArtifactSpec, CollectSpec, ImageSource, ImageSpec, RewardSource, VerifierApart, VerifierSpec,
     absolute_problem, workdir_problem,
 };
+pub use in_process::InProcessSpec;
 pub use json_text::{
     BYTE_ORDER_MARK, LoneSurrogate, lone_surrogates, python_as_json, read_json, read_python_json, utf8_text,
     without_lone_surrogates,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Screenshots;
 use crate::{
-    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, GuiSpec, ImageSpec, PageCheck, SweSpec,
+    ActionFormat, AnswerCheck, CallPattern, CustomSpec, ExpectedCall, GuiSpec, ImageSpec, InProcessSpec, PageCheck, SweSpec,
     TaskId, ToolCall, ToolcallSpec, VerifierSpec,
 };
 
@@ -130,6 +130,8 @@ pub enum EnvSpec {
     Toolcall(ToolcallSpec),
     /// A program or a server that somebody else wrote.
     Custom(CustomSpec),
+    /// A Rust type of the process that runs it.
+    InProcess(InProcessSpec),
 }
 
 impl EnvSpec {
@@ -142,6 +144,7 @@ impl EnvSpec {
             Self::Gui(_) => "gui",
             Self::Toolcall(_) => "toolcall",
             Self::Custom(custom) => custom.kind(),
+            Self::InProcess(_) => "in_process",
         }
     }
 

@@ -129,6 +129,7 @@ mod tests {
     fn the_facts_are_those_of_the_loaded_libtorch() {
         let facts = probe().unwrap();
         assert_eq!(facts.version, LIBTORCH_VERSION);
+        assert_eq!(LIBTORCH_VERSION.to_string(), env!("CLAWRL_LIBTORCH_VERSION"), "of build.rs");
         assert!(facts.folder.join("libc10.so").is_file(), "{facts:?}");
         let available = matches!(facts.cuda, CudaFacts::Available { .. });
         assert_eq!(available, Device::cuda_if_available().is_cuda(), "{facts:?}");

@@ -24,6 +24,8 @@ mod listing;
 mod measuring;
 mod model_server;
 mod normal_user;
+#[cfg(feature = "torch")]
+mod packaging;
 mod place;
 mod profiling;
 mod redacting;
