@@ -12,12 +12,12 @@ use clawrl_sandbox::{
 };
 use tokio::sync::Semaphore;
 
-use crate::absence;
 use crate::container::{Container, ContainerPlan, MARK, remove};
+use crate::engine_restart;
+use crate::engines::{Placement, Sites};
 use crate::image::{IMAGE_GONE, IMAGE_MISSING, MAKINGS};
 use crate::image_facts::ImageFacts;
-use crate::keeping::ImageKeeping;
-use crate::site::{Placement, Sites};
+use crate::image_gc::ImageKeeping;
 use crate::sweep::owned;
 use crate::{EngineReport, capabilities, labels};
 
@@ -87,7 +87,7 @@ impl ContainerBackend {
     /// Starts one; where the engine went away meanwhile, again once it is back.
     async fn start_patiently(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
         match Self::start_now(Arc::clone(&shared), spec.clone()).await {
-            Err(fault) if fault.retry == Retry::Sound && absence::ended(&shared.sites).await => {
+            Err(fault) if fault.retry == Retry::Sound && engine_restart::ended(&shared.sites).await => {
                 Self::start_now(shared, spec).await
             }
             started => started,

@@ -19,9 +19,9 @@ use tokio::runtime::Handle;
 
 use crate::capabilities;
 use crate::engine::refused;
+use crate::engines::Site;
 use crate::image::IMAGE_GONE;
 use crate::image_facts::ImageFacts;
-use crate::site::Site;
 
 /// The variable by which a container's first process is told from others.
 pub(crate) const MARK: &str = "CLAWRL_CONTAINER";

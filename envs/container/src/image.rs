@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::build;
 use crate::engine::refused;
 use crate::image_facts::ImageFacts;
-use crate::keeping::{ImageKeeper, Pin};
+use crate::image_gc::{ImageKeeper, Pin};
 
 /// Code of the fault that an image is not there any more. It was: the next one who asks gets it anew.
 pub(crate) const IMAGE_GONE: &str = "image-gone";

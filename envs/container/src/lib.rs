@@ -15,25 +15,25 @@
 //! Errors: provider faults that name the image, or what the engine lacks. Cancellation: dropping a start loses nothing; what
 //! was made is removed.
 
-mod absence;
 mod backend;
 mod build;
 pub mod capabilities;
 mod container;
 mod engine;
+mod engine_restart;
+mod engines;
 mod image;
 mod image_facts;
-mod keeping;
+mod image_gc;
 mod labels;
 mod layers;
 mod ledger;
 mod node;
-mod site;
 mod sweep;
 mod tcp;
 
 pub use backend::{ContainerBackend, ContainerConfig};
 pub use engine::{DEFAULT_SOCKET, EngineAccess, EngineReport, probe_engine, probe_engines};
-pub use keeping::{EvictedImages, ImageKeeping};
+pub use image_gc::{EvictedImages, ImageKeeping};
 pub use ledger::LedgerError;
 pub use sweep::{ContainerSweep, sweep_containers};

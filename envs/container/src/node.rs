@@ -24,8 +24,8 @@ use tokio_util::io::StreamReader;
 use crate::capabilities;
 use crate::container::Container;
 use crate::engine::refused;
+use crate::engines::Site;
 use crate::image::look;
-use crate::site::Site;
 
 /// Repository of the image.
 const IMAGE: &str = "clawrl-node";

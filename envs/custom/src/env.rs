@@ -17,9 +17,9 @@ use clawrl_core::{
 use clawrl_sandbox::Live;
 
 use crate::peer::{Opening, Peer};
+use crate::peer_error::{Operation, Trouble};
 use crate::provider::Shared;
 use crate::tools::SUBMIT;
-use crate::trouble::{Operation, Trouble};
 
 /// The [`Env`] of the kinds `process`, `http` and `openenv`.
 pub(crate) struct CustomEnv {

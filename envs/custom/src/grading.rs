@@ -5,7 +5,7 @@
 use clawrl_core::{CheckReport, Grade, StopReason, printable_line};
 
 use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, NAME, SAID};
-use crate::trouble::Trouble;
+use crate::peer_error::Trouble;
 
 /// Characters of a reason for an end.
 const REASON_CHARS: usize = 64;

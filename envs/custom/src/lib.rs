@@ -11,10 +11,10 @@ mod message;
 mod observe;
 mod openenv;
 mod peer;
+mod peer_error;
 mod process;
 mod provider;
 mod tools;
-mod trouble;
 
 pub use message::PROTOCOL;
 pub use provider::{CustomConfig, CustomProvider};

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::trouble::Trouble;
+use crate::peer_error::Trouble;
 
 /// The version of the protocol that is spoken.
 pub const PROTOCOL: u32 = 1;

@@ -17,9 +17,9 @@ use crate::message::{
 };
 use crate::observe::observation;
 use crate::openenv::OpenenvSession;
+use crate::peer_error::Trouble;
 use crate::process::Place;
 use crate::tools::{Offer, offer};
-use crate::trouble::Trouble;
 
 /// How long a peer may take to answer that it has closed a session. It is closed anyway.
 const CLOSING: Duration = Duration::from_secs(1);

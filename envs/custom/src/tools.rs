@@ -9,7 +9,7 @@ use clawrl_core::{ToolSpec, printable_line};
 use serde_json::{Value, json};
 
 use crate::message::{NAME, ToolAnswer};
-use crate::trouble::Trouble;
+use crate::peer_error::Trouble;
 
 /// Ends an episode.
 pub(crate) const SUBMIT: &str = "submit";

@@ -6,7 +6,7 @@ use clawrl_core::{ToolCall, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::naming::{Naming, split_word};
+use crate::element_ref::{Naming, split_word};
 
 /// Longest wait that may be asked for.
 const MOST_WAIT: Duration = Duration::from_secs(10);

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::browser::lost;
+use crate::browser_session::Stage;
 use crate::page::{Trouble, within};
 use crate::site::{LoggedRequest, Matching};
-use crate::stage::Stage;
 
 /// What a check found: its score, and a sentence.
 type Found = (f64, String);

@@ -20,11 +20,11 @@ use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
 use crate::browser::no_downloads;
+use crate::browser_session::{Sight, Stage};
 use crate::checks::{compared, invalid, judge};
 use crate::page::{Trouble, within};
 use crate::picture::MEDIA_TYPE;
 use crate::provider::Shared;
-use crate::stage::{Sight, Stage};
 
 /// The [`Env`] of kind `gui`.
 pub(crate) struct GuiEnv {

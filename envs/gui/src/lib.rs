@@ -3,12 +3,13 @@
 mod action;
 mod bidi;
 mod browser;
+mod browser_session;
 mod checks;
 mod connect;
+mod element_ref;
 mod env;
-mod idle;
+mod idle_pool;
 mod mapper;
-mod naming;
 mod page;
 mod picture;
 mod programs;
@@ -17,8 +18,7 @@ mod proxy;
 mod remote;
 mod sandboxed;
 mod site;
-mod stage;
-mod turns;
+mod work_limiter;
 
 pub use programs::{BrowserPrograms, find_programs};
 pub use provider::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};

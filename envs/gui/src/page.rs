@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::naming::Naming;
+use crate::element_ref::Naming;
 
 /// The script, one expression; see `api.js`.
 pub(crate) const SCRIPT: &str = concat!(

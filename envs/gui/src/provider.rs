@@ -18,14 +18,14 @@ use tokio::sync::mpsc;
 
 use crate::bidi::Event;
 use crate::browser::Browser;
+use crate::browser_session::Stage;
 use crate::env::GuiEnv;
-use crate::idle::Shelf;
+use crate::idle_pool::Shelf;
 use crate::programs::BrowserPrograms;
 use crate::remote::{Endpoints, Sessions};
 use crate::sandboxed::Sandboxed;
 use crate::site::SiteReader;
-use crate::stage::Stage;
-use crate::turns::Turns;
+use crate::work_limiter::Turns;
 
 /// Attempts of one browser.
 const MOST_ATTEMPTS: u32 = 100;

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, BoxFuture, Fault, ImageSpec, LINK_MODE, NetworkPolicy, SandboxLimits};
 use serde::{Deserialize, Serialize};
 
-use crate::carry::{self, CarryError, CarryRequest, Filling, Place};
 use crate::exec::{self, ExecError};
 use crate::network::SandboxNetwork;
 use crate::program::Program;
@@ -17,6 +16,7 @@ use crate::ready::READY;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError, SafeWriteError};
 use crate::seccomp::CallFilter;
 use crate::shell::{Shell, ShellConfig, ShellError, StepLimits};
+use crate::transfer::{self, CarryError, CarryRequest, Filling, Place};
 use crate::tree::{CopyReport, TreeError};
 
 /// What a sandbox is to be.
@@ -369,7 +369,7 @@ pub trait Sandbox: Send + Sync {
     /// An env [`Fault`]: something else than a file of at most `cap` bytes is there, or it is in no place that is
     /// kept.
     fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(async move { carry::read(self.places().await, path, cap).await })
+        Box::pin(async move { transfer::read(self.places().await, path, cap).await })
     }
 
     /// Copies a tree into the workspace, or into another folder that this sandbox keeps; all of it is the agent's then.
@@ -385,7 +385,7 @@ pub trait Sandbox: Send + Sync {
                 })?;
                 places.push(Place { path: "/".to_owned(), folder, owner: None, is_bounded: false });
             }
-            carry::fill(places, filling).await
+            transfer::fill(places, filling).await
         })
     }
 
@@ -394,7 +394,7 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// [`CarryError`]; nothing at the source is [`SafeReadError::Missing`](crate::SafeReadError).
     fn carry_out(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
-        Box::pin(async move { carry::out(self.places().await, request).await })
+        Box::pin(async move { transfer::out(self.places().await, request).await })
     }
 
     /// Copies a file or folder in; what is there already is replaced, folders are filled.
@@ -402,6 +402,6 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// [`CarryError`]
     fn carry_in(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
-        Box::pin(async move { carry::into(self.places().await, request).await })
+        Box::pin(async move { transfer::into(self.places().await, request).await })
     }
 }

@@ -14,13 +14,12 @@ mod backends;
 mod blocking;
 mod bwrap;
 pub mod bytes;
-mod carry;
 mod cast;
 mod cgroup;
-mod enclosed;
 mod exec;
 mod freezer;
 mod identity;
+mod in_container;
 mod live;
 mod local;
 mod network;
@@ -38,6 +37,7 @@ mod shell;
 pub mod spawner;
 mod sweep;
 mod tail;
+mod transfer;
 mod tree;
 
 pub use backend::{
@@ -47,11 +47,10 @@ pub use backend::{
 };
 pub use backends::{Backends, backend_of, shut_down};
 pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, WORKSPACE, probe_host};
-pub use carry::{CarryError, CarryRequest, Filling, Place};
 pub use cast::CastRecorder;
 pub use cgroup::{CgroupHost, owner_is_alive, owner_name};
-pub use enclosed::{EnclosedSandbox, Enclosure, announce, enter};
 pub use exec::{ExecError, NotRun};
+pub use in_container::{EnclosedSandbox, Enclosure, announce, enter};
 pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use network::SandboxNetwork;
@@ -69,6 +68,7 @@ pub use shell::{
 };
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tail::Tail;
+pub use transfer::{CarryError, CarryRequest, Filling, Place};
 pub use tree::{
     CopyOptions, CopyReport, Exclusions, Existing, LeftOut, Room, SkipReason, Skipped, TreeBound, TreeBounds,
     TreeError, UnpackError, copy_part, copy_tree, pack_tree, remove_content, unpack_tree,

@@ -22,16 +22,16 @@ use clawrl_workspace::{Answer, Asking, GradeRequest, Judged, check_invalid, grad
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 
+use crate::action_calls::{Ground, Programs, State, finish, take_up};
 use crate::checks::by_rule;
 use crate::mcp::{Server, Surroundings};
 use crate::observe::observation;
-use crate::place::{Place, PlaceKind, interpreter_variables};
 use crate::provider::Shared;
 use crate::python::Python;
+use crate::ready_sandbox::{Place, PlaceKind, interpreter_variables};
 use crate::result::Outcome;
 use crate::struck::Struck;
 use crate::toolbox::Toolbox;
-use crate::turn::{Ground, Programs, State, finish, take_up};
 
 /// The [`Env`] of kind `toolcall`.
 pub(crate) struct ToolcallEnv {

@@ -5,22 +5,22 @@
 //! interpreter that lives as long as the episode, run in a sandbox; so do servers of the Model Context Protocol that are
 //! programs. Requests over HTTP are made by this process, to what a suite allows.
 
+mod action_calls;
+mod call_log;
 mod checks;
 mod env;
 mod http;
-mod ledger;
 mod mcp;
 mod observe;
-mod place;
 mod provider;
 mod python;
+mod ready_sandbox;
 mod result;
 mod secret;
 mod step_reward;
 mod struck;
 mod toolbox;
 mod tools;
-mod turn;
 
 pub use provider::{ToolcallConfig, ToolcallProvider};
 pub use secret::Secrets;

@@ -14,7 +14,7 @@ use clawrl_workspace::{FixtureReader, SchemaCache};
 use crate::env::ToolcallEnv;
 use crate::http::HttpClients;
 use crate::mcp::McpPool;
-use crate::place::{self, Place, PlaceKind};
+use crate::ready_sandbox::{self, Place, PlaceKind};
 use crate::secret::Secrets;
 use crate::toolbox::Toolbox;
 
@@ -77,7 +77,7 @@ impl ToolcallProvider {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let backend = Arc::clone(shared.backend(kind.sandbox)?);
-                place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await
+                ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await
             })
         };
         let expected: Vec<_> =

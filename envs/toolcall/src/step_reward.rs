@@ -5,7 +5,7 @@
 
 use clawrl_core::{StepEvent, StepReward};
 
-use crate::ledger::Ledger;
+use crate::call_log::Ledger;
 
 /// What of a task's process rewards was earned.
 #[derive(Debug, Default)]

@@ -22,8 +22,8 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::message::shown;
+use crate::peer_error::Trouble;
 use crate::process::too_large;
-use crate::trouble::Trouble;
 
 /// A connection has to stand by then.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::HttpClient;
 use crate::message::{Answer, AnswerId, Method, read};
-use crate::trouble::Trouble;
+use crate::peer_error::Trouble;
 
 /// A session with a server.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use super::text::text;
 use crate::http::HttpClient;
 use crate::message::{self, Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
 use crate::observe::observation;
+use crate::peer_error::Trouble;
 use crate::process::too_large;
-use crate::trouble::Trouble;
 
 /// Difference that adding floats leaves.
 const ROUNDING: f64 = 1e-9;

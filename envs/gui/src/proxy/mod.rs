@@ -14,7 +14,7 @@ mod dial;
 mod download;
 mod forward;
 mod in_flight;
-mod refused;
+mod refused_origins;
 mod serve;
 mod target;
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::dial::{DialError, dial};
 use super::download::{FileAnswers, Purpose};
 use super::forward::{Forwarded, forward};
 use super::in_flight::InFlight;
-use super::refused::Refused;
+use super::refused_origins::Refused;
 use super::target::Target;
 use super::tunnel::{Far, Tunnel};
 use crate::site::{Body, Dropped, Origin, Scheme, SiteNumber, Sites, empty, page};

@@ -6,18 +6,18 @@
 //! counts per user namespace and therefore means this sandbox only there.
 
 mod arguments;
-mod ending;
+mod exposed_folders;
 mod host;
+mod host_folders;
 mod image;
-mod place;
+mod kill_queue;
 mod running;
-mod shown;
-mod stage;
+mod staging;
 mod start;
 mod view;
 
 pub use arguments::WORKSPACE;
 pub(crate) use arguments::variables;
-pub(crate) use ending::AT_ONCE;
 pub use host::{HostReport, probe_host};
+pub(crate) use kill_queue::AT_ONCE;
 pub use start::{BubblewrapBackend, BubblewrapConfig};

@@ -13,8 +13,8 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use super::arguments;
-use super::ending::End;
-use super::stage::Staged;
+use super::kill_queue::End;
+use super::staging::Staged;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;

@@ -8,13 +8,13 @@ use std::time::Duration;
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, ImageSource, ImageSpec, NetworkPolicy, RunId};
 
 use super::arguments::{self, Ground, INSIDE_ID};
-use super::ending::EndQueue;
+use super::exposed_folders;
 use super::host::HostReport;
+use super::host_folders;
 use super::image::Image;
-use super::place;
+use super::kill_queue::EndQueue;
 use super::running::{Held, KillHandle, RunningSandbox};
-use super::shown;
-use super::stage::Staged;
+use super::staging::Staged;
 use crate::blocking::blocking;
 use crate::cgroup::{self, CgroupRoot};
 use crate::exec::spawn_fault;
@@ -166,10 +166,10 @@ impl BubblewrapBackend {
         })?;
         let owner = user.map(|id| Owner { uid: id, gid: id });
         let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        let places = place::of(first_process, &spec, ground, owner)?;
+        let places = exposed_folders::of(first_process, &spec, ground, owner)?;
         if let (Some(image), WorkspaceStart::Image | WorkspaceStart::Unseen) = (image, spec.workspace) {
             let (places, disk_mib) = (places.clone(), spec.limits.disk_mib);
-            blocking(move || place::begin(&places, &image, disk_mib)).await??;
+            blocking(move || exposed_folders::begin(&places, &image, disk_mib)).await??;
         }
         let sandbox = RunningSandbox::new(held, places, staged, (user, INSIDE_ID), spec)?;
         Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
@@ -198,7 +198,7 @@ impl Shared {
         }
         let workspace = Ground { image: image.as_deref(), staged: &[] }.workspace().to_owned();
         for folder in &spec.read_only {
-            shown::examine(folder, &workspace, user)?;
+            host_folders::examine(folder, &workspace, user)?;
         }
         let own = std::env::temp_dir().join(cgroup::owner_name(&self.config.run));
         let staged = spec.folders.iter().enumerate().map(|(index, folder)| {

@@ -20,18 +20,18 @@
 
 mod dir;
 mod error;
+mod metadata;
 mod owner;
 mod stat;
-mod told;
 mod write;
 
 pub use dir::{Keeper, SafeDir};
 pub use error::{SafeReadError, SafeWriteError};
+pub use metadata::Told;
 pub use owner::Owner;
 pub use stat::{EntryStat, FileKind};
-pub use told::Told;
 
 pub(crate) use dir::{FOLDER, Right, clean, failed, listing, open_beneath, read_link, undisturbed};
+pub(crate) use metadata::Rights;
 pub(crate) use owner::ActingAs;
-pub(crate) use told::Rights;
 pub(crate) use write::write_failed;

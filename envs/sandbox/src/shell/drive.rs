@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use tokio::time::sleep_until;
 
 use super::activity::{Activity, foreground_activity, writes_elsewhere};
-use super::intake::{Arrival, Front, Intake, Phase};
+use super::output_tracker::{Arrival, Front, Intake, Phase};
 use crate::pty::{Pty, PtyRead};
 
 /// Reads between two looks at the clock, each up to a buffer.

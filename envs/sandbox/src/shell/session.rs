@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::drive::{Ending, Silence, Silent, Until, Wire};
 use super::input::{push_command, push_typed};
-use super::intake::{Arrival, Intake, Phase, Reported};
 use super::keys::parse_keys;
 use super::mark::Report;
+use super::output_tracker::{Arrival, Intake, Phase, Reported};
 use super::rc::{REPAIR_LINE, REPORT_KEY, adoption_line};
 use super::signal::{ForegroundKiller, JobSignal};
 use super::step::{ShellConfig, ShellError, ShellState, StepEnd, StepLimits, StepNote, StepOutput};

@@ -30,9 +30,9 @@ use rustix::thread::{
 
 use super::contain::{self, Entrances};
 use super::launch::{named, set_limit};
+use super::launch_error::{Teller, Trouble};
 use super::protocol::{JoinTarget, LaunchKind, LaunchRequest, ResourceLimit};
 use super::sockets;
-use super::trouble::{Teller, Trouble};
 use crate::{NotRun, seccomp};
 
 /// Joins the sandbox, runs the program and returns its exit code, 128 + signal when a signal ended it.

@@ -8,8 +8,8 @@ use rustix::process::{
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::join::join_and_run;
+use super::launch_error::{Teller, Trouble};
 use super::protocol::{Confinement, LaunchRequest, ResourceLimit};
-use super::trouble::{Teller, Trouble};
 
 /// Joins the sandbox of `request` (JSON), runs its program there, and returns the program's exit code.
 ///

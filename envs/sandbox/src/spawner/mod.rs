@@ -11,18 +11,18 @@
 
 mod client;
 mod contain;
+mod container_registry;
 mod descriptor;
 mod direct;
 mod inherited;
 mod join;
 mod launch;
+mod launch_error;
 mod protocol;
-mod remembered;
 mod sealed;
 mod server;
 mod signal_fd;
 mod sockets;
-mod trouble;
 
 pub use client::{ExitWatch, SpawnedProcess, Spawner, SpawnerClient, SpawnerError};
 pub use inherited::close_inherited_on_exec;
@@ -33,5 +33,5 @@ pub use protocol::{
 };
 pub use server::serve;
 
+pub(crate) use launch_error::{MOST_BYTES as MOST_TROUBLE, Trouble};
 pub(crate) use sockets::{Asked, Made, ask};
-pub(crate) use trouble::{MOST_BYTES as MOST_TROUBLE, Trouble};

@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
+use super::container_registry::Remembered;
 use super::descriptor;
 use super::direct::{self, Streams};
 use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
-use super::remembered::Remembered;
 use super::sealed::SealedProgram;
 use super::signal_fd::{borrow_master, child_exits};
 use crate::bwrap::AT_ONCE;

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::Budget;
 use super::chain::Chain;
-use super::left_out::{LeftOut, SkipReason};
+use super::data_extents::{PIECE, stretches};
 use super::remove::{open_up, remove};
-use super::stretch::{PIECE, stretches};
+use super::skipped_entries::{LeftOut, SkipReason};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, Room, TreeBounds, TreeError};
 use crate::safe_dir::{ActingAs, FOLDER, Right, failed, open_beneath, read_link, write_failed};

@@ -9,9 +9,9 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, Stat};
 
 use super::bounds::Budget;
+use super::data_extents::{PIECE, stretches};
 use super::part::single;
 use super::stream::{DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, Meta, OTHER, SIZE, WHOLE, write_bytes};
-use super::stretch::{PIECE, stretches};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, TreeBounds, TreeError};
 use crate::safe_dir::{Right, clean, failed, open_beneath, read_link, write_failed};

@@ -10,8 +10,8 @@ use rustix::fs::Mode;
 
 use super::bounds::Budget;
 use super::copy::{copy_folder, data};
+use super::data_extents::PIECE;
 use super::remove::{open_up, remove};
-use super::stretch::PIECE;
 use super::{CopyOptions, CopyReport, Exclusions, Existing, TreeError};
 use crate::safe_dir::{clean, failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};

@@ -12,10 +12,10 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::chain::Chain;
+use super::data_extents::PIECE;
 use super::stream::{
     DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, MOST_NAME, Meta, OTHER, SIZE, WHOLE, array, read_bytes,
 };
-use super::stretch::PIECE;
 use crate::safe_dir::{FOLDER as OPEN_FOLDER, open_beneath, write_failed};
 use crate::{SafeDir, SafeWriteError, Told};
 

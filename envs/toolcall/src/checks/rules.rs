@@ -6,7 +6,7 @@ use clawrl_core::{Check, CheckReport, CheckSpec, Fault};
 use clawrl_workspace::{Finding, check_answer, check_invalid, quote};
 
 use super::expected;
-use crate::turn::State;
+use crate::action_calls::State;
 
 /// Characters shown of a value.
 const SHOWN: usize = 60;

@@ -16,8 +16,8 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use super::destinations::Reach;
 use super::dial::{DialError, Dialer};
-use super::reach::Reach;
 
 /// Idle connections are closed before servers do it: a request that meets a closing connection is lost.
 const IDLE: Duration = Duration::from_secs(4);

@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::reach::Reach;
+use super::destinations::Reach;
 
 /// A host that has not answered by then is not there.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

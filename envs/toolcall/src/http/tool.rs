@@ -17,9 +17,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use url::Url;
 
-use super::ask::Ask;
 use super::client::{self, HttpClients, SendError, root_cause};
-use super::reach::Reach;
+use super::destinations::Reach;
+use super::http_request::Ask;
 use crate::result::{Allowance, CallResult, Outcome};
 use crate::secret::Secrets;
 

@@ -24,11 +24,11 @@ use tokio::sync::Mutex;
 
 use super::endpoint::{Endpoint, Trouble};
 use super::listing::MOST_TOOLS;
-use super::overheard::{LINE_BYTES, Overheard};
-use super::told::told;
-use super::waiting::{Noted, Waiting};
+use super::pending_requests::{Noted, Waiting};
+use super::result_text::told;
+use super::traffic_log::{LINE_BYTES, Overheard};
 use crate::http::HttpClient;
-use crate::place::Place;
+use crate::ready_sandbox::Place;
 use crate::result::{Allowance, CallResult};
 use crate::struck::Struck;
 

@@ -26,8 +26,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 use tokio::sync::Notify;
 
-use super::mended::mended;
-use super::waiting::Waiting;
+use super::message_repair::mended;
+use super::pending_requests::Waiting;
 use crate::http::{HttpClient, SendError, USER_AGENT as OUR_NAME, root_cause};
 
 /// Bytes of one answer, all of its events together.

@@ -8,12 +8,12 @@
 mod connection;
 mod endpoint;
 mod listing;
-mod mended;
-mod overheard;
+mod message_repair;
+mod pending_requests;
 mod pool;
+mod result_text;
 mod server;
-mod told;
-mod waiting;
+mod traffic_log;
 
 pub(crate) use listing::ServedTool;
 pub(crate) use pool::McpPool;

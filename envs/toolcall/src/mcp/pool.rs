@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clawrl_core::{BoxFuture, Fault, McpTransport};
 
 use super::connection::Connection;
-use crate::place::PlaceKind;
+use crate::ready_sandbox::PlaceKind;
 
 /// What two attempts have in common that share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

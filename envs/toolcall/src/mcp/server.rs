@@ -13,8 +13,8 @@ use super::connection::{Called, Connection};
 use super::listing::{ServedTool, chosen};
 use super::pool::PoolKey;
 use crate::http::{Reach, header_map};
-use crate::place::{self, PlaceKind};
 use crate::provider::Shared;
+use crate::ready_sandbox::{self, PlaceKind};
 use crate::result::{Allowance, CallResult, Outcome};
 use crate::struck::Struck;
 
@@ -283,7 +283,7 @@ async fn connect_apart(
         return Err(Fault::permanent(Boundary::Harness, "not-a-program", "an address needs no sandbox"));
     };
     let backend = Arc::clone(shared.backend(kind.sandbox)?);
-    let place = place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
+    let place = ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
     let command = command(argv, environment);
     let connection = Connection::of_program(&decl, command, place.sandbox.as_ref(), &struck, by).await?;
     Ok(connection.at_home(place))

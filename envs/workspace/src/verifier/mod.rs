@@ -13,10 +13,10 @@
 //!
 //! [`Fault`]: clawrl_core::Fault
 
-mod apart;
+mod artifacts;
 mod pytest;
 mod reward;
 mod run;
 
-pub(crate) use apart::collect;
+pub(crate) use artifacts::collect;
 pub(crate) use run::{Grading, verify};

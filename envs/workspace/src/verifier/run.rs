@@ -11,7 +11,7 @@ use clawrl_sandbox::{
     SandboxFolder, SandboxSpec, TreeError, WorkspaceStart,
 };
 
-use super::apart::bring;
+use super::artifacts::bring;
 use super::reward::{FOLDER, Verdict, said_last, told};
 use crate::checks::copy_fault;
 use crate::fresh::{SIZE, blocking, bounds, copy_workspace, refuse_lost};

@@ -7,8 +7,8 @@
 mod clicks;
 mod downloads;
 mod drags;
-mod hear;
-mod look;
+mod events;
+mod snapshot;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
 
-pub(crate) use look::Sight;
+pub(crate) use snapshot::Sight;
 
 use downloads::Downloads;
 

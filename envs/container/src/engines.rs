@@ -21,7 +21,7 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use crate::EngineReport;
 use crate::build;
 use crate::image::{Images, look};
-use crate::keeping::{ImageKeeper, ImageKeeping};
+use crate::image_gc::{ImageKeeper, ImageKeeping};
 use crate::labels;
 use crate::node;
 

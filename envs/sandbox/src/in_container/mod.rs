@@ -17,7 +17,7 @@
 //! that is dropped ends with the container.
 
 mod enter;
-mod marks;
+mod first_process;
 mod root;
 mod sandbox;
 mod terminal;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{Fault, GuiSpec};
 
-use super::hear::answer_or_event;
+use super::events::answer_or_event;
 use super::{OpenDialog, Stage};
 use crate::bidi::Event;
 use crate::page::{Page, Settled, Trouble, View};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::site::Sites;
+use crate::engines::Sites;
 
 /// How long one of them is waited for. Attempts whose containers it took along are made again; were it not waited for, each
 /// would use up its retries in the moment in which nothing listens.

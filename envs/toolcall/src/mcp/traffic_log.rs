@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-use super::mended::{mended, unreadable};
-use super::waiting::Waiting;
+use super::message_repair::{mended, unreadable};
+use super::pending_requests::Waiting;
 use crate::struck::Struck;
 
 /// Bytes of one message of a program.

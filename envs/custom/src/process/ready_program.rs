@@ -14,7 +14,7 @@ use clawrl_sandbox::{
 };
 use clawrl_workspace::FixtureReader;
 
-use super::talk::Talk;
+use super::client::Talk;
 
 /// What two tasks must have in common to share a pool of programs: all that the program is started with.
 #[derive(Debug, Clone)]

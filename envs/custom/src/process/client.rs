@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 use crate::message::{Answer, AnswerId, Method, read};
-use crate::trouble::Trouble;
+use crate::peer_error::Trouble;
 
 /// Read at once.
 const CHUNK: usize = 16 * 1024;

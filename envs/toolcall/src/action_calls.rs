@@ -18,8 +18,8 @@ use futures_util::future::try_join_all;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use crate::call_log::Ledger;
 use crate::http::{Ask, HttpTool};
-use crate::ledger::Ledger;
 use crate::mcp::{Server, Surroundings};
 use crate::provider::Shared;
 use crate::python::Python;

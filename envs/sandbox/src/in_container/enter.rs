@@ -9,7 +9,7 @@ use clawrl_core::{Boundary, Determinism, Fault};
 use super::root::{self, InsideRoot};
 use super::sandbox::{EnclosedSandbox, Inside};
 use super::user::InsideUser;
-use super::{marks, terminal};
+use super::{first_process, terminal};
 use crate::blocking::blocking;
 use crate::exec::spawn_fault;
 use crate::live::Live;
@@ -71,8 +71,8 @@ pub async fn enter(
     let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie).ok_or_else(gone)?;
     // Told to start, it may not have become what it is going to be.
     let until = Instant::now() + SETTLE_LIMIT;
-    while !(marks::carries(pid, &mark.0, &mark.1) && marks::reaps(pid)) {
-        if marks::is_ending(pid) {
+    while !(first_process::carries(pid, &mark.0, &mark.1) && first_process::reaps(pid)) {
+        if first_process::is_ending(pid) {
             return Err(gone());
         }
         if Instant::now() >= until {
@@ -90,7 +90,7 @@ pub async fn enter(
         let root = InsideRoot::open(pid, keeper).map_err(|error| transient(error.to_string()))?;
         let user = InsideUser::find(&root, &user)?;
         let host = |inside, map| {
-            marks::outside(pid, map, inside).ok_or_else(|| {
+            first_process::outside(pid, map, inside).ok_or_else(|| {
                 let message =
                     format!("user or group {inside} does not exist in the container's user namespace");
                 Fault::permanent(Boundary::Provider, "no-such-user", message)
@@ -129,7 +129,7 @@ pub async fn enter(
         // Whatever runs out of memory inside, it is not the first process that has to go. Where this machine forbids it, what the
         // agent starts is still preferred: see `oom_score` of a launch.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
-        let entrances = marks::entrances(pid).map_err(|error| transient(error.to_string()))?;
+        let entrances = first_process::entrances(pid).map_err(|error| transient(error.to_string()))?;
         Ok::<_, Fault>((root, user, owner, host_root, master, terminal, entrances))
     })
     .await??;
@@ -145,7 +145,7 @@ pub async fn enter(
         workdir,
         environment,
         capabilities,
-        label: marks::label(pid),
+        label: first_process::label(pid),
         entrances,
         determinism: determinism.clone(),
         main: spec.main.clone(),

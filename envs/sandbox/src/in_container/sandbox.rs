@@ -11,7 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::sync::watch;
 
-use super::marks;
+use super::first_process;
 use super::root::InsideRoot;
 use super::user::InsideUser;
 use crate::blocking::{blocking, put_files};
@@ -343,7 +343,7 @@ impl Sandbox for EnclosedSandbox {
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
         Box::pin(async move {
-            let ended = *self.ended.borrow() || marks::is_ending(self.inside.pid);
+            let ended = *self.ended.borrow() || first_process::is_ending(self.inside.pid);
             (ended && !self.inside.killed.load(Ordering::Acquire)).then(|| {
                 let message = "the container ended and nothing inside can have done it: the engine was restarted, or somebody \
                                ended it";
