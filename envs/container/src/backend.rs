@@ -7,22 +7,22 @@ use std::time::Duration;
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, Retry, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
-    Enclosure, Keeper, Live, LiveCount, SandboxBackend, SandboxSpec, StartedSandbox, announce, enter,
-    owner_name,
+    KeepAlive, Live, LiveCount, RunningContainer, SandboxBackend, SandboxSpec, StartedSandbox, announce,
+    enter, owner_name,
 };
 use tokio::sync::Semaphore;
 
 use crate::container::{Container, ContainerPlan, MARK, remove};
 use crate::engine_restart;
-use crate::engines::{Placement, Sites};
+use crate::engines::{Engines, Placement};
 use crate::image::{IMAGE_GONE, IMAGE_MISSING, MAKINGS};
 use crate::image_facts::ImageFacts;
-use crate::image_gc::ImageKeeping;
+use crate::image_gc::ImageRetention;
 use crate::sweep::owned;
 use crate::{EngineReport, capabilities, labels};
 
 /// Where tasks of others expect to find and to leave things.
-const COMMONS: [&str; 4] = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/solution"];
+const SHARED_FOLDERS: [&str; 4] = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/solution"];
 
 /// How long `shutdown` waits for what it ended.
 const END_LIMIT: Duration = Duration::from_secs(90);
@@ -31,7 +31,7 @@ const END_LIMIT: Duration = Duration::from_secs(90);
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often it looks whether containers are gone.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What the backend is made of.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub struct ContainerConfig {
     /// Held fixed in every container.
     pub determinism: Determinism,
     /// Which images stay. `None`: all, and nobody writes down which are ours.
-    pub images: Option<ImageKeeping>,
+    pub images: Option<ImageRetention>,
 }
 
 /// Sandboxes that are containers.
@@ -54,7 +54,7 @@ pub struct ContainerBackend {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    sites: Sites,
+    engines: Engines,
     spawner: SpawnerClient,
     run: RunId,
     determinism: Determinism,
@@ -73,7 +73,7 @@ impl ContainerBackend {
     pub fn new(spawner: SpawnerClient, config: ContainerConfig) -> Result<Self, Fault> {
         let ContainerConfig { engines, run, determinism, images } = config;
         let shared = Shared {
-            sites: Sites::new(&engines, images.as_ref())?,
+            engines: Engines::new(&engines, images.as_ref())?,
             spawner,
             run,
             determinism,
@@ -85,9 +85,9 @@ impl ContainerBackend {
     }
 
     /// Starts one; where the engine went away meanwhile, again once it is back.
-    async fn start_patiently(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
+    async fn start_with_retry(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
         match Self::start_now(Arc::clone(&shared), spec.clone()).await {
-            Err(fault) if fault.retry == Retry::Sound && engine_restart::ended(&shared.sites).await => {
+            Err(fault) if fault.retry == Retry::Sound && engine_restart::ended(&shared.engines).await => {
                 Self::start_now(shared, spec).await
             }
             started => started,
@@ -103,23 +103,23 @@ impl ContainerBackend {
                 "`sandbox: container` needs an image: say `image: NAME`, or `image: { build: FOLDER }`";
             Fault::permanent(Boundary::Provider, "no-image", message)
         })?;
-        let Placement { site, live: placed, some_silent } = shared.sites.place(&image.source).await?;
-        let node = site.node(&shared.run).await?;
+        let Placement { engine, live: placed, some_silent } = shared.engines.place(&image.source).await?;
+        let node = engine.node(&shared.run).await?;
         // Where the engine is on this machine: its own words for this name no way out.
-        if let Some(folder) = spec.read_only.iter().find(|folder| site.is_here() && !folder.is_dir()) {
+        if let Some(folder) = spec.read_only.iter().find(|folder| engine.is_here() && !folder.is_dir()) {
             let message = format!(
                 "`read_only`: there is no folder {} on this machine: install what it is to hold, or correct the path",
                 folder.display()
             );
             return Err(Fault::permanent(Boundary::Provider, "read-only-missing", message));
         }
-        let ready = site.images.ready(&image.source).await.map_err(|fault| match some_silent {
+        let ready = engine.images.ready(&image.source).await.map_err(|fault| match some_silent {
             // The engine that has it may be the one that does not answer.
             true if fault.code == IMAGE_MISSING => Fault { retry: Retry::Sound, ..fault },
             _ => fault,
         })?;
         let workdir = ready.facts.workspace(image, spec.workspace)?;
-        let place = site.requests.acquire().await.map_err(ended)?;
+        let place = engine.requests.acquire().await.map_err(ended)?;
         let live = shared.sandboxes.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}/{number}", owner_name(&shared.run));
@@ -133,7 +133,7 @@ impl ContainerBackend {
                 labels: labels::of(&shared.run),
                 mark: &mark,
             };
-            Container::start(&site, &plan, placed).await
+            Container::start(&engine, &plan, placed).await
         };
         let (mut ready, mut placed) = (ready, Some(placed));
         let mut started = start(&ready.facts, &mut placed).await;
@@ -142,24 +142,24 @@ impl ContainerBackend {
                 break;
             }
             // Somebody else removed it after it was found.
-            site.images.forget(&image.source, &ready.facts);
-            ready = site.images.ready(&image.source).await?;
+            engine.images.forget(&image.source, &ready.facts);
+            ready = engine.images.ready(&image.source).await?;
             started = start(&ready.facts, &mut placed).await;
         }
         let (container, pid) = started?;
         drop(place);
         // The container holds its image from here on.
         let facts = ready.facts;
-        shared.sites.started(&image.source);
-        let enclosure = Enclosure {
+        shared.engines.started(&image.source);
+        let enclosure = RunningContainer {
             pid,
             mark: (MARK.to_owned(), mark.clone()),
             user: image.user.clone().unwrap_or_else(|| facts.user.clone()),
             workdir,
-            commons: COMMONS.map(str::to_owned).to_vec(),
+            commons: SHARED_FOLDERS.map(str::to_owned).to_vec(),
             environment: facts.environment.clone(),
             capabilities: capabilities::bits(),
-            keeper: Arc::new(container) as Keeper,
+            keep_alive: Arc::new(container) as KeepAlive,
             live,
         };
         match node {
@@ -171,11 +171,11 @@ impl ContainerBackend {
     /// Has what is left of this run's containers removed.
     async fn remove_all(shared: &Shared) -> Leftovers {
         let mut left = Leftovers::default();
-        for site in shared.sites.iter() {
-            let found = match owned(&site.docker, &shared.run).await {
+        for engine in shared.engines.iter() {
+            let found = match owned(&engine.docker, &shared.run).await {
                 Ok(found) => found,
                 Err(error) => {
-                    let socket = &site.socket;
+                    let socket = &engine.socket;
                     let what =
                         format!("the engine at {socket} does not say which containers are left: {error}");
                     left.silent.push(what);
@@ -184,7 +184,7 @@ impl ContainerBackend {
             };
             for id in found {
                 // One that somebody else is removing is looked for again, too.
-                left.containers.push(match remove(&site.docker, &id).await {
+                left.containers.push(match remove(&engine.docker, &id).await {
                     Ok(()) => format!("container {id} was removed, and is still there"),
                     Err(error) => format!("container {id} cannot be removed: {error}"),
                 });
@@ -205,7 +205,7 @@ struct Leftovers {
 impl SandboxBackend for ContainerBackend {
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>> {
         // In a task of its own: a caller that is dropped half-way must not lose a container that is on its way.
-        let task = tokio::spawn(Self::start_patiently(Arc::clone(&self.shared), spec));
+        let task = tokio::spawn(Self::start_with_retry(Arc::clone(&self.shared), spec));
         Box::pin(async move {
             task.await.unwrap_or_else(|error| {
                 Err(Fault::permanent(Boundary::Harness, "panic", format!("starting a container: {error}")))
@@ -238,14 +238,14 @@ impl SandboxBackend for ContainerBackend {
                 let limit = if containers.is_empty() && undead == 0 { SILENCE_LIMIT } else { END_LIMIT };
                 let over = containers.is_empty() && silent.is_empty() && undead == 0;
                 if over || begun.elapsed() >= limit {
-                    for keeper in shared.sites.iter().filter_map(|site| site.keeper.as_ref()) {
-                        keeper.write_down().await;
+                    for gc in shared.engines.iter().filter_map(|engine| engine.gc.as_ref()) {
+                        gc.write_down().await;
                     }
                     let undead = (undead > 0).then(|| format!("{undead} containers have not ended"));
                     return containers.into_iter().chain(silent).chain(undead).collect();
                 }
                 // timer: the engine tells nobody that a container which somebody else removes is gone.
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         })
     }

@@ -22,14 +22,14 @@ use sha2::{Digest, Sha256};
 use crate::engine::refused;
 
 /// Most bytes of a folder: it is held in memory, and sent whole.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// Lines of a build's output that a fault repeats.
 const LAST_LINES: usize = 12;
 
 /// A folder that is to be built.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(crate) struct PackedContext {
     /// Of the image.
     pub(crate) name: String,
     bytes: Bytes,
@@ -39,7 +39,7 @@ pub(crate) struct Packed {
 ///
 /// # Errors
 /// A permanent provider [`Fault`], when it cannot be built from.
-pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Packed, Fault> {
+pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<PackedContext, Fault> {
     let (folder, file) = (context.to_owned(), dockerfile.to_owned());
     let packed = tokio::task::spawn_blocking(move || pack(&folder, &file)).await.map_err(|error| {
         Fault::permanent(Boundary::Harness, "panic", format!("packing a folder: {error}"))
@@ -54,13 +54,13 @@ pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Pack
     hash.update([0]);
     hash.update(&bytes);
     let digest: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    Ok(Packed { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
+    Ok(PackedContext { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
 }
 
 /// Builds the image.
 pub(crate) async fn build(
     docker: &Docker,
-    packed: &Packed,
+    packed: &PackedContext,
     context: &Path,
     dockerfile: &str,
 ) -> Result<(), Fault> {
@@ -167,8 +167,8 @@ impl Packing<'_> {
                 }
             } else if !left_out {
                 self.bytes += kind.len();
-                if self.bytes > MOST_BYTES {
-                    return Err(io::Error::other(format!("it holds more than {} MiB", MOST_BYTES >> 20)));
+                if self.bytes > MAX_BYTES {
+                    return Err(io::Error::other(format!("it holds more than {} MiB", MAX_BYTES >> 20)));
                 }
                 self.archive.append_path_with_name(&real, &path)?;
             }

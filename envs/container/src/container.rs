@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use crate::capabilities;
 use crate::engine::refused;
-use crate::engines::Site;
+use crate::engines::Engine;
 use crate::image::IMAGE_GONE;
 use crate::image_facts::ImageFacts;
 
@@ -60,30 +60,30 @@ pub(crate) struct ContainerPlan<'a> {
 #[derive(Debug)]
 pub(crate) struct Container {
     pub(crate) id: String,
-    site: Weak<Site>,
+    engine: Weak<Engine>,
     runtime: Handle,
     /// Its place in the engine's count.
     live: Option<Live>,
 }
 
 impl Container {
-    pub(crate) fn new(id: String, site: Weak<Site>, live: Option<Live>) -> Self {
-        Self { id, site, runtime: Handle::current(), live }
+    pub(crate) fn new(id: String, engine: Weak<Engine>, live: Option<Live>) -> Self {
+        Self { id, engine, runtime: Handle::current(), live }
     }
 
     /// Makes and starts it; returns its first process's id too. Takes its place in the count as soon as it exists.
     pub(crate) async fn start(
-        site: &Arc<Site>,
+        engine: &Arc<Engine>,
         plan: &ContainerPlan<'_>,
         live: &mut Option<Live>,
     ) -> Result<(Self, u32), Fault> {
-        let docker = &site.docker;
+        let docker = &engine.docker;
         if plan.network == NetworkPolicy::Public {
             must_have_bridge(docker).await?;
         }
         let created = docker.create_container(None, body(plan)).await;
         let id = created.map_err(|error| not_made(plan.image, &error))?.id;
-        let container = Self::new(id, Arc::downgrade(site), live.take());
+        let container = Self::new(id, Arc::downgrade(engine), live.take());
         if let Err(error) = docker.start_container(&container.id, None::<StartContainerOptions>).await {
             let fault = refused("starting a container", &error);
             let no_bash =
@@ -117,11 +117,11 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let Some(site) = self.site.upgrade() else { return };
+        let Some(engine) = self.engine.upgrade() else { return };
         let (id, live) = (std::mem::take(&mut self.id), self.live.take());
         // It counts until it is gone.
         self.runtime.spawn(async move {
-            remove_patiently(&site, &id).await;
+            remove_with_retry(&engine, &id).await;
             drop(live);
         });
     }
@@ -152,10 +152,10 @@ async fn must_have_bridge(docker: &Docker) -> Result<(), Fault> {
 
 /// Removes a container. A busy engine may refuse what it does a moment later, such as ending a process within its own limit
 /// of time. What is left in the end, the backend removes when it is shut down.
-async fn remove_patiently(site: &Site, id: &str) {
+async fn remove_with_retry(engine: &Engine, id: &str) {
     for pause in REMOVAL_PAUSES.map(Some).into_iter().chain([None]) {
-        let place = site.requests.acquire().await;
-        let Err(error) = remove(&site.docker, id).await else { return };
+        let place = engine.requests.acquire().await;
+        let Err(error) = remove(&engine.docker, id).await else { return };
         drop(place);
         let Some(pause) = pause else {
             tracing::warn!(container = id, %error, "a container could not be removed");

@@ -19,7 +19,7 @@ const TCP: &str = "tcp://";
 const REQUEST_SECONDS: u64 = 120;
 
 /// The oldest version of the API that we speak; the engine of Docker 20.10 speaks it.
-const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
+const MIN_API_VERSION: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// How engines are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,9 +129,9 @@ pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<
     let docker = docker.negotiate_version().await.map_err(missing)?;
     let spoken = docker.client_version();
     let api = (spoken.major_version, spoken.minor_version);
-    if api < (OLDEST.major_version, OLDEST.minor_version) {
+    if api < (MIN_API_VERSION.major_version, MIN_API_VERSION.minor_version) {
         let message = format!(
-            "the engine at {address} speaks API {}.{}; at least {OLDEST} is needed: update it",
+            "the engine at {address} speaks API {}.{}; at least {MIN_API_VERSION} is needed: update it",
             api.0, api.1
         );
         return refuse("engine-old", message);

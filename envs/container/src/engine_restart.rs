@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::engines::Sites;
+use crate::engines::Engines;
 
 /// How long one of them is waited for. Attempts whose containers it took along are made again; were it not waited for, each
 /// would use up its retries in the moment in which nothing listens.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often they are asked.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Whether an engine is away, and one is there or comes back in time.
-pub(crate) async fn ended(sites: &Sites) -> bool {
+pub(crate) async fn ended(engines: &Engines) -> bool {
     let answering = || async {
-        let pings = join_all(sites.iter().map(|site| site.docker.ping())).await;
+        let pings = join_all(engines.iter().map(|engine| engine.docker.ping())).await;
         (pings.iter().filter(|ping| ping.is_ok()).count(), pings.len())
     };
     match answering().await {
@@ -24,12 +24,12 @@ pub(crate) async fn ended(sites: &Sites) -> bool {
         (1.., _) => return true,
         _ => {}
     }
-    tracing::warn!("no container engine answers; it is waited for, up to {PATIENCE:?}");
+    tracing::warn!("no container engine answers; it is waited for, up to {RESTART_TIMEOUT:?}");
     let back = async {
         while answering().await.0 == 0 {
             // timer: nobody tells that an engine listens again.
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(PATIENCE, back).await.is_ok()
+    tokio::time::timeout(RESTART_TIMEOUT, back).await.is_ok()
 }

@@ -20,8 +20,8 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
 use crate::EngineReport;
 use crate::build;
-use crate::image::{Images, look};
-use crate::image_gc::{ImageKeeper, ImageKeeping};
+use crate::image::{Images, inspect};
+use crate::image_gc::{ImageGc, ImageRetention};
 use crate::labels;
 use crate::node;
 
@@ -34,11 +34,11 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// One engine.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct Engine {
     pub(crate) docker: Docker,
     pub(crate) socket: String,
     pub(crate) images: Images,
-    pub(crate) keeper: Option<Arc<ImageKeeper>>,
+    pub(crate) gc: Option<Arc<ImageGc>>,
     /// Containers: from when they are placed until the engine has removed them.
     containers: Arc<LiveCount>,
     through_node: bool,
@@ -51,22 +51,22 @@ pub(crate) struct Site {
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Sites {
-    all: Vec<Arc<Site>>,
+pub(crate) struct Engines {
+    all: Vec<Arc<Engine>>,
     /// Held from the look at engines until it is known what was chosen (I3).
     placing: AsyncMutex<()>,
     /// What images of folders are called.
     names: Mutex<HashMap<ImageSource, String>>,
 }
 
-impl Site {
-    fn new(engine: &EngineReport, keeping: Option<ImageKeeping>) -> Result<Self, Fault> {
+impl Engine {
+    fn new(engine: &EngineReport, retention: Option<ImageRetention>) -> Result<Self, Fault> {
         let docker = engine.client()?;
-        let keeper = keeping.map(|keeping| ImageKeeper::new(docker.clone(), engine.id.clone(), keeping));
-        let keeper = keeper.transpose()?.map(Arc::new);
+        let gc = retention.map(|retention| ImageGc::new(docker.clone(), engine.id.clone(), retention));
+        let gc = gc.transpose()?.map(Arc::new);
         Ok(Self {
-            images: Images::new(docker.clone(), keeper.clone()),
-            keeper,
+            images: Images::new(docker.clone(), gc.clone()),
+            gc,
             docker,
             socket: engine.socket.clone(),
             containers: Arc::default(),
@@ -99,20 +99,20 @@ impl Site {
     }
 
     /// `None`: it does not answer.
-    async fn outlook(&self, source: &ImageSource, name: Option<&String>) -> Option<Outlook> {
+    async fn candidate(&self, source: &ImageSource, name: Option<&String>) -> Option<EngineCandidate> {
         let asked = async {
             self.docker.ping().await.ok()?;
             let known = self.images.wanted(source).or_else(|| self.had().get(source).copied());
             let has = match (known, name) {
                 (Some(has), _) => has,
                 (None, Some(name)) => {
-                    let has = look(&self.docker, name).await.ok()?.is_some();
+                    let has = inspect(&self.docker, name).await.ok()?.is_some();
                     self.had().insert(source.clone(), has);
                     has
                 }
                 (None, None) => false,
             };
-            Some(Outlook { has, containers: self.containers.live() })
+            Some(EngineCandidate { has, containers: self.containers.live() })
         };
         tokio::time::timeout(ANSWER_LIMIT, asked).await.ok().flatten()
     }
@@ -122,19 +122,19 @@ impl Site {
     }
 }
 
-impl Sites {
+impl Engines {
     /// # Errors
     /// A provider [`Fault`] when a socket is gone, or a budget for images cannot be kept (`image-ledger`).
-    pub(crate) fn new(engines: &[EngineReport], keeping: Option<&ImageKeeping>) -> Result<Self, Fault> {
-        let sites = engines.iter().map(|engine| Site::new(engine, keeping.cloned()).map(Arc::new));
+    pub(crate) fn new(engines: &[EngineReport], retention: Option<&ImageRetention>) -> Result<Self, Fault> {
+        let engines = engines.iter().map(|engine| Engine::new(engine, retention.cloned()).map(Arc::new));
         Ok(Self {
-            all: sites.collect::<Result<_, _>>()?,
+            all: engines.collect::<Result<_, _>>()?,
             placing: AsyncMutex::default(),
             names: Mutex::default(),
         })
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Engine>> {
         self.all.iter()
     }
 
@@ -142,25 +142,26 @@ impl Sites {
     pub(crate) async fn place(&self, source: &ImageSource) -> Result<Placement, Fault> {
         if let [only] = &self.all[..] {
             let live = only.containers.begin();
-            return Ok(Placement { site: Arc::clone(only), live, some_silent: false });
+            return Ok(Placement { engine: Arc::clone(only), live, some_silent: false });
         }
         let name = self.name(source).await;
         let _chosen = self.placing.lock().await;
-        let outlooks = join_all(self.all.iter().map(|site| site.outlook(source, name.as_ref()))).await;
-        let Some(chosen) = choice(&outlooks) else {
-            let sockets: Vec<&str> = self.all.iter().map(|site| site.socket.as_str()).collect();
+        let candidates =
+            join_all(self.all.iter().map(|engine| engine.candidate(source, name.as_ref()))).await;
+        let Some(chosen) = choice(&candidates) else {
+            let sockets: Vec<&str> = self.all.iter().map(|engine| engine.socket.as_str()).collect();
             let message = format!("none of the engines answers: {}", sockets.join(", "));
             return Err(Fault::transient(Boundary::Provider, "engine", message));
         };
-        let site = &self.all[chosen];
-        site.images.want(source);
-        let some_silent = outlooks.iter().any(Option::is_none);
-        Ok(Placement { site: Arc::clone(site), live: site.containers.begin(), some_silent })
+        let engine = &self.all[chosen];
+        engine.images.want(source);
+        let some_silent = candidates.iter().any(Option::is_none);
+        Ok(Placement { engine: Arc::clone(engine), live: engine.containers.begin(), some_silent })
     }
 
     /// A slot of the run has its container, wherever.
     pub(crate) fn started(&self, source: &ImageSource) {
-        self.all.iter().filter_map(|site| site.keeper.as_ref()).for_each(|keeper| keeper.started(source));
+        self.all.iter().filter_map(|engine| engine.gc.as_ref()).for_each(|gc| gc.started(source));
     }
 
     /// What engines call the image. A folder is read once; where it cannot be read, its build says so.
@@ -183,7 +184,7 @@ impl Sites {
 /// Where a container is to be made.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    pub(crate) site: Arc<Site>,
+    pub(crate) engine: Arc<Engine>,
     /// Its place in the engine's count.
     pub(crate) live: Live,
     /// Some engine did not answer: what cannot be had now may be had when it does.
@@ -192,16 +193,16 @@ pub(crate) struct Placement {
 
 /// What speaks for an engine.
 #[derive(Debug, Clone, Copy)]
-struct Outlook {
+struct EngineCandidate {
     /// It has the image, or gets it.
     has: bool,
     containers: u32,
 }
 
 /// I1, I2. The first of equals.
-fn choice(outlooks: &[Option<Outlook>]) -> Option<usize> {
-    let answering = outlooks.iter().enumerate().filter_map(|(at, outlook)| Some((at, (*outlook)?)));
-    answering.min_by_key(|(_, outlook)| (!outlook.has, outlook.containers)).map(|(at, _)| at)
+fn choice(candidates: &[Option<EngineCandidate>]) -> Option<usize> {
+    let answering = candidates.iter().enumerate().filter_map(|(at, candidate)| Some((at, (*candidate)?)));
+    answering.min_by_key(|(_, candidate)| (!candidate.has, candidate.containers)).map(|(at, _)| at)
 }
 
 #[cfg(test)]
@@ -211,12 +212,12 @@ mod tests {
     /// I1, I2.
     #[test]
     fn presence_comes_before_containers() {
-        let check = |outlooks: &[Option<(bool, u32)>], expected| {
-            let outlooks: Vec<_> = outlooks
+        let check = |candidates: &[Option<(bool, u32)>], expected| {
+            let candidates: Vec<_> = candidates
                 .iter()
-                .map(|outlook| outlook.map(|(has, containers)| Outlook { has, containers }))
+                .map(|candidate| candidate.map(|(has, containers)| EngineCandidate { has, containers }))
                 .collect();
-            assert_eq!(choice(&outlooks), expected, "{outlooks:?}");
+            assert_eq!(choice(&candidates), expected, "{candidates:?}");
         };
         check(&[Some((false, 0)), Some((true, 9))], Some(1));
         check(&[Some((true, 3)), Some((true, 2)), Some((true, 2))], Some(1));

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::build;
 use crate::engine::refused;
 use crate::image_facts::ImageFacts;
-use crate::image_gc::{ImageKeeper, Pin};
+use crate::image_gc::{ImageGc, Pin};
 
 /// Code of the fault that an image is not there any more. It was: the next one who asks gets it anew.
 pub(crate) const IMAGE_GONE: &str = "image-gone";
@@ -34,21 +34,21 @@ type Answer = Result<Arc<ImageFacts>, Fault>;
 /// The images that were asked for.
 #[derive(Debug)]
 pub(crate) struct Images {
-    known: Mutex<HashMap<ImageSource, Wanted>>,
-    making: Arc<Making>,
+    known: Mutex<HashMap<ImageSource, ImageEntry>>,
+    making: Arc<ImagePreparation>,
 }
 
 /// What getting an image ready takes.
 #[derive(Debug)]
-struct Making {
+struct ImagePreparation {
     docker: Docker,
     places: Semaphore,
-    keeper: Option<Arc<ImageKeeper>>,
+    gc: Option<Arc<ImageGc>>,
 }
 
 /// An image on its way or there.
 #[derive(Debug, Clone)]
-struct Wanted {
+struct ImageEntry {
     answer: Shared<BoxFuture<'static, Answer>>,
     /// Ended with the images.
     task: tokio::task::AbortHandle,
@@ -62,8 +62,8 @@ pub(crate) struct ReadyImage {
 }
 
 impl Images {
-    pub(crate) fn new(docker: Docker, keeper: Option<Arc<ImageKeeper>>) -> Self {
-        let making = Making { docker, places: Semaphore::new(AT_ONCE), keeper };
+    pub(crate) fn new(docker: Docker, gc: Option<Arc<ImageGc>>) -> Self {
+        let making = ImagePreparation { docker, places: Semaphore::new(AT_ONCE), gc };
         Self { known: Mutex::default(), making: Arc::new(making) }
     }
 
@@ -71,7 +71,7 @@ impl Images {
     pub(crate) async fn ready(&self, source: &ImageSource) -> Result<ReadyImage, Fault> {
         let (wanted, pin) = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let pinned = self.making.keeper.as_ref().map(|keeper| keeper.pin(source));
+            let pinned = self.making.gc.as_ref().map(|gc| gc.pin(source));
             if pinned.as_ref().is_some_and(|(_, gone)| *gone) {
                 known.remove(source);
             }
@@ -92,7 +92,7 @@ impl Images {
     /// Whether somebody wanted it of this engine, and it is there or on its way. `None`: nobody knows.
     pub(crate) fn wanted(&self, source: &ImageSource) -> Option<bool> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.making.keeper.as_ref().is_some_and(|keeper| keeper.is_gone(source)) {
+        if self.making.gc.as_ref().is_some_and(|gc| gc.is_gone(source)) {
             return Some(false);
         }
         Some(known.get(source)?.answer.peek().is_none_or(Result::is_ok))
@@ -107,7 +107,7 @@ impl Images {
     /// The engine does not have it any more. Whoever asks next gets it anew, unless somebody did since.
     pub(crate) fn forget(&self, source: &ImageSource, facts: &Arc<ImageFacts>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_that = |now: &Wanted| match now.answer.peek() {
+        let is_that = |now: &ImageEntry| match now.answer.peek() {
             Some(Ok(now)) => Arc::ptr_eq(now, facts),
             _ => false,
         };
@@ -116,10 +116,10 @@ impl Images {
         }
     }
 
-    fn begin(&self, source: ImageSource) -> Wanted {
+    fn begin(&self, source: ImageSource) -> ImageEntry {
         let making = Arc::clone(&self.making);
         // Whoever asked may leave.
-        let pin = making.keeper.as_ref().map(|keeper| keeper.pin(&source).0);
+        let pin = making.gc.as_ref().map(|gc| gc.pin(&source).0);
         let task = tokio::spawn(async move {
             let facts = making.make_ready(&source).await;
             drop(pin);
@@ -132,7 +132,7 @@ impl Images {
             };
             task.await.map_err(lost)?
         });
-        Wanted { answer: answer.shared(), task: handle }
+        ImageEntry { answer: answer.shared(), task: handle }
     }
 }
 
@@ -143,11 +143,11 @@ impl Drop for Images {
     }
 }
 
-impl Making {
+impl ImagePreparation {
     async fn make_ready(&self, source: &ImageSource) -> Result<ImageFacts, Fault> {
         match source {
             ImageSource::Name(name) => {
-                if let Some(facts) = self.look(name).await? {
+                if let Some(facts) = self.inspect(name).await? {
                     return Ok(facts);
                 }
                 let _place = self.place().await?;
@@ -189,10 +189,10 @@ impl Making {
     ) -> Result<ImageFacts, Fault> {
         let packed = build::pack_folder(context, dockerfile).await?;
         let name = &packed.name;
-        if let Some(keeper) = &self.keeper {
-            keeper.name(source, name);
+        if let Some(gc) = &self.gc {
+            gc.name(source, name);
         }
-        match self.look(name).await? {
+        match self.inspect(name).await? {
             Some(facts) => Ok(facts),
             None => {
                 let build = || build::build(&self.docker, &packed, context, dockerfile);
@@ -209,7 +209,7 @@ impl Making {
     ) -> Result<ImageFacts, Fault> {
         for _ in 0..MAKINGS {
             make().await?;
-            if let Some(facts) = self.look(name).await? {
+            if let Some(facts) = self.inspect(name).await? {
                 return Ok(facts);
             }
         }
@@ -224,27 +224,27 @@ impl Making {
         self.places.acquire().await.map_err(closed)
     }
 
-    async fn look(&self, name: &str) -> Result<Option<ImageFacts>, Fault> {
-        let _undisturbed = match &self.keeper {
-            Some(keeper) => Some(keeper.undisturbed().await),
+    async fn inspect(&self, name: &str) -> Result<Option<ImageFacts>, Fault> {
+        let _undisturbed = match &self.gc {
+            Some(gc) => Some(gc.lock_removal().await),
             None => None,
         };
-        look(&self.docker, name).await
+        inspect(&self.docker, name).await
     }
 
     /// Has an image made, with room for it before and after.
     async fn made(&self, name: &str, making: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
-        let Some(keeper) = &self.keeper else { return making.await };
-        keeper.make_room().await;
+        let Some(gc) = &self.gc else { return making.await };
+        gc.make_room().await;
         making.await?;
-        keeper.made(name).await;
-        keeper.make_room().await;
+        gc.made(name).await;
+        gc.make_room().await;
         Ok(())
     }
 }
 
 /// What the engine has of this name.
-pub(crate) async fn look(docker: &Docker, name: &str) -> Result<Option<ImageFacts>, Fault> {
+pub(crate) async fn inspect(docker: &Docker, name: &str) -> Result<Option<ImageFacts>, Fault> {
     let image = match docker.inspect_image(name).await {
         Ok(image) => image,
         Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(None),

@@ -27,7 +27,7 @@ use crate::ledger::{Ledger, LedgerError, LedgerImage, now};
 
 /// What is kept of images.
 #[derive(Debug, Clone)]
-pub struct ImageKeeping {
+pub struct ImageRetention {
     /// The file that says which are ours.
     pub ledger: PathBuf,
     /// Most bytes that they may take. `None`: all stay.
@@ -66,7 +66,7 @@ impl EvictedImages {
 
 /// How an image is used by this process.
 #[derive(Debug, Default)]
-struct Use {
+struct ImageUse {
     /// Those who wait for it, or start a container of it.
     pins: u32,
     to_come: u32,
@@ -78,7 +78,7 @@ struct Use {
     gone: bool,
 }
 
-impl Use {
+impl ImageUse {
     fn is_needed(&self) -> bool {
         self.pins > 0 || self.to_come > 0
     }
@@ -96,13 +96,13 @@ enum Removal {
 
 /// The images of one engine, for one run.
 #[derive(Debug)]
-pub(crate) struct ImageKeeper {
+pub(crate) struct ImageGc {
     docker: Docker,
     engine: String,
     ledger: PathBuf,
     budget: Option<u64>,
     evicted: Arc<EvictedImages>,
-    uses: Mutex<HashMap<ImageSource, Use>>,
+    uses: Mutex<HashMap<ImageSource, ImageUse>>,
     /// Held while images are removed, and while one is looked for: what was found is not removed before its pin is seen.
     removing: AsyncMutex<()>,
     told: AtomicBool,
@@ -111,32 +111,36 @@ pub(crate) struct ImageKeeper {
 /// Somebody needs an image; dropped, no longer.
 #[derive(Debug)]
 pub(crate) struct Pin {
-    keeper: Arc<ImageKeeper>,
+    gc: Arc<ImageGc>,
     source: ImageSource,
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Some(this) = self.keeper.uses().get_mut(&self.source) {
+        if let Some(this) = self.gc.uses().get_mut(&self.source) {
             this.pins -= 1;
             this.used = now();
         }
     }
 }
 
-impl ImageKeeper {
+impl ImageGc {
     /// Of the engine with this id.
     ///
     /// # Errors
     /// When there is a budget, and what is ours is not known.
-    pub(crate) fn new(docker: Docker, engine: String, keeping: ImageKeeping) -> Result<Self, LedgerError> {
-        let ImageKeeping { ledger, budget, to_come, evicted } = keeping;
+    pub(crate) fn new(
+        docker: Docker,
+        engine: String,
+        retention: ImageRetention,
+    ) -> Result<Self, LedgerError> {
+        let ImageRetention { ledger, budget, to_come, evicted } = retention;
         if budget.is_some() {
             drop(Ledger::hold(&ledger)?);
         }
         let uses = to_come.into_iter().map(|(source, to_come)| {
             let name = name_of(&source);
-            (source, Use { to_come, name, ..Use::default() })
+            (source, ImageUse { to_come, name, ..ImageUse::default() })
         });
         Ok(Self {
             uses: Mutex::new(uses.collect()),
@@ -153,11 +157,12 @@ impl ImageKeeper {
     /// Keeps an image from being removed. Says as well whether it was since somebody last asked.
     pub(crate) fn pin(self: &Arc<Self>, source: &ImageSource) -> (Pin, bool) {
         let mut uses = self.uses();
-        let this =
-            uses.entry(source.clone()).or_insert_with(|| Use { name: name_of(source), ..Use::default() });
+        let this = uses
+            .entry(source.clone())
+            .or_insert_with(|| ImageUse { name: name_of(source), ..ImageUse::default() });
         this.pins += 1;
         this.used = now();
-        (Pin { keeper: Arc::clone(self), source: source.clone() }, std::mem::take(&mut this.gone))
+        (Pin { gc: Arc::clone(self), source: source.clone() }, std::mem::take(&mut this.gone))
     }
 
     /// Whether it was removed since somebody last asked for it.
@@ -180,7 +185,7 @@ impl ImageKeeper {
     }
 
     /// Held while an image is looked for.
-    pub(crate) async fn undisturbed(&self) -> tokio::sync::MutexGuard<'_, ()> {
+    pub(crate) async fn lock_removal(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.removing.lock().await
     }
 
@@ -286,7 +291,7 @@ impl ImageKeeper {
         let containers = self.docker.list_containers(Some(options)).await;
         let containers = containers.map_err(|error| refused("listing containers", &error))?;
         let mut held: HashSet<String> = containers.into_iter().filter_map(|one| one.image_id).collect();
-        let unnamed = |(source, this): (&ImageSource, &Use)| {
+        let unnamed = |(source, this): (&ImageSource, &ImageUse)| {
             (this.is_needed() && this.name.is_none()).then(|| source.clone())
         };
         let unnamed: Vec<ImageSource> = self.uses().iter().filter_map(unnamed).collect();
@@ -297,10 +302,10 @@ impl ImageKeeper {
                 self.name(&source, &packed.name);
             }
         }
-        let needed = |this: &Use| this.is_needed().then(|| this.name.clone()).flatten();
+        let needed = |this: &ImageUse| this.is_needed().then(|| this.name.clone()).flatten();
         let needed: HashSet<String> = self.uses().values().filter_map(needed).collect();
         for name in needed {
-            if let Some(image) = crate::image::look(&self.docker, &name).await? {
+            if let Some(image) = crate::image::inspect(&self.docker, &name).await? {
                 held.insert(image.id);
             }
         }
@@ -314,7 +319,7 @@ impl ImageKeeper {
             }
             this.gone = true;
         }
-        match crate::image::look(&self.docker, &image.name).await? {
+        match crate::image::inspect(&self.docker, &image.name).await? {
             Some(found) if found.id == image.id => {}
             _ => return Ok(Removal::NotOurs),
         }
@@ -368,7 +373,7 @@ impl ImageKeeper {
         Ok(ledger)
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<ImageSource, Use>> {
+    fn uses(&self) -> MutexGuard<'_, HashMap<ImageSource, ImageUse>> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

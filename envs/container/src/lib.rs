@@ -34,6 +34,6 @@ mod tcp;
 
 pub use backend::{ContainerBackend, ContainerConfig};
 pub use engine::{DEFAULT_SOCKET, EngineAccess, EngineReport, probe_engine, probe_engines};
-pub use image_gc::{EvictedImages, ImageKeeping};
+pub use image_gc::{EvictedImages, ImageRetention};
 pub use ledger::LedgerError;
 pub use sweep::{ContainerSweep, sweep_containers};

@@ -24,8 +24,8 @@ use tokio_util::io::StreamReader;
 use crate::capabilities;
 use crate::container::Container;
 use crate::engine::refused;
-use crate::engines::Site;
-use crate::image::look;
+use crate::engines::Engine;
+use crate::image::inspect;
 
 /// Repository of the image.
 const IMAGE: &str = "clawrl-node";
@@ -76,19 +76,19 @@ const LOADERS: &[&str] = &[
 ///
 /// # Errors
 /// A provider [`Fault`]: programs of ours are missing, or the engine refuses.
-pub(crate) async fn start(site: &Arc<Site>, labels: HashMap<String, String>) -> Result<Node, Fault> {
+pub(crate) async fn start(engine: &Arc<Engine>, labels: HashMap<String, String>) -> Result<Node, Fault> {
     let programs = tokio::task::spawn_blocking(Programs::find);
     let panicked = |error: tokio::task::JoinError| {
         Fault::permanent(Boundary::Harness, "panic", format!("looking for the node's programs: {error}"))
     };
     let programs = programs.await.map_err(panicked)??;
     let image = format!("{IMAGE}:{}", programs.tag());
-    if look(&site.docker, &image).await?.is_none() {
-        import(site, &image, programs).await?;
+    if inspect(&engine.docker, &image).await?.is_none() {
+        import(engine, &image, programs).await?;
     }
-    let created = site.docker.create_container(None, body(image, labels)).await;
+    let created = engine.docker.create_container(None, body(image, labels)).await;
     let id = created.map_err(|error| refused("making the node's container", &error))?.id;
-    let container = Container::new(id, Arc::downgrade(site), None);
+    let container = Container::new(id, Arc::downgrade(engine), None);
     let options = AttachContainerOptions {
         stream: true,
         stdin: true,
@@ -96,12 +96,12 @@ pub(crate) async fn start(site: &Arc<Site>, labels: HashMap<String, String>) -> 
         stderr: true,
         ..AttachContainerOptions::default()
     };
-    let attached = site.docker.attach_container(&container.id, Some(options)).await;
+    let attached = engine.docker.attach_container(&container.id, Some(options)).await;
     let AttachContainerResults { output, input } =
         attached.map_err(|error| refused("attaching to the node's container", &error))?;
-    let started = site.docker.start_container(&container.id, None::<StartContainerOptions>).await;
+    let started = engine.docker.start_container(&container.id, None::<StartContainerOptions>).await;
     started.map_err(|error| refused("starting the node's container", &error))?;
-    let socket = site.socket.clone();
+    let socket = engine.socket.clone();
     let last_said = Arc::new(Mutex::new(String::new()));
     let said_last = Arc::clone(&last_said);
     let output = output.map_err(std::io::Error::other).try_filter_map(move |said| {
@@ -169,7 +169,7 @@ fn body(image: String, labels: HashMap<String, String>) -> ContainerCreateBody {
     }
 }
 
-async fn import(site: &Site, image: &str, programs: Programs) -> Result<(), Fault> {
+async fn import(engine: &Engine, image: &str, programs: Programs) -> Result<(), Fault> {
     let packed = tokio::task::spawn_blocking(move || programs.pack());
     let failed = |error: String| {
         let message = format!("packing the programs of the node: {error}");
@@ -185,7 +185,7 @@ async fn import(site: &Site, image: &str, programs: Programs) -> Result<(), Faul
         ..CreateImageOptions::default()
     };
     let body = bollard::body_full(packed.into());
-    let mut steps = std::pin::pin!(site.docker.create_image(Some(options), Some(body), None));
+    let mut steps = std::pin::pin!(engine.docker.create_image(Some(options), Some(body), None));
     while let Some(step) = steps.next().await {
         step.map_err(|error| refused("importing the image of the node", &error))?;
     }

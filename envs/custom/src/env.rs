@@ -16,8 +16,8 @@ use clawrl_core::{
 };
 use clawrl_sandbox::Live;
 
-use crate::peer::{Opening, Peer};
-use crate::peer_error::{Operation, Trouble};
+use crate::peer::{EpisodeStart, Peer};
+use crate::peer_error::{Operation, PeerError};
 use crate::provider::Shared;
 use crate::tools::SUBMIT;
 
@@ -58,8 +58,8 @@ impl CustomEnv {
     }
 
     /// Ends an operation, and says in words of faults why it gave nothing.
-    fn end<T>(&mut self, result: Result<T, Trouble>, operation: Operation) -> Result<T, Fault> {
-        if matches!(result, Ok(_) | Err(Trouble::Late)) {
+    fn end<T>(&mut self, result: Result<T, PeerError>, operation: Operation) -> Result<T, Fault> {
+        if matches!(result, Ok(_) | Err(PeerError::Late)) {
             self.progress.end();
         }
         result.map_err(|trouble| {
@@ -68,11 +68,11 @@ impl CustomEnv {
         })
     }
 
-    async fn prepare(&mut self, ctx: &StepCtx) -> Result<Observation, Trouble> {
+    async fn prepare(&mut self, ctx: &StepCtx) -> Result<Observation, PeerError> {
         let task = Arc::clone(&self.task);
-        let spec = spec_of(&task).map_err(Trouble::Fault)?;
-        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
-        let opening = Opening {
+        let spec = spec_of(&task).map_err(PeerError::Fault)?;
+        let peer = self.peer.as_mut().ok_or_else(|| PeerError::Fault(Progress::closed()))?;
+        let opening = EpisodeStart {
             session: &self.session,
             task: &task,
             config: &spec.config,
@@ -85,14 +85,14 @@ impl CustomEnv {
         Ok(opened.observation)
     }
 
-    async fn act(&mut self, calls: &[ToolCall], ctx: &StepCtx) -> Result<StepResult, Trouble> {
-        let spec = spec_of(&self.task).map_err(Trouble::Fault)?;
+    async fn act(&mut self, calls: &[ToolCall], ctx: &StepCtx) -> Result<StepResult, PeerError> {
+        let spec = spec_of(&self.task).map_err(PeerError::Fault)?;
         let submit = if self.own_submit { None } else { calls.iter().position(|call| call.name == SUBMIT) };
         let asked = &calls[..submit.unwrap_or(calls.len())];
         let mut result = StepResult { observation: Observation::default(), end: None, process_reward: None };
         if submit.is_none() || !asked.is_empty() {
             let budget = spec.observation_chars as usize;
-            let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
+            let peer = self.peer.as_mut().ok_or_else(|| PeerError::Fault(Progress::closed()))?;
             let step = peer.step(&self.session, ctx.seq, asked, budget, ctx.deadline);
             let stepped = unless_over(ctx, step).await?;
             self.own_submit = stepped.own_submit.unwrap_or(self.own_submit);
@@ -106,8 +106,8 @@ impl CustomEnv {
         Ok(result)
     }
 
-    async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Trouble> {
-        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
+    async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, PeerError> {
+        let peer = self.peer.as_mut().ok_or_else(|| PeerError::Fault(Progress::closed()))?;
         let grade = peer.grade(&self.session, self.answer.as_deref(), ctx.deadline);
         unless_over(ctx, grade).await
     }
@@ -126,14 +126,14 @@ impl CustomEnv {
 /// Runs it, unless that is of no use any more (I3).
 async fn unless_over<T>(
     ctx: &StepCtx,
-    operation: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+    operation: impl Future<Output = Result<T, PeerError>>,
+) -> Result<T, PeerError> {
     if !ctx.cancel.is_cancelled() && ctx.deadline <= Instant::now() {
-        return Err(Trouble::Late);
+        return Err(PeerError::Late);
     }
     tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Trouble::Cancelled),
+        () = ctx.cancel.cancelled() => Err(PeerError::Cancelled),
         result = operation => result,
     }
 }
@@ -198,7 +198,7 @@ impl Drop for CustomEnv {
         }
         if tokio::runtime::Handle::try_current().is_ok() {
             let (session, live) = (std::mem::take(&mut self.session), self.live.take());
-            self.shared.farewells.spawn(async move {
+            self.shared.closing_sessions.spawn(async move {
                 peer.close(&session).await;
                 drop(live);
             });

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::peer_error::Trouble;
+use crate::peer_error::PeerError;
 
 /// The version of the protocol that is spoken.
 pub const PROTOCOL: u32 = 1;
@@ -197,7 +197,7 @@ struct ErrorObject {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) id: AnswerId,
-    pub(crate) result: Result<Value, Trouble>,
+    pub(crate) result: Result<Value, PeerError>,
 }
 
 /// What a message says it answers.
@@ -222,11 +222,11 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 /// Reads an answer.
 ///
 /// # Errors
-/// [`Trouble`] for what is none.
-pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
+/// [`PeerError`] for what is none.
+pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, PeerError> {
     let name = method.name();
     let envelope: Envelope = json(bytes).map_err(|why| {
-        Trouble::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
+        PeerError::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
     })?;
     let result = match (envelope.result, envelope.error) {
         (Some(result), None) => Ok(result),
@@ -234,7 +234,7 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
         _ => {
             let message =
                 format!("an answer has one of `result` and `error`, but this one is {}", shown(bytes));
-            return Err(Trouble::protocol(message));
+            return Err(PeerError::protocol(message));
         }
     };
     let id = match &envelope.id {
@@ -246,25 +246,25 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
     Ok(Answer { id, result })
 }
 
-fn said(error: &ErrorObject, method: &str) -> Trouble {
+fn said(error: &ErrorObject, method: &str) -> PeerError {
     let message = format!(
         "`{method}` was answered with error {}: {}",
         error.code,
         printable_line(&error.message, SAID)
     );
     match error.data.get("retryable").and_then(Value::as_bool) {
-        Some(true) => Trouble::sound("env-error", message),
-        _ => Trouble::lasting("env-error", message),
+        Some(true) => PeerError::sound("env-error", message),
+        _ => PeerError::lasting("env-error", message),
     }
 }
 
 /// The result of a method, which has to have its shape.
 ///
 /// # Errors
-/// [`Trouble`] that names what is missing.
-pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Result<T, Trouble> {
+/// [`PeerError`] that names what is missing.
+pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Result<T, PeerError> {
     T::deserialize(result).map_err(|error| {
-        Trouble::protocol(format!(
+        PeerError::protocol(format!(
             "the result of `{}` is not what the protocol asks for: {error}",
             method.name()
         ))
@@ -274,19 +274,19 @@ pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Resu
 /// The version is looked at first: of another one, nothing else can be said.
 ///
 /// # Errors
-/// [`Trouble`] for another version, and for none.
-pub(crate) fn same_version(result: &Value) -> Result<(), Trouble> {
+/// [`PeerError`] for another version, and for none.
+pub(crate) fn same_version(result: &Value) -> Result<(), PeerError> {
     match result.get("protocol").and_then(Value::as_u64) {
         Some(version) if version == u64::from(PROTOCOL) => Ok(()),
         Some(version) => {
             let message = format!(
                 "the environment speaks version {version} of the protocol, and this program {PROTOCOL}"
             );
-            Err(Trouble::lasting("protocol-version", message))
+            Err(PeerError::lasting("protocol-version", message))
         }
         None => {
             let message = format!("the answer to `reset` does not say `\"protocol\": {PROTOCOL}`");
-            Err(Trouble::lasting("protocol-version", message))
+            Err(PeerError::lasting("protocol-version", message))
         }
     }
 }
@@ -311,10 +311,10 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let found = match read(text.as_bytes(), Method::Step) {
             Ok(Answer { id, result: Ok(result) }) => format!("{id:?} {result}"),
-            Ok(Answer { id, result: Err(Trouble::Wrong { code, message, retry }) }) => {
+            Ok(Answer { id, result: Err(PeerError::Wrong { code, message, retry }) }) => {
                 format!("{id:?} {code} {retry:?} {message}")
             }
-            Err(Trouble::Wrong { code, message, .. }) => format!("{code} {message}"),
+            Err(PeerError::Wrong { code, message, .. }) => format!("{code} {message}"),
             other => format!("{other:?}"),
         };
         assert_eq!(found, expected, "{text}");
@@ -343,7 +343,7 @@ mod tests {
         let long = "x".repeat(1_000);
         let shown = format!("instead of an answer to `step` came `{}…`", "x".repeat(SHOWN - 1));
         assert!(matches!(read(long.as_bytes(), Method::Step),
-            Err(Trouble::Wrong { message, .. }) if message.starts_with(&shown)));
+            Err(PeerError::Wrong { message, .. }) if message.starts_with(&shown)));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(read(format!(r#"{{"id":1,"result":{deep}}}"#).as_bytes(), Method::Step).is_err());
     }
@@ -355,7 +355,7 @@ mod tests {
             let wrong = same_version(&result);
             assert!(matches!(
                 wrong,
-                Err(Trouble::Wrong { code: "protocol-version", retry: Retry::Never, .. })
+                Err(PeerError::Wrong { code: "protocol-version", retry: Retry::Never, .. })
             ));
         }
     }

@@ -23,7 +23,7 @@ use clawrl_core::{Boundary, Fault, Limit, Retry, printable};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Trouble {
+pub(crate) enum PeerError {
     /// Its time is up. What was asked may still be answered.
     Late,
     /// The attempt was given up.
@@ -44,7 +44,7 @@ pub(crate) struct Operation {
     pub(crate) length: Duration,
 }
 
-impl Trouble {
+impl PeerError {
     /// One that a fresh environment may cure.
     pub(crate) fn sound(code: &'static str, message: impl Into<String>) -> Self {
         Self::Wrong { code, message: message.into(), retry: Retry::Sound }
@@ -86,7 +86,7 @@ impl Trouble {
 mod tests {
     use super::*;
 
-    fn check(trouble: Trouble, errors: Option<&str>, expected: &str, retry: Retry) {
+    fn check(trouble: PeerError, errors: Option<&str>, expected: &str, retry: Retry) {
         let length = Duration::from_secs(3);
         let operation = Operation { boundary: Boundary::Grader, limit: Limit::Grade, length };
         let fault = trouble.fault(operation, errors.map(str::to_owned));
@@ -97,15 +97,15 @@ mod tests {
     fn faults_are_typed_and_have_the_last_words() {
         let late =
             "grader fault `limit`: no result within 3.0 s; raise `grade_timeout_secs` if it needs longer";
-        check(Trouble::Late, Some(" \n"), late, Retry::Sound);
+        check(PeerError::Late, Some(" \n"), late, Retry::Sound);
         let told = "grader fault `protocol`: no; its standard error ends with:\nTraceback\n  boom";
-        check(Trouble::protocol("no"), Some("Traceback\n  boom\n"), told, Retry::Sound);
+        check(PeerError::protocol("no"), Some("Traceback\n  boom\n"), told, Retry::Sound);
         let hostile = "grader fault `protocol`: no \\u{1b}[2J\\r\\0\\u{202e}\nline";
-        check(Trouble::protocol("no \u{1b}[2J\r\0\u{202e}\nline"), None, hostile, Retry::Sound);
+        check(PeerError::protocol("no \u{1b}[2J\r\0\u{202e}\nline"), None, hostile, Retry::Sound);
         let missing = "provider fault `program-missing`: no `x`";
-        check(Trouble::Missing("no `x`".to_owned()), None, missing, Retry::Never);
+        check(PeerError::Missing("no `x`".to_owned()), None, missing, Retry::Never);
         check(
-            Trouble::lasting("protocol-version", "2"),
+            PeerError::lasting("protocol-version", "2"),
             None,
             "grader fault `protocol-version`: 2",
             Retry::Never,

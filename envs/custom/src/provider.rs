@@ -18,7 +18,7 @@ use crate::env::CustomEnv;
 use crate::http::{HttpClient, HttpSession};
 use crate::openenv::OpenenvSession;
 use crate::peer::Peer;
-use crate::process::{self, Place, PlaceKind};
+use crate::process::{self, ProgramKey, ReadyProgram};
 
 /// What a provider is made of.
 pub struct CustomConfig {
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
     /// Sessions that are closed after their environments were dropped.
-    pub(crate) farewells: TaskTracker,
+    pub(crate) closing_sessions: TaskTracker,
     /// By whether they speak TLS; made when one is needed.
     clients: Mutex<HashMap<bool, HttpClient>>,
 }
@@ -52,9 +52,9 @@ pub(crate) struct Shared {
 /// The [`EnvProvider`] of the kinds `process`, `http` and `openenv`.
 pub struct CustomProvider {
     shared: Arc<Shared>,
-    pool: WarmPool<PlaceKind, Place>,
+    pool: WarmPool<ProgramKey, ReadyProgram>,
     /// `None` stands for those that are no programs.
-    expected: Vec<(Option<PlaceKind>, u32)>,
+    expected: Vec<(Option<ProgramKey>, u32)>,
 }
 
 impl CustomProvider {
@@ -67,11 +67,11 @@ impl CustomProvider {
             fixtures: Arc::default(),
             run: config.run,
             count: Arc::default(),
-            farewells: TaskTracker::new(),
+            closing_sessions: TaskTracker::new(),
             clients: Mutex::default(),
         });
         let making = Arc::clone(&shared);
-        let make = move |kind: PlaceKind| -> BoxFuture<'static, Result<Place, Fault>> {
+        let make = move |kind: ProgramKey| -> BoxFuture<'static, Result<ReadyProgram, Fault>> {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let backend = Arc::clone(shared.backend(kind.sandbox())?);
@@ -80,7 +80,7 @@ impl CustomProvider {
             })
         };
         let expected: Vec<_> =
-            config.expected.iter().map(|(spec, leases)| (PlaceKind::of(spec), *leases)).collect();
+            config.expected.iter().map(|(spec, leases)| (ProgramKey::of(spec), *leases)).collect();
         let of_pool = expected.iter().filter_map(|(kind, leases)| Some((kind.clone()?, *leases)));
         Self { shared, pool: WarmPool::new(config.marks, of_pool.collect::<Vec<_>>(), make), expected }
     }
@@ -104,8 +104,8 @@ impl CustomProvider {
         }
     }
 
-    async fn place(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<Place, Fault> {
-        let kind = PlaceKind::of(spec).ok_or_else(|| {
+    async fn place(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<ReadyProgram, Fault> {
+        let kind = ProgramKey::of(spec).ok_or_else(|| {
             Fault::permanent(
                 Boundary::Harness,
                 "no-program",
@@ -148,8 +148,8 @@ impl EnvProvider for CustomProvider {
             self.pool.close();
             let leftovers = shut_down(&self.shared.backends).await;
             // Each of them has a limit of its own.
-            self.shared.farewells.close();
-            self.shared.farewells.wait().await;
+            self.shared.closing_sessions.close();
+            self.shared.closing_sessions.wait().await;
             CloseReport { leftovers, cast: None }
         })
     }

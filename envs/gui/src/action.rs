@@ -6,13 +6,13 @@ use clawrl_core::{ToolCall, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::element_ref::{Naming, split_word};
+use crate::element_ref::{ElementRef, split_word};
 
 /// Longest wait that may be asked for.
-const MOST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Most characters that are typed at once.
-const MOST_TYPED: usize = 10_000;
+const MAX_TYPED: usize = 10_000;
 
 /// Pixels that a line of text scrolls by.
 const SCROLL_STEP: i64 = 400;
@@ -36,7 +36,7 @@ pub(crate) const SUBMIT: &str = "submit";
 /// An element, or a point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Target {
-    Element(Naming),
+    Element(ElementRef),
     At(i64, i64),
 }
 
@@ -54,24 +54,24 @@ pub(crate) enum Action {
         to: Target,
     },
     Scroll {
-        element: Option<Naming>,
+        element: Option<ElementRef>,
         right: i64,
         down: i64,
     },
     /// Into an element, whose content it replaces unless it is appended; without one, wherever the focus is.
     Type {
-        element: Option<Naming>,
+        element: Option<ElementRef>,
         text: String,
         append: bool,
         enter: bool,
     },
     Press(Chord),
     Select {
-        element: Naming,
+        element: ElementRef,
         options: Vec<String>,
     },
     Upload {
-        element: Naming,
+        element: ElementRef,
         file: String,
     },
     Navigate(String),
@@ -290,7 +290,7 @@ pub(crate) fn parse(call: &ToolCall) -> Result<Action, String> {
 
 #[derive(Deserialize)]
 struct Click {
-    element: Option<Naming>,
+    element: Option<ElementRef>,
     x: Option<i64>,
     y: Option<i64>,
     button: Option<String>,
@@ -299,24 +299,24 @@ struct Click {
 
 #[derive(Deserialize)]
 struct Drag {
-    from: Option<Naming>,
+    from: Option<ElementRef>,
     from_x: Option<i64>,
     from_y: Option<i64>,
-    to: Option<Naming>,
+    to: Option<ElementRef>,
     to_x: Option<i64>,
     to_y: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Scroll {
-    element: Option<Naming>,
+    element: Option<ElementRef>,
     down: Option<i64>,
     right: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Type {
-    element: Option<Naming>,
+    element: Option<ElementRef>,
     text: String,
     append: Option<bool>,
     enter: Option<bool>,
@@ -324,13 +324,13 @@ struct Type {
 
 #[derive(Deserialize)]
 struct Select {
-    element: Naming,
+    element: ElementRef,
     options: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Upload {
-    element: Naming,
+    element: ElementRef,
     file: String,
 }
 
@@ -351,7 +351,7 @@ struct Wait {
     seconds: f64,
 }
 
-fn target(element: Option<Naming>, x: Option<i64>, y: Option<i64>) -> Result<Target, String> {
+fn target(element: Option<ElementRef>, x: Option<i64>, y: Option<i64>) -> Result<Target, String> {
     match (element, x, y) {
         (Some(element), None, None) => Ok(Target::Element(element)),
         (None, Some(x), Some(y)) => Ok(Target::At(x, y)),
@@ -362,9 +362,9 @@ fn target(element: Option<Naming>, x: Option<i64>, y: Option<i64>) -> Result<Tar
     }
 }
 
-fn typed(element: Option<Naming>, text: &str, append: bool, enter: bool) -> Result<Action, String> {
-    if text.chars().count() > MOST_TYPED {
-        return Err(format!("at most {MOST_TYPED} characters are typed at once"));
+fn typed(element: Option<ElementRef>, text: &str, append: bool, enter: bool) -> Result<Action, String> {
+    if text.chars().count() > MAX_TYPED {
+        return Err(format!("at most {MAX_TYPED} characters are typed at once"));
     }
     // What stands for keys in the protocol is no text.
     if let Some(odd) = text.chars().find(|c| is_key(*c)) {
@@ -379,8 +379,8 @@ fn is_key(c: char) -> bool {
 
 fn waiting(seconds: f64) -> Result<Action, String> {
     match Duration::try_from_secs_f64(seconds) {
-        Ok(wait) if wait <= MOST_WAIT => Ok(Action::Wait(wait)),
-        _ => Err(format!("waits are between 0 and {} s", MOST_WAIT.as_secs())),
+        Ok(wait) if wait <= MAX_WAIT => Ok(Action::Wait(wait)),
+        _ => Err(format!("waits are between 0 and {} s", MAX_WAIT.as_secs())),
     }
 }
 
@@ -393,7 +393,7 @@ fn line(line: &str) -> Result<Action, String> {
         |wanted: String| format!("`{verb}` takes {wanted}, as in `{verb} 3` or `{verb} button \"Send\"`");
     // The element, and what follows it.
     let with_text = || {
-        let (element, text) = Naming::read(rest).map_err(wrong)?;
+        let (element, text) = ElementRef::read(rest).map_err(wrong)?;
         Ok::<_, String>((element, text.to_owned()))
     };
     let click =
@@ -464,7 +464,7 @@ fn place<'a>(verb: &str, text: &'a str) -> Result<(Target, &'a str), String> {
         None => {
             let wrong =
                 |wanted| format!("`{verb}` takes {wanted}, as in `{verb} 3` or `{verb} button \"Send\"`");
-            Naming::read(text).map(|(element, rest)| (Target::Element(element), rest)).map_err(wrong)
+            ElementRef::read(text).map(|(element, rest)| (Target::Element(element), rest)).map_err(wrong)
         }
     }
 }
@@ -554,12 +554,12 @@ mod tests {
         parse(&ToolCall::new(ACT, json!({ "line": text })))
     }
 
-    fn number(number: u32) -> Naming {
-        Naming::Number(number)
+    fn number(number: u32) -> ElementRef {
+        ElementRef::Number(number)
     }
 
-    fn named(role: &str, name: &str) -> Naming {
-        Naming::Words { role: Some(role.to_owned()), name: name.to_owned(), place: None }
+    fn named(role: &str, name: &str) -> ElementRef {
+        ElementRef::Words { role: Some(role.to_owned()), name: name.to_owned(), place: None }
     }
 
     #[test]
@@ -609,12 +609,12 @@ mod tests {
     fn lines_take_roles_and_names() {
         let check = |text: &str, expected: Action| assert_eq!(read(text), Ok(expected), "{text}");
         let click = |element| Action::Click { target: Target::Element(element), button: 0, presses: 1 };
-        let alone = Naming::Words { role: None, name: "Send".to_owned(), place: None };
+        let alone = ElementRef::Words { role: None, name: "Send".to_owned(), place: None };
         let second =
-            Naming::Words { role: Some("button".to_owned()), name: "Delete".to_owned(), place: Some(2) };
+            ElementRef::Words { role: Some("button".to_owned()), name: "Delete".to_owned(), place: Some(2) };
         check("click button \"Send\"", click(named("button", "Send")));
         check("click \"Send\"", click(alone));
-        check("click \"4,5\"", click(Naming::Words { role: None, name: "4,5".to_owned(), place: None }));
+        check("click \"4,5\"", click(ElementRef::Words { role: None, name: "4,5".to_owned(), place: None }));
         check("click button \"Delete\" #2", click(second));
         check("hover link \"a b\"", Action::Hover(Target::Element(named("link", "a b"))));
         let field = || Some(named("textbox", "Name"));

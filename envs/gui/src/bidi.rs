@@ -20,16 +20,16 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 /// Largest message: the worst picture of a window that has any, four bytes for each of its pixels, in base64.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
 /// A browser that has not answered by then does not.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
 /// Events that wait to be taken.
-const MOST_EVENTS: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
 /// Bytes of a text in an event: pages write addresses, messages and names. What is within lists has as many in all.
-const MOST_OF_A_TEXT: usize = 8 << 10;
+const MAX_TEXT_BYTES: usize = 8 << 10;
 
 /// Why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -112,12 +112,12 @@ impl Bidi {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let config =
-            WebSocketConfig::default().max_message_size(Some(MOST_BYTES)).max_frame_size(Some(MOST_BYTES));
+            WebSocketConfig::default().max_message_size(Some(MAX_BYTES)).max_frame_size(Some(MAX_BYTES));
         let (socket, _) =
             client_async_with_config(request, stream, Some(config)).await.map_err(|_| BidiError::Lost)?;
         let (mut sink, mut source) = socket.split();
         let (outgoing, mut to_send) = mpsc::unbounded_channel();
-        let (tell, events) = mpsc::channel(MOST_EVENTS);
+        let (tell, events) = mpsc::channel(MAX_EVENTS);
         let shared = Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())) });
         let hearing = Arc::clone(&shared);
         let task = tokio::spawn(async move {
@@ -206,11 +206,11 @@ fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
 /// What an event says, without what is too long of it. The names of what it says are the protocol's, and few.
 fn cut(params: Value) -> Value {
     let Value::Object(fields) = params else { return Value::Null };
-    let mut within = MOST_OF_A_TEXT;
+    let mut within = MAX_TEXT_BYTES;
     let fields = fields.into_iter().map(|(name, value)| {
         let cut = match value {
             Value::Array(_) | Value::Object(_) => cut_to(value, &mut within),
-            value => cut_to(value, &mut MOST_OF_A_TEXT.clone()),
+            value => cut_to(value, &mut MAX_TEXT_BYTES.clone()),
         };
         (name, cut)
     });
@@ -279,8 +279,8 @@ mod tests {
         check(small.clone(), small);
         check(json!("text"), Value::Null);
         // A text may be cut in the middle of a character, which is left out whole.
-        let long = "\u{20ac}".repeat(MOST_OF_A_TEXT);
-        let cut = "\u{20ac}".repeat((MOST_OF_A_TEXT - 16) / 3);
+        let long = "\u{20ac}".repeat(MAX_TEXT_BYTES);
+        let cut = "\u{20ac}".repeat((MAX_TEXT_BYTES - 16) / 3);
         check(
             json!({ "message": long, "type": "alert", "url": long }),
             json!({ "message": cut, "type": "alert", "url": cut }),
@@ -288,7 +288,7 @@ mod tests {
         let deep =
             (0..10_000).map(|number| json!([number, { "long name": "long text" }])).collect::<Vec<_>>();
         let within = super::cut(json!({ "args": deep, "stack": deep, "type": "error" }));
-        assert!(within.to_string().len() < 2 * MOST_OF_A_TEXT, "{within}");
+        assert!(within.to_string().len() < 2 * MAX_TEXT_BYTES, "{within}");
         assert_eq!(within["type"], "error");
     }
 }

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::bidi::{Bidi, BidiError};
 use crate::remote::{Session, beside};
-use crate::sandboxed::Sandboxed;
+use crate::sandboxed::SandboxedBrowser;
 
 /// A driver that has not said its port by then, or a browser that has not answered it, does not come.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
@@ -68,13 +68,13 @@ const SWITCHES: &[&str] = &[
 pub(crate) struct Browser {
     pub(crate) client: Client,
     pub(crate) bidi: Bidi,
-    pub(crate) place: Place,
+    pub(crate) host: BrowserHost,
 }
 
 /// Where a browser lives. Dropped, it ends.
-pub(crate) enum Place {
+pub(crate) enum BrowserHost {
     /// In a sandbox of ours, with its driver.
-    Sandbox(Sandboxed),
+    Sandbox(SandboxedBrowser),
     /// Where an endpoint put it.
     Endpoint(Session),
 }
@@ -111,9 +111,9 @@ impl Browser {
     /// # Errors
     /// A provider [`Fault`]
     pub(crate) async fn listen(&self) -> Result<Listening, Fault> {
-        let listening = match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.listen().await,
-            Place::Endpoint(session) => session.listen().await,
+        let listening = match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.listen().await,
+            BrowserHost::Endpoint(session) => session.listen().await,
         };
         listening.map_err(|error| {
             let message = format!("there is no port for the browser's proxy: {error}");
@@ -123,15 +123,15 @@ impl Browser {
 
     /// Where the downloads of an attempt are laid, on the browser's machine; `None` where they cannot be had.
     pub(crate) fn downloads(&self, number: u64) -> Option<String> {
-        match &self.place {
-            Place::Sandbox(_) => Some(Sandboxed::downloads(number)),
-            Place::Endpoint(session) => session.downloads(),
+        match &self.host {
+            BrowserHost::Sandbox(_) => Some(SandboxedBrowser::downloads(number)),
+            BrowserHost::Endpoint(session) => session.downloads(),
         }
     }
 
     /// Whether all its attempts have one folder for their downloads.
     pub(crate) fn shares_downloads(&self) -> bool {
-        matches!(self.place, Place::Endpoint(_))
+        matches!(self.host, BrowserHost::Endpoint(_))
     }
 
     /// Lays the files of an attempt on the browser's machine; where each is, by its path here.
@@ -143,9 +143,9 @@ impl Browser {
         files: Vec<PutFile>,
         number: u64,
     ) -> Result<HashMap<String, String>, Fault> {
-        match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.put(files, number).await,
-            Place::Endpoint(session) => session.put(files).await,
+        match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.put(files, number).await,
+            BrowserHost::Endpoint(session) => session.put(files).await,
         }
     }
 
@@ -154,9 +154,9 @@ impl Browser {
     /// # Errors
     /// An env [`Fault`]
     pub(crate) async fn seal(&self, context: &str) -> Result<(), Fault> {
-        match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.halt().await,
-            Place::Endpoint(_) => self.remove_context(context).await,
+        match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.halt().await,
+            BrowserHost::Endpoint(_) => self.remove_context(context).await,
         }
     }
 
@@ -170,9 +170,9 @@ impl Browser {
         name: &str,
         most: u64,
     ) -> Result<Option<Vec<u8>>, Fault> {
-        match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.read(format!("{folder}/{name}"), most).await,
-            Place::Endpoint(_) => self.read(beside(folder, name), most).await,
+        match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.read(format!("{folder}/{name}"), most).await,
+            BrowserHost::Endpoint(_) => self.read(beside(folder, name), most).await,
         }
     }
 
@@ -226,7 +226,7 @@ impl Browser {
         };
         let behaviour = json!({ "downloadBehavior": behaviour, "userContexts": [context] });
         self.bidi.command("browser.setDownloadBehavior", behaviour).await.map_err(lost)?;
-        if let Place::Sandbox(_) = self.place {
+        if let BrowserHost::Sandbox(_) = self.host {
             self.permit(&context).await?;
         }
         Ok(context)

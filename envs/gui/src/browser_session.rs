@@ -23,18 +23,18 @@ use url::Url;
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
 use crate::browser::{Browser, Listening, lost, no_downloads};
-use crate::page::{Page, Point, ScrollTo, Trouble, gone, preload, refusal, within};
-use crate::picture::{NoPicture, taken};
+use crate::page::{Page, PageError, Point, ScrollTo, gone, preload, refusal, within};
+use crate::picture::{PictureError, taken};
 use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
 
-pub(crate) use snapshot::Sight;
+pub(crate) use snapshot::PageSnapshot;
 
 use downloads::Downloads;
 
 /// Tabs of an attempt. Those that are opened beyond it are closed.
-const MOST_TABS: usize = 20;
+const MAX_TABS: usize = 20;
 
 /// Where an empty tab is.
 const EMPTY: &str = "about:blank";
@@ -56,7 +56,7 @@ struct Tab {
 }
 
 /// All of it.
-pub(crate) struct Stage {
+pub(crate) struct BrowserSession {
     pub(crate) browser: Browser,
     events: mpsc::Receiver<Event>,
     context: String,
@@ -90,7 +90,7 @@ pub(crate) struct Stage {
     _live: Live,
 }
 
-impl Stage {
+impl BrowserSession {
     /// Makes a context ready in a browser. `number` is unique within the browser.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Stage {
         let context = browser.new_context(&address, downloads_folder.as_deref()).await?;
         let hooks = json!({ "functionDeclaration": preload(), "userContexts": [context] });
         browser.bidi.command("script.addPreloadScript", hooks).await.map_err(lost)?;
-        let mut stage = Self {
+        let mut session = Self {
             browser,
             events,
             context,
@@ -129,9 +129,9 @@ impl Stage {
             attempts: 1,
             _live: live,
         };
-        stage.open_tab(GuiSpec::default().viewport).await?;
-        stage.browser.clear_clipboard(&stage.handle()).await?;
-        Ok(stage)
+        session.open_tab(GuiSpec::default().viewport).await?;
+        session.browser.clear_clipboard(&session.handle()).await?;
+        Ok(session)
     }
 
     /// Of which kind, and how often its browser was used.
@@ -153,7 +153,7 @@ impl Stage {
     ///
     /// # Errors
     /// A [`Fault`]; the browser is not to be used again.
-    pub(crate) async fn strike(self) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
+    pub(crate) async fn discard(self) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
         let Self { browser, mut events, context, proxy, .. } = self;
         browser.remove_context(&context).await?;
         // Until then its port is its own: pages that go on may not reach what another attempt listens on.
@@ -166,19 +166,19 @@ impl Stage {
     ///
     /// # Errors
     /// A setup [`Fault`]: the page cannot be opened, or a script fails.
-    pub(crate) async fn begin(&mut self, spec: &GuiSpec, seed: u64) -> Result<Sight, Fault> {
+    pub(crate) async fn begin(&mut self, spec: &GuiSpec, seed: u64) -> Result<PageSnapshot, Fault> {
         let handle = self.tabs.first().map(|tab| tab.handle.clone()).unwrap_or_default();
         self.viewport = spec.viewport;
         self.browser.set_viewport(&handle, spec.viewport).await?;
         // What is not there yet is looked at as it is; what it is, is known then.
         let mut is_known = false;
         match self.open(&spec.start, spec).await {
-            Ok(Opened::Done) => {
+            Ok(NavigationResult::Done) => {
                 self.must_have_begun(spec).await?;
                 is_known = true;
             }
-            Ok(Opened::Late) | Err(Trouble::Dialog) => {}
-            Ok(Opened::Refused(why)) => {
+            Ok(NavigationResult::Late) | Err(PageError::Dialog) => {}
+            Ok(NavigationResult::Refused(why)) => {
                 self.must_have_served(Boundary::Env)?;
                 let stranger = self.proxy.stranger().unwrap_or_default();
                 let message = format!("{}: {why}{stranger}", spec.start);
@@ -188,22 +188,22 @@ impl Stage {
         }
         for (index, script) in spec.prepare.iter().enumerate() {
             let page = self.page();
-            page.settle(spec.settle, &spec.hidden).await.map_err(Trouble::fault)?;
+            page.settle(spec.settle, &spec.hidden).await.map_err(PageError::fault)?;
             if !is_known {
                 self.must_have_begun(spec).await?;
                 is_known = true;
             }
-            let ran = within(page.run(script, seed as u32)).await.map_err(Trouble::fault)?;
+            let ran = within(page.run(script, seed as u32)).await.map_err(PageError::fault)?;
             if let Err(why) = ran {
                 let message = format!("`prepare`, script {}: {why}", index + 1);
                 return Err(Fault::permanent(Boundary::Env, "setup-failed", message));
             }
         }
-        let sight = self.look(spec).await?;
+        let snapshot = self.snapshot(spec).await?;
         if !is_known {
             self.must_have_begun(spec).await?;
         }
-        Ok(sight)
+        Ok(snapshot)
     }
 
     /// Does something after something else of the same action, which nobody has looked at: what it opened holds up this one.
@@ -214,7 +214,7 @@ impl Stage {
         &mut self,
         action: &Action,
         spec: &GuiSpec,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, PageError> {
         self.notice_dialog().await?;
         self.act(action, spec).await
     }
@@ -222,8 +222,8 @@ impl Stage {
     /// Does something. The answer is for the agent: why it could not be done.
     ///
     /// # Errors
-    /// [`Trouble`] that is nothing an agent can do about, and [`Trouble::Dialog`] where one opened meanwhile.
-    pub(crate) async fn act(&mut self, action: &Action, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+    /// [`PageError`] that is nothing an agent can do about, and [`PageError::Dialog`] where one opened meanwhile.
+    pub(crate) async fn act(&mut self, action: &Action, spec: &GuiSpec) -> Result<Option<String>, PageError> {
         self.hear_all();
         if let Action::Dialog { accept, text } = action {
             return self.answer(*accept, text.as_deref(), spec).await;
@@ -285,8 +285,8 @@ impl Stage {
             }
             Action::Navigate(url) => {
                 return Ok(match self.open(url, spec).await? {
-                    Opened::Done | Opened::Late => None,
-                    Opened::Refused(why) => Some(why),
+                    NavigationResult::Done | NavigationResult::Late => None,
+                    NavigationResult::Refused(why) => Some(why),
                 });
             }
             Action::Back => within(async { Ok(self.browser.client.back().await?) }).await?,
@@ -301,7 +301,7 @@ impl Stage {
                 Some(at) => {
                     let close = json!({ "context": self.tabs[at].handle });
                     let closed = self.browser.bidi.command("browsingContext.close", close).await;
-                    closed.map_err(|error| Trouble::Lost(lost(error)))?;
+                    closed.map_err(|error| PageError::Lost(lost(error)))?;
                 }
                 None => return Ok(Some(format!("there is no tab {number}"))),
             },
@@ -316,9 +316,9 @@ impl Stage {
     ///
     /// # Errors
     /// Why there is no picture. That is no fault.
-    pub(crate) async fn picture(&self) -> Result<Vec<u8>, NoPicture> {
+    pub(crate) async fn picture(&self) -> Result<Vec<u8>, PictureError> {
         if self.dialog().is_some() {
-            return Err(NoPicture::Dialog);
+            return Err(PictureError::Dialog);
         }
         let question = json!({ "context": self.handle(), "origin": "viewport" });
         let answer = self.browser.bidi.command("browsingContext.captureScreenshot", question);
@@ -362,22 +362,22 @@ impl Stage {
     async fn open_tab(&mut self, viewport: (u16, u16)) -> Result<(), Fault> {
         let handle = self.browser.new_tab(&self.context, viewport).await?;
         self.tabs.push(Tab { handle, title: EMPTY.to_owned(), is_new: false });
-        self.switch_to(self.tabs.len() - 1).await.map_err(Trouble::fault)
+        self.switch_to(self.tabs.len() - 1).await.map_err(PageError::fault)
     }
 
-    async fn switch_to(&mut self, at: usize) -> Result<(), Trouble> {
+    async fn switch_to(&mut self, at: usize) -> Result<(), PageError> {
         let handle = WindowHandle::try_from(self.tabs[at].handle.clone())
-            .map_err(|error| Trouble::Refused(error.to_string()))?;
+            .map_err(|error| PageError::Refused(error.to_string()))?;
         within(async { Ok(self.browser.client.switch_to_window(handle).await?) }).await?;
         self.active = at;
         // One in the background draws no frames, and comes to no rest.
         let front = json!({ "context": self.tabs[at].handle });
         let shown = self.browser.bidi.command("browsingContext.activate", front).await;
-        shown.map(drop).map_err(|error| Trouble::Lost(lost(error)))
+        shown.map(drop).map_err(|error| PageError::Lost(lost(error)))
     }
 
     /// Takes note of what the browser told; whether another tab is active now.
-    async fn refresh(&mut self) -> Result<bool, Trouble> {
+    async fn refresh(&mut self) -> Result<bool, PageError> {
         let (tree, open) = self.tree().await?;
         // What was there when they were asked for, and is none of the browser's, was closed.
         let is_closed = |handle: &str| {
@@ -411,7 +411,7 @@ impl Stage {
             if self.tabs.iter().any(|tab| tab.handle == handle) {
                 continue;
             }
-            if self.tabs.len() >= MOST_TABS {
+            if self.tabs.len() >= MAX_TABS {
                 self.close_unseen(&handle).await;
                 continue;
             }
@@ -422,7 +422,7 @@ impl Stage {
         }
         if self.tabs.is_empty() {
             // Whoever closes the last window of a browser begins with an empty one.
-            self.open_tab(self.viewport).await.map_err(Trouble::Lost)?;
+            self.open_tab(self.viewport).await.map_err(PageError::Lost)?;
             return Ok(true);
         }
         let last = self.tabs.len() - 1;
@@ -475,12 +475,12 @@ impl Stage {
         accept: bool,
         text: Option<&str>,
         spec: &GuiSpec,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, PageError> {
         const NONE: &str = "no dialog is open";
         self.notice_dialog().await?;
         if self.dialog().is_none() {
             match self.come_to_rest(spec).await {
-                Err(Trouble::Dialog) => self.hear_of_dialog().await,
+                Err(PageError::Dialog) => self.hear_of_dialog().await,
                 rested => rested?,
             }
         }
@@ -501,18 +501,18 @@ impl Stage {
             Ok(())
         })
         .await;
-        if matches!(answered, Ok(()) | Err(Trouble::Refused(_))) {
+        if matches!(answered, Ok(()) | Err(PageError::Refused(_))) {
             self.dialogs.remove(&self.handle());
         }
         match answered {
             // It is not there any more, though nobody has told so.
-            Err(Trouble::Refused(_)) => Ok(Some(NONE.to_owned())),
+            Err(PageError::Refused(_)) => Ok(Some(NONE.to_owned())),
             answered => answered.map(|()| None),
         }
     }
 
     /// The place of a tab. One that is not known may be one that what was done before is just opening.
-    async fn tab_of_number(&mut self, number: usize, spec: &GuiSpec) -> Result<Option<usize>, Trouble> {
+    async fn tab_of_number(&mut self, number: usize, spec: &GuiSpec) -> Result<Option<usize>, PageError> {
         let Some(at) = number.checked_sub(1) else { return Ok(None) };
         if at >= self.tabs.len() {
             self.come_to_rest(spec).await?;
@@ -522,16 +522,16 @@ impl Stage {
     }
 
     /// Waits until the page has done what is to be expected of it, or has gone.
-    async fn come_to_rest(&mut self, spec: &GuiSpec) -> Result<(), Trouble> {
+    async fn come_to_rest(&mut self, spec: &GuiSpec) -> Result<(), PageError> {
         match self.page().settle(spec.settle, &spec.hidden).await {
             Ok(settled) => self.downloads.click(settled.files),
-            Err(Trouble::NoTab | Trouble::Left) => {}
+            Err(PageError::NoTab | PageError::Left) => {}
             Err(trouble) => return Err(trouble),
         }
         Ok(())
     }
 
-    async fn place(&self, target: &Target, spec: &GuiSpec) -> Result<Result<Point, String>, Trouble> {
+    async fn place(&self, target: &Target, spec: &GuiSpec) -> Result<Result<Point, String>, PageError> {
         self.place_at(target, ScrollTo::Middle, spec).await
     }
 
@@ -541,7 +541,7 @@ impl Stage {
         target: &Target,
         to: ScrollTo,
         spec: &GuiSpec,
-    ) -> Result<Result<Point, String>, Trouble> {
+    ) -> Result<Result<Point, String>, PageError> {
         match *target {
             Target::Element(ref element) => match self.page().number(element).await? {
                 Ok(element) => self.page().locate(element, to).await,
@@ -565,7 +565,7 @@ impl Stage {
         text: &str,
         append: bool,
         enter: bool,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, PageError> {
         let page = self.page();
         let mut typed: Vec<char> = text.chars().map(|c| if c == '\n' { ENTER } else { c }).collect();
         if let Some(element) = element {
@@ -599,7 +599,7 @@ impl Stage {
         Ok(None)
     }
 
-    async fn upload(&self, element: u32, file: &str, spec: &GuiSpec) -> Result<Option<String>, Trouble> {
+    async fn upload(&self, element: u32, file: &str, spec: &GuiSpec) -> Result<Option<String>, PageError> {
         let Some(path) = self.uploads.get(file) else {
             let names: Vec<&str> = spec.files.iter().map(|file| file.path.as_str()).collect();
             return Ok(Some(match names.as_slice() {
@@ -623,26 +623,26 @@ impl Stage {
         match self.browser.bidi.command("input.setFiles", question).await {
             Ok(_) => Ok(None),
             Err(BidiError::Refused { message, .. }) => Ok(Some(message)),
-            Err(error) => Err(Trouble::Lost(lost(error))),
+            Err(error) => Err(PageError::Lost(lost(error))),
         }
     }
 
-    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<Opened, Trouble> {
+    async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<NavigationResult, PageError> {
         let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
         if !url.contains("://") || !matches!(scheme.as_str(), "http" | "https") {
             let why = format!("`{url}` is no address; addresses begin with http:// or https://");
-            return Ok(Opened::Refused(why));
+            return Ok(NavigationResult::Refused(why));
         }
         // Commands of this kind hold up no others: what loads for long is looked at as it is.
         let question = json!({ "context": self.handle(), "url": url, "wait": "complete" });
         let opening = self.browser.bidi.command("browsingContext.navigate", question);
         match tokio::time::timeout(spec.settle, opening).await {
-            Ok(Ok(_)) => Ok(Opened::Done),
-            Err(_) | Ok(Err(BidiError::Late { .. })) => Ok(Opened::Late),
+            Ok(Ok(_)) => Ok(NavigationResult::Done),
+            Err(_) | Ok(Err(BidiError::Late { .. })) => Ok(NavigationResult::Late),
             Ok(Err(BidiError::Refused { message, .. })) => {
-                Ok(Opened::Refused(format!("{url} cannot be opened: {message}")))
+                Ok(NavigationResult::Refused(format!("{url} cannot be opened: {message}")))
             }
-            Ok(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
+            Ok(Err(BidiError::Lost)) => Err(PageError::Lost(lost(BidiError::Lost))),
         }
     }
 
@@ -660,7 +660,9 @@ impl Stage {
                 answer["address"].as_str().unwrap_or_default().to_owned(),
             ),
             // It is there, and what it does is seen at the first look.
-            Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left | Trouble::Refused(_)) => return Ok(()),
+            Err(PageError::Dialog | PageError::NoTab | PageError::Left | PageError::Refused(_)) => {
+                return Ok(());
+            }
             Err(trouble) => return Err(trouble.fault()),
         };
         let of_site = Url::parse(&address)
@@ -679,7 +681,7 @@ impl Stage {
 }
 
 /// Where an address led.
-enum Opened {
+enum NavigationResult {
     /// To a page, all of which is there.
     Done,
     /// To one that is not there yet.

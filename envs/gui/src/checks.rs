@@ -8,35 +8,39 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::browser::lost;
-use crate::browser_session::Stage;
-use crate::page::{Trouble, within};
+use crate::browser_session::BrowserSession;
+use crate::page::{PageError, within};
 use crate::site::{LoggedRequest, Matching};
 
 /// What a check found: its score, and a sentence.
-type Found = (f64, String);
+type CheckResult = (f64, String);
 
 /// Judges one check.
 ///
 /// # Errors
 /// A grader [`Fault`]: the page does not answer, or the check cannot be made.
-pub(crate) async fn judge(stage: &Stage, spec: &CheckSpec, check: &PageCheck) -> Result<CheckReport, Fault> {
+pub(crate) async fn judge(
+    session: &BrowserSession,
+    spec: &CheckSpec,
+    check: &PageCheck,
+) -> Result<CheckReport, Fault> {
     let (score, message) =
-        found(stage, check).await.map_err(|fault| Fault { boundary: Boundary::Grader, ..fault })?;
+        found(session, check).await.map_err(|fault| Fault { boundary: Boundary::Grader, ..fault })?;
     Ok(CheckReport { label: spec.label.clone(), score, weight: spec.weight, message })
 }
 
-async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
-    let page = stage.page();
+async fn found(session: &BrowserSession, check: &PageCheck) -> Result<CheckResult, Fault> {
+    let page = session.page();
     match check {
         PageCheck::Script { run, equals } => {
-            Ok(match within(page.run(run, 0)).await.map_err(Trouble::fault)? {
+            Ok(match within(page.run(run, 0)).await.map_err(PageError::fault)? {
                 Err(why) => (0.0, format!("the script failed: {why}")),
                 Ok(value) if same(&value, equals) => (1.0, format!("the script returned {equals}")),
                 Ok(value) => (0.0, format!("the script returned {value}, expected {equals}")),
             })
         }
         PageCheck::Reward { expression, lowest, highest } => {
-            let value = match within(page.evaluate(expression)).await.map_err(Trouble::fault)? {
+            let value = match within(page.evaluate(expression)).await.map_err(PageError::fault)? {
                 Ok(value) => value,
                 Err(why) => return Ok((0.0, format!("the page has no reward: {why}"))),
             };
@@ -54,7 +58,7 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
                 total: u32,
             }
             let answer: Answer =
-                within(page.call("elements", json!([selector]))).await.map_err(Trouble::fault)?;
+                within(page.call("elements", json!([selector]))).await.map_err(PageError::fault)?;
             let Answer { elements, total } = answer;
             let Some(elements) = elements else {
                 return Err(invalid(format!("`{selector}` is no CSS selector")));
@@ -74,12 +78,12 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             })
         }
         PageCheck::Url(pattern) => {
-            let view = page.observe(&[]).await.map_err(Trouble::fault)?;
+            let view = page.observe(&[]).await.map_err(PageError::fault)?;
             compared("the address", Some(&view.url), Some(pattern))
         }
         PageCheck::Storage { area, origin, key, value } => {
             if let Some(origin) = origin {
-                let view = page.observe(&[]).await.map_err(Trouble::fault)?;
+                let view = page.observe(&[]).await.map_err(PageError::fault)?;
                 let is_there = view.url == *origin
                     || view.url.starts_with(&format!("{}/", origin.trim_end_matches('/')));
                 if !is_there {
@@ -94,7 +98,7 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
                 StorageArea::Session => "session",
             };
             let kept: Value =
-                within(page.call("storage", json!([area, key]))).await.map_err(Trouble::fault)?;
+                within(page.call("storage", json!([area, key]))).await.map_err(PageError::fault)?;
             match kept["error"].as_str() {
                 Some(why) => Ok((0.0, format!("{area} storage cannot be read: {why}"))),
                 None => {
@@ -103,7 +107,7 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             }
         }
         PageCheck::Cookie { name, value } => {
-            let kept = stage.cookies().await?;
+            let kept = session.cookies().await?;
             let mut same_name = kept.iter().filter(|(kept, _)| kept == name);
             let what = format!("cookie `{name}`");
             match value {
@@ -121,7 +125,7 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             }
         }
         PageCheck::Requested { site, request, at_least, at_most } => {
-            let Some(sites) = &stage.sites else { return Err(invalid("no page was opened".to_owned())) };
+            let Some(sites) = &session.sites else { return Err(invalid("no page was opened".to_owned())) };
             let Matching { surely, perhaps } = sites.matching(site.as_deref(), request);
             // Of what was too large to be kept, none is for the better.
             let most = at_most.filter(|&most| surely + perhaps > most);
@@ -166,7 +170,7 @@ pub(crate) fn compared(
     what: &str,
     found: Option<&str>,
     pattern: Option<&TextPattern>,
-) -> Result<Found, Fault> {
+) -> Result<CheckResult, Fault> {
     Ok(match (found, pattern) {
         (None, None) => (1.0, format!("{what} is not there")),
         (Some(found), None) => (0.0, format!("{what} is {}, expected nothing", shown(found))),
@@ -178,7 +182,7 @@ pub(crate) fn compared(
     })
 }
 
-fn counted(count: u32, at_least: u32, at_most: Option<u32>, what: &str) -> Found {
+fn counted(count: u32, at_least: u32, at_most: Option<u32>, what: &str) -> CheckResult {
     let passes = count >= at_least && at_most.is_none_or(|most| count <= most);
     let wanted = match at_most {
         Some(most) if most == at_least => format!("{most} wanted"),
@@ -252,8 +256,8 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
 
 /// Of a text that may be long.
 fn shown(text: &str) -> String {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST) {
+    const MAX_SHOWN: usize = 200;
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("\"{}…\"", &text[..end]),
         None => format!("\"{text}\""),
     }
@@ -263,7 +267,7 @@ pub(crate) fn invalid(message: String) -> Fault {
     Fault::permanent(Boundary::Grader, "invalid-check", message)
 }
 
-impl Stage {
+impl BrowserSession {
     /// Names and values of all cookies of the attempt.
     async fn cookies(&self) -> Result<Vec<(String, String)>, Fault> {
         let question = json!({ "partition": { "type": "storageKey", "userContext": self.context() } });

@@ -1,6 +1,6 @@
 //! How an action names an element: by its number, or by its role and name as observations show them.
 //!
-//! N1. What is written by [`Naming`]'s `Display` is read as the same, whatever follows it. N2. A number begins with a digit or
+//! N1. What is written by [`ElementRef`]'s `Display` is read as the same, whatever follows it. N2. A number begins with a digit or
 //! a bracket, a role with a letter, a name with a quotation mark: which of them is meant shows at the first character.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 /// An element of the active page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub(crate) enum ElementRef {
     /// `3` or `[3]`.
     Number(u32),
     /// `button "Send"`, `"Send"`, `button "Delete" #2`.
@@ -22,7 +22,7 @@ pub(crate) enum Naming {
     },
 }
 
-impl Naming {
+impl ElementRef {
     /// Reads it from the front of a text; what follows is returned, without the white space in between.
     ///
     /// A `#2` behind a name always says which of several is meant: a text that begins like that needs one before it.
@@ -92,7 +92,7 @@ fn placed(text: &str) -> Result<Option<(u32, &str)>, String> {
     }
 }
 
-impl fmt::Display for Naming {
+impl fmt::Display for ElementRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -113,7 +113,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// A number, or a text with a role and a name.
-impl<'de> Deserialize<'de> for Naming {
+impl<'de> Deserialize<'de> for ElementRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "an element is a number, or a text such as `button \"Send\"`")]
@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    fn words(role: &str, name: &str, place: Option<u32>) -> Naming {
-        Naming::Words {
+    fn words(role: &str, name: &str, place: Option<u32>) -> ElementRef {
+        ElementRef::Words {
             role: Some(role.to_owned()).filter(|role| !role.is_empty()),
             name: name.to_owned(),
             place,
@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn elements_are_named() {
-        let check = |text: &str, naming: Naming, rest: &str| {
-            assert_eq!(Naming::read(text), Ok((naming, rest)), "{text}");
+        let check = |text: &str, naming: ElementRef, rest: &str| {
+            assert_eq!(ElementRef::read(text), Ok((naming, rest)), "{text}");
         };
-        check("3", Naming::Number(3), "");
-        check("[3] 4", Naming::Number(3), "4");
+        check("3", ElementRef::Number(3), "");
+        check("[3] 4", ElementRef::Number(3), "4");
         check("\"Send\"", words("", "Send", None), "");
         check("button \"Send\"", words("button", "Send", None), "");
         check("button\"Send\" x  y", words("button", "Send", None), "x  y");
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_names_nothing_says_what_does() {
         let check = |text: &str, part: &str| {
-            let why = Naming::read(text).unwrap_err();
+            let why = ElementRef::read(text).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");
         };
         check("", "number of an element");
@@ -193,27 +193,27 @@ mod tests {
         check("button \"Send\" #99999999999", "from `#1`");
     }
 
-    fn naming() -> impl Strategy<Value = Naming> {
+    fn naming() -> impl Strategy<Value = ElementRef> {
         let role = proptest::option::of("[a-z][a-z0-9-]{0,6}( [a-z0-9-]{1,6}){0,2}");
         let words = (role, any::<String>(), proptest::option::of(1u32..))
-            .prop_map(|(role, name, place)| Naming::Words { role, name, place });
-        prop_oneof![any::<u32>().prop_map(Naming::Number), words]
+            .prop_map(|(role, name, place)| ElementRef::Words { role, name, place });
+        prop_oneof![any::<u32>().prop_map(ElementRef::Number), words]
     }
 
     proptest! {
         #[test]
         fn n1_what_is_written_is_read_as_the_same(naming in naming(), rest in any::<String>()) {
-            let is_placed = !matches!(naming, Naming::Words { place: None, .. });
+            let is_placed = !matches!(naming, ElementRef::Words { place: None, .. });
             prop_assume!(is_placed || !rest.starts_with('#'));
             let text = format!("{naming} {rest}");
-            prop_assert_eq!(Naming::read(&text), Ok((naming, rest.as_str())));
+            prop_assert_eq!(ElementRef::read(&text), Ok((naming, rest.as_str())));
         }
 
         #[test]
         fn nothing_that_is_read_panics(text in any::<String>()) {
-            if let Ok((naming, rest)) = Naming::read(&text) {
+            if let Ok((naming, rest)) = ElementRef::read(&text) {
                 let again = format!("{naming} {rest}");
-                let read = Naming::read(&again);
+                let read = ElementRef::read(&again);
                 prop_assert_eq!(read, Ok((naming, rest)));
             }
         }

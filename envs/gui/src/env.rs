@@ -15,14 +15,14 @@ use clawrl_core::{
     CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress,
     Screenshots, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
-use clawrl_workspace::{Asking, Judged, check_answer};
+use clawrl_workspace::{JudgeContext, JudgeReports, check_answer};
 use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
 use crate::browser::no_downloads;
-use crate::browser_session::{Sight, Stage};
+use crate::browser_session::{BrowserSession, PageSnapshot};
 use crate::checks::{compared, invalid, judge};
-use crate::page::{Trouble, within};
+use crate::page::{PageError, within};
 use crate::picture::MEDIA_TYPE;
 use crate::provider::Shared;
 
@@ -36,21 +36,21 @@ pub(crate) struct GuiEnv {
     /// Keeps pictures.
     blobs: Arc<dyn BlobStore>,
     /// `None` after `close`, and where it cannot be used again.
-    stage: Option<Stage>,
+    session: Option<BrowserSession>,
     progress: Progress,
     /// Whether a step ran into its limit.
     spent: bool,
 }
 
 impl GuiEnv {
-    pub(crate) fn new(shared: Arc<Shared>, request: LeaseRequest, stage: Stage) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, request: LeaseRequest, session: BrowserSession) -> Self {
         let LeaseRequest { task, attempt, seed, blobs, .. } = request;
-        let (stage, progress) = (Some(stage), Progress::default());
-        Self { shared, task, attempt, seed, answer: None, blobs, stage, progress, spent: false }
+        let (session, progress) = (Some(session), Progress::default());
+        Self { shared, task, attempt, seed, answer: None, blobs, session, progress, spent: false }
     }
 
-    fn stage(&mut self) -> Result<&mut Stage, Fault> {
-        self.stage.as_mut().ok_or_else(Progress::closed)
+    fn session(&mut self) -> Result<&mut BrowserSession, Fault> {
+        self.session.as_mut().ok_or_else(Progress::closed)
     }
 
     async fn prepare(&mut self) -> Result<Observation, Fault> {
@@ -58,21 +58,21 @@ impl GuiEnv {
         let spec = spec_of(&task)?;
         let (seed, shared) = (self.seed, Arc::clone(&self.shared));
         let sites = Arc::new(shared.sites.open(spec).await?);
-        let stage = self.stage()?;
+        let session = self.session()?;
         let is_of_downloads =
             |spec: &CheckSpec| matches!(spec.check, Check::Page(PageCheck::Downloaded { .. }));
-        stage.is_for_downloads = task.checks.iter().any(is_of_downloads);
-        if stage.downloads_folder.is_none() && stage.is_for_downloads {
+        session.is_for_downloads = task.checks.iter().any(is_of_downloads);
+        if session.downloads_folder.is_none() && session.is_for_downloads {
             return Err(no_downloads());
         }
-        stage.proxy.open(Arc::clone(&sites));
-        stage.sites = Some(sites);
+        session.proxy.open(Arc::clone(&sites));
+        session.sites = Some(sites);
         if !spec.files.is_empty() {
-            stage.put(shared.fixtures.read(spec.files.clone()).await?).await?;
+            session.put(shared.fixtures.read(spec.files.clone()).await?).await?;
         }
-        let sight = stage.begin(spec, seed).await?;
-        stage.must_have_served(Boundary::Env)?;
-        let observation = self.observed(&sight, Vec::new(), false).await?;
+        let snapshot = session.begin(spec, seed).await?;
+        session.must_have_served(Boundary::Env)?;
+        let observation = self.observed(&snapshot, Vec::new(), false).await?;
         Ok(Observation { tools: tools(spec.screenshots.on_request()), ..observation })
     }
 
@@ -105,42 +105,42 @@ impl GuiEnv {
                 asked = true;
                 continue;
             }
-            let stage = self.stage()?;
+            let session = self.session()?;
             let done = match number {
-                0 => stage.act(&action, spec).await,
-                _ => stage.act_next(&action, spec).await,
+                0 => session.act(&action, spec).await,
+                _ => session.act_next(&action, spec).await,
             };
             match done {
                 // One that opened meanwhile is what the next call may answer.
-                Ok(None) | Err(Trouble::Dialog) => {}
+                Ok(None) | Err(PageError::Dialog) => {}
                 // What comes after it was meant for a page on which it had been done.
                 Ok(Some(why)) => {
                     refused.push(why);
                     break;
                 }
-                Err(Trouble::NoTab | Trouble::Left) => break,
-                Err(Trouble::Refused(why)) => {
+                Err(PageError::NoTab | PageError::Left) => break,
+                Err(PageError::Refused(why)) => {
                     refused.push(why);
                     break;
                 }
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
-        let stage = self.stage()?;
-        let sight = stage.look(spec).await?;
-        stage.must_have_served(Boundary::Env)?;
-        let observation = self.observed(&sight, refused, asked).await?;
-        let stage = self.stage()?;
+        let session = self.session()?;
+        let snapshot = session.snapshot(spec).await?;
+        session.must_have_served(Boundary::Env)?;
+        let observation = self.observed(&snapshot, refused, asked).await?;
+        let session = self.session()?;
         let end = match &spec.end_when {
-            Some(expression) if sight.dialog.is_none() => {
-                match within(stage.page().is_true(expression)).await {
+            Some(expression) if snapshot.dialog.is_none() => {
+                match within(session.page().is_true(expression)).await {
                     Ok(Ok(done)) => done.then(|| StopReason::Ended("page-done".to_owned())),
                     Ok(Err(why)) => {
                         let message = format!("`end_when` cannot be asked: {why}");
                         return Err(Fault::permanent(Boundary::Env, "end-when", message));
                     }
                     // What happened since is for the next look.
-                    Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => None,
+                    Err(PageError::Dialog | PageError::NoTab | PageError::Left) => None,
                     Err(trouble) => return Err(trouble.fault()),
                 }
             }
@@ -152,7 +152,7 @@ impl GuiEnv {
     /// What was seen, with a picture of it where the task says so, or where the agent `asked` for one.
     async fn observed(
         &mut self,
-        sight: &Sight,
+        snapshot: &PageSnapshot,
         mut refused: Vec<String>,
         asked: bool,
     ) -> Result<Observation, Fault> {
@@ -160,11 +160,11 @@ impl GuiEnv {
         let spec = spec_of(&task)?;
         let with_every = matches!(spec.screenshots, Screenshots::Recorded | Screenshots::Shown);
         if !asked && !with_every {
-            return Ok(observation(sight, &refused, spec));
+            return Ok(observation(snapshot, &refused, spec));
         }
         match self.picture().await? {
             Ok(blob) => {
-                let mut observation = observation(sight, &refused, spec);
+                let mut observation = observation(snapshot, &refused, spec);
                 if asked || spec.screenshots == Screenshots::Shown {
                     observation.parts.push(blob.into());
                 } else {
@@ -176,7 +176,7 @@ impl GuiEnv {
                 if asked {
                     refused.push(format!("there is no picture: {why}"));
                 }
-                let mut observation = observation(sight, &refused, spec);
+                let mut observation = observation(snapshot, &refused, spec);
                 observation.facts.insert("no_picture".to_owned(), why.into());
                 Ok(observation)
             }
@@ -185,7 +185,7 @@ impl GuiEnv {
 
     /// The inner error says why there is none.
     async fn picture(&mut self) -> Result<Result<BlobRef, String>, Fault> {
-        let bytes = match self.stage()?.picture().await {
+        let bytes = match self.session()?.picture().await {
             Ok(bytes) => bytes,
             Err(why) => return Ok(Err(why.to_string())),
         };
@@ -203,9 +203,9 @@ impl GuiEnv {
     async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Fault> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
-        let stage = self.stage()?;
-        let readable = stage.rest(spec).await.map_err(of_grader)?;
-        stage.must_have_served(Boundary::Grader)?;
+        let session = self.session()?;
+        let readable = session.rest(spec).await.map_err(of_grader)?;
+        session.must_have_served(Boundary::Grader)?;
         let mut reports: Vec<Option<CheckReport>> = Vec::new();
         let mut has_downloads = false;
         for spec in &task.checks {
@@ -220,17 +220,17 @@ impl GuiEnv {
                     let message = "the page opens one dialog after another, and cannot be read".to_owned();
                     Some(CheckReport { label: spec.label.clone(), score: 0.0, weight: spec.weight, message })
                 }
-                Check::Page(check) => Some(judge(self.stage()?, spec, check).await?),
+                Check::Page(check) => Some(judge(self.session()?, spec, check).await?),
                 other => return Err(invalid(format!("a GUI task has no check of this kind: {other:?}"))),
             });
         }
         if has_downloads {
             // Files lie where the browser writes: what writes there has to be ended before they are believed.
-            let mut stage = self.stage.take().ok_or_else(Progress::closed)?;
-            stage.seal().await.map_err(of_grader)?;
+            let mut session = self.session.take().ok_or_else(Progress::closed)?;
+            session.seal().await.map_err(of_grader)?;
             for (spec, report) in task.checks.iter().zip(&mut reports) {
                 let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
-                let found = stage.downloaded(name, MOST_DOWNLOADED).await.map_err(of_grader)?;
+                let found = session.downloaded(name, MAX_DOWNLOADED).await.map_err(of_grader)?;
                 let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let (score, message) = match (&found, content) {
                     (Some(_), None) => (1.0, format!("`{name}` was downloaded")),
@@ -250,11 +250,11 @@ impl GuiEnv {
     }
 
     /// What a judge says of the answer, where it is asked.
-    async fn asked(&self, ctx: &StepCtx) -> Result<Judged, Fault> {
+    async fn asked(&self, ctx: &StepCtx) -> Result<JudgeReports, Fault> {
         if self.task.rubrics().next().is_none() {
-            return Ok(Judged::default());
+            return Ok(JudgeReports::default());
         }
-        let asking = Asking {
+        let asking = JudgeContext {
             judge: self.shared.judge.as_deref(),
             attempt: self.attempt,
             task: &self.task,
@@ -277,7 +277,7 @@ fn is_of_page(check: &PageCheck) -> bool {
 }
 
 /// Largest file that a check reads.
-const MOST_DOWNLOADED: u64 = 16 << 20;
+const MAX_DOWNLOADED: u64 = 16 << 20;
 
 impl Env for GuiEnv {
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
@@ -285,7 +285,7 @@ impl Env for GuiEnv {
             self.progress.begin()?;
             let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.setup;
-            let work = shared.in_turn(self.prepare());
+            let work = shared.limited(self.prepare());
             let result = bounded(&ctx, Boundary::Env, Limit::Setup, limit, work).await;
             if result.is_ok() {
                 self.progress.end();
@@ -303,7 +303,7 @@ impl Env for GuiEnv {
             self.progress.begin()?;
             let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.step;
-            let work = shared.in_turn(self.act(calls));
+            let work = shared.limited(self.act(calls));
             let result = bounded(&ctx, Boundary::Env, Limit::Step, limit, work).await;
             // After a fault the browser may still do what nobody waits for. What ran into the limit can be graded, and is
             // not used again.
@@ -321,7 +321,7 @@ impl Env for GuiEnv {
             self.progress.begin()?;
             let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.grade;
-            let work = shared.in_turn(self.judged(&ctx));
+            let work = shared.limited(self.judged(&ctx));
             let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, work).await;
             if result.is_ok() {
                 self.progress.end();
@@ -333,8 +333,8 @@ impl Env for GuiEnv {
     fn close(&mut self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
             let whole = self.progress.close() && !self.spent;
-            if let Some(stage) = self.stage.take() {
-                self.shared.take_back(stage, whole).await;
+            if let Some(session) = self.session.take() {
+                self.shared.take_back(session, whole).await;
             }
             CloseReport::default()
         })
@@ -357,26 +357,26 @@ async fn bounded<T>(
     }
 }
 
-fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation {
+fn observation(snapshot: &PageSnapshot, refused: &[String], spec: &GuiSpec) -> Observation {
     let mut text = String::new();
     for why in refused {
         text.push_str(&format!("error: {why}\n"));
     }
-    for name in &sight.downloads {
+    for name in &snapshot.downloads {
         text.push_str(&format!("downloaded: {name}\n"));
     }
-    if sight.tabs.len() > 1 {
+    if snapshot.tabs.len() > 1 {
         let tab = |(at, title): (usize, &String)| {
-            let mark = if at == sight.active { "*" } else { "" };
+            let mark = if at == snapshot.active { "*" } else { "" };
             format!("{}{mark} \"{title}\"", at + 1)
         };
-        let tabs: Vec<String> = sight.tabs.iter().enumerate().map(tab).collect();
+        let tabs: Vec<String> = snapshot.tabs.iter().enumerate().map(tab).collect();
         text.push_str(&format!("tabs: {}\n", tabs.join(", ")));
     }
-    if let Some(dialog) = &sight.dialog {
+    if let Some(dialog) = &snapshot.dialog {
         text.push_str(&format!("dialog: {} \"{}\"\n", dialog.kind, dialog.message));
     }
-    if let Some(view) = &sight.view {
+    if let Some(view) = &snapshot.view {
         for error in &view.errors {
             text.push_str(&format!("page error: {error}\n"));
         }
@@ -387,11 +387,11 @@ fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation
     }
     let text = text.trim_end().to_owned();
     let mut facts = Map::new();
-    facts.insert("quiet".to_owned(), sight.quiet.into());
-    if !sight.refused.is_empty() {
-        facts.insert("refused".to_owned(), sight.refused.clone().into());
+    facts.insert("quiet".to_owned(), snapshot.quiet.into());
+    if !snapshot.refused.is_empty() {
+        facts.insert("refused".to_owned(), snapshot.refused.clone().into());
     }
-    if let Some(view) = &sight.view {
+    if let Some(view) = &snapshot.view {
         facts.insert("elements".to_owned(), view.refs.into());
     }
     let cut = fit_texts(&[&text], spec.observation_chars as usize).pop().flatten();

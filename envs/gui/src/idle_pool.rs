@@ -1,6 +1,6 @@
 //! What is kept for the next who wants one, for a while.
 //!
-//! D1. Of too many the oldest make way. D2. What nobody took for [`LONGEST`] is dropped. D3. Nothing
+//! D1. Of too many the oldest make way. D2. What nobody took for [`MAX_IDLE`] is dropped. D3. Nothing
 //! is dropped under the lock: to end a browser may take a moment.
 //!
 //! Cancellation: the task that looks for what has been there too long ends with the shelf, and when the shelf is empty.
@@ -12,33 +12,33 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// How long something is kept that nobody takes.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_IDLE: Duration = Duration::from_secs(60);
 
 /// Things of several kinds, the last one that came to be taken first.
 #[derive(Debug)]
-pub(crate) struct Shelf<K, T> {
-    kept: Arc<Mutex<Kept<K, T>>>,
+pub(crate) struct IdlePool<K, T> {
+    kept: Arc<Mutex<PoolState<K, T>>>,
 }
 
 #[derive(Debug)]
-struct Kept<K, T> {
+struct PoolState<K, T> {
     /// Oldest first.
-    things: Vec<(Instant, K, T)>,
+    items: Vec<(Instant, K, T)>,
     /// Who drops what has been there too long, while there is anything.
     watch: Option<AbortHandle>,
 }
 
-impl<K, T> Default for Shelf<K, T> {
+impl<K, T> Default for IdlePool<K, T> {
     fn default() -> Self {
-        Self { kept: Arc::new(Mutex::new(Kept { things: Vec::new(), watch: None })) }
+        Self { kept: Arc::new(Mutex::new(PoolState { items: Vec::new(), watch: None })) }
     }
 }
 
-impl<K: PartialEq + Send + 'static, T: Send + 'static> Shelf<K, T> {
+impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
     /// Keeps a thing.
-    pub(crate) fn put(&self, kind: K, thing: T) {
+    pub(crate) fn put(&self, kind: K, item: T) {
         let mut kept = lock(&self.kept);
-        kept.things.push((Instant::now(), kind, thing));
+        kept.items.push((Instant::now(), kind, item));
         if kept.watch.is_none() {
             kept.watch = Some(tokio::spawn(watch(Arc::clone(&self.kept))).abort_handle());
         }
@@ -48,8 +48,8 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> Shelf<K, T> {
     pub(crate) fn keep(&self, most: usize) {
         let surplus: Vec<_> = {
             let mut kept = lock(&self.kept);
-            let surplus = kept.things.len().saturating_sub(most);
-            kept.things.drain(..surplus).collect()
+            let surplus = kept.items.len().saturating_sub(most);
+            kept.items.drain(..surplus).collect()
         };
         drop(surplus);
     }
@@ -57,35 +57,35 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> Shelf<K, T> {
     /// Takes one of a kind.
     pub(crate) fn take(&self, kind: &K) -> Option<T> {
         let mut kept = lock(&self.kept);
-        let at = kept.things.iter().rposition(|(_, known, _)| known == kind)?;
-        Some(kept.things.remove(at).2)
+        let at = kept.items.iter().rposition(|(_, known, _)| known == kind)?;
+        Some(kept.items.remove(at).2)
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.kept).things.len()
+        lock(&self.kept).items.len()
     }
 
     /// Drops all.
     pub(crate) fn clear(&self) {
-        let things = std::mem::take(&mut lock(&self.kept).things);
-        drop(things);
+        let items = std::mem::take(&mut lock(&self.kept).items);
+        drop(items);
     }
 }
 
-impl<K, T> Drop for Shelf<K, T> {
+impl<K, T> Drop for IdlePool<K, T> {
     fn drop(&mut self) {
         let watch = lock(&self.kept).watch.take();
         watch.iter().for_each(AbortHandle::abort);
     }
 }
 
-async fn watch<K, T>(shelf: Arc<Mutex<Kept<K, T>>>) {
+async fn watch<K, T>(shelf: Arc<Mutex<PoolState<K, T>>>) {
     loop {
         let next = {
             let mut kept = lock(&shelf);
-            match kept.things.first() {
-                Some((since, ..)) => *since + LONGEST,
+            match kept.items.first() {
+                Some((since, ..)) => *since + MAX_IDLE,
                 None => {
                     kept.watch = None;
                     return;
@@ -97,14 +97,14 @@ async fn watch<K, T>(shelf: Arc<Mutex<Kept<K, T>>>) {
         let old: Vec<_> = {
             let mut kept = lock(&shelf);
             let now = Instant::now();
-            let count = kept.things.iter().take_while(|(since, ..)| *since + LONGEST <= now).count();
-            kept.things.drain(..count).collect()
+            let count = kept.items.iter().take_while(|(since, ..)| *since + MAX_IDLE <= now).count();
+            kept.items.drain(..count).collect()
         };
         drop(old);
     }
 }
 
-fn lock<K, T>(kept: &Mutex<Kept<K, T>>) -> MutexGuard<'_, Kept<K, T>> {
+fn lock<K, T>(kept: &Mutex<PoolState<K, T>>) -> MutexGuard<'_, PoolState<K, T>> {
     // Each change is one push, remove or drain.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -113,13 +113,13 @@ fn lock<K, T>(kept: &Mutex<Kept<K, T>>) -> MutexGuard<'_, Kept<K, T>> {
 mod tests {
     use super::*;
 
-    fn drops(shelf: &Shelf<&'static str, Arc<()>>, thing: &Arc<()>) -> (usize, usize) {
-        (shelf.len(), Arc::strong_count(thing) - 1)
+    fn drops(shelf: &IdlePool<&'static str, Arc<()>>, item: &Arc<()>) -> (usize, usize) {
+        (shelf.len(), Arc::strong_count(item) - 1)
     }
 
     #[tokio::test(start_paused = true)]
     async fn d1_the_oldest_make_way() {
-        let shelf = Shelf::default();
+        let shelf = IdlePool::default();
         for (number, kind) in ["a", "b", "a", "a"].into_iter().enumerate() {
             shelf.put(kind, number);
         }
@@ -135,24 +135,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn d2_what_nobody_takes_is_dropped() {
-        let (shelf, thing) = (Shelf::default(), Arc::new(()));
+        let (shelf, item) = (IdlePool::default(), Arc::new(()));
         // Again and again: whoever watched before has ended meanwhile.
         for _ in 0..2 {
-            shelf.put("a", Arc::clone(&thing));
-            tokio::time::sleep(LONGEST / 2).await;
-            shelf.put("a", Arc::clone(&thing));
-            assert_eq!(drops(&shelf, &thing), (2, 2));
-            tokio::time::sleep(LONGEST / 2 + Duration::from_secs(1)).await;
-            assert_eq!(drops(&shelf, &thing), (1, 1));
-            tokio::time::sleep(LONGEST).await;
-            assert_eq!(drops(&shelf, &thing), (0, 0));
+            shelf.put("a", Arc::clone(&item));
+            tokio::time::sleep(MAX_IDLE / 2).await;
+            shelf.put("a", Arc::clone(&item));
+            assert_eq!(drops(&shelf, &item), (2, 2));
+            tokio::time::sleep(MAX_IDLE / 2 + Duration::from_secs(1)).await;
+            assert_eq!(drops(&shelf, &item), (1, 1));
+            tokio::time::sleep(MAX_IDLE).await;
+            assert_eq!(drops(&shelf, &item), (0, 0));
         }
-        shelf.put("a", Arc::clone(&thing));
+        shelf.put("a", Arc::clone(&item));
         shelf.clear();
-        assert_eq!(drops(&shelf, &thing), (0, 0));
-        shelf.put("a", Arc::clone(&thing));
+        assert_eq!(drops(&shelf, &item), (0, 0));
+        shelf.put("a", Arc::clone(&item));
         drop(shelf);
         tokio::task::yield_now().await;
-        assert_eq!(Arc::strong_count(&thing), 1);
+        assert_eq!(Arc::strong_count(&item), 1);
     }
 }

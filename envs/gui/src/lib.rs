@@ -22,5 +22,5 @@ mod work_limiter;
 
 pub use programs::{BrowserPrograms, find_programs};
 pub use provider::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
-pub use remote::{EndpointAnswer, EndpointError, Endpoints};
+pub use remote::{EndpointError, EndpointStatus, Endpoints};
 pub use site::folder_hash;

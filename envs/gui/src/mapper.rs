@@ -24,7 +24,7 @@ use crate::connect::Connector;
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// A list of one or two pages.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Takes the place where messages are written away; whether it was there.
 const QUIET: &str =
@@ -54,7 +54,7 @@ async fn quieten_within(network: &SandboxNetwork, address: &str) -> Result<(), S
         .build::<_, Empty<Bytes>>(Connector { network: network.clone(), port });
     let answer = client.get(list).await.map_err(|error| spelled_out(&error))?;
     let body =
-        Limited::new(answer.into_body(), MOST_BYTES).collect().await.map_err(|error| error.to_string())?;
+        Limited::new(answer.into_body(), MAX_BYTES).collect().await.map_err(|error| error.to_string())?;
     let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
     let mapper = targets.into_iter().find(|target| target.title.contains("Mapper"));
     let target = mapper.and_then(|target| target.web_socket_debugger_url).ok_or("there is no such page")?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::element_ref::Naming;
+use crate::element_ref::ElementRef;
 
 /// The script, one expression; see `api.js`.
 pub(crate) const SCRIPT: &str = concat!(
@@ -65,7 +65,7 @@ const CRASHED: &str = "tab crashed";
 
 /// Why a page did not answer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum PageError {
     /// A dialog is open, which nothing goes on behind.
     Dialog,
     /// The tab is closed.
@@ -82,7 +82,7 @@ pub(crate) enum Trouble {
     Lost(Fault),
 }
 
-impl Trouble {
+impl PageError {
     /// What an attempt ends with, where nothing less will do.
     pub(crate) fn fault(self) -> Fault {
         let fault = |code, message: &str| Fault::transient(Boundary::Env, code, message);
@@ -98,7 +98,7 @@ impl Trouble {
     }
 }
 
-impl From<CmdError> for Trouble {
+impl From<CmdError> for PageError {
     fn from(error: CmdError) -> Self {
         // An error of the driver's own, whose name stands where others have their words.
         if matches!(&error, CmdError::NotW3C(said) if said.as_str() == Some(CRASHED)) {
@@ -136,7 +136,7 @@ pub(crate) struct Page<'a>(pub(crate) &'a Client);
 
 /// What a page is, as text.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct View {
+pub(crate) struct PageView {
     /// Of the document, no other has it.
     pub(crate) identity: String,
     pub(crate) url: String,
@@ -154,26 +154,26 @@ pub(crate) struct View {
 
 /// A page that came to rest, or was waited for long enough.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Settled {
+pub(crate) struct SettledPage {
     pub(crate) quiet: bool,
     /// Whether it changes all the time, which nobody waits for to end.
     restless: bool,
     /// Of the document.
     pub(crate) identity: String,
     /// Clicks that began downloads since it last came to rest.
-    pub(crate) files: Clicked,
+    pub(crate) files: DownloadClicks,
 }
 
 /// Links that were clicked to lay down files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Clicked {
+pub(crate) struct DownloadClicks {
     /// Files that the page made: there is no request.
     pub(crate) made: u32,
     /// Files that are asked for.
     pub(crate) asked: u32,
 }
 
-impl AddAssign for Clicked {
+impl AddAssign for DownloadClicks {
     fn add_assign(&mut self, other: Self) {
         self.made += other.made;
         self.asked += other.asked;
@@ -224,7 +224,7 @@ impl Page<'_> {
         self,
         function: &str,
         arguments: Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, PageError> {
         let until = Instant::now() + ANSWER_LIMIT;
         let answer = loop {
             let answer = self.call_once(function, &arguments).await;
@@ -235,17 +235,17 @@ impl Page<'_> {
             tokio::task::yield_now().await;
         };
         serde_json::from_value(answer)
-            .map_err(|error| Trouble::Refused(format!("the page's script answered otherwise: {error}")))
+            .map_err(|error| PageError::Refused(format!("the page's script answered otherwise: {error}")))
     }
 
     /// What a function body of the task returns, or what its promise comes to. The inner error is why it has no value.
-    pub(crate) async fn run(self, body: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+    pub(crate) async fn run(self, body: &str, seed: u32) -> Result<Result<Value, String>, PageError> {
         let script = format!("{TRY} (function (seed) {{\n{body}\n}}).call(undefined, arguments[0]){CATCH}");
         self.script(&script, seed).await
     }
 
     /// The value of an expression of the task, a promise not waited for.
-    pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, Trouble> {
+    pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, PageError> {
         let script = format!("{TRY} [(function () {{ return (\n{expression}\n); }}).call(undefined)]{CATCH}");
         let until = Instant::now() + ANSWER_LIMIT;
         let value = loop {
@@ -259,15 +259,15 @@ impl Page<'_> {
     }
 
     /// Whether an expression of the task is true.
-    pub(crate) async fn is_true(self, expression: &str) -> Result<Result<bool, String>, Trouble> {
+    pub(crate) async fn is_true(self, expression: &str) -> Result<Result<bool, String>, PageError> {
         let value = self.evaluate(&format!("!!(\n{expression}\n)")).await?;
         Ok(value.map(|value| value == Value::Bool(true)))
     }
 
     /// The script is compiled by the driver: pages may forbid that their own functions compile any.
-    async fn script(self, script: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+    async fn script(self, script: &str, seed: u32) -> Result<Result<Value, String>, PageError> {
         #[derive(Deserialize)]
-        struct Ran {
+        struct ScriptOutcome {
             #[serde(default)]
             value: Value,
             error: Option<String>,
@@ -278,15 +278,15 @@ impl Page<'_> {
                 return Ok(Err(message.trim_start_matches("javascript error: ").to_owned()));
             }
             // As in `call_once`.
-            Ok(Value::Null) => return Err(Trouble::Dialog),
+            Ok(Value::Null) => return Err(PageError::Dialog),
             answer => answer?,
         };
-        let ran: Ran = serde_json::from_value(answer)
-            .map_err(|error| Trouble::Refused(format!("the script answered otherwise: {error}")))?;
+        let ran: ScriptOutcome = serde_json::from_value(answer)
+            .map_err(|error| PageError::Refused(format!("the script answered otherwise: {error}")))?;
         Ok(ran.error.map_or(Ok(ran.value), Err))
     }
 
-    async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, Trouble> {
+    async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, PageError> {
         let asked = [json!(function), arguments.clone()];
         let mut answer = self.0.execute(CALL, asked.to_vec()).await?;
         if answer.get("missing").is_some() {
@@ -298,32 +298,32 @@ impl Page<'_> {
         }
         // A dialog that opens meanwhile ends a script without an answer.
         if answer.is_null() {
-            return Err(Trouble::Dialog);
+            return Err(PageError::Dialog);
         }
         Ok(answer["value"].take())
     }
 
     /// Waits until nothing is loaded and nothing moves, at most so long; whether it is so.
-    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<Settled, Trouble> {
+    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<SettledPage, PageError> {
         let until = Instant::now() + limit;
-        let mut files = Clicked::default();
+        let mut files = DownloadClicks::default();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let portion = left.min(PORTION);
             let arguments = json!([u64::try_from(portion.as_millis()).unwrap_or(u64::MAX), hidden]);
-            let asked = self.call::<Settled>("settle", arguments);
+            let asked = self.call::<SettledPage>("settle", arguments);
             let waited = tokio::time::timeout(portion + ANSWER_LIMIT, asked).await;
-            let settled = waited.map_err(|_| Trouble::Hung)??;
+            let settled = waited.map_err(|_| PageError::Hung)??;
             files += settled.files;
             if settled.quiet || settled.restless || portion == left {
-                return Ok(Settled { files, ..settled });
+                return Ok(SettledPage { files, ..settled });
             }
         }
     }
 
-    pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
+    pub(crate) async fn observe(self, hidden: &[String]) -> Result<PageView, PageError> {
         let seen = self.observe_of(None, None, hidden).await?;
-        seen.ok_or(Trouble::Left)
+        seen.ok_or(PageError::Left)
     }
 
     /// The page, if it is the document of an identity. `unseen` is the document whose last text nobody was shown.
@@ -332,13 +332,13 @@ impl Page<'_> {
         identity: Option<&str>,
         unseen: Option<&str>,
         hidden: &[String],
-    ) -> Result<Option<View>, Trouble> {
+    ) -> Result<Option<PageView>, PageError> {
         let options = json!({ "of": identity, "unseen": unseen, "hidden": hidden });
         within(self.call("observe", json!([options]))).await
     }
 
     /// The number of an element. The inner error is for the agent.
-    pub(crate) async fn number(self, element: &Naming) -> Result<Result<u32, String>, Trouble> {
+    pub(crate) async fn number(self, element: &ElementRef) -> Result<Result<u32, String>, PageError> {
         #[derive(Deserialize)]
         struct Resolved {
             number: Option<u32>,
@@ -351,8 +351,8 @@ impl Page<'_> {
             count: u32,
         }
         let (role, name, place) = match element {
-            Naming::Number(number) => return Ok(Ok(*number)),
-            Naming::Words { role, name, place } => (role, name, place),
+            ElementRef::Number(number) => return Ok(Ok(*number)),
+            ElementRef::Words { role, name, place } => (role, name, place),
         };
         let found: Resolved = within(self.call("resolve", json!([role, name, place]))).await?;
         Ok(match (found.number, found.error.as_deref()) {
@@ -373,7 +373,7 @@ impl Page<'_> {
     }
 
     /// Where an element can be clicked, scrolled into view. The inner error is for the agent.
-    pub(crate) async fn locate(self, element: u32, to: ScrollTo) -> Result<Result<Point, String>, Trouble> {
+    pub(crate) async fn locate(self, element: u32, to: ScrollTo) -> Result<Result<Point, String>, PageError> {
         let located: Located = within(self.call("locate", json!([element, to.word()]))).await?;
         Ok(match (located.x, located.y, located.error.as_deref()) {
             (Some(x), Some(y), _) => Ok(Point { x: x as i64, y: y as i64 }),
@@ -386,7 +386,7 @@ impl Page<'_> {
     }
 
     /// Whether a dialog is open in it.
-    pub(crate) async fn has_dialog(self) -> Result<bool, Trouble> {
+    pub(crate) async fn has_dialog(self) -> Result<bool, PageError> {
         within(async {
             match self.0.get_alert_text().await {
                 Ok(_) => Ok(true),
@@ -398,7 +398,7 @@ impl Page<'_> {
     }
 
     /// Moves the pointer along points and presses a button, so many times, at the first one; it is released at the last.
-    pub(crate) async fn point(self, points: &[Point], button: u64, presses: u32) -> Result<(), Trouble> {
+    pub(crate) async fn point(self, points: &[Point], button: u64, presses: u32) -> Result<(), PageError> {
         let moved =
             |point: &Point| PointerAction::MoveTo { duration: None, x: point.x as f64, y: point.y as f64 };
         let mut actions = MouseActions::new("mouse".to_owned());
@@ -421,12 +421,12 @@ impl Page<'_> {
     }
 
     /// Nothing is held from before, and no click counts as the second of two.
-    async fn let_go(self) -> Result<(), Trouble> {
+    async fn let_go(self) -> Result<(), PageError> {
         Ok(self.0.release_actions().await?)
     }
 
     /// Presses keys one after another, and holds those that modify while the others are pressed.
-    pub(crate) async fn keys(self, held: &[char], pressed: &[char]) -> Result<(), Trouble> {
+    pub(crate) async fn keys(self, held: &[char], pressed: &[char]) -> Result<(), PageError> {
         let mut actions = KeyActions::new("keys".to_owned());
         for &value in held {
             actions = actions.then(KeyAction::Down { value });
@@ -453,8 +453,8 @@ fn is_of_script(error: &WebDriver) -> bool {
 }
 
 /// What a step did may have begun to open another page: a question that changes nothing is for that one.
-fn is_for_next<T>(answer: &Result<T, Trouble>, until: Instant) -> bool {
-    matches!(answer, Err(Trouble::Left)) && Instant::now() < until
+fn is_for_next<T>(answer: &Result<T, PageError>, until: Instant) -> bool {
+    matches!(answer, Err(PageError::Left)) && Instant::now() < until
 }
 
 /// For the agent: a number that stands for nothing.
@@ -499,6 +499,6 @@ pub(crate) fn refusal(answer: &Value, element: u32) -> Option<String> {
 }
 
 /// A page that does not answer in time hangs.
-pub(crate) async fn within<T>(question: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-    tokio::time::timeout(ANSWER_LIMIT, question).await.unwrap_or(Err(Trouble::Hung))
+pub(crate) async fn within<T>(question: impl Future<Output = Result<T, PageError>>) -> Result<T, PageError> {
+    tokio::time::timeout(ANSWER_LIMIT, question).await.unwrap_or(Err(PageError::Hung))
 }

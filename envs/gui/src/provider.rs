@@ -18,17 +18,17 @@ use tokio::sync::mpsc;
 
 use crate::bidi::Event;
 use crate::browser::Browser;
-use crate::browser_session::Stage;
+use crate::browser_session::BrowserSession;
 use crate::env::GuiEnv;
-use crate::idle_pool::Shelf;
+use crate::idle_pool::IdlePool;
 use crate::programs::BrowserPrograms;
 use crate::remote::{Endpoints, Sessions};
-use crate::sandboxed::Sandboxed;
+use crate::sandboxed::SandboxedBrowser;
 use crate::site::SiteReader;
-use crate::work_limiter::Turns;
+use crate::work_limiter::WorkLimiter;
 
 /// Attempts of one browser.
-const MOST_ATTEMPTS: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// What a provider is made of.
 pub struct GuiConfig {
@@ -75,9 +75,9 @@ pub(crate) struct Shared {
     pub(crate) count: Arc<LiveCount>,
     next: AtomicU64,
     /// Browsers without a context.
-    idle: Shelf<BrowserKind, Idle>,
+    idle: IdlePool<BrowserKind, Idle>,
     /// Of browsers of this machine.
-    turns: Turns,
+    limiter: WorkLimiter,
 }
 
 struct Idle {
@@ -89,7 +89,7 @@ struct Idle {
 /// The [`EnvProvider`] of kind `gui`.
 pub struct GuiProvider {
     shared: Arc<Shared>,
-    pool: WarmPool<BrowserKind, Stage>,
+    pool: WarmPool<BrowserKind, BrowserSession>,
     expected: Vec<(BrowserKind, u32)>,
 }
 
@@ -106,11 +106,11 @@ impl GuiProvider {
             sites: SiteReader::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
-            idle: Shelf::default(),
-            turns: Turns::default(),
+            idle: IdlePool::default(),
+            limiter: WorkLimiter::default(),
         });
         let making = Arc::clone(&shared);
-        let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<Stage, Fault>> {
+        let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<BrowserSession, Fault>> {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let made = shared.make(kind).await;
@@ -124,22 +124,22 @@ impl GuiProvider {
 
 impl Shared {
     /// Works in a browser when it is its turn. Those elsewhere do not wait for each other.
-    pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn limited<T>(&self, work: impl Future<Output = T>) -> T {
         match self.source {
-            BrowserSource::Here(_) => self.turns.take(work).await,
+            BrowserSource::Here(_) => self.limiter.take(work).await,
             BrowserSource::Endpoints(_) => work.await,
         }
     }
 
-    async fn make(&self, kind: BrowserKind) -> Result<Stage, Fault> {
+    async fn make(&self, kind: BrowserKind) -> Result<BrowserSession, Fault> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         while let Some(Idle { browser, events, attempts }) = self.idle.take(&kind) {
             if browser.is_lost() {
                 continue;
             }
             // One that cannot make a context is ended, and another one is asked.
-            match Stage::prepare(browser, events, number, self.count.begin()).await {
-                Ok(stage) => return Ok(stage.of(kind, attempts + 1)),
+            match BrowserSession::prepare(browser, events, number, self.count.begin()).await {
+                Ok(session) => return Ok(session.of(kind, attempts + 1)),
                 Err(fault) => tracing::debug!(%fault, "a browser was given up"),
             }
         }
@@ -156,10 +156,10 @@ impl Shared {
             BrowserSource::Here(programs) => {
                 let backend = backend_of(&self.backends, kind.sandbox)?;
                 let label = format!("browser-{number}");
-                Sandboxed::start(backend.as_ref(), programs, kind.memory_mib, label).await?
+                SandboxedBrowser::start(backend.as_ref(), programs, kind.memory_mib, label).await?
             }
         };
-        Ok(Stage::prepare(browser, events, number, live).await?.of(kind, 1))
+        Ok(BrowserSession::prepare(browser, events, number, live).await?.of(kind, 1))
     }
 
     /// Ends browsers that nobody uses, as long as there are more in all than were ever in use at once.
@@ -168,12 +168,12 @@ impl Shared {
     }
 
     /// An attempt is over. `whole`: nothing of it was left half-way.
-    pub(crate) async fn take_back(&self, mut stage: Stage, whole: bool) {
-        let (kind, attempts) = (stage.kind, stage.attempts);
-        if !whole || attempts >= MOST_ATTEMPTS || !stage.is_clean() {
+    pub(crate) async fn take_back(&self, mut session: BrowserSession, whole: bool) {
+        let (kind, attempts) = (session.kind, session.attempts);
+        if !whole || attempts >= MAX_ATTEMPTS || !session.is_clean() {
             return;
         }
-        match stage.strike().await {
+        match session.discard().await {
             Ok((browser, events)) => {
                 self.idle.put(kind, Idle { browser, events, attempts });
                 self.end_surplus();
@@ -191,12 +191,12 @@ impl EnvProvider for GuiProvider {
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
-            let mut stage = self.pool.lease_for(&kind, &request).await?;
+            let mut session = self.pool.lease_for(&kind, &request).await?;
             // Those of endpoints end when nobody uses them for long, and with their driver.
-            while stage.browser.is_lost() {
-                stage = self.pool.lease_for(&kind, &request).await?;
+            while session.browser.is_lost() {
+                session = self.pool.lease_for(&kind, &request).await?;
             }
-            let env: Box<dyn Env> = Box::new(GuiEnv::new(Arc::clone(&self.shared), request, stage));
+            let env: Box<dyn Env> = Box::new(GuiEnv::new(Arc::clone(&self.shared), request, session));
             Ok(env)
         })
     }

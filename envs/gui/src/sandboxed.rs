@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::bidi::{Bidi, Event};
-use crate::browser::{Browser, Listening, NOT_STARTED, Place, START_LIMIT, capabilities, not_started};
+use crate::browser::{Browser, BrowserHost, Listening, NOT_STARTED, START_LIMIT, capabilities, not_started};
 use crate::connect::Connector;
 use crate::mapper;
 use crate::programs::BrowserPrograms;
@@ -64,14 +64,14 @@ const POLICIES: &[&str] =
 const LOOPBACK: &str = "127.0.0.1";
 
 /// A sandbox with a browser. Dropped, it ends.
-pub(crate) struct Sandboxed {
+pub(crate) struct SandboxedBrowser {
     network: SandboxNetwork,
     sandbox: Box<dyn Sandbox>,
     _driver: Driver,
     _terminal: Terminal,
 }
 
-impl Sandboxed {
+impl SandboxedBrowser {
     /// Starts a browser. What happens in it is told on the channel.
     ///
     /// # Errors
@@ -115,8 +115,8 @@ impl Sandboxed {
         let mut driver = Driver::of(driver.map_err(|error| not_started(&error.to_string()))?);
         match Self::connect(&network, programs, &mut driver).await {
             Ok((client, bidi, events)) => {
-                let place = Self { network, sandbox, _driver: driver, _terminal: terminal };
-                let browser = Browser { client, bidi, place: Place::Sandbox(place) };
+                let sandboxed = Self { network, sandbox, _driver: driver, _terminal: terminal };
+                let browser = Browser { client, bidi, host: BrowserHost::Sandbox(sandboxed) };
                 browser.subscribe().await?;
                 Ok((browser, events))
             }

@@ -4,7 +4,7 @@
 //! are asked something at once, each answers late, and what should have been waited for no longer is. In turns, the same work
 //! takes no longer in all, and each page has about the time that it has on a machine of its own.
 //!
-//! R1. First come, first served. R2. A turn ends with the work, or after [`TURN`]: pages that load for long, and agents that
+//! R1. First come, first served. R2. A turn ends with the work, or after [`MAX_HOLD`]: pages that load for long, and agents that
 //! wait, hold up nobody. R3. Dropping the future gives the turn back.
 
 use std::num::NonZero;
@@ -18,19 +18,19 @@ use tokio::sync::Semaphore;
 const PER_CORE: usize = 4;
 
 /// Longest turn.
-const TURN: Duration = Duration::from_secs(2);
+const MAX_HOLD: Duration = Duration::from_secs(2);
 
 /// Who works, and who waits for a turn.
 #[derive(Debug)]
-pub(crate) struct Turns(Semaphore);
+pub(crate) struct WorkLimiter(Semaphore);
 
-impl Default for Turns {
+impl Default for WorkLimiter {
     fn default() -> Self {
         Self::new(PER_CORE * available_parallelism().map_or(1, NonZero::get))
     }
 }
 
-impl Turns {
+impl WorkLimiter {
     fn new(at_once: usize) -> Self {
         Self(Semaphore::new(at_once))
     }
@@ -44,7 +44,7 @@ impl Turns {
             biased;
             done = &mut work => return done,
             // timer: the end of the turn
-            () = tokio::time::sleep(TURN) => drop(turn),
+            () = tokio::time::sleep(MAX_HOLD) => drop(turn),
         }
         work.await
     }
@@ -62,7 +62,7 @@ mod tests {
 
     /// Works of so long each, begun at once: when the last is done, and how many there were at once at most.
     async fn run(works: usize, long: Duration, at_once: usize) -> (Duration, usize) {
-        let turns = Arc::new(Turns::new(at_once));
+        let turns = Arc::new(WorkLimiter::new(at_once));
         let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let begun = Instant::now();
         let mut all = JoinSet::new();
@@ -97,7 +97,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_that_is_given_up_gives_its_turn_back() {
-        let turns = Turns::new(1);
+        let turns = WorkLimiter::new(1);
         let given_up =
             tokio::time::timeout(Duration::from_millis(1), turns.take(std::future::pending::<()>()));
         assert!(given_up.await.is_err());

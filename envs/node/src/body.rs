@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 /// A body on its way out.
-pub(crate) type Outgoing = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The largest head: files and outputs of programs are in it.
-const MOST_HEAD: usize = 1 << 30;
+const MAX_HEAD: usize = 1 << 30;
 
 /// Pieces between who makes them and who sends them, some tens of kilobytes each.
 const QUEUE: usize = 8;
@@ -27,7 +27,7 @@ const QUEUE: usize = 8;
 const PIECE: usize = 64 << 10;
 
 /// A head alone.
-pub(crate) fn head(head: &impl Serialize) -> io::Result<Outgoing> {
+pub(crate) fn head(head: &impl Serialize) -> io::Result<OutgoingBody> {
     Ok(Full::new(headed(head)?).map_err(|never| match never {}).boxed_unsync())
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn head(head: &impl Serialize) -> io::Result<Outgoing> {
 pub(crate) fn head_and(
     head: &impl Serialize,
     rest: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> io::Result<Outgoing> {
+) -> io::Result<OutgoingBody> {
     let first = headed(head)?;
     let frames = stream::once(async move { Ok(first) }).chain(rest).map(|piece| piece.map(Frame::data));
     Ok(StreamBody::new(frames).boxed_unsync())
@@ -50,7 +50,7 @@ pub(crate) fn headed_with(head: &impl Serialize, rest: &[u8]) -> io::Result<Byte
 
 fn headed(head: &impl Serialize) -> io::Result<Bytes> {
     let json = serde_json::to_vec(head).map_err(io::Error::other)?;
-    let length = u32::try_from(json.len()).ok().filter(|&length| length as usize <= MOST_HEAD);
+    let length = u32::try_from(json.len()).ok().filter(|&length| length as usize <= MAX_HEAD);
     let length = length.ok_or_else(|| io::Error::other("more than one message can carry"))?;
     let mut bytes = BytesMut::with_capacity(4 + json.len());
     bytes.extend_from_slice(&length.to_le_bytes());
@@ -60,12 +60,12 @@ fn headed(head: &impl Serialize) -> io::Result<Bytes> {
 
 /// A body on its way in.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct IncomingBody {
     body: Incoming,
     held: BytesMut,
 }
 
-impl Arriving {
+impl IncomingBody {
     pub(crate) fn new(body: Incoming) -> Self {
         Self { body, held: BytesMut::new() }
     }
@@ -74,7 +74,7 @@ impl Arriving {
     pub(crate) async fn head<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         self.hold(4).await?;
         let length = self.held.get_u32_le() as usize;
-        if length > MOST_HEAD {
+        if length > MAX_HEAD {
             return Err(io::Error::other("more than one message can carry"));
         }
         self.hold(length).await?;
@@ -201,7 +201,7 @@ pub(crate) struct PieceReader {
 
 impl PieceReader {
     /// Of the rest of a body. Call inside a runtime.
-    pub(crate) fn of(mut arriving: Arriving) -> Self {
+    pub(crate) fn of(mut arriving: IncomingBody) -> Self {
         let (made, pieces) = mpsc::channel(QUEUE);
         tokio::spawn(async move {
             while let Some(piece) = arriving.next().await.transpose() {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use clawrl_core::{Boundary, Determinism, Fault, spelled_out};
-use clawrl_sandbox::{Enclosure, SandboxSpec, StartedSandbox, Terminal};
+use clawrl_sandbox::{RunningContainer, SandboxSpec, StartedSandbox, Terminal};
 use futures_util::Stream;
 use hyper::Request as HttpRequest;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-use crate::body::{Arriving, Outgoing, head, head_and};
+use crate::body::{IncomingBody, OutgoingBody, head, head_and};
 use crate::sandbox::NodeSandbox;
 use crate::shell::NodeTerminal;
-use crate::wire::{Entered, Entry, Request};
+use crate::wire::{EnterRequest, Entered, Request};
 
 /// Bytes under way of one stream, and of all of them: as many as the protocol knows, so that streams which nobody reads
 /// hold up no other.
@@ -25,7 +25,7 @@ pub(crate) const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
 /// Answers that nobody waits for any more, remembered until the node has heard of it. What comes of one that was
 /// forgotten would count as its mistake.
-const MOST_GIVEN_UP: usize = 1 << 16;
+const MAX_ABANDONED: usize = 1 << 16;
 
 /// How long a connection may be silent before it is asked whether it is there, and how long that may take.
 const ASK_AFTER: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection for T {}
 /// A node that answers. Clones share it; the last one dropped ends it.
 #[derive(Debug, Clone)]
 pub struct Node {
-    sender: SendRequest<Outgoing>,
+    sender: SendRequest<OutgoingBody>,
     /// Changes, or is closed, when the connection is over.
     gone: watch::Receiver<()>,
 }
@@ -54,7 +54,7 @@ impl Node {
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_reset_streams(MOST_GIVEN_UP)
+            .max_concurrent_reset_streams(MAX_ABANDONED)
             .max_local_error_reset_streams(None)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ANSWER_LIMIT)
@@ -95,18 +95,28 @@ impl Node {
         &self,
         determinism: &Determinism,
         spec: SandboxSpec,
-        enclosure: Enclosure,
+        enclosure: RunningContainer,
     ) -> Result<StartedSandbox, Fault> {
-        let Enclosure { pid, mark, user, workdir, commons, environment, capabilities, keeper, live } =
-            enclosure;
+        let RunningContainer {
+            pid,
+            mark,
+            user,
+            workdir,
+            commons,
+            environment,
+            capabilities,
+            keep_alive,
+            live,
+        } = enclosure;
         let bounds = NodeSandbox::bounds(&spec);
         let determinism = determinism.clone();
-        let entry = Entry { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities };
+        let entry =
+            EnterRequest { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities };
         let entered: Result<Result<Entered, Fault>, Fault> = self.ask(&Request::Enter(Box::new(entry))).await;
         let Entered { sandbox, identity } =
             entered.map_err(|fault| Fault { boundary: Boundary::Provider, ..fault })??;
-        let terminal = Terminal::Elsewhere(Box::new(NodeTerminal::new(self.clone(), sandbox)));
-        let sandbox = NodeSandbox::new(self.clone(), sandbox, identity, bounds, keeper, live);
+        let terminal = Terminal::Remote(Box::new(NodeTerminal::new(self.clone(), sandbox)));
+        let sandbox = NodeSandbox::new(self.clone(), sandbox, identity, bounds, keep_alive, live);
         Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
     }
 
@@ -132,7 +142,7 @@ impl Node {
     pub(crate) async fn listen<T: DeserializeOwned>(
         &self,
         question: &Request,
-    ) -> Result<(T, Arriving), Fault> {
+    ) -> Result<(T, IncomingBody), Fault> {
         let body = head(question).map_err(|error| unsendable(&error))?;
         let asked = async {
             let mut arriving = self.send(body).await?;
@@ -141,12 +151,12 @@ impl Node {
         asked.await.map_err(|error| self.lost(&error))
     }
 
-    async fn send(&self, body: Outgoing) -> io::Result<Arriving> {
+    async fn send(&self, body: OutgoingBody) -> io::Result<IncomingBody> {
         let mut sender = self.sender.clone();
         // Only the body says anything.
         let request = HttpRequest::post("http://node/").body(body).map_err(io::Error::other)?;
         sender.ready().await.map_err(in_words)?;
-        Ok(Arriving::new(sender.send_request(request).await.map_err(in_words)?.into_body()))
+        Ok(IncomingBody::new(sender.send_request(request).await.map_err(in_words)?.into_body()))
     }
 
     /// What a broken connection is to whoever waits (N1).

@@ -18,9 +18,9 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::body::Arriving;
+use crate::body::IncomingBody;
 use crate::client::Node;
-use crate::wire::{ExecTrouble, OfProgram, OfSandbox, Request, Said};
+use crate::wire::{ProgramRequest, Request, Said, SandboxRequest, WireExecError};
 
 /// Bytes of a piece of input.
 const PIECE: usize = 16 << 10;
@@ -47,8 +47,8 @@ async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program
     let errors = pipe::Receiver::from_owned_fd(errors_read).map_err(failed)?;
     let to_output = pipe::Sender::from_owned_fd(output_write).map_err(failed)?;
     let to_errors = pipe::Sender::from_owned_fd(errors_write).map_err(failed)?;
-    let opened: Result<u64, ExecTrouble> =
-        node.ask(&Request::OfSandbox(sandbox, OfSandbox::Open(spec))).await?;
+    let opened: Result<u64, WireExecError> =
+        node.ask(&Request::SandboxRequest(sandbox, SandboxRequest::Open(spec))).await?;
     let number = opened?;
     let (tell_end, end) = watch::channel(None);
     let (tell_flow, flow) = watch::channel(Flow::Flows);
@@ -69,7 +69,8 @@ async fn feed(node: Node, number: u64, input: pipe::Receiver) {
         let read = input.read_buf(&mut piece).await?;
         Ok::<_, io::Error>((read > 0).then(|| (piece.freeze(), input)))
     });
-    let _: Result<(), Fault> = node.tell(&Request::OfProgram(number, OfProgram::Input), pieces).await;
+    let _: Result<(), Fault> =
+        node.tell(&Request::ProgramRequest(number, ProgramRequest::Input), pieces).await;
 }
 
 /// How what was said there comes on here.
@@ -89,17 +90,17 @@ struct Pipes {
 
 impl Pipes {
     /// The program closed its end.
-    fn close(&mut self, which: Into) {
+    fn close(&mut self, which: PipeKind) {
         match which {
-            Into::Output => self.output = None,
-            Into::Errors => self.errors = None,
+            PipeKind::Output => self.output = None,
+            PipeKind::Errors => self.errors = None,
         }
     }
 
-    async fn write(&mut self, into: Into, mut piece: Bytes) {
+    async fn write(&mut self, into: PipeKind, mut piece: Bytes) {
         let pipe = match into {
-            Into::Output => &mut self.output,
-            Into::Errors => &mut self.errors,
+            PipeKind::Output => &mut self.output,
+            PipeKind::Errors => &mut self.errors,
         };
         while let Some(open) = pipe.as_ref().filter(|_| !piece.is_empty()) {
             match open.try_write(&piece) {
@@ -118,7 +119,7 @@ impl Pipes {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Into {
+enum PipeKind {
     Output,
     Errors,
 }
@@ -126,20 +127,23 @@ enum Into {
 /// What it says comes here, and then its end (P1).
 async fn hear(node: Node, number: u64, mut pipes: Pipes, tell: watch::Sender<Option<End>>) {
     let heard = async {
-        let ((), mut arriving) = node.listen(&Request::OfProgram(number, OfProgram::Said)).await?;
+        let ((), mut arriving) = node.listen(&Request::ProgramRequest(number, ProgramRequest::Said)).await?;
         said(&mut arriving, &mut pipes).await.map_err(|error| node.lost(&error))
     };
-    let end = heard.await.unwrap_or_else(|fault: Fault| Err(ExecTrouble::Fault(fault)));
+    let end = heard.await.unwrap_or_else(|fault: Fault| Err(WireExecError::Fault(fault)));
     // Closed before the end is told, as pipes of a program are that has ended.
     drop(pipes);
     let _ = tell.send(Some(end.map_err(Arc::new)));
 }
 
-async fn said(arriving: &mut Arriving, pipes: &mut Pipes) -> io::Result<Result<Option<i32>, ExecTrouble>> {
+async fn said(
+    arriving: &mut IncomingBody,
+    pipes: &mut Pipes,
+) -> io::Result<Result<Option<i32>, WireExecError>> {
     loop {
         let (into, length) = match arriving.head().await? {
-            Said::Output(length) => (Into::Output, length),
-            Said::Errors(length) => (Into::Errors, length),
+            Said::Output(length) => (PipeKind::Output, length),
+            Said::Errors(length) => (PipeKind::Errors, length),
             Said::End(end) => return Ok(end),
         };
         match length {
@@ -152,7 +156,7 @@ async fn said(arriving: &mut Arriving, pipes: &mut Pipes) -> io::Result<Result<O
     }
 }
 
-type End = Result<Option<i32>, Arc<ExecTrouble>>;
+type End = Result<Option<i32>, Arc<WireExecError>>;
 
 #[derive(Debug)]
 struct NodeProgram {
@@ -171,8 +175,8 @@ impl NodeProgram {
         end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone())
     }
 
-    async fn say(&self, what: OfProgram) {
-        let _: Result<(), Fault> = self.node.ask(&Request::OfProgram(self.number, what)).await;
+    async fn say(&self, what: ProgramRequest) {
+        let _: Result<(), Fault> = self.node.ask(&Request::ProgramRequest(self.number, what)).await;
     }
 }
 
@@ -185,10 +189,10 @@ impl ProgramLife for NodeProgram {
             match self.told().await {
                 Some(Ok(code)) => Ok(code),
                 Some(Err(trouble)) => Err(match trouble.as_ref() {
-                    ExecTrouble::NotRun { obstacle, message } => {
+                    WireExecError::NotRun { obstacle, message } => {
                         ExecError::NotRun { obstacle: *obstacle, message: message.clone() }
                     }
-                    ExecTrouble::Fault(fault) => ExecError::Fault(fault.clone()),
+                    WireExecError::Fault(fault) => ExecError::Fault(fault.clone()),
                 }),
                 None => Err(self.node.lost(&"a program's end is unknown").into()),
             }
@@ -204,7 +208,7 @@ impl ProgramLife for NodeProgram {
             if self.has_ended() {
                 return;
             }
-            self.say(OfProgram::Kill).await;
+            self.say(ProgramRequest::Kill).await;
             self.killed.store(true, Ordering::Release);
             // What it said before is here then, as far as somebody reads it.
             let mut flow = self.flow.clone();
@@ -218,7 +222,7 @@ impl ProgramLife for NodeProgram {
     fn interrupt(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if !self.has_ended() {
-                self.say(OfProgram::Interrupt).await;
+                self.say(ProgramRequest::Interrupt).await;
             }
         })
     }
@@ -227,7 +231,8 @@ impl ProgramLife for NodeProgram {
 impl Drop for NodeProgram {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
-        let (node, question) = (self.node.clone(), Request::OfProgram(self.number, OfProgram::Close));
+        let (node, question) =
+            (self.node.clone(), Request::ProgramRequest(self.number, ProgramRequest::Close));
         self.runtime.spawn(async move {
             let _: Result<(), Fault> = node.ask(&question).await;
         });

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::{Boundary, BoxFuture, Fault, Retry};
 use clawrl_sandbox::{
-    CarryError, CarryRequest, CopyOptions, CopyReport, Exclusions, ExecError, ExecOutput, ExecSpec, Filling,
-    Keeper, Live, ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, SafeWriteError,
-    Sandbox, SandboxSpec, TreeBound, TreeBounds, TreeError, copy_part,
+    CopyOptions, CopyReport, Exclusions, ExecError, ExecOutput, ExecSpec, FillRequest, KeepAlive, Live,
+    ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, SafeWriteError, Sandbox,
+    SandboxSpec, TransferError, TransferRequest, TreeBound, TreeBounds, TreeError, copy_part,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -17,11 +17,11 @@ use tokio::task::AbortHandle;
 use crate::body::PieceReader;
 use crate::client::Node;
 use crate::program;
-use crate::tree::{Arrived, Lost, Parcel};
-use crate::wire::{Exec, ExecTrouble, OfSandbox, ReadTrouble, Request, TreeTrouble};
+use crate::tree::{ReceiveError, ReceivedTree, TreeStream};
+use crate::wire::{Exec, Request, SandboxRequest, WireExecError, WireReadError, WireTreeError};
 
 /// What an image may bring into a workspace, beside what the agent may write there.
-const MOST_OF_AN_IMAGE: TreeBounds = TreeBounds { entries: 1_000_000, depth: 256, bytes: 4 << 30 };
+const IMAGE_BOUNDS: TreeBounds = TreeBounds { entries: 1_000_000, depth: 256, bytes: 4 << 30 };
 
 /// Dropping it has it ended there; then the container may go.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct NodeSandbox {
     /// Sees the end of the connection.
     watch: AbortHandle,
     /// Until nobody can look at its files.
-    keeper: Option<Keeper>,
+    keep_alive: Option<KeepAlive>,
 }
 
 impl NodeSandbox {
@@ -46,10 +46,10 @@ impl NodeSandbox {
         number: u64,
         identity: (u32, u32),
         bounds: TreeBounds,
-        keeper: Keeper,
+        keep_alive: KeepAlive,
         live: Live,
     ) -> Self {
-        let (live, keeper) = (Arc::new(Mutex::new(Some(live))), Some(keeper));
+        let (live, keep_alive) = (Arc::new(Mutex::new(Some(live))), Some(keep_alive));
         let (mut gone, counted) = (node.gone(), Arc::clone(&live));
         let watch = tokio::spawn(async move {
             let _ = gone.changed().await;
@@ -64,21 +64,21 @@ impl NodeSandbox {
             runtime: Handle::current(),
             live,
             watch: watch.abort_handle(),
-            keeper,
+            keep_alive,
         }
     }
 
     /// As large as what a sandbox of this kind can leave.
     pub(crate) fn bounds(spec: &SandboxSpec) -> TreeBounds {
         let own = u64::from(spec.limits.disk_mib) << 20;
-        TreeBounds { bytes: MOST_OF_AN_IMAGE.bytes + own, ..MOST_OF_AN_IMAGE }
+        TreeBounds { bytes: IMAGE_BOUNDS.bytes + own, ..IMAGE_BOUNDS }
     }
 
-    fn about(&self, question: OfSandbox) -> Request {
-        Request::OfSandbox(self.number, question)
+    fn about(&self, question: SandboxRequest) -> Request {
+        Request::SandboxRequest(self.number, question)
     }
 
-    async fn ask<T: DeserializeOwned>(&self, question: OfSandbox) -> Result<T, Fault> {
+    async fn ask<T: DeserializeOwned>(&self, question: SandboxRequest) -> Result<T, Fault> {
         self.node.ask(&self.about(question)).await
     }
 
@@ -87,30 +87,32 @@ impl NodeSandbox {
     }
 
     /// A tree that follows an answer.
-    async fn fetch(&self, question: OfSandbox) -> Result<Result<Arrived, TreeError>, Fault> {
+    async fn fetch(&self, question: SandboxRequest) -> Result<Result<ReceivedTree, TreeError>, Fault> {
         let (answer, arriving) =
-            self.node.listen::<Result<Result<(), TreeTrouble>, Fault>>(&self.about(question)).await?;
+            self.node.listen::<Result<Result<(), WireTreeError>, Fault>>(&self.about(question)).await?;
         if let Err(trouble) = answer? {
             return Ok(Err(trouble.into()));
         }
         let mut reader = PieceReader::of(arriving);
-        match blocking(move || Arrived::read(&mut reader)).await? {
+        match blocking(move || ReceivedTree::read(&mut reader)).await? {
             Ok(arrived) => Ok(Ok(arrived)),
-            Err(Lost::Tree(error)) => Ok(Err(error)),
-            Err(Lost::Place(error)) => Err(Lost::place(&error)),
-            Err(Lost::Stream(error)) => Err(self.node.lost(&format_args!("fetching a tree: {error}"))),
+            Err(ReceiveError::Tree(error)) => Ok(Err(error)),
+            Err(ReceiveError::ExposedFolder(error)) => Err(ReceiveError::place(&error)),
+            Err(ReceiveError::Stream(error)) => {
+                Err(self.node.lost(&format_args!("fetching a tree: {error}")))
+            }
         }
     }
 
     /// Sends a tree after a question. What cannot be read here is left out there.
     async fn send(
         &self,
-        parcel: Parcel,
-        question: OfSandbox,
+        tree_stream: TreeStream,
+        question: SandboxRequest,
     ) -> Result<Result<CopyReport, TreeError>, Fault> {
         let question = self.about(question);
-        let answer: Result<Result<CopyReport, TreeTrouble>, Fault> =
-            self.node.tell(&question, parcel.stream()).await?;
+        let answer: Result<Result<CopyReport, WireTreeError>, Fault> =
+            self.node.tell(&question, tree_stream.stream()).await?;
         Ok(answer?.map_err(TreeError::from))
     }
 }
@@ -155,7 +157,7 @@ impl Drop for NodeSandbox {
     fn drop(&mut self) {
         let (node, leave) = (self.node.clone(), Request::Leave(self.number));
         self.watch.abort();
-        let held = (self.keeper.take(), self.ended());
+        let held = (self.keep_alive.take(), self.ended());
         self.runtime.spawn(async move {
             // Whatever comes of it: the container goes next.
             let _: Result<(), Fault> = node.ask(&leave).await;
@@ -167,7 +169,11 @@ impl Drop for NodeSandbox {
 impl Sandbox for NodeSandbox {
     fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            if files.is_empty() { Ok(()) } else { self.ask::<Result<_, _>>(OfSandbox::Put { files }).await? }
+            if files.is_empty() {
+                Ok(())
+            } else {
+                self.ask::<Result<_, _>>(SandboxRequest::Put { files }).await?
+            }
         })
     }
 
@@ -175,10 +181,10 @@ impl Sandbox for NodeSandbox {
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         Box::pin(async move {
             let bounds = self.bounds;
-            match self.fetch(OfSandbox::Workspace { bounds }).await? {
+            match self.fetch(SandboxRequest::Workspace { bounds }).await? {
                 Ok(arrived) => {
                     let tree = blocking(move || arrived.into_tree()).await?;
-                    Ok(Ok(Arc::new(tree.map_err(|error| Lost::place(&error))?)))
+                    Ok(Ok(Arc::new(tree.map_err(|error| ReceiveError::place(&error))?)))
                 }
                 Err(error) => unfetched(error, bounds),
             }
@@ -187,7 +193,8 @@ impl Sandbox for NodeSandbox {
 
     fn has_workspace(&self) -> BoxFuture<'_, Result<Result<(), SafeReadError>, Fault>> {
         Box::pin(async move {
-            let answer: Result<Result<(), ReadTrouble>, Fault> = self.ask(OfSandbox::HasWorkspace).await?;
+            let answer: Result<Result<(), WireReadError>, Fault> =
+                self.ask(SandboxRequest::HasWorkspace).await?;
             Ok(answer?.map_err(SafeReadError::from))
         })
     }
@@ -201,18 +208,18 @@ impl Sandbox for NodeSandbox {
             let ExecSpec { command, input, output_cap, deadline, user } = spec;
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let exec = Exec { command, input, output_cap, left, user };
-            let output: Result<ExecOutput, ExecTrouble> = self.ask(OfSandbox::Exec(exec)).await?;
+            let output: Result<ExecOutput, WireExecError> = self.ask(SandboxRequest::Exec(exec)).await?;
             Ok(output?)
         })
     }
 
     fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {
-        Box::pin(async move { self.ask(OfSandbox::Processes).await.unwrap_or_default() })
+        Box::pin(async move { self.ask(SandboxRequest::Processes).await.unwrap_or_default() })
     }
 
     fn kill_processes<'a>(&'a self, victims: &'a [ProcessFacts]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let question = OfSandbox::KillProcesses { victims: victims.to_vec() };
+            let question = SandboxRequest::KillProcesses { victims: victims.to_vec() };
             self.ask(question).await.unwrap_or_default()
         })
     }
@@ -223,7 +230,7 @@ impl Sandbox for NodeSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            let killed = match self.ask::<Result<(), Fault>>(OfSandbox::Kill).await {
+            let killed = match self.ask::<Result<(), Fault>>(SandboxRequest::Kill).await {
                 Ok(killed) => killed,
                 // With its connection the node ends, and all that it started; the engine removes the container.
                 Err(_lost) => Ok(()),
@@ -234,11 +241,11 @@ impl Sandbox for NodeSandbox {
     }
 
     fn halt(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move { self.ask::<Result<_, _>>(OfSandbox::Halt).await? })
+        Box::pin(async move { self.ask::<Result<_, _>>(SandboxRequest::Halt).await? })
     }
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
-        Box::pin(async move { self.ask(OfSandbox::Lost).await.unwrap_or_else(Some) })
+        Box::pin(async move { self.ask(SandboxRequest::ReceiveError).await.unwrap_or_else(Some) })
     }
 
     fn verifies_in_place(&self) -> bool {
@@ -246,29 +253,29 @@ impl Sandbox for NodeSandbox {
     }
 
     fn lay(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move { self.ask::<Result<_, _>>(OfSandbox::Lay { folder, files }).await? })
+        Box::pin(async move { self.ask::<Result<_, _>>(SandboxRequest::Lay { folder, files }).await? })
     }
 
     fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
         Box::pin(async move {
-            let answer: Result<Option<PutFile>, Fault> = self.ask(OfSandbox::Read { path, cap }).await?;
+            let answer: Result<Option<PutFile>, Fault> = self.ask(SandboxRequest::Read { path, cap }).await?;
             Ok(answer?.map(|file| file.content.to_vec()))
         })
     }
 
-    fn fill(&self, filling: Filling) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
+    fn fill(&self, filling: FillRequest) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
         Box::pin(async move {
-            let Filling { tree, folder, exclude, bounds } = filling;
-            let question = OfSandbox::Fill { folder, bounds };
+            let FillRequest { tree, folder, exclude, bounds } = filling;
+            let question = SandboxRequest::Fill { folder, bounds };
             let (from, report) = (PathBuf::from("."), CopyReport::default());
-            self.send(Parcel { tree, from, exclude, bounds, report, _turn: None }, question).await
+            self.send(TreeStream { tree, from, exclude, bounds, report, _turn: None }, question).await
         })
     }
 
-    fn carry_out(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
+    fn copy_out(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
         Box::pin(async move {
-            let CarryRequest { inside, outside, name, exclude, bounds } = request;
-            let question = OfSandbox::CarryOut { inside, exclude, bounds };
+            let TransferRequest { inside, outside, name, exclude, bounds } = request;
+            let question = SandboxRequest::CarryOut { inside, exclude, bounds };
             let mut arrived = self.fetch(question).await??;
             let there = std::mem::take(&mut arrived.report);
             let options = CopyOptions { bounds, ..CopyOptions::default() };
@@ -276,18 +283,18 @@ impl Sandbox for NodeSandbox {
                 let (folder, from) = arrived.into_folder()?;
                 Ok::<_, io::Error>(copy_part(&folder, from, &outside, name, &Exclusions::default(), options))
             });
-            let report = copied.await?.map_err(|error| Lost::place(&error))??;
+            let report = copied.await?.map_err(|error| ReceiveError::place(&error))??;
             Ok(CopyReport { skipped: there.skipped.and(report.skipped), ..report })
         })
     }
 
-    fn carry_in(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
+    fn copy_in(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
         Box::pin(async move {
-            let CarryRequest { inside, outside, name, exclude, bounds } = request;
-            let question = OfSandbox::CarryIn { inside, bounds };
+            let TransferRequest { inside, outside, name, exclude, bounds } = request;
+            let question = SandboxRequest::CarryIn { inside, bounds };
             let (from, report) = (PathBuf::from(name), CopyReport::default());
             Ok(self
-                .send(Parcel { tree: outside, from, exclude, bounds, report, _turn: None }, question)
+                .send(TreeStream { tree: outside, from, exclude, bounds, report, _turn: None }, question)
                 .await??)
         })
     }
@@ -300,7 +307,7 @@ mod tests {
     #[test]
     fn what_nobody_could_bring_is_no_fault() {
         let check = |error: TreeError, expected: Result<&str, Retry>| {
-            let found = unfetched(error, MOST_OF_AN_IMAGE);
+            let found = unfetched(error, IMAGE_BOUNDS);
             let found = found.map(|refused| refused.unwrap_err().to_string()).map_err(|fault| fault.retry);
             assert_eq!(found, expected.map(str::to_owned));
         };

@@ -11,23 +11,23 @@ use std::sync::Arc;
 
 use clawrl_core::{Boundary, Fault};
 use clawrl_sandbox::{
-    CopyReport, Exclusions, SafeDir, Told, TreeBounds, TreeError, UnpackError, pack_tree, unpack_tree,
+    CopyReport, Exclusions, SafeDir, TreeBounds, TreeError, TreeMetadata, UnpackError, pack_tree, unpack_tree,
 };
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::{PieceStream, pieces};
-use crate::wire::{TreeTrouble, reportable};
+use crate::wire::{WireTreeError, reportable};
 
 /// Most bytes of what is said after a tree: the names of what it lacks are in it.
-const MOST_END: u64 = 256 << 20;
+const MAX_TRAILER: u64 = 256 << 20;
 
 /// What is said after a tree: what whoever brought it this far copied, or why that is not all.
-type End = Result<CopyReport, TreeTrouble>;
+type TreeTrailer = Result<CopyReport, WireTreeError>;
 
 /// What is sent of a tree.
-pub(crate) struct Parcel {
+pub(crate) struct TreeStream {
     pub(crate) tree: Arc<SafeDir>,
     /// The path there of a file or a folder.
     pub(crate) from: PathBuf,
@@ -39,7 +39,7 @@ pub(crate) struct Parcel {
     pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Parcel {
+impl TreeStream {
     /// The stream of it.
     pub(crate) fn stream(self) -> PieceStream {
         let (mut writer, stream) = pieces();
@@ -53,7 +53,7 @@ impl Parcel {
     /// Blocks.
     fn write(self, out: &mut impl Write) -> io::Result<()> {
         let packed = pack_tree(&self.tree, &self.from, &self.exclude, self.bounds, out);
-        let end: End = packed.map(|()| reportable(self.report)).map_err(TreeTrouble::from);
+        let end: TreeTrailer = packed.map(|()| reportable(self.report)).map_err(WireTreeError::from);
         let end = serde_json::to_vec(&end).map_err(io::Error::other)?;
         out.write_all(&u32::try_from(end.len()).map_err(io::Error::other)?.to_le_bytes())?;
         out.write_all(&end)
@@ -61,18 +61,18 @@ impl Parcel {
 }
 
 /// A folder for something on its way; removed when it is dropped.
-pub(crate) struct Aside(Removed);
+pub(crate) struct SpooledDir(RemoveOnDrop);
 
 /// Removes the folder when it is dropped, where that may block.
-struct Removed(Option<TempDir>);
+struct RemoveOnDrop(Option<TempDir>);
 
-impl Removed {
+impl RemoveOnDrop {
     fn path(&self) -> &Path {
         self.0.as_ref().map_or_else(|| Path::new("/nonexistent"), TempDir::path)
     }
 }
 
-impl Drop for Removed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let folder = self.0.take();
         // A tree of a million files takes a while, and whoever drops the last clone may have others to serve.
@@ -86,70 +86,72 @@ impl Drop for Removed {
 /// The name there of what is on its way, be it a file or a folder.
 const NAME: &str = "t";
 
-impl Aside {
+impl SpooledDir {
     /// The name of what is copied there.
     pub(crate) const NAME: &str = NAME;
 
     /// With nothing in it yet, and its folder. Blocks.
     pub(crate) fn empty() -> io::Result<(Self, Arc<SafeDir>)> {
-        let aside = Self(Removed(Some(tempfile::tempdir()?)));
+        let aside = Self(RemoveOnDrop(Some(tempfile::tempdir()?)));
         let folder = SafeDir::open(aside.0.path()).map_err(io::Error::other)?;
         Ok((aside, Arc::new(folder)))
     }
 
     /// What was copied there. It stays until the last clone of the folder is dropped.
-    pub(crate) fn parcel(self, bounds: TreeBounds, report: CopyReport) -> io::Result<Parcel> {
-        let tree = self.folder(Path::new("."), Told::default())?;
+    pub(crate) fn tree_stream(self, bounds: TreeBounds, report: CopyReport) -> io::Result<TreeStream> {
+        let tree = self.folder(Path::new("."), TreeMetadata::default())?;
         let (from, exclude) = (PathBuf::from(NAME), Exclusions::default());
-        Ok(Parcel { tree: Arc::new(tree), from, exclude, bounds, report, _turn: None })
+        Ok(TreeStream { tree: Arc::new(tree), from, exclude, bounds, report, _turn: None })
     }
 
-    fn folder(self, path: &Path, told: Told) -> io::Result<SafeDir> {
+    fn folder(self, path: &Path, told: TreeMetadata) -> io::Result<SafeDir> {
         let path = self.0.path().join(path);
-        SafeDir::open_told(path, told, Arc::new(self.0)).map_err(io::Error::other)
+        SafeDir::open_with_metadata(path, told, Arc::new(self.0)).map_err(io::Error::other)
     }
 }
 
 /// A tree that came.
-pub(crate) struct Arrived {
-    aside: Aside,
-    told: Told,
+pub(crate) struct ReceivedTree {
+    aside: SpooledDir,
+    told: TreeMetadata,
     /// What whoever sent it says of it.
     pub(crate) report: CopyReport,
 }
 
 /// Why none came.
 #[derive(Debug)]
-pub(crate) enum Lost {
+pub(crate) enum ReceiveError {
     /// There is no place for it here.
-    Place(io::Error),
+    ExposedFolder(io::Error),
     /// It did not come to its end, or is none.
     Stream(io::Error),
     /// It could not be read there, or not be written here.
     Tree(TreeError),
 }
 
-impl Lost {
+impl ReceiveError {
     /// A [`Fault`] of the machine that lacks a place.
     pub(crate) fn place(error: &io::Error) -> Fault {
         Fault::transient(Boundary::Env, "stage", format!("a folder for a tree on its way: {error}"))
     }
 }
 
-impl Arrived {
+impl ReceivedTree {
     /// Reads the whole stream. Blocks.
-    pub(crate) fn read(from: &mut impl Read) -> Result<Self, Lost> {
-        let (aside, folder) = Aside::empty().map_err(Lost::Place)?;
+    pub(crate) fn read(from: &mut impl Read) -> Result<Self, ReceiveError> {
+        let (aside, folder) = SpooledDir::empty().map_err(ReceiveError::ExposedFolder)?;
         let told = match unpack_tree(from, &folder, NAME) {
             Ok(told) => Some(told),
             Err(UnpackError::GivenUp) => None,
-            Err(UnpackError::Stream(error)) => return Err(Lost::Stream(error)),
-            Err(UnpackError::Write(error)) => return Err(Lost::Tree(error.into())),
+            Err(UnpackError::Stream(error)) => return Err(ReceiveError::Stream(error)),
+            Err(UnpackError::Write(error)) => return Err(ReceiveError::Tree(error.into())),
         };
-        match (told, end(from).map_err(Lost::Stream)?) {
-            (_, Err(trouble)) => Err(Lost::Tree(trouble.into())),
+        match (told, end(from).map_err(ReceiveError::Stream)?) {
+            (_, Err(trouble)) => Err(ReceiveError::Tree(trouble.into())),
             (Some(told), Ok(report)) => Ok(Self { aside, told, report }),
-            (None, Ok(_)) => Err(Lost::Stream(io::Error::other("a tree was given up, and nobody says why"))),
+            (None, Ok(_)) => {
+                Err(ReceiveError::Stream(io::Error::other("a tree was given up, and nobody says why")))
+            }
         }
     }
 
@@ -165,11 +167,11 @@ impl Arrived {
 }
 
 /// I2. What the stream ends with is read, too: only the whole stream is the whole tree.
-fn end(from: &mut impl Read) -> io::Result<End> {
+fn end(from: &mut impl Read) -> io::Result<TreeTrailer> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u64::from(u32::from_le_bytes(length));
-    if length > MOST_END {
+    if length > MAX_TRAILER {
         return Err(io::Error::other("more than is said after a tree"));
     }
     let mut end = Vec::new();
@@ -193,7 +195,7 @@ mod tests {
         let (from, exclude) = (PathBuf::from(from), Exclusions::default());
         let report = CopyReport { files: 7, ..CopyReport::default() };
         let mut stream = Vec::new();
-        Parcel { tree, from, exclude, bounds, report, _turn: None }.write(&mut stream).unwrap();
+        TreeStream { tree, from, exclude, bounds, report, _turn: None }.write(&mut stream).unwrap();
         stream
     }
 
@@ -202,11 +204,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("a/fifo"), rustix::fs::Mode::RUSR).unwrap();
-        let arrived = Arrived::read(&mut sent(&folder, ".", BOUNDS).as_slice()).unwrap();
+        let arrived = ReceivedTree::read(&mut sent(&folder, ".", BOUNDS).as_slice()).unwrap();
         assert_eq!(arrived.report.files, 7);
         let tree = arrived.into_tree().unwrap();
         assert_eq!(tree.stat("a/fifo").unwrap().kind, FileKind::Fifo);
-        let arrived = Arrived::read(&mut sent(&folder, "a", BOUNDS).as_slice()).unwrap();
+        let arrived = ReceivedTree::read(&mut sent(&folder, "a", BOUNDS).as_slice()).unwrap();
         let (tree, name) = arrived.into_folder().unwrap();
         assert_eq!(tree.stat(format!("{name}/fifo")).unwrap().kind, FileKind::Fifo);
     }
@@ -216,9 +218,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), [1; 500]).unwrap();
         let check = |bounds: TreeBounds, expected: TreeBound| {
-            let lost = Arrived::read(&mut sent(&folder, ".", bounds).as_slice()).err().unwrap();
+            let lost = ReceivedTree::read(&mut sent(&folder, ".", bounds).as_slice()).err().unwrap();
             match lost {
-                Lost::Tree(TreeError::Bound { bound, .. }) => assert_eq!(bound, expected),
+                ReceiveError::Tree(TreeError::Bound { bound, .. }) => assert_eq!(bound, expected),
                 other => panic!("{other:?}"),
             }
         };
@@ -226,7 +228,10 @@ mod tests {
         check(TreeBounds { entries: 0, ..BOUNDS }, TreeBound::Entries);
         let whole = sent(&folder, ".", BOUNDS);
         for length in 0..whole.len() {
-            assert!(matches!(Arrived::read(&mut &whole[..length]), Err(Lost::Stream(_))), "{length}");
+            assert!(
+                matches!(ReceivedTree::read(&mut &whole[..length]), Err(ReceiveError::Stream(_))),
+                "{length}"
+            );
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::ready::READY;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError, SafeWriteError};
 use crate::seccomp::CallFilter;
 use crate::shell::{Shell, ShellConfig, ShellError, StepLimits};
-use crate::transfer::{self, CarryError, CarryRequest, Filling, Place};
+use crate::transfer::{self, ExposedFolder, FillRequest, TransferError, TransferRequest};
 use crate::tree::{CopyReport, TreeError};
 
 /// What a sandbox is to be.
@@ -130,13 +130,13 @@ pub struct StartedSandbox {
 /// The terminal of a main program. Dropping it hangs it up.
 pub enum Terminal {
     /// Its master, not blocking.
-    Here(OwnedFd),
+    Local(OwnedFd),
     /// On the machine of its sandbox.
-    Elsewhere(Box<dyn TerminalElsewhere>),
+    Remote(Box<dyn RemoteTerminal>),
 }
 
 /// A terminal on another machine.
-pub trait TerminalElsewhere: Send + Sync {
+pub trait RemoteTerminal: Send + Sync {
     /// As [`Terminal::shell`].
     fn shell<'a>(
         self: Box<Self>,
@@ -331,7 +331,7 @@ pub trait Sandbox: Send + Sync {
     }
 
     /// Kills every process of the agent. What was written stays readable by [`Sandbox::workspace`],
-    /// [`Sandbox::read`] and [`Sandbox::carry_out`]. Where [`Sandbox::verifies_in_place`], programs can be run again.
+    /// [`Sandbox::read`] and [`Sandbox::copy_out`]. Where [`Sandbox::verifies_in_place`], programs can be run again.
     ///
     /// # Errors
     /// A harness [`Fault`] when something could not be ended.
@@ -358,7 +358,7 @@ pub trait Sandbox: Send + Sync {
 
     /// The folders inside that can be reached from outside, before and after [`Sandbox::kill`]; the workspace first, if it is
     /// there.
-    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
+    fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
         Box::pin(async { Vec::new() })
     }
 
@@ -369,39 +369,44 @@ pub trait Sandbox: Send + Sync {
     /// An env [`Fault`]: something else than a file of at most `cap` bytes is there, or it is in no place that is
     /// kept.
     fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(async move { transfer::read(self.places().await, path, cap).await })
+        Box::pin(async move { transfer::read(self.exposed_folders().await, path, cap).await })
     }
 
     /// Copies a tree into the workspace, or into another folder that this sandbox keeps; all of it is the agent's then.
     ///
     /// # Errors
     /// The inner one when the tree cannot be copied; a [`Fault`] when there is no such folder.
-    fn fill(&self, filling: Filling) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
+    fn fill(&self, filling: FillRequest) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
         Box::pin(async move {
-            let mut places = self.places().await;
-            if places.is_empty() && filling.folder.is_none() {
+            let mut exposed_folders = self.exposed_folders().await;
+            if exposed_folders.is_empty() && filling.folder.is_none() {
                 let folder = self.workspace().await?.map_err(|error| {
                     Fault::transient(Boundary::Env, "workspace", format!("of a fresh sandbox: {error}"))
                 })?;
-                places.push(Place { path: "/".to_owned(), folder, owner: None, is_bounded: false });
+                exposed_folders.push(ExposedFolder {
+                    path: "/".to_owned(),
+                    folder,
+                    owner: None,
+                    is_bounded: false,
+                });
             }
-            transfer::fill(places, filling).await
+            transfer::fill(exposed_folders, filling).await
         })
     }
 
     /// Copies a file or folder out; the answer says what the copy lacks. Call after [`Sandbox::halt`].
     ///
     /// # Errors
-    /// [`CarryError`]; nothing at the source is [`SafeReadError::Missing`](crate::SafeReadError).
-    fn carry_out(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
-        Box::pin(async move { transfer::out(self.places().await, request).await })
+    /// [`TransferError`]; nothing at the source is [`SafeReadError::Missing`](crate::SafeReadError).
+    fn copy_out(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
+        Box::pin(async move { transfer::out(self.exposed_folders().await, request).await })
     }
 
     /// Copies a file or folder in; what is there already is replaced, folders are filled.
     ///
     /// # Errors
-    /// [`CarryError`]
-    fn carry_in(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
-        Box::pin(async move { transfer::into(self.places().await, request).await })
+    /// [`TransferError`]
+    fn copy_in(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
+        Box::pin(async move { transfer::into(self.exposed_folders().await, request).await })
     }
 }

@@ -41,8 +41,8 @@ mod transfer;
 mod tree;
 
 pub use backend::{
-    Announcer, ExecOutput, ExecSpec, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxBackend,
-    SandboxCommand, SandboxFolder, SandboxSpec, StartedSandbox, Terminal, TerminalElsewhere, WorkspaceStart,
+    Announcer, ExecOutput, ExecSpec, ProcessFacts, ProgramSpec, PutFile, RemoteTerminal, Sandbox,
+    SandboxBackend, SandboxCommand, SandboxFolder, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart,
     announcement,
 };
 pub use backends::{Backends, backend_of, shut_down};
@@ -50,26 +50,28 @@ pub use bwrap::{BubblewrapBackend, BubblewrapConfig, HostReport, WORKSPACE, prob
 pub use cast::CastRecorder;
 pub use cgroup::{CgroupHost, owner_is_alive, owner_name};
 pub use exec::{ExecError, NotRun};
-pub use in_container::{EnclosedSandbox, Enclosure, announce, enter};
+pub use in_container::{ContainerSandbox, RunningContainer, announce, enter};
 pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use network::SandboxNetwork;
 pub use pool::{Maker, WarmMarks, WarmPool};
 pub use program::{Program, ProgramHandle, ProgramLife, available};
 pub use pty::{LineMode, Pty, PtyRead};
-pub use safe_dir::{EntryStat, FileKind, Keeper, Owner, SafeDir, SafeReadError, SafeWriteError, Told};
+pub use safe_dir::{
+    EntryStat, FileKind, KeepAlive, Owner, SafeDir, SafeReadError, SafeWriteError, TreeMetadata,
+};
 pub use screen::ScreenView;
 pub use shares::warm_shares;
 pub use shell::{
     CastConfig, CommandError, CursorKeys, DirectKiller, ForegroundKiller, JobSignal, KeyError, Nonce, Shell,
     ShellConfig, ShellError, ShellSession, ShellState, StepEnd, StepLimits, StepNote, StepOutput, StepResult,
-    UnknownSignal, bash_arguments, check_command, is_known_key, keeper_script, parse_keys, rc_script,
+    UnknownSignal, bash_arguments, check_command, is_known_key, parse_keys, rc_script, supervisor_script,
     terminal_environment,
 };
 pub use sweep::{SweepReport, sweep_orphans};
 pub use tail::Tail;
-pub use transfer::{CarryError, CarryRequest, Filling, Place};
+pub use transfer::{ExposedFolder, FillRequest, TransferError, TransferRequest};
 pub use tree::{
-    CopyOptions, CopyReport, Exclusions, Existing, LeftOut, Room, SkipReason, Skipped, TreeBound, TreeBounds,
-    TreeError, UnpackError, copy_part, copy_tree, pack_tree, remove_content, unpack_tree,
+    CopyOptions, CopyReport, Exclusions, Existing, SizeLimit, SkipReason, Skipped, SkippedEntries, TreeBound,
+    TreeBounds, TreeError, UnpackError, copy_part, copy_tree, pack_tree, remove_content, unpack_tree,
 };

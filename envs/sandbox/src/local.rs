@@ -17,7 +17,7 @@ use crate::exec::{ExecError, spawn_fault};
 use crate::live::LiveCount;
 use crate::network::SandboxNetwork;
 use crate::procs;
-use crate::program::{self, Program, Surroundings};
+use crate::program::{self, Program, ProgramContext};
 use crate::ready::{READY, until_ready};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
@@ -46,7 +46,7 @@ struct Shared {
     next: AtomicU64,
     closing: AtomicBool,
     /// What runs, for the end of the backend.
-    running: Mutex<Vec<Victim>>,
+    running: Mutex<Vec<SandboxPrograms>>,
 }
 
 impl LocalBackend {
@@ -122,9 +122,9 @@ impl Shared {
             ended.ended().await;
             drop(live);
         });
-        let victim = Victim { mark, main: process.pid, exit };
+        let victim = SandboxPrograms { mark, main: process.pid, exit };
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(victim.clone());
-        let guard = Arc::new(Guard(victim));
+        let guard = Arc::new(KillOnDrop(victim));
         let terminal = process
             .master
             .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
@@ -132,7 +132,7 @@ impl Shared {
         let workspace = SafeDir::open(folder.0.join("work"))
             .map_err(|error| Fault::transient(Boundary::Provider, "workspace", error.to_string()))?;
         let sandbox = LocalSandbox { shared: self, guard, workspace: Arc::new(workspace), folder };
-        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Local(terminal) })
     }
 
     fn launch(
@@ -209,7 +209,7 @@ impl Drop for Folder {
 
 /// The programs of one sandbox.
 #[derive(Debug, Clone)]
-struct Victim {
+struct SandboxPrograms {
     mark: String,
     /// Process id of the main program. In the moment of an exec a process shows no variables, so the mark
     /// alone could miss it.
@@ -217,9 +217,9 @@ struct Victim {
     exit: ExitWatch,
 }
 
-impl Victim {
+impl SandboxPrograms {
     /// Kills what is seen now.
-    fn strike(&self) -> usize {
+    fn kill_all(&self) -> usize {
         let seen = marked(&self.mark);
         procs::kill_each(seen.iter());
         if !self.exit.has_ended() {
@@ -233,7 +233,7 @@ impl Victim {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
             // A process forks faster than it is found only if it means to; each round kills all that were seen.
-            if self.strike() == 0 && self.exit.has_ended() {
+            if self.kill_all() == 0 && self.exit.has_ended() {
                 return true;
             }
             if Instant::now() >= deadline {
@@ -246,28 +246,28 @@ impl Victim {
 
 /// Kills when dropped.
 #[derive(Debug)]
-struct Guard(Victim);
+struct KillOnDrop(SandboxPrograms);
 
-impl Drop for Guard {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        self.0.strike();
+        self.0.kill_all();
     }
 }
 
-impl Surroundings for Guard {
+impl ProgramContext for KillOnDrop {
     fn inside(&self) -> Vec<ProcessFacts> {
         marked(&self.0.mark)
     }
 
-    fn strike(&self) {
-        self.0.strike();
+    fn kill_all(&self) {
+        self.0.kill_all();
     }
 }
 
 struct LocalSandbox {
     shared: Arc<Shared>,
     /// Declared before the folder, so dropped before it.
-    guard: Arc<Guard>,
+    guard: Arc<KillOnDrop>,
     workspace: Arc<SafeDir>,
     folder: Folder,
 }
@@ -338,11 +338,11 @@ fn make_folders(folder: &Path, support: &[(String, String)]) -> std::io::Result<
     for name in ["work", "home", "support"] {
         std::fs::create_dir_all(folder.join(name))?;
     }
-    let mut places = Vec::new();
+    let mut exposed_folders = Vec::new();
     for (number, (path, content)) in support.iter().enumerate() {
         let place = folder.join("support").join(number.to_string());
         std::fs::write(&place, content)?;
-        places.push((path.clone(), place));
+        exposed_folders.push((path.clone(), place));
     }
-    Ok(places)
+    Ok(exposed_folders)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::spawner::{Asked, Made, ask};
+use crate::spawner::{SocketReply, SocketRequest, ask};
 
 /// The network of a sandbox. Clones share it. It outlives nothing: when the sandbox ends, so do its sockets.
 #[derive(Debug, Clone)]
@@ -41,8 +41,8 @@ impl SandboxNetwork {
                 let port = listener.local_addr()?.port();
                 Ok((listener, port))
             }
-            Kind::Own(maker) => match made(maker, Asked::Listener).await? {
-                (Made::Listener(port), socket) => {
+            Kind::Own(maker) => match made(maker, SocketRequest::Listener).await? {
+                (SocketReply::Listener(port), socket) => {
                     let listener = std::net::TcpListener::from(socket);
                     listener.set_nonblocking(true)?;
                     Ok((TcpListener::from_std(listener)?, port))
@@ -60,7 +60,7 @@ impl SandboxNetwork {
         let stream = match &self.0 {
             Kind::Host => TcpStream::connect(("127.0.0.1", port)).await?,
             Kind::Own(maker) => {
-                let (_, socket) = made(maker, Asked::Stream(port)).await?;
+                let (_, socket) = made(maker, SocketRequest::Stream(port)).await?;
                 let stream = std::net::TcpStream::from(socket);
                 stream.set_nonblocking(true)?;
                 TcpStream::from_std(stream)?
@@ -72,7 +72,7 @@ impl SandboxNetwork {
     }
 }
 
-async fn made(maker: &Arc<Mutex<OwnedFd>>, asked: Asked) -> io::Result<(Made, OwnedFd)> {
+async fn made(maker: &Arc<Mutex<OwnedFd>>, asked: SocketRequest) -> io::Result<(SocketReply, OwnedFd)> {
     let maker = Arc::clone(maker);
     let made = tokio::task::spawn_blocking(move || {
         // One question and its answer at a time.

@@ -103,9 +103,9 @@ where
             drop(self.make_for_pool(kind.clone()));
         }
         match found {
-            Found::Ready(ready) => Ok(ready),
-            Found::Making(told) => told.await.map_err(|_| shut_down())?,
-            Found::Nothing => self.make_for_caller(kind.clone()).await,
+            LeaseSource::Ready(ready) => Ok(ready),
+            LeaseSource::Making(told) => told.await.map_err(|_| shut_down())?,
+            LeaseSource::Nothing => self.make_for_caller(kind.clone()).await,
         }
     }
 
@@ -244,22 +244,22 @@ impl<T> Kind<T> {
         (self.ready.len() as u32 + self.making).saturating_sub(self.waiting.len() as u32)
     }
 
-    fn find(&mut self) -> Found<T> {
+    fn find(&mut self) -> LeaseSource<T> {
         if let Some(ready) = self.ready.pop() {
-            return Found::Ready(ready);
+            return LeaseSource::Ready(ready);
         }
         self.waiting.retain(|caller| !caller.is_closed());
         if self.spare() == 0 {
-            return Found::Nothing;
+            return LeaseSource::Nothing;
         }
         let (tell, told) = oneshot::channel();
         self.waiting.push_back(tell);
-        Found::Making(told)
+        LeaseSource::Making(told)
     }
 }
 
 /// What a lease finds.
-enum Found<T> {
+enum LeaseSource<T> {
     Ready(T),
     /// One that is being made for the pool.
     Making(oneshot::Receiver<Result<T, Fault>>),

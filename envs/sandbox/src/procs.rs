@@ -111,7 +111,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 /// It is stopped first, so that no child is born between the look for children and its end: a child of
 /// bubblewrap that lost its parent in its first moments would wait for it for ever. Blocks for some
 /// milliseconds. Only for numbers that cannot have been reused.
-pub(crate) fn kill_family(parent: u32) {
+pub(crate) fn kill_with_children(parent: u32) {
     stop(parent);
     for child in all() {
         if ProcessStat::read(child).is_some_and(|stat| stat.parent == parent) {

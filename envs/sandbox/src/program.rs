@@ -25,7 +25,9 @@ use crate::ProcessFacts;
 use crate::blocking::blocking;
 use crate::exec::{ExecError, NotRun, spawn_fault};
 use crate::procs;
-use crate::spawner::{ExitWatch, LaunchRequest, MOST_TROUBLE, SpawnerClient, SpawnerError, Trouble};
+use crate::spawner::{
+    ExitWatch, LaunchError, LaunchRequest, MAX_LAUNCH_ERROR_BYTES, SpawnerClient, SpawnerError,
+};
 
 /// How long a kill tries to end a program alone.
 const ALONE_LIMIT: Duration = Duration::from_secs(5);
@@ -120,34 +122,34 @@ impl ProgramHandle {
 
 /// A program that our spawner started.
 #[derive(Debug)]
-struct Launched {
+struct LaunchedProgram {
     exit: ExitWatch,
-    ending: Arc<Ending>,
+    killer: Arc<ProgramKiller>,
     killed: AtomicBool,
     /// Our end of the pipe of I1.
-    trouble: Option<OwnedFd>,
+    error_pipe: Option<OwnedFd>,
     told: Vec<u8>,
     /// A launcher that no program inside can kill, not even by using up the sandbox's memory.
     launcher_is_apart: bool,
 }
 
 /// What a program's end needs of its sandbox.
-pub(crate) trait Surroundings: Send + Sync + std::fmt::Debug {
+pub(crate) trait ProgramContext: Send + Sync + std::fmt::Debug {
     /// The processes inside. Blocks.
     fn inside(&self) -> Vec<ProcessFacts>;
 
     /// Has everything inside end. Returns at once.
-    fn strike(&self);
+    fn kill_all(&self);
 }
 
 /// Starts a program on fresh pipes. When its sandbox is gone, which drops its surroundings, the program is gone, too.
 pub(crate) async fn start(
     spawner: SpawnerClient,
     launch: LaunchRequest,
-    surroundings: Weak<dyn Surroundings>,
+    context: Weak<dyn ProgramContext>,
 ) -> Result<Program, ExecError> {
     // In a task of its own: a caller that is dropped half-way must not lose a program that is on its way.
-    let task = tokio::spawn(async move { start_now(&spawner, launch, surroundings).await });
+    let task = tokio::spawn(async move { start_now(&spawner, launch, context).await });
     task.await.unwrap_or_else(|error| {
         let message = format!("starting a program: {error}");
         Err(Fault::permanent(Boundary::Harness, "panic", message).into())
@@ -157,7 +159,7 @@ pub(crate) async fn start(
 async fn start_now(
     spawner: &SpawnerClient,
     launch: LaunchRequest,
-    surroundings: Weak<dyn Surroundings>,
+    context: Weak<dyn ProgramContext>,
 ) -> Result<Program, ExecError> {
     let failed = |error: std::io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
     let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
@@ -173,39 +175,39 @@ async fn start_now(
     // Only who joins a sandbox has a launcher that stays.
     let joins = launch.join.is_some();
     let launcher_is_apart = joins && launch.confinement.cgroup_entrances.is_empty();
-    let trouble: Option<BorrowedFd<'_>> = joins.then(|| their_trouble.as_fd());
+    let error_pipe: Option<BorrowedFd<'_>> = joins.then(|| their_trouble.as_fd());
     let descriptors: Vec<BorrowedFd<'_>> = [their_input.as_fd(), their_output.as_fd(), their_errors.as_fd()]
         .into_iter()
-        .chain(trouble)
+        .chain(error_pipe)
         .collect();
     let process = spawner.spawn(launch, None, &descriptors).await.map_err(|error| match error {
         // The launcher was not even started: the sandbox's control group is gone with it, or there is no room.
         SpawnerError::Refused(message) if joins => ExecError::NotRun { obstacle: NotRun::Launcher, message },
         error => spawn_fault(error).into(),
     })?;
-    let ending = Ending { launcher: process.pid, joins, exit: process.exit.clone(), surroundings };
-    let handle = ProgramHandle::new(Launched {
+    let killer = ProgramKiller { launcher: process.pid, joins, exit: process.exit.clone(), context };
+    let handle = ProgramHandle::new(LaunchedProgram {
         exit: process.exit,
-        ending: Arc::new(ending),
+        killer: Arc::new(killer),
         killed: AtomicBool::new(false),
-        trouble: Some(our_trouble),
+        error_pipe: Some(our_trouble),
         told: Vec::new(),
         launcher_is_apart,
     });
     Ok(Program { input: Some(input), output, errors, handle })
 }
 
-impl ProgramLife for Launched {
+impl ProgramLife for LaunchedProgram {
     fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>> {
         Box::pin(async move {
             let report = self.exit.ended().await;
             if self.killed.load(Ordering::Acquire) {
                 return Ok(None);
             }
-            if let Some(trouble) = self.trouble.take() {
-                self.told = available(&trouble, MOST_TROUBLE);
+            if let Some(error_pipe) = self.error_pipe.take() {
+                self.told = available(&error_pipe, MAX_LAUNCH_ERROR_BYTES);
             }
-            if let Some(Trouble { not_run, message }) = Trouble::read(&self.told) {
+            if let Some(LaunchError { not_run, message }) = LaunchError::read(&self.told) {
                 return Err(ExecError::NotRun { obstacle: not_run, message });
             }
             match (report.code, report.signal) {
@@ -232,10 +234,10 @@ impl ProgramLife for Launched {
                 return;
             }
             self.killed.store(true, Ordering::Release);
-            let ending = Arc::clone(&self.ending);
-            if let Err(fault) = blocking(move || ending.now()).await {
+            let killer = Arc::clone(&self.killer);
+            if let Err(fault) = blocking(move || killer.now()).await {
                 tracing::error!(%fault, "a program could not be ended in order");
-                procs::kill(self.ending.launcher);
+                procs::kill(self.killer.launcher);
             }
             self.exit.clone().ended().await;
         })
@@ -246,15 +248,15 @@ impl ProgramLife for Launched {
             if self.exit.has_ended() {
                 return;
             }
-            let ending = Arc::clone(&self.ending);
+            let killer = Arc::clone(&self.killer);
             let interrupted = blocking(move || {
-                let Some(surroundings) = ending.surroundings.upgrade() else { return };
-                if ending.joins {
-                    let family = Family::of(ending.launcher, surroundings.inside());
+                let Some(context) = killer.context.upgrade() else { return };
+                if killer.joins {
+                    let family = ProcessTree::of(killer.launcher, context.inside());
                     procs::signal_each(family.program.iter(), Signal::INT);
                 } else {
                     // Not looked for: what is about to become another program has no marks for a moment.
-                    procs::signal(ending.launcher, Signal::INT);
+                    procs::signal(killer.launcher, Signal::INT);
                 }
             });
             if let Err(fault) = interrupted.await {
@@ -264,37 +266,37 @@ impl ProgramLife for Launched {
     }
 }
 
-impl Drop for Launched {
+impl Drop for LaunchedProgram {
     fn drop(&mut self) {
         if self.exit.has_ended() {
             return;
         }
-        let ending = Arc::clone(&self.ending);
+        let killer = Arc::clone(&self.killer);
         match tokio::runtime::Handle::try_current() {
             // Nobody waits for it: at the latest, the sandbox ends it.
-            Ok(runtime) => drop(runtime.spawn_blocking(move || ending.now())),
-            Err(_) => ending.now(),
+            Ok(runtime) => drop(runtime.spawn_blocking(move || killer.now())),
+            Err(_) => killer.now(),
         }
     }
 }
 
 /// Who ends a program.
 #[derive(Debug)]
-struct Ending {
+struct ProgramKiller {
     /// Process id of the launcher, whose child is the program; or of the program itself, where nothing is joined.
     launcher: u32,
     /// Whether there is a launcher beside the program.
     joins: bool,
     exit: ExitWatch,
     /// Of its sandbox, for as long as somebody holds that.
-    surroundings: Weak<dyn Surroundings>,
+    context: Weak<dyn ProgramContext>,
 }
 
-impl Ending {
+impl ProgramKiller {
     /// What is inside, with what the launcher just started: until that runs its program, a normal user may not look at which
     /// namespaces it is in.
-    fn seen(&self, surroundings: &dyn Surroundings) -> Vec<ProcessFacts> {
-        let mut seen = surroundings.inside();
+    fn seen(&self, context: &dyn ProgramContext) -> Vec<ProcessFacts> {
+        let mut seen = context.inside();
         if self.joins && !seen.iter().any(|process| process.host_parent == self.launcher) {
             seen.extend(procs::children(self.launcher));
         }
@@ -307,12 +309,12 @@ impl Ending {
             return;
         }
         // Without surroundings the sandbox is ending, and everything with it.
-        if let Some(surroundings) = self.surroundings.upgrade() {
+        if let Some(context) = self.context.upgrade() {
             // So that it does not start the program between the look for it and its own end.
             procs::stop(self.launcher);
-            if !end_family(self.launcher, || self.seen(surroundings.as_ref())) {
+            if !end_process_tree(self.launcher, || self.seen(context.as_ref())) {
                 tracing::warn!(launcher = self.launcher, "a program did not end alone, so its sandbox ends");
-                surroundings.strike();
+                context.kill_all();
             }
         }
         if !self.exit.has_ended() {
@@ -323,12 +325,12 @@ impl Ending {
 
 /// A program and what descends from it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Family {
+struct ProcessTree {
     program: Option<ProcessFacts>,
     descendants: Vec<ProcessFacts>,
 }
 
-impl Family {
+impl ProcessTree {
     fn of(launcher: u32, mut seen: Vec<ProcessFacts>) -> Self {
         let own = seen.iter().position(|process| process.host_pid == launcher);
         let child = || seen.iter().position(|process| process.host_parent == launcher);
@@ -350,11 +352,11 @@ impl Family {
 }
 
 /// Ends a program with its family; false when some of it are left at the limit. Blocks.
-fn end_family(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
+fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
     let until = Instant::now() + ALONE_LIMIT;
     let mut stopped: HashMap<(u32, u64), ProcessFacts> = HashMap::new();
     loop {
-        let Family { program, descendants } = Family::of(launcher, look());
+        let ProcessTree { program, descendants } = ProcessTree::of(launcher, look());
         let is_late = Instant::now() >= until;
         let known = |process: &&ProcessFacts| stopped.contains_key(&(process.host_pid, process.start_ticks));
         let fresh: Vec<ProcessFacts> =
@@ -407,7 +409,7 @@ mod tests {
 
     /// The family of launcher 10 among (process, parent).
     fn check(seen: &[(u32, u32)], program: Option<u32>, descendants: &[u32]) {
-        let family = Family::of(10, seen.iter().map(|&(pid, parent)| facts(pid, parent)).collect());
+        let family = ProcessTree::of(10, seen.iter().map(|&(pid, parent)| facts(pid, parent)).collect());
         let mut found: Vec<u32> = family.descendants.iter().map(|process| process.host_pid).collect();
         found.sort_unstable();
         assert_eq!(

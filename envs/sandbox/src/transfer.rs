@@ -10,11 +10,13 @@ use clawrl_core::{Boundary, Fault};
 
 use crate::blocking::blocking;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError};
-use crate::tree::{CopyOptions, CopyReport, Exclusions, Existing, Room, TreeBounds, TreeError, copy_part};
+use crate::tree::{
+    CopyOptions, CopyReport, Exclusions, Existing, SizeLimit, TreeBounds, TreeError, copy_part,
+};
 
 /// A folder inside a sandbox that can be reached from outside, before and after its end.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ExposedFolder {
     /// Its absolute path inside.
     pub path: String,
     /// The folder.
@@ -25,11 +27,11 @@ pub struct Place {
     pub is_bounded: bool,
 }
 
-impl Place {
+impl ExposedFolder {
     /// What its file system is to a copy.
     #[must_use]
-    pub fn room(&self) -> Room {
-        if self.is_bounded { Room::Bounded } else { Room::Shared }
+    pub fn size_limit(&self) -> SizeLimit {
+        if self.is_bounded { SizeLimit::Bounded } else { SizeLimit::Shared }
     }
 
     /// The path from here of something inside, if it is inside.
@@ -40,16 +42,16 @@ impl Place {
 
     /// The innermost of some places that holds a path, and the path from there.
     #[must_use]
-    pub fn of<'a>(places: &[Self], path: &'a str) -> Option<(Self, &'a Path)> {
-        let holding = places.iter().filter_map(|place| Some((place, place.relative(path)?)));
-        let (place, path) = holding.min_by_key(|(_, path)| path.as_os_str().len())?;
-        Some((place.clone(), if path.as_os_str().is_empty() { Path::new(".") } else { path }))
+    pub fn of<'a>(exposed_folders: &[Self], path: &'a str) -> Option<(Self, &'a Path)> {
+        let holding = exposed_folders.iter().filter_map(|exposed| Some((exposed, exposed.relative(path)?)));
+        let (exposed, path) = holding.min_by_key(|(_, path)| path.as_os_str().len())?;
+        Some((exposed.clone(), if path.as_os_str().is_empty() { Path::new(".") } else { path }))
     }
 }
 
 /// What to carry out of a sandbox, or into one.
 #[derive(Debug, Clone)]
-pub struct CarryRequest {
+pub struct TransferRequest {
     /// Absolute path inside, of a file or a folder.
     pub inside: String,
     /// A folder outside.
@@ -64,7 +66,7 @@ pub struct CarryRequest {
 
 /// A tree to copy into a sandbox.
 #[derive(Debug, Clone)]
-pub struct Filling {
+pub struct FillRequest {
     /// The tree; it is only read.
     pub tree: Arc<SafeDir>,
     /// Absolute path inside. `None`: the workspace.
@@ -77,7 +79,7 @@ pub struct Filling {
 
 /// Why nothing was carried.
 #[derive(Debug, thiserror::Error)]
-pub enum CarryError {
+pub enum TransferError {
     /// What is there cannot be copied. It depends on the error whose doing that was.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -87,10 +89,16 @@ pub enum CarryError {
 }
 
 /// Reads a file of a place.
-pub(crate) async fn read(places: Vec<Place>, path: String, cap: u64) -> Result<Option<Vec<u8>>, Fault> {
-    let Some((place, inner)) = Place::of(&places, &path) else { return Err(not_kept(&path)) };
+pub(crate) async fn read(
+    exposed_folders: Vec<ExposedFolder>,
+    path: String,
+    cap: u64,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let Some((exposed, inner)) = ExposedFolder::of(&exposed_folders, &path) else {
+        return Err(not_kept(&path));
+    };
     let inner = inner.to_owned();
-    match blocking(move || place.folder.read_file(inner, cap)).await? {
+    match blocking(move || exposed.folder.read_file(inner, cap)).await? {
         Ok(bytes) => Ok(Some(bytes)),
         Err(SafeReadError::Missing { .. }) => Ok(None),
         Err(error) if error.is_infrastructure() => {
@@ -101,45 +109,52 @@ pub(crate) async fn read(places: Vec<Place>, path: String, cap: u64) -> Result<O
 }
 
 /// Copies from a place to the outside.
-pub(crate) async fn out(places: Vec<Place>, request: CarryRequest) -> Result<CopyReport, CarryError> {
-    let Some((place, inner)) = Place::of(&places, &request.inside) else {
+pub(crate) async fn out(
+    exposed_folders: Vec<ExposedFolder>,
+    request: TransferRequest,
+) -> Result<CopyReport, TransferError> {
+    let Some((exposed, inner)) = ExposedFolder::of(&exposed_folders, &request.inside) else {
         return Err(not_kept(&request.inside).into());
     };
     let inner = inner.to_owned();
     let options = CopyOptions { bounds: request.bounds, ..CopyOptions::default() };
-    let CarryRequest { outside, name, exclude, .. } = request;
-    Ok(blocking(move || copy_part(&place.folder, inner, &outside, name, &exclude, options)).await??)
+    let TransferRequest { outside, name, exclude, .. } = request;
+    Ok(blocking(move || copy_part(&exposed.folder, inner, &outside, name, &exclude, options)).await??)
 }
 
 /// Copies from the outside to a place; what is there already is replaced.
-pub(crate) async fn into(places: Vec<Place>, request: CarryRequest) -> Result<CopyReport, CarryError> {
-    let Some((place, inner)) = Place::of(&places, &request.inside) else {
+pub(crate) async fn into(
+    exposed_folders: Vec<ExposedFolder>,
+    request: TransferRequest,
+) -> Result<CopyReport, TransferError> {
+    let Some((exposed, inner)) = ExposedFolder::of(&exposed_folders, &request.inside) else {
         return Err(not_kept(&request.inside).into());
     };
     let inner = inner.to_owned();
-    let (room, owner) = (place.room(), place.owner);
-    let options = CopyOptions { bounds: request.bounds, owner, existing: Existing::Replaced, room };
-    let CarryRequest { outside, name, exclude, .. } = request;
-    Ok(blocking(move || copy_part(&outside, name, &place.folder, inner, &exclude, options)).await??)
+    let (size_limit, owner) = (exposed.size_limit(), exposed.owner);
+    let options = CopyOptions { bounds: request.bounds, owner, existing: Existing::Replaced, size_limit };
+    let TransferRequest { outside, name, exclude, .. } = request;
+    Ok(blocking(move || copy_part(&outside, name, &exposed.folder, inner, &exclude, options)).await??)
 }
 
 /// Fills a place, or a folder of one. The workspace comes first among places, and its owner is the agent.
 pub(crate) async fn fill(
-    places: Vec<Place>,
-    filling: Filling,
+    exposed_folders: Vec<ExposedFolder>,
+    filling: FillRequest,
 ) -> Result<Result<CopyReport, TreeError>, Fault> {
-    let Filling { tree, folder, exclude, bounds } = filling;
-    let workspace = places.first();
-    let owner = workspace.and_then(|place| place.owner);
+    let FillRequest { tree, folder, exclude, bounds } = filling;
+    let workspace = exposed_folders.first();
+    let owner = workspace.and_then(|exposed| exposed.owner);
     let path = match (&folder, workspace) {
         (Some(folder), _) => folder.clone(),
         (None, Some(workspace)) => workspace.path.clone(),
         (None, None) => return Err(not_kept("the workspace")),
     };
-    let (place, inner) = Place::of(&places, &path).ok_or_else(|| not_kept(&path))?;
+    let (exposed, inner) = ExposedFolder::of(&exposed_folders, &path).ok_or_else(|| not_kept(&path))?;
     let inner = inner.to_owned();
-    let options = CopyOptions { bounds, owner, existing: Existing::Replaced, room: place.room() };
-    blocking(move || copy_part(&tree, Path::new("."), &place.folder, inner, &exclude, options)).await
+    let options =
+        CopyOptions { bounds, owner, existing: Existing::Replaced, size_limit: exposed.size_limit() };
+    blocking(move || copy_part(&tree, Path::new("."), &exposed.folder, inner, &exclude, options)).await
 }
 
 fn not_kept(path: &str) -> Fault {
@@ -157,16 +172,17 @@ mod tests {
     #[test]
     fn the_innermost_place_holds_a_path() {
         let folder = Arc::new(SafeDir::open("/").unwrap());
-        let place = |path: &str| Place {
+        let exposed = |path: &str| ExposedFolder {
             path: path.to_owned(),
             folder: Arc::clone(&folder),
             owner: None,
             is_bounded: false,
         };
-        let places = [place("/tmp"), place("/tmp/work"), place("/logs")];
+        let exposed_folders = [exposed("/tmp"), exposed("/tmp/work"), exposed("/logs")];
         let check = |path: &str, expected: Option<(&str, &str)>| {
-            let found = Place::of(&places, path);
-            let found = found.as_ref().map(|(place, inner)| (place.path.as_str(), inner.to_str().unwrap()));
+            let found = ExposedFolder::of(&exposed_folders, path);
+            let found =
+                found.as_ref().map(|(exposed, inner)| (exposed.path.as_str(), inner.to_str().unwrap()));
             assert_eq!(found, expected, "{path}");
         };
         check("/tmp/a", Some(("/tmp", "a")));

@@ -35,7 +35,7 @@ exec cat >"$1"
 "#;
 
 /// What the agent sees, with all of it where it was cut; or why nothing was done.
-pub(crate) type Seen = Result<(String, Option<String>), String>;
+pub(crate) type ToolOutput = Result<(String, Option<String>), String>;
 
 /// A file with numbers of lines, or the entries of a folder.
 ///
@@ -47,7 +47,7 @@ pub(crate) async fn view(
     lines: Option<(usize, usize)>,
     budget: usize,
     deadline: Instant,
-) -> Result<Seen, Fault> {
+) -> Result<ToolOutput, Fault> {
     let seen = match read(sandbox, path, deadline).await? {
         Err(reason) => return Ok(Err(reason)),
         Ok(Found::Folder(entries)) if entries.is_empty() => format!("[{path} is an empty folder]"),
@@ -82,7 +82,7 @@ pub(crate) async fn edit(
     old: Option<&str>,
     new: &str,
     deadline: Instant,
-) -> Result<Seen, Fault> {
+) -> Result<ToolOutput, Fault> {
     let (content, first) = match old {
         None => (new.as_bytes().to_vec(), 1),
         Some(old) => match read(sandbox, path, deadline).await? {

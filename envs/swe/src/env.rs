@@ -15,9 +15,9 @@ use clawrl_core::{
 use clawrl_sandbox::{JobSignal, StepEnd, StepLimits};
 use clawrl_terminal::{Observed, ReadyTerminal, TerminalShared};
 
-use crate::editing::{self, Seen};
+use crate::editing::{self, ToolOutput};
 use crate::grading::{Grading, grade};
-use crate::prepare::{Ingredients, prepare};
+use crate::prepare::{TaskInputs, prepare};
 use crate::tools::{self, Call};
 
 /// The [`Env`] of kind `swe`.
@@ -81,7 +81,7 @@ impl SweEnv {
         let task = Arc::clone(&self.task);
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
-        let ingredients = Ingredients::read(spec, &shared.fixtures).await?;
+        let ingredients = TaskInputs::read(spec, &shared.fixtures).await?;
         let variables = self.variables(spec);
         let mut line = shared.variables(self.seed, &variables);
         if let Some(activate) = &spec.activate {
@@ -134,12 +134,12 @@ impl SweEnv {
                 Ok(Call::View { path, lines }) => {
                     let sandbox = self.terminal()?.sandbox.as_ref();
                     let seen = editing::view(sandbox, path, lines, budget, ctx.deadline).await?;
-                    told(seen, &mut observed);
+                    show(seen, &mut observed);
                 }
                 Ok(Call::Edit { path, old, new }) => {
                     let sandbox = self.terminal()?.sandbox.as_ref();
                     let seen = editing::edit(sandbox, path, old, new, ctx.deadline).await?;
-                    told(seen, &mut observed);
+                    show(seen, &mut observed);
                 }
             }
             if observed.ended() {
@@ -173,7 +173,7 @@ impl SweEnv {
             }
             step = match (end, signal) {
                 (StepEnd::Running, Some(signal)) => {
-                    observed.told("[there is no more input: interrupted]".to_owned(), None);
+                    observed.push_text("[there is no more input: interrupted]".to_owned(), None);
                     terminal.session.signal(signal, limits()).await
                 }
                 (StepEnd::Incomplete, Some(_)) => {
@@ -207,9 +207,9 @@ impl SweEnv {
     }
 }
 
-fn told(seen: Seen, observed: &mut Observed) {
+fn show(seen: ToolOutput, observed: &mut Observed) {
     match seen {
-        Ok((text, full_text)) => observed.told(text, full_text),
+        Ok((text, full_text)) => observed.push_text(text, full_text),
         Err(reason) => observed.not_done(&reason),
     }
 }

@@ -21,12 +21,12 @@ use clawrl_sandbox::{
 };
 use clawrl_workspace::{FixtureReader, refuse_lost};
 
-use crate::prepare::{Ingredients, as_file, prepare};
-use crate::protection::{Deciding, Protection};
+use crate::prepare::{TaskInputs, as_file, prepare};
+use crate::protection::{Protection, TestDeclaration};
 use crate::repository::Script;
 use crate::resolution::{ExpectedTests, Resolution, TestOutcome};
 use crate::results::TestResults;
-use crate::submission::{Base, FOLDER, Left, Refused, Submission, adopt};
+use crate::submission::{BaseTree, FOLDER, RejectedSubmission, Submission, SubmittedWork, adopt};
 use crate::suspicion;
 
 /// Columns and rows of a terminal that nobody looks at.
@@ -57,7 +57,7 @@ pub(crate) struct Grading<'a> {
 }
 
 /// What the tests came to.
-struct Tested {
+struct TestRun {
     output: ExecOutput,
     resolution: Resolution,
 }
@@ -87,18 +87,21 @@ pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, 
 async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault> {
     let Grading { sandbox, backend, spec, fixtures, patch, .. } = *grading;
     let expected = Arc::new(ExpectedTests::read(&spec.tests, fixtures).await?);
-    let ingredients = Ingredients::read(spec, fixtures).await?;
+    let ingredients = TaskInputs::read(spec, fixtures).await?;
     let laid = fixtures.read(spec.tests.files.clone()).await?;
     let test_patch = fixtures.read(spec.tests.patch.iter().map(as_file).collect()).await?.pop();
     refuse_lost(sandbox).await?;
     sandbox.halt().await?;
     let left = match patch {
-        Some(patch) => Left::Patch(patch),
+        Some(patch) => SubmittedWork::Patch(patch),
         None => match sandbox.workspace().await? {
-            Ok(tree) => Left::Tree(tree),
+            Ok(tree) => SubmittedWork::Tree(tree),
             Err(gone) => {
                 let message = format!("the agent left no repository: {gone}");
-                return Ok(refused(Refused { flag: gone.flag().unwrap_or("no-repository"), message }));
+                return Ok(refused(RejectedSubmission {
+                    flag: gone.flag().unwrap_or("no-repository"),
+                    message,
+                }));
             }
         },
     };
@@ -106,19 +109,19 @@ async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault
     let fresh = started.sandbox;
     let result = async {
         prepare(fresh.as_ref(), spec, ingredients, grading.variables, deadline).await?;
-        let base = Base::of(fresh.as_ref(), deadline).await?;
+        let base = BaseTree::of(fresh.as_ref(), deadline).await?;
         let touched = match &test_patch {
             Some(patch) => touched(fresh.as_ref(), &base, patch, deadline).await?,
             None => Vec::new(),
         };
         let files = laid.iter().map(|file| file.path.clone()).chain(touched);
         let TestSpec { parser, run, protected, .. } = &spec.tests;
-        let deciding = Deciding { parser: *parser, run, patterns: protected, expected: &expected };
+        let deciding = TestDeclaration { parser: *parser, run, patterns: protected, expected: &expected };
         let protection = Protection::new(deciding, files, &base.paths)?;
         match adopt(left, fresh.as_ref(), &base, spec, &protection, deadline).await? {
             Err(reason) => Ok(refused(reason)),
             Ok(submission) => {
-                lay(fresh.as_ref(), laid, test_patch, deadline).await?;
+                write_test_files(fresh.as_ref(), laid, test_patch, deadline).await?;
                 let tested = run_tests(fresh.as_ref(), grading, &expected, deadline).await?;
                 Ok(report(spec, &expected, submission, &tested))
             }
@@ -165,7 +168,7 @@ rm -f .git/clawrl.touched
 /// Paths that a diff of the task touches.
 async fn touched(
     fresh: &dyn Sandbox,
-    base: &Base,
+    base: &BaseTree,
     patch: &PutFile,
     deadline: Instant,
 ) -> Result<Vec<String>, Fault> {
@@ -188,7 +191,7 @@ find /submission -mindepth 1 -delete
 "#;
 
 /// Lays the files that decide over the repository, and removes what it was compared with.
-async fn lay(
+async fn write_test_files(
     fresh: &dyn Sandbox,
     files: Vec<PutFile>,
     patch: Option<PutFile>,
@@ -210,7 +213,7 @@ async fn run_tests(
     grading: &Grading<'_>,
     expected: &Arc<ExpectedTests>,
     deadline: Instant,
-) -> Result<Tested, Fault> {
+) -> Result<TestRun, Fault> {
     let spec = grading.spec;
     let activate = spec.activate.as_deref().unwrap_or_default();
     let own_deadline = Instant::now() + spec.tests.timeout;
@@ -236,7 +239,7 @@ async fn run_tests(
     let read = tokio::task::spawn_blocking(move || {
         let results = TestResults::read(parser, &String::from_utf8_lossy(&output.stdout));
         let resolution = Resolution::of(&expected, &results, output.code);
-        Tested { output, resolution }
+        TestRun { output, resolution }
     });
     read.await.map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))
 }
@@ -244,8 +247,8 @@ async fn run_tests(
 /// Exit code of a program that the kernel ended for want of memory, or anybody by force.
 const KILLED: i32 = 128 + 9;
 
-fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, tested: &Tested) -> Grade {
-    let Tested { output, resolution } = tested;
+fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, tested: &TestRun) -> Grade {
+    let TestRun { output, resolution } = tested;
     let mut flags = Vec::new();
     let mut flag = |is_so: bool, name: &str| {
         if is_so {
@@ -292,8 +295,8 @@ fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, test
 }
 
 /// One line for all tests.
-fn verdict(spec: &SweSpec, expected: &ExpectedTests, submission: &Submission, tested: &Tested) -> String {
-    let Tested { output, resolution } = tested;
+fn verdict(spec: &SweSpec, expected: &ExpectedTests, submission: &Submission, tested: &TestRun) -> String {
+    let TestRun { output, resolution } = tested;
     let fixed = expected.fail_to_pass.len();
     let held = |tests: &[TestOutcome]| tests.iter().filter(|test| test.held).count();
     let (fixes, kept) = resolution.tests.split_at(fixed);
@@ -332,7 +335,7 @@ fn outcome(test: &TestOutcome) -> String {
 }
 
 /// The grade of a submission that there is nothing to test of.
-fn refused(Refused { flag, message }: Refused) -> Grade {
+fn refused(RejectedSubmission { flag, message }: RejectedSubmission) -> Grade {
     let report = CheckReport {
         label: "tests".to_owned(),
         score: 0.0,

@@ -82,12 +82,12 @@ git status --porcelain >/dev/null
 
 /// What a task brings along, read.
 #[derive(Debug, Default)]
-pub(crate) struct Ingredients {
+pub(crate) struct TaskInputs {
     files: Vec<PutFile>,
     patches: Vec<PutFile>,
 }
 
-impl Ingredients {
+impl TaskInputs {
     /// Reads them.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ pub(crate) fn as_file(content: &FixtureContent) -> FixtureFile {
 pub(crate) async fn prepare(
     sandbox: &dyn Sandbox,
     spec: &SweSpec,
-    ingredients: Ingredients,
+    ingredients: TaskInputs,
     variables: &BTreeMap<String, String>,
     deadline: Instant,
 ) -> Result<(), Fault> {

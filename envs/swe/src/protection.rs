@@ -21,11 +21,11 @@ use crate::test_command::started;
 
 /// What becomes of a changed path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PathDisposition {
     /// It is part of the submission.
     Kept,
     /// It stays out.
-    LeftOut,
+    SkippedEntries,
     /// It stays out, and the attempt is flagged.
     Tampered,
 }
@@ -86,7 +86,7 @@ const PYTHON_CACHES: &[&str] = &[
 
 /// What a task says of its tests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deciding<'a> {
+pub(crate) struct TestDeclaration<'a> {
     pub(crate) parser: LogParser,
     /// The command that runs them.
     pub(crate) run: &'a str,
@@ -102,11 +102,11 @@ impl<'a> Protection<'a> {
     /// # Errors
     /// A permanent [`Fault`] when a pattern of the task is none.
     pub(crate) fn new(
-        deciding: Deciding<'_>,
+        deciding: TestDeclaration<'_>,
         files: impl IntoIterator<Item = String>,
         base: &'a HashSet<Vec<u8>>,
     ) -> Result<Self, Fault> {
-        let Deciding { parser, run, patterns, expected } = deciding;
+        let TestDeclaration { parser, run, patterns, expected } = deciding;
         let (runner, tests, caches): (&[&str], &[&str], &[&str]) = match parser {
             LogParser::Pytest | LogParser::Unittest => (PYTHON_RUNNER, PYTHON_TESTS, PYTHON_CACHES),
             LogParser::Cargo => (
@@ -164,7 +164,12 @@ impl<'a> Protection<'a> {
 
     /// What becomes of a changed path. `installed` has the names of [`Self::new_module`] that are modules without the
     /// submission.
-    pub(crate) fn fate(&self, path: &[u8], change: Change, installed: &HashSet<String>) -> Fate {
+    pub(crate) fn disposition(
+        &self,
+        path: &[u8],
+        change: Change,
+        installed: &HashSet<String>,
+    ) -> PathDisposition {
         let shown = Path::new(OsStr::from_bytes(path));
         let is_new = change != Change::ChangedOrDeleted;
         let is_link = change == Change::AddedLink;
@@ -174,19 +179,19 @@ impl<'a> Protection<'a> {
             || (is_new && self.is_in_the_way(path))
             || imported.is_some_and(|(imports, path)| imports.replaces_test(path, is_link))
         {
-            return Fate::Tampered;
+            return PathDisposition::Tampered;
         }
         if self.caches.is_match(shown) {
-            return Fate::LeftOut;
+            return PathDisposition::SkippedEntries;
         }
         if self.tests.is_match(shown) {
-            return if is_new { Fate::LeftOut } else { Fate::Tampered };
+            return if is_new { PathDisposition::SkippedEntries } else { PathDisposition::Tampered };
         }
         let replaces = imported.is_some_and(|(imports, path)| {
             imports.replaces_package(path, is_link, self.base)
                 || imports.new_module(path, is_link, self.base).any(|name| installed.contains(name))
         });
-        if replaces { Fate::Tampered } else { Fate::Kept }
+        if replaces { PathDisposition::Tampered } else { PathDisposition::Kept }
     }
 
     /// The name under which a changed path is imported where imports begin, if the repository has none of that name there.
@@ -291,14 +296,15 @@ mod tests {
     }
 
     /// What becomes of a path of a repository with tests in `checks`, which is no package, and in `suite`, which is one.
-    fn fates(parser: LogParser, path: &str) -> [Fate; 2] {
+    fn dispositions(parser: LogParser, path: &str) -> [PathDisposition; 2] {
         let fail_to_pass = match parser {
             LogParser::Unittest => names(&["test_a (checks.unit.A.test_a)", "test_b (suite.part.B.test_b)"]),
             _ => names(&["checks/unit.py::test_a[x]", "suite/part.py::test_b"]),
         };
         let expected = ExpectedTests { fail_to_pass, pass_to_pass: Vec::new() };
         let patterns = names(&["docs/*.md"]);
-        let deciding = Deciding { parser, run: "sh ci/run.sh", patterns: &patterns, expected: &expected };
+        let deciding =
+            TestDeclaration { parser, run: "sh ci/run.sh", patterns: &patterns, expected: &expected };
         let base = paths(&[
             "ci/run.sh",
             "checks",
@@ -316,17 +322,17 @@ mod tests {
         let protection = Protection::new(deciding, ["laid/[a].txt".to_owned()], &base).unwrap();
         let installed = names(&["json", "unittest", "attr", "coverage", "email"]).into_iter().collect();
         [Change::Added, Change::ChangedOrDeleted]
-            .map(|change| protection.fate(path.as_bytes(), change, &installed))
+            .map(|change| protection.disposition(path.as_bytes(), change, &installed))
     }
 
-    fn check(parser: LogParser, path: &str, added: Fate, changed: Fate) {
-        assert_eq!(fates(parser, path), [added, changed], "{path}");
+    fn check(parser: LogParser, path: &str, added: PathDisposition, changed: PathDisposition) {
+        assert_eq!(dispositions(parser, path), [added, changed], "{path}");
     }
 
     #[test]
     fn what_counts() {
-        use Fate::{Kept, LeftOut, Tampered};
         use LogParser::{Cargo, Go, Jest, Pytest, Unittest};
+        use PathDisposition::{Kept, SkippedEntries, Tampered};
         check(Pytest, "pkg/core.py", Kept, Kept);
         check(Pytest, "pkg/testing.py", Kept, Kept);
         // F1.
@@ -349,20 +355,20 @@ mod tests {
         check(Unittest, "suite/part.py", Tampered, Tampered);
         check(Unittest, "tests/suite/part.py", Tampered, Tampered);
         // F2.
-        check(Pytest, "pkg/tests/test_new.py", LeftOut, Tampered);
-        check(Go, "a/b_test.go", LeftOut, Tampered);
-        check(Jest, "src/a.test.tsx", LeftOut, Tampered);
-        check(Jest, "__mocks__/fs.js", LeftOut, Tampered);
-        check(Cargo, "tests/it/a.rs", LeftOut, Tampered);
+        check(Pytest, "pkg/tests/test_new.py", SkippedEntries, Tampered);
+        check(Go, "a/b_test.go", SkippedEntries, Tampered);
+        check(Jest, "src/a.test.tsx", SkippedEntries, Tampered);
+        check(Jest, "__mocks__/fs.js", SkippedEntries, Tampered);
+        check(Cargo, "tests/it/a.rs", SkippedEntries, Tampered);
         check(Cargo, "pkg/test_a.py", Kept, Kept);
         // F3.
-        check(Pytest, "pkg/__pycache__/core.cpython-311.pyc", LeftOut, LeftOut);
-        check(Pytest, "tests/__pycache__/test_a.cpython-311.pyc", LeftOut, LeftOut);
+        check(Pytest, "pkg/__pycache__/core.cpython-311.pyc", SkippedEntries, SkippedEntries);
+        check(Pytest, "tests/__pycache__/test_a.cpython-311.pyc", SkippedEntries, SkippedEntries);
     }
 
     #[test]
     fn modules_that_would_be_imported_instead_are_tampering() {
-        use Fate::{Kept, Tampered};
+        use PathDisposition::{Kept, Tampered};
         for path in [
             // Of the library, or installed.
             "unittest.py",
@@ -385,7 +391,7 @@ mod tests {
             "checks.abi3.so",
             "suite.py",
         ] {
-            assert_eq!(fates(LogParser::Unittest, path)[0], Tampered, "{path}");
+            assert_eq!(dispositions(LogParser::Unittest, path)[0], Tampered, "{path}");
             check(LogParser::Pytest, path, Tampered, Kept);
         }
         for path in [
@@ -411,14 +417,26 @@ mod tests {
     fn a_link_is_what_it_may_lead_to() {
         let expected =
             ExpectedTests { fail_to_pass: names(&["checks/unit.py::a"]), ..ExpectedTests::default() };
-        let deciding = Deciding { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
+        let deciding =
+            TestDeclaration { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
         let base = paths(&["checks", "checks/unit.py"]);
         let protection = Protection::new(deciding, [], &base).unwrap();
         let installed = HashSet::from(["json".to_owned()]);
-        for (path, fate) in [("checks/unit", Fate::Tampered), ("json", Fate::Tampered), ("docs", Fate::Kept)]
-        {
-            assert_eq!(protection.fate(path.as_bytes(), Change::AddedLink, &installed), fate, "{path}");
-            assert_eq!(protection.fate(path.as_bytes(), Change::Added, &installed), Fate::Kept, "{path}");
+        for (path, disposition) in [
+            ("checks/unit", PathDisposition::Tampered),
+            ("json", PathDisposition::Tampered),
+            ("docs", PathDisposition::Kept),
+        ] {
+            assert_eq!(
+                protection.disposition(path.as_bytes(), Change::AddedLink, &installed),
+                disposition,
+                "{path}"
+            );
+            assert_eq!(
+                protection.disposition(path.as_bytes(), Change::Added, &installed),
+                PathDisposition::Kept,
+                "{path}"
+            );
         }
         assert_eq!(protection.new_module(b"json", Change::AddedLink), ["json"]);
         assert_eq!(protection.new_module(b"json", Change::Added), [""; 0]);
@@ -428,14 +446,15 @@ mod tests {
     #[test]
     fn a_new_package_with_tests_of_the_task_is_no_shadow() {
         let expected = ExpectedTests::default();
-        let deciding = Deciding { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
+        let deciding =
+            TestDeclaration { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
         let base = paths(&["pkg", "pkg/__init__.py", "pkg/core.py"]);
         let laid = ["pkg/new/tests/test_new.py".to_owned()];
         let protection = Protection::new(deciding, laid, &base).unwrap();
         for path in ["pkg/new/__init__.py", "pkg/new/json.py"] {
             assert_eq!(
-                protection.fate(path.as_bytes(), Change::Added, &HashSet::from(["json".to_owned()])),
-                Fate::Kept,
+                protection.disposition(path.as_bytes(), Change::Added, &HashSet::from(["json".to_owned()])),
+                PathDisposition::Kept,
                 "{path}"
             );
         }
@@ -444,7 +463,8 @@ mod tests {
     #[test]
     fn a_pattern_that_is_none_is_refused() {
         let (patterns, expected) = (names(&["a["]), ExpectedTests::default());
-        let deciding = Deciding { parser: LogParser::Go, run: "", patterns: &patterns, expected: &expected };
+        let deciding =
+            TestDeclaration { parser: LogParser::Go, run: "", patterns: &patterns, expected: &expected };
         let base = HashSet::new();
         let refused = Protection::new(deciding, [], &base);
         assert_eq!(refused.unwrap_err().code, "protected");

@@ -19,25 +19,25 @@ const NODE: &[&str] = &["jest", "babel", "scripts"];
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
+pub(crate) enum ConfigParts {
     Toml(&'static [&'static [&'static str]]),
     Ini,
     Json(&'static [&'static str]),
 }
 
 /// The parts of the file at a path that configure this runner.
-pub(crate) fn parts(parser: LogParser, path: &[u8]) -> Option<Parts> {
+pub(crate) fn parts(parser: LogParser, path: &[u8]) -> Option<ConfigParts> {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     match (parser, name) {
-        (LogParser::Pytest | LogParser::Unittest, b"pyproject.toml") => Some(Parts::Toml(PYTEST)),
-        (LogParser::Pytest | LogParser::Unittest, b"setup.cfg") => Some(Parts::Ini),
-        (LogParser::Cargo, b"Cargo.toml") => Some(Parts::Toml(CARGO)),
-        (LogParser::Jest, b"package.json") => Some(Parts::Json(NODE)),
+        (LogParser::Pytest | LogParser::Unittest, b"pyproject.toml") => Some(ConfigParts::Toml(PYTEST)),
+        (LogParser::Pytest | LogParser::Unittest, b"setup.cfg") => Some(ConfigParts::Ini),
+        (LogParser::Cargo, b"Cargo.toml") => Some(ConfigParts::Toml(CARGO)),
+        (LogParser::Jest, b"package.json") => Some(ConfigParts::Json(NODE)),
         _ => None,
     }
 }
 
-impl Parts {
+impl ConfigParts {
     /// Whether one of them differs. A file that is not there is empty.
     pub(crate) fn differ(self, before: &[u8], after: &[u8]) -> bool {
         if before == after {

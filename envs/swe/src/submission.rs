@@ -4,19 +4,19 @@
 //! `.git`, of whatever repository, is there. U2. A path that counts is laid over the fresh repository as the agent had it;
 //! any other is as it was. U3. A diff that was handed in goes the same way as a tree.
 //!
-//! Errors: a [`Fault`] of the machine. What is wrong with a submission is [`Refused`], which is a score.
+//! Errors: a [`Fault`] of the machine. What is wrong with a submission is [`RejectedSubmission`], which is a score.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{Boundary, Fault, SweSpec, WorkspaceSpec};
-use clawrl_sandbox::{Exclusions, Filling, SafeDir, Sandbox, TreeBounds, TreeError};
+use clawrl_sandbox::{Exclusions, FillRequest, SafeDir, Sandbox, TreeBounds, TreeError};
 
 use crate::imports::HAS_MODULES;
-use crate::protection::{Change, Fate, Protection};
+use crate::protection::{Change, PathDisposition, Protection};
 use crate::repository::{Script, failed, last_lines};
-use crate::runner_config::{Parts, parts};
+use crate::runner_config::{ConfigParts, parts};
 
 /// The folder beside the repository that the agent's tree is copied to.
 pub(crate) const FOLDER: &str = "/submission";
@@ -92,7 +92,7 @@ const LINK: &[u8] = b"120000";
 
 /// What the agent left.
 #[derive(Debug)]
-pub(crate) enum Left<'a> {
+pub(crate) enum SubmittedWork<'a> {
     /// Its workspace.
     Tree(Arc<SafeDir>),
     /// A unified diff against the base commit.
@@ -116,14 +116,14 @@ pub(crate) struct Submission {
 
 /// Why there is nothing to test, in words for a report; the flag is for the grade.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedSubmission {
     pub(crate) flag: &'static str,
     pub(crate) message: String,
 }
 
 /// The fresh repository, before anything is laid over it.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct BaseTree {
     pub(crate) tree: String,
     bytes: u64,
     entries: u64,
@@ -131,7 +131,7 @@ pub(crate) struct Base {
     pub(crate) paths: HashSet<Vec<u8>>,
 }
 
-impl Base {
+impl BaseTree {
     /// Takes it.
     ///
     /// # Errors
@@ -163,17 +163,17 @@ fn unknown_output() -> Fault {
 /// # Errors
 /// The inner one says what is wrong with the submission.
 pub(crate) async fn adopt(
-    left: Left<'_>,
+    left: SubmittedWork<'_>,
     fresh: &dyn Sandbox,
-    base: &Base,
+    base: &BaseTree,
     spec: &SweSpec,
     protection: &Protection<'_>,
     deadline: Instant,
-) -> Result<Result<Submission, Refused>, Fault> {
+) -> Result<Result<Submission, RejectedSubmission>, Fault> {
     let mut submission = Submission::default();
     let arguments: [&str; 2];
     let script = match left {
-        Left::Tree(tree) => {
+        SubmittedWork::Tree(tree) => {
             match bring(tree, fresh, base, &spec.workspace).await? {
                 Ok(not_copied) => submission.not_copied = not_copied,
                 Err(refused) => return Ok(Err(refused)),
@@ -181,15 +181,15 @@ pub(crate) async fn adopt(
             arguments = [FOLDER, &base.tree];
             Script { arguments: &arguments, ..Script::new(COMPARED, deadline) }
         }
-        Left::Patch(patch) if patch.len() > PATCH_CAP => {
+        SubmittedWork::Patch(patch) if patch.len() > PATCH_CAP => {
             let message = format!("the patch has {} bytes, at most {PATCH_CAP} are read", patch.len());
-            return Ok(Err(Refused { flag: "too-large", message }));
+            return Ok(Err(RejectedSubmission { flag: "too-large", message }));
         }
-        Left::Patch(patch) if patch.trim().is_empty() => {
+        SubmittedWork::Patch(patch) if patch.trim().is_empty() => {
             let message = "the patch is empty".to_owned();
-            return Ok(Err(Refused { flag: "patch-rejected", message }));
+            return Ok(Err(RejectedSubmission { flag: "patch-rejected", message }));
         }
-        Left::Patch(patch) => {
+        SubmittedWork::Patch(patch) => {
             arguments = [&base.tree, ""];
             let input = patch.as_bytes().to_vec();
             Script { arguments: &arguments, input, ..Script::new(PATCHED, deadline) }
@@ -201,15 +201,16 @@ pub(crate) async fn adopt(
     };
     if compared.len() >= LIST_CAP {
         let message = "more files were changed than are read".to_owned();
-        return Ok(Err(Refused { flag: "too-large", message }));
+        return Ok(Err(RejectedSubmission { flag: "too-large", message }));
     }
     let changes = listed(&compared).ok_or_else(unknown_output)?;
     let installed = installed(&changes, fresh, spec, protection, deadline).await?;
     let mut counted = counted(&changes, protection, &installed);
     keep_runner_config(&mut counted, fresh, spec, deadline).await?;
-    submission.kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
-    submission.left_out = counted.iter().filter(|(_, fate)| *fate == Fate::LeftOut).count();
-    let tampered = counted.iter().filter(|(_, fate)| *fate == Fate::Tampered);
+    submission.kept = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Kept).count();
+    submission.left_out =
+        counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::SkippedEntries).count();
+    let tampered = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Tampered);
     submission.tampered =
         tampered.map(|(change, _)| String::from_utf8_lossy(change.path).into_owned()).collect();
     let arguments = [base.tree.as_str()];
@@ -221,7 +222,7 @@ pub(crate) async fn adopt(
     };
     if patch.len() > PATCH_CAP {
         let message = format!("the submission is a diff of more than {PATCH_CAP} bytes");
-        return Ok(Err(Refused { flag: "too-large", message }));
+        return Ok(Err(RejectedSubmission { flag: "too-large", message }));
     }
     let script = Script::new(ADOPTED, deadline);
     if let Err(refused) = run(script, fresh, 64 << 10, "laying the submission over the repository").await? {
@@ -244,10 +245,10 @@ async fn run(
     fresh: &dyn Sandbox,
     output_cap: usize,
     what: &str,
-) -> Result<Result<Vec<u8>, Refused>, Fault> {
+) -> Result<Result<Vec<u8>, RejectedSubmission>, Fault> {
     let output = Script { output_cap, ..script }.run(fresh).await.map_err(Fault::from)?;
     let said = |words: &&str| memchr::memmem::find(&output.stderr, words.as_bytes()).is_some();
-    let refused = |flag, message: String| Ok(Err(Refused { flag, message }));
+    let refused = |flag, message: String| Ok(Err(RejectedSubmission { flag, message }));
     match output.code {
         Some(0) => Ok(Ok(output.stdout)),
         Some(DOES_NOT_APPLY) => {
@@ -270,9 +271,9 @@ async fn run(
 async fn bring(
     tree: Arc<SafeDir>,
     fresh: &dyn Sandbox,
-    base: &Base,
+    base: &BaseTree,
     spec: &WorkspaceSpec,
-) -> Result<Result<u64, Refused>, Fault> {
+) -> Result<Result<u64, RejectedSubmission>, Fault> {
     // What was there already is not the agent's doing.
     let usual = TreeBounds::default();
     let bounds = TreeBounds {
@@ -282,13 +283,13 @@ async fn bring(
     };
     let exclude = Exclusions::new([".git"]);
     // Whoever owns the repository has to be able to read it, and the agent does.
-    let copied = fresh.fill(Filling { tree, folder: Some(FOLDER.to_owned()), exclude, bounds }).await?;
+    let copied = fresh.fill(FillRequest { tree, folder: Some(FOLDER.to_owned()), exclude, bounds }).await?;
     match copied {
         Ok(report) => Ok(Ok(report.skipped.count())),
         Err(error) if error.is_infrastructure() => Err(copy_fault(&error)),
         Err(error) => {
             let message = format!("the repository that the agent left cannot be copied: {error}");
-            Ok(Err(Refused { flag: error.flag().unwrap_or("copy-incomplete"), message }))
+            Ok(Err(RejectedSubmission { flag: error.flag().unwrap_or("copy-incomplete"), message }))
         }
     }
 }
@@ -300,7 +301,7 @@ fn copy_fault(error: &TreeError) -> Fault {
 
 /// Those of the new modules that Python has without the submission. Asked where nothing of the submission is on its path.
 async fn installed(
-    changes: &[Listed<'_>],
+    changes: &[ChangedPath<'_>],
     fresh: &dyn Sandbox,
     spec: &SweSpec,
     protection: &Protection<'_>,
@@ -335,15 +336,17 @@ const SHOWN: &str = "git cat-file --batch";
 
 /// Files that configure a runner beside other things stay as they were where the runner's part of them changed.
 async fn keep_runner_config(
-    counted: &mut [(Listed<'_>, Fate)],
+    counted: &mut [(ChangedPath<'_>, PathDisposition)],
     fresh: &dyn Sandbox,
     spec: &SweSpec,
     deadline: Instant,
 ) -> Result<(), Fault> {
-    let mut read: Vec<(&mut Fate, Listed<'_>, Parts)> = Vec::new();
-    for (change, fate) in counted.iter_mut().filter(|(_, fate)| *fate == Fate::Kept) {
+    let mut read: Vec<(&mut PathDisposition, ChangedPath<'_>, ConfigParts)> = Vec::new();
+    for (change, disposition) in
+        counted.iter_mut().filter(|(_, disposition)| *disposition == PathDisposition::Kept)
+    {
         if let Some(parts) = parts(spec.tests.parser, change.path) {
-            read.push((fate, *change, parts));
+            read.push((disposition, *change, parts));
         }
     }
     if read.is_empty() {
@@ -359,12 +362,12 @@ async fn keep_runner_config(
     let script = Script { input, output_cap: LIST_CAP, ..Script::new(SHOWN, deadline) };
     let output = script.expect(fresh, "reading what configures a runner").await?;
     let mut rest = output.as_slice();
-    for (fate, change, parts) in read {
+    for (disposition, change, parts) in read {
         let (before, after) = (content(&mut rest), content(&mut rest));
         // A link says nothing of what it leads to, and what was cut off is not known.
         let unknown = change.new_mode == LINK || before.is_none() || after.is_none();
         if unknown || parts.differ(before.unwrap_or_default(), after.unwrap_or_default()) {
-            *fate = Fate::Tampered;
+            *disposition = PathDisposition::Tampered;
         }
     }
     Ok(())
@@ -386,7 +389,7 @@ fn content<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 /// A changed path, as git lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Listed<'a> {
+struct ChangedPath<'a> {
     old_mode: &'a [u8],
     new_mode: &'a [u8],
     old_object: &'a [u8],
@@ -394,7 +397,7 @@ struct Listed<'a> {
     path: &'a [u8],
 }
 
-impl Listed<'_> {
+impl ChangedPath<'_> {
     fn kind(&self) -> Change {
         match (self.old_mode, self.new_mode) {
             (NO_FILE, LINK) => Change::AddedLink,
@@ -405,7 +408,7 @@ impl Listed<'_> {
 }
 
 /// `:OLD NEW OBJECT OBJECT STATUS\0PATH\0` for each.
-fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
+fn listed(output: &[u8]) -> Option<Vec<ChangedPath<'_>>> {
     let mut parts = output.split(|&byte| byte == 0);
     let mut changes = Vec::new();
     while let Some(head) = parts.next().filter(|head| !head.is_empty()) {
@@ -413,7 +416,7 @@ fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
         let (old_mode, new_mode) = (fields.next()?, fields.next()?);
         let (old_object, object) = (fields.next()?, fields.next()?);
         let path = parts.next().filter(|path| !path.is_empty())?;
-        changes.push(Listed { old_mode, new_mode, old_object, object, path });
+        changes.push(ChangedPath { old_mode, new_mode, old_object, object, path });
     }
     Some(changes)
 }
@@ -421,32 +424,32 @@ fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
 /// What becomes of each. What would stand in the way of a path that stays as it was, a link in place of its folder, is
 /// judged as that path is.
 fn counted<'a>(
-    changes: &[Listed<'a>],
+    changes: &[ChangedPath<'a>],
     protection: &Protection<'_>,
     installed: &HashSet<String>,
-) -> Vec<(Listed<'a>, Fate)> {
-    let fate = |change: &Listed<'a>| {
+) -> Vec<(ChangedPath<'a>, PathDisposition)> {
+    let disposition = |change: &ChangedPath<'a>| {
         // A repository of its own is none of the submission, nor is what lies in the place of one.
         if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
-            return Fate::LeftOut;
+            return PathDisposition::SkippedEntries;
         }
-        protection.fate(change.path, change.kind(), installed)
+        protection.disposition(change.path, change.kind(), installed)
     };
-    let mut counted: Vec<_> = changes.iter().map(|change| (*change, fate(change))).collect();
-    let mut restored: HashMap<&[u8], Fate> = HashMap::new();
-    let mut above_restored: HashMap<&[u8], Fate> = HashMap::new();
-    for (change, fate) in &counted {
-        if *fate != Fate::Kept && change.old_mode != NO_FILE {
-            restored.insert(change.path, *fate);
-            above_restored.extend(folders_above(change.path).map(|folder| (folder, *fate)));
+    let mut counted: Vec<_> = changes.iter().map(|change| (*change, disposition(change))).collect();
+    let mut restored: HashMap<&[u8], PathDisposition> = HashMap::new();
+    let mut above_restored: HashMap<&[u8], PathDisposition> = HashMap::new();
+    for (change, disposition) in &counted {
+        if *disposition != PathDisposition::Kept && change.old_mode != NO_FILE {
+            restored.insert(change.path, *disposition);
+            above_restored.extend(folders_above(change.path).map(|folder| (folder, *disposition)));
         }
     }
-    for (change, fate) in &mut counted {
-        if *fate == Fate::Kept {
+    for (change, disposition) in &mut counted {
+        if *disposition == PathDisposition::Kept {
             let in_the_way = above_restored
                 .get(change.path)
                 .or_else(|| folders_above(change.path).find_map(|folder| restored.get(folder)));
-            *fate = in_the_way.copied().unwrap_or(Fate::Kept);
+            *disposition = in_the_way.copied().unwrap_or(PathDisposition::Kept);
         }
     }
     counted
@@ -457,10 +460,15 @@ fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// What counts, for `git update-index --index-info -z`.
-fn index_info(counted: &[(Listed<'_>, Fate)]) -> Vec<u8> {
+fn index_info(counted: &[(ChangedPath<'_>, PathDisposition)]) -> Vec<u8> {
     let mut input = Vec::new();
     // What goes first makes room for what comes: a folder in the place of a file, or the other way round.
-    let kept = || counted.iter().filter(|(_, fate)| *fate == Fate::Kept).map(|(change, _)| change);
+    let kept = || {
+        counted
+            .iter()
+            .filter(|(_, disposition)| *disposition == PathDisposition::Kept)
+            .map(|(change, _)| change)
+    };
     let gone = kept().filter(|change| change.new_mode == NO_FILE);
     let there = kept().filter(|change| change.new_mode != NO_FILE);
     for change in gone.chain(there) {
@@ -476,11 +484,11 @@ mod tests {
     use clawrl_core::LogParser;
 
     use super::*;
-    use crate::protection::Deciding;
+    use crate::protection::TestDeclaration;
     use crate::resolution::ExpectedTests;
 
     /// Changes by letter: `A` added, `M` changed, `D` deleted, `S` a submodule that became a file, `L` added as a link.
-    fn check(changes: &[(char, &str)], expected: &[Fate]) {
+    fn check(changes: &[(char, &str)], expected: &[PathDisposition]) {
         let modes = |letter| match letter {
             'A' => ("000000", "100644"),
             'L' => ("000000", "120000"),
@@ -495,23 +503,25 @@ mod tests {
         }
         let changes = listed(&output).unwrap();
         let (base, tests) = (HashSet::new(), ExpectedTests::default());
-        let deciding = Deciding { parser: LogParser::Unittest, run: "", patterns: &[], expected: &tests };
+        let deciding =
+            TestDeclaration { parser: LogParser::Unittest, run: "", patterns: &[], expected: &tests };
         let protection = Protection::new(deciding, ["tests/test_new.py".to_owned()], &base).unwrap();
         let counted = counted(&changes, &protection, &HashSet::new());
-        let fates: Vec<Fate> = counted.iter().map(|(_, fate)| *fate).collect();
-        assert_eq!(fates, expected, "{changes:?}");
-        let kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
+        let dispositions: Vec<PathDisposition> =
+            counted.iter().map(|(_, disposition)| *disposition).collect();
+        assert_eq!(dispositions, expected, "{changes:?}");
+        let kept = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Kept).count();
         let lines = index_info(&counted).iter().filter(|&&byte| byte == 0).count();
         assert_eq!(lines, kept, "{changes:?}");
     }
 
     #[test]
     fn u2_what_counts_is_told_by_path() {
-        use Fate::{Kept, LeftOut, Tampered};
+        use PathDisposition::{Kept, SkippedEntries, Tampered};
         check(&[], &[]);
         check(&[('M', "a.py"), ('D', "b.py"), ('A', "c d/é.py")], &[Kept, Kept, Kept]);
-        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, LeftOut]);
-        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[LeftOut, LeftOut]);
+        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, SkippedEntries]);
+        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[SkippedEntries, SkippedEntries]);
         // A link, or a file, in the place of a folder with tests.
         check(&[('L', "tests"), ('D', "tests/test_a.py")], &[Tampered, Tampered]);
         check(&[('L', "tests")], &[Tampered]);
@@ -534,8 +544,8 @@ mod tests {
             assert_eq!(listed(output.as_bytes()), None, "{output:?}");
         }
         assert_eq!(listed(b""), Some(Vec::new()));
-        assert!(Base::told(b"").is_none() && Base::told(b"aaaa 1\n").is_none());
-        let base = Base::told(b"aaaa 2 3\nsrc\0src/a\0").unwrap();
+        assert!(BaseTree::told(b"").is_none() && BaseTree::told(b"aaaa 1\n").is_none());
+        let base = BaseTree::told(b"aaaa 2 3\nsrc\0src/a\0").unwrap();
         assert_eq!((base.tree.as_str(), base.bytes, base.entries), ("aaaa", 2048, 3));
         assert!(base.paths.contains(b"src/a".as_slice()));
     }

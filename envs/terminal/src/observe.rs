@@ -101,12 +101,13 @@ impl Observed {
             text.push_str(note);
             text.push('\n');
         }
-        let told = matches!(output.end, StepEnd::ShellReplaced { .. } | StepEnd::TimedOut { .. });
-        if !told && output.notes.contains(&StepNote::NewShell) {
+        let reports_new_shell =
+            matches!(output.end, StepEnd::ShellReplaced { .. } | StepEnd::TimedOut { .. });
+        if !reports_new_shell && output.notes.contains(&StepNote::NewShell) {
             text.push_str(&format!("[{NEW_SHELL}]\n"));
         }
         text.push_str(&ending);
-        self.told(text, output.full_text);
+        self.push_text(text, output.full_text);
     }
 
     /// All of it.
@@ -123,7 +124,7 @@ impl Observed {
     }
 
     /// A text that no shell wrote; `full_text` is all of it where it was cut.
-    pub fn told(&mut self, text: String, full_text: Option<String>) {
+    pub fn push_text(&mut self, text: String, full_text: Option<String>) {
         self.cut |= full_text.is_some();
         self.push(text, full_text);
     }

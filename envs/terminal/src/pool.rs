@@ -13,8 +13,8 @@ use clawrl_core::{
 };
 use clawrl_sandbox::{
     Announcer, Backends, CastConfig, Nonce, SandboxBackend, SandboxCommand, SandboxFolder, SandboxSpec,
-    ShellConfig, StepLimits, WarmMarks, WarmPool, WorkspaceStart, backend_of, bash_arguments, keeper_script,
-    rc_script, shut_down, terminal_environment, warm_shares,
+    ShellConfig, StepLimits, WarmMarks, WarmPool, WorkspaceStart, backend_of, bash_arguments, rc_script,
+    shut_down, supervisor_script, terminal_environment, warm_shares,
 };
 use clawrl_workspace::FixtureReader;
 
@@ -47,7 +47,7 @@ const IMAGE_FOLDERS: &[&str] = &["/solution", "/logs/agent", "/logs/verifier", "
 
 /// What two tasks must have in common to share a pool of terminals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct TerminalKind {
+struct TerminalKey {
     sandbox: SandboxKind,
     size: (u16, u16),
     idle: Duration,
@@ -58,7 +58,7 @@ struct TerminalKind {
     read_only: Vec<PathBuf>,
 }
 
-impl TerminalKind {
+impl TerminalKey {
     fn of(spec: &TerminalSpec) -> Self {
         Self {
             sandbox: spec.sandbox,
@@ -87,8 +87,8 @@ pub struct TerminalShared {
 /// The pool.
 pub struct Terminals {
     shared: Arc<TerminalShared>,
-    pool: WarmPool<TerminalKind, ReadyTerminal>,
-    expected: Vec<(TerminalKind, u32)>,
+    pool: WarmPool<TerminalKey, ReadyTerminal>,
+    expected: Vec<(TerminalKey, u32)>,
 }
 
 impl Terminals {
@@ -106,7 +106,7 @@ impl Terminals {
             let shared = Arc::clone(&making);
             Box::pin(async move { shared.make(kind).await })
         };
-        let expected = config.expected.iter().map(|(spec, leases)| (TerminalKind::of(spec), *leases));
+        let expected = config.expected.iter().map(|(spec, leases)| (TerminalKey::of(spec), *leases));
         let expected: Vec<_> = expected.collect();
         Self { shared, pool: WarmPool::new(config.marks, expected.clone(), make), expected }
     }
@@ -122,7 +122,7 @@ impl Terminals {
     /// # Errors
     /// A [`Fault`] at the provider boundary.
     pub async fn lease(&self, spec: &TerminalSpec, request: &LeaseRequest) -> Result<ReadyTerminal, Fault> {
-        self.pool.lease_for(&TerminalKind::of(spec), request).await
+        self.pool.lease_for(&TerminalKey::of(spec), request).await
     }
 
     /// Live figures.
@@ -175,7 +175,7 @@ impl TerminalShared {
         line
     }
 
-    async fn make(&self, kind: TerminalKind) -> Result<ReadyTerminal, Fault> {
+    async fn make(&self, kind: TerminalKey) -> Result<ReadyTerminal, Fault> {
         let mut random = [0u8; 16];
         getrandom::fill(&mut random)
             .map_err(|error| Fault::permanent(Boundary::Harness, "no-randomness", error.to_string()))?;
@@ -196,7 +196,7 @@ impl TerminalShared {
                 (START_FILE.to_owned(), rc_script(&nonce)),
                 (
                     KEEPER.to_owned(),
-                    keeper_script(&nonce, &self.backend(kind.sandbox)?.announcement(&kind.limits)),
+                    supervisor_script(&nonce, &self.backend(kind.sandbox)?.announcement(&kind.limits)),
                 ),
             ],
             limits: kind.limits,

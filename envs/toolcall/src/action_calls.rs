@@ -18,25 +18,25 @@ use futures_util::future::try_join_all;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use crate::call_log::Ledger;
-use crate::http::{Ask, HttpTool};
-use crate::mcp::{Server, Surroundings};
+use crate::call_log::CallLog;
+use crate::http::{HttpRequest, HttpTool};
+use crate::mcp::{Server, ServerContext};
 use crate::provider::Shared;
 use crate::python::Python;
-use crate::result::{Allowance, CallResult, Outcome};
-use crate::step_reward::Earnings;
+use crate::result::{CallResult, CallTimeout, Outcome};
+use crate::step_reward::EarnedRewards;
 use crate::toolbox::{Origin, SUBMIT, Tool, Toolbox};
 use crate::tools::{CommandCall, Store, arithmetic, command_call, look_up, run_command};
 
 /// What an episode keeps in this process.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    pub(crate) ledger: Ledger,
+    pub(crate) call_log: CallLog,
     /// By the names of their tools.
     pub(crate) stores: BTreeMap<String, Store>,
     /// What was submitted.
     pub(crate) answer: Option<String>,
-    pub(crate) earnings: Earnings,
+    pub(crate) earnings: EarnedRewards,
 }
 
 impl State {
@@ -64,7 +64,7 @@ pub(crate) enum Job<'a> {
     },
     Http {
         tool: &'a HttpTool,
-        ask: Box<Ask>,
+        ask: Box<HttpRequest>,
         limit: Duration,
     },
     /// A tool of a server, by its own name.
@@ -81,49 +81,49 @@ pub(crate) enum Job<'a> {
 
 /// The calls of an action, taken up.
 #[derive(Debug)]
-pub(crate) struct Taken<'a> {
+pub(crate) struct AcceptedCalls<'a> {
     /// In the order of the calls; an accepted `submit` has none.
     pub(crate) jobs: Vec<(&'a ToolCall, Job<'a>)>,
     pub(crate) submitted: bool,
 }
 
 /// Takes the calls up: what is no program is done at once.
-pub(crate) fn take_up<'a>(
+pub(crate) fn accept_calls<'a>(
     calls: &'a [ToolCall],
     spec: &'a ToolcallSpec,
     toolbox: &'a Toolbox,
     servers: &[Server],
     state: &mut State,
-) -> Taken<'a> {
+) -> AcceptedCalls<'a> {
     let mut jobs = Vec::with_capacity(calls.len());
     let mut run = 0;
     for call in calls {
         if call.name == SUBMIT {
             match toolbox.submit().problem(&call.arguments) {
                 None => {
-                    state.ledger.note(call);
+                    state.call_log.note(call);
                     state.answer = call.str_argument("answer").map(str::to_owned);
-                    return Taken { jobs, submitted: true };
+                    return AcceptedCalls { jobs, submitted: true };
                 }
                 Some(problem) => jobs.push((call, Job::Known(CallResult::refused(problem)))),
             }
             continue;
         }
-        let job = match accept(call, run, spec, toolbox, servers, &state.ledger) {
+        let job = match accept(call, run, spec, toolbox, servers, &state.call_log) {
             Err(reason) => Job::Known(CallResult::refused(reason)),
             Ok(tool) => {
                 let job = job(call, tool, spec, state);
                 let is_refused = matches!(&job, Job::Known(result) if result.outcome == Outcome::Refused);
                 if !is_refused {
                     run += 1;
-                    state.ledger.note(call);
+                    state.call_log.note(call);
                 }
                 job
             }
         };
         jobs.push((call, job));
     }
-    Taken { jobs, submitted: false }
+    AcceptedCalls { jobs, submitted: false }
 }
 
 /// The tool of a call that may be run; else why not.
@@ -133,7 +133,7 @@ fn accept<'a>(
     spec: &ToolcallSpec,
     toolbox: &'a Toolbox,
     servers: &[Server],
-    ledger: &Ledger,
+    call_log: &CallLog,
 ) -> Result<&'a Tool, String> {
     let Some(tool) = toolbox.find(&call.name) else {
         let known: Vec<&str> = toolbox.names().collect();
@@ -146,10 +146,10 @@ fn accept<'a>(
         return Err(format!("not run: at most {} of one action", counted(spec.max_parallel_calls)));
     }
     let (most, made, of) = match &tool.origin {
-        Origin::Declared { .. } => (tool.max_calls, ledger.count(&call.name), "this tool"),
+        Origin::Declared { .. } => (tool.max_calls, call_log.count(&call.name), "this tool"),
         Origin::Served { server, .. } => {
             let most = servers.get(*server).and_then(Server::max_calls);
-            (most, ledger.count_of(|name| toolbox.is_of(name, *server)), "the tools of this server")
+            (most, call_log.count_of(|name| toolbox.is_of(name, *server)), "the tools of this server")
         }
     };
     match most {
@@ -172,7 +172,7 @@ fn job<'a>(call: &'a ToolCall, tool: &'a Tool, spec: &'a ToolcallSpec, state: &m
             return Job::Served { server: *server, own_name, arguments, limit };
         }
         Origin::Declared { http: Some(tool), .. } => {
-            return match Ask::new(tool, arguments) {
+            return match HttpRequest::new(tool, arguments) {
                 Ok(ask) => Job::Http { tool, ask: Box::new(ask), limit },
                 Err(reason) => Job::Known(CallResult::refused(reason)),
             };
@@ -215,7 +215,7 @@ pub(crate) struct Programs<'a> {
 
 /// What jobs are finished with.
 #[derive(Clone, Copy)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct JobContext<'a> {
     pub(crate) programs: Option<Programs<'a>>,
     pub(crate) servers: &'a [Server],
     pub(crate) shared: &'a Arc<Shared>,
@@ -227,7 +227,7 @@ pub(crate) struct Ground<'a> {
 /// The first [`Fault`].
 pub(crate) async fn finish<'a>(
     jobs: Vec<(&'a ToolCall, Job<'a>)>,
-    ground: Ground<'_>,
+    ground: JobContext<'_>,
     deadline: Instant,
 ) -> Result<Vec<(&'a ToolCall, CallResult)>, Fault> {
     let finished = jobs
@@ -236,28 +236,28 @@ pub(crate) async fn finish<'a>(
     try_join_all(finished).await
 }
 
-async fn finish_one(job: Job<'_>, ground: Ground<'_>, deadline: Instant) -> Result<CallResult, Fault> {
+async fn finish_one(job: Job<'_>, ground: JobContext<'_>, deadline: Instant) -> Result<CallResult, Fault> {
     let programs = ground.programs;
     let nowhere = || Ok(CallResult::failed("there is nothing to run it in"));
     match job {
         Job::Known(result) => Ok(result),
         Job::Never { limit } => {
-            let allowance = Allowance::begin(limit, deadline);
+            let allowance = CallTimeout::begin(limit, deadline);
             // timer: that nothing comes is what this tool is for.
             tokio::time::sleep_until(allowance.until.into()).await;
             let text = format!("error: no answer, ended {}", allowance.when());
             Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })
         }
-        Job::Http { tool, ask, limit } => tool.call(*ask, Allowance::begin(limit, deadline)).await,
+        Job::Http { tool, ask, limit } => tool.call(*ask, CallTimeout::begin(limit, deadline)).await,
         Job::Served { server, own_name, arguments, limit } => {
             let Some(server) = ground.servers.get(server) else { return nowhere() };
             let sandbox = programs.map(|programs| programs.sandbox);
-            let on = Surroundings { shared: ground.shared, sandbox };
+            let on = ServerContext { shared: ground.shared, sandbox };
             server.call(own_name, arguments, limit, deadline, on).await
         }
         Job::Command { command, limit } => {
             let Some(programs) = programs else { return nowhere() };
-            let allowance = Allowance::begin(limit, deadline);
+            let allowance = CallTimeout::begin(limit, deadline);
             run_command(programs.sandbox, command, programs.environment.clone(), allowance).await
         }
         Job::Python { code, limit } => {

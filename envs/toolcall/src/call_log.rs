@@ -9,11 +9,11 @@ use crate::toolbox::SUBMIT;
 
 /// The calls, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct CallLog {
     calls: Vec<ToolCall>,
 }
 
-impl Ledger {
+impl CallLog {
     /// All of them but `submit`.
     pub(crate) fn of_tools(&self) -> Vec<&ToolCall> {
         self.calls.iter().filter(|call| call.name != SUBMIT).collect()
@@ -64,16 +64,16 @@ mod tests {
 
     use super::*;
 
-    fn ledger() -> Ledger {
-        let mut ledger = Ledger::default();
+    fn call_log() -> CallLog {
+        let mut call_log = CallLog::default();
         for (tool, arguments) in [
             ("add", json!({"a": 1, "b": 2})),
             ("find", json!({"key": "x", "deep": {"n": [1]}})),
             ("add", json!({"a": 3, "b": 2.0})),
         ] {
-            ledger.note(&ToolCall::new(tool, arguments));
+            call_log.note(&ToolCall::new(tool, arguments));
         }
-        ledger
+        call_log
     }
 
     fn pattern(tool: &str, arguments: Value) -> CallPattern {
@@ -84,7 +84,11 @@ mod tests {
     #[test]
     fn patterns_name_what_a_call_has_at_least() {
         let check = |tool: &str, arguments: Value, expected: usize| {
-            assert_eq!(ledger().matching(&pattern(tool, arguments.clone())), expected, "{tool} {arguments}");
+            assert_eq!(
+                call_log().matching(&pattern(tool, arguments.clone())),
+                expected,
+                "{tool} {arguments}"
+            );
         };
         check("add", json!({}), 2);
         check("add", json!({"b": 2}), 2);
@@ -100,7 +104,7 @@ mod tests {
     fn order_counts_from_the_first_on() {
         let check = |tools: &[&str], expected: usize| {
             let patterns: Vec<_> = tools.iter().map(|tool| pattern(tool, json!({}))).collect();
-            assert_eq!(ledger().in_order(&patterns), expected, "{tools:?}");
+            assert_eq!(call_log().in_order(&patterns), expected, "{tools:?}");
         };
         check(&["add", "find", "add"], 3);
         check(&["add", "add"], 2);

@@ -14,7 +14,7 @@ use clawrl_workspace::{FixtureReader, SchemaCache};
 use crate::env::ToolcallEnv;
 use crate::http::HttpClients;
 use crate::mcp::McpPool;
-use crate::ready_sandbox::{self, Place, PlaceKind};
+use crate::ready_sandbox::{self, ReadySandbox, SandboxKey};
 use crate::secret::Secrets;
 use crate::toolbox::Toolbox;
 
@@ -52,9 +52,9 @@ pub(crate) struct Shared {
 /// The [`EnvProvider`] of kind `toolcall`.
 pub struct ToolcallProvider {
     shared: Arc<Shared>,
-    pool: WarmPool<PlaceKind, Place>,
+    pool: WarmPool<SandboxKey, ReadySandbox>,
     /// `None` stands for those that need no sandbox.
-    expected: Vec<(Option<PlaceKind>, u32)>,
+    expected: Vec<(Option<SandboxKey>, u32)>,
 }
 
 impl ToolcallProvider {
@@ -73,7 +73,7 @@ impl ToolcallProvider {
             count: Arc::default(),
         });
         let making = Arc::clone(&shared);
-        let make = move |kind: PlaceKind| -> BoxFuture<'static, Result<Place, Fault>> {
+        let make = move |kind: SandboxKey| -> BoxFuture<'static, Result<ReadySandbox, Fault>> {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let backend = Arc::clone(shared.backend(kind.sandbox)?);
@@ -81,13 +81,17 @@ impl ToolcallProvider {
             })
         };
         let expected: Vec<_> =
-            config.expected.iter().map(|(spec, leases)| (PlaceKind::of(spec), *leases)).collect();
+            config.expected.iter().map(|(spec, leases)| (SandboxKey::of(spec), *leases)).collect();
         let of_pool = expected.iter().filter_map(|(kind, leases)| Some((kind.clone()?, *leases)));
         Self { shared, pool: WarmPool::new(config.marks, of_pool.collect::<Vec<_>>(), make), expected }
     }
 
-    async fn place(&self, spec: &ToolcallSpec, request: &LeaseRequest) -> Result<Option<Place>, Fault> {
-        let Some(kind) = PlaceKind::of(spec) else { return Ok(None) };
+    async fn lease_sandbox(
+        &self,
+        spec: &ToolcallSpec,
+        request: &LeaseRequest,
+    ) -> Result<Option<ReadySandbox>, Fault> {
+        let Some(kind) = SandboxKey::of(spec) else { return Ok(None) };
         self.pool.lease_for(&kind, request).await.map(Some)
     }
 }
@@ -100,9 +104,9 @@ impl EnvProvider for ToolcallProvider {
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let toolbox = Toolbox::new(spec, &self.shared.schemas, &self.shared.secrets, &self.shared.http)?;
-            let place = self.place(spec, &request).await?;
+            let ready = self.lease_sandbox(spec, &request).await?;
             let env: Box<dyn Env> =
-                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, place, &request));
+                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, ready, &request));
             Ok(env)
         })
     }

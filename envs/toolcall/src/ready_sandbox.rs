@@ -25,7 +25,7 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// What two tasks must have in common to share a pool of sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct PlaceKind {
+pub(crate) struct SandboxKey {
     pub(crate) sandbox: SandboxKind,
     limits: SandboxLimits,
     network: NetworkPolicy,
@@ -35,7 +35,7 @@ pub(crate) struct PlaceKind {
     interpreter: Option<BTreeMap<String, String>>,
 }
 
-impl PlaceKind {
+impl SandboxKey {
     /// `None` where a task needs no sandbox.
     pub(crate) fn of(spec: &ToolcallSpec) -> Option<Self> {
         let workspace = spec.workspace.as_ref()?;
@@ -51,7 +51,7 @@ impl PlaceKind {
     }
 }
 
-impl PlaceKind {
+impl SandboxKey {
     /// The same sandbox for a program alone.
     pub(crate) fn without_interpreter(self) -> Self {
         Self { interpreter: None, ..self }
@@ -59,7 +59,7 @@ impl PlaceKind {
 }
 
 /// A sandbox that is ready.
-pub(crate) struct Place {
+pub(crate) struct ReadySandbox {
     /// Declared first, so dropped first: the interpreter then ends with it, and nobody has to look for what it started.
     pub(crate) sandbox: Box<dyn Sandbox>,
     pub(crate) interpreter: Option<Interpreter>,
@@ -74,10 +74,10 @@ pub(crate) struct Place {
 /// A provider [`Fault`] that says what is missing.
 pub(crate) async fn make(
     backend: &dyn SandboxBackend,
-    kind: PlaceKind,
+    kind: SandboxKey,
     determinism: &Determinism,
     count: &Arc<LiveCount>,
-) -> Result<Place, Fault> {
+) -> Result<ReadySandbox, Fault> {
     let live = count.begin();
     let spec = SandboxSpec {
         label: "toolcall".to_owned(),
@@ -107,7 +107,7 @@ pub(crate) async fn make(
             Some(made.map_err(start_fault)?)
         }
     };
-    Ok(Place { sandbox: started.sandbox, interpreter, _terminal: started.terminal, _live: live })
+    Ok(ReadySandbox { sandbox: started.sandbox, interpreter, _terminal: started.terminal, _live: live })
 }
 
 /// The variables of every interpreter of a task.

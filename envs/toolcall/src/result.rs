@@ -76,13 +76,13 @@ impl CallResult {
 
 /// Until when a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub(crate) struct CallTimeout {
     pub(crate) until: Instant,
     /// The tool's limit, if that is the one that comes first.
     pub(crate) own: Option<Duration>,
 }
 
-impl Allowance {
+impl CallTimeout {
     /// From now on, by the tool's limit and the step's deadline.
     pub(crate) fn begin(limit: Duration, deadline: Instant) -> Self {
         // The runtime's clock, as that of the deadline is.

@@ -5,22 +5,22 @@
 
 use clawrl_core::{StepEvent, StepReward};
 
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 
 /// What of a task's process rewards was earned.
 #[derive(Debug, Default)]
-pub(crate) struct Earnings {
+pub(crate) struct EarnedRewards {
     /// For each reward, whether it was earned; matters for those that are earned once.
     earned: Vec<bool>,
 }
 
-impl Earnings {
+impl EarnedRewards {
     /// The process reward of a step after which the calls are these, and in which so many were refused.
-    pub(crate) fn step(&mut self, rewards: &[StepReward], ledger: &Ledger, refused: usize) -> Option<f64> {
+    pub(crate) fn step(&mut self, rewards: &[StepReward], call_log: &CallLog, refused: usize) -> Option<f64> {
         self.earned.resize(rewards.len(), false);
         let worth = |(reward, earned): (&StepReward, &mut bool)| match &reward.event {
             StepEvent::Called(pattern) => {
-                let is_new = !*earned && ledger.matching(pattern) > 0;
+                let is_new = !*earned && call_log.matching(pattern) > 0;
                 *earned |= is_new;
                 if is_new { reward.reward } else { 0.0 }
             }
@@ -51,11 +51,11 @@ mod tests {
             StepReward { event: StepEvent::RefusedCall, reward: -1.0 },
             StepReward { event: StepEvent::Turn, reward: -0.125 },
         ];
-        let (mut earnings, mut ledger) = (Earnings::default(), Ledger::default());
+        let (mut earnings, mut call_log) = (EarnedRewards::default(), CallLog::default());
         let mut check = |calls: &[ToolCall], refused: usize, expected: f64| {
-            calls.iter().for_each(|call| ledger.note(call));
+            calls.iter().for_each(|call| call_log.note(call));
             assert_eq!(
-                earnings.step(&rewards, &ledger, refused),
+                earnings.step(&rewards, &call_log, refused),
                 Some(expected),
                 "{calls:?}, {refused} refused"
             );
@@ -64,6 +64,6 @@ mod tests {
         check(&[find("y")], 0, -0.125);
         check(&[find("x"), ToolCall::new("add", json!({}))], 1, 0.5 + 0.25 - 1.0 - 0.125);
         check(&[find("x")], 2, -2.125);
-        assert_eq!(Earnings::default().step(&[], &ledger, 3), None);
+        assert_eq!(EarnedRewards::default().step(&[], &call_log, 3), None);
     }
 }

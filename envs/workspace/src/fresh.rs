@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use clawrl_core::{Boundary, BoxFuture, Fault, WorkspaceSpec};
 use clawrl_sandbox::{
-    Announcer, CopyReport, Exclusions, ExecSpec, Filling, SafeDir, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxSpec, TreeBounds, TreeError, WorkspaceStart,
+    Announcer, CopyReport, Exclusions, ExecSpec, FillRequest, SafeDir, Sandbox, SandboxBackend,
+    SandboxCommand, SandboxSpec, TreeBounds, TreeError, WorkspaceStart,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
@@ -101,7 +101,7 @@ pub(crate) async fn copy_workspace(
     spec: &WorkspaceSpec,
 ) -> Result<Result<CopyReport, TreeError>, Fault> {
     let filling =
-        Filling { tree: source, folder: None, exclude: Exclusions::default(), bounds: bounds(spec) };
+        FillRequest { tree: source, folder: None, exclude: Exclusions::default(), bounds: bounds(spec) };
     fresh.fill(filling).await
 }
 

@@ -12,7 +12,7 @@ mod grade;
 mod schema;
 mod verifier;
 
-pub use answers::{Asking, Finding, Judged, check_answer, check_invalid};
+pub use answers::{Finding, JudgeContext, JudgeReports, check_answer, check_invalid};
 pub use checks::{
     Answer, CheckLimits, CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner, Evidence,
     UidMap, equal_json, evaluate, quote,

@@ -1,7 +1,7 @@
 //! JSON schemas: compiled once, and what they say about a document in one line.
 //!
 //! S1. Nothing is fetched: a schema that refers to a document elsewhere does not compile. S2. Patterns are matched in linear
-//! time, whatever an agent writes; those with look-around or back-references within [`MOST_STEPS`], and beyond that nothing matches. S3. A schema is compiled once for all attempts that have it, unless [`MOST_KEPT`] others
+//! time, whatever an agent writes; those with look-around or back-references within [`MAX_STEPS`], and beyond that nothing matches. S3. A schema is compiled once for all attempts that have it, unless [`MAX_CACHED`] others
 //! came in between.
 
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use jsonschema::{FancyRegex, PatternOptions, ValidationError, ValidationOptions,
 use serde_json::Value;
 
 /// Schemas kept compiled; each is some kilobytes. Suites have few, and a run may have many suites.
-const MOST_KEPT: usize = 1_024;
+const MAX_CACHED: usize = 1_024;
 
 /// Steps back of a pattern with look-around or back-references: some milliseconds.
-const MOST_STEPS: usize = 100_000;
+const MAX_STEPS: usize = 100_000;
 
 /// Problems of one document that are told.
-const MOST_TOLD: usize = 3;
+const MAX_PROBLEMS: usize = 3;
 
 /// Characters of one problem.
 const PROBLEM_CHARS: usize = 200;
@@ -51,7 +51,7 @@ impl Schema {
             return None;
         }
         let problems: Vec<String> =
-            self.validator.iter_errors(document).take(MOST_TOLD).map(|error| explain(&error)).collect();
+            self.validator.iter_errors(document).take(MAX_PROBLEMS).map(|error| explain(&error)).collect();
         Some(problems.join("; "))
     }
 }
@@ -62,7 +62,7 @@ fn options<'a>() -> ValidationOptions<'a> {
 }
 
 fn patterns() -> PatternOptions<FancyRegex> {
-    PatternOptions::fancy_regex().backtrack_limit(MOST_STEPS)
+    PatternOptions::fancy_regex().backtrack_limit(MAX_STEPS)
 }
 
 fn explain(error: &ValidationError<'_>) -> String {
@@ -118,7 +118,7 @@ impl SchemaCache {
         // Outside the lock: two that come at once may both compile it, which costs a moment and nothing else.
         let compiled = Arc::new(Schema::compile(schema)?);
         let mut kept = self.lock();
-        if kept.len() >= MOST_KEPT {
+        if kept.len() >= MAX_CACHED {
             kept.clear();
         }
         kept.insert(text, Arc::clone(&compiled));
@@ -215,9 +215,9 @@ mod tests {
         let cache = SchemaCache::default();
         let one = cache.get(&json!({ "type": "string" })).unwrap();
         assert!(Arc::ptr_eq(&one, &cache.get(&json!({ "type": "string" })).unwrap()));
-        for number in 0..MOST_KEPT + 5 {
+        for number in 0..MAX_CACHED + 5 {
             cache.get(&json!({ "const": number })).unwrap();
         }
-        assert!(cache.lock().len() <= MOST_KEPT);
+        assert!(cache.lock().len() <= MAX_CACHED);
     }
 }

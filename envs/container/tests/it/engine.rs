@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clawrl_container::{
-    ContainerBackend, ContainerConfig, EngineAccess, EngineReport, ImageKeeping, probe_engine, probe_engines,
+    ContainerBackend, ContainerConfig, EngineAccess, EngineReport, ImageRetention, probe_engine,
+    probe_engines,
 };
 use clawrl_core::{Determinism, ImageSource, ImageSpec, NetworkPolicy, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -182,7 +183,7 @@ pub(crate) async fn backend_keeping(
     socket: &str,
     client: SpawnerClient,
     run: &str,
-    images: Option<ImageKeeping>,
+    images: Option<ImageRetention>,
 ) -> ContainerBackend {
     backend_by(&EngineAccess::new(socket), client, run, images).await
 }
@@ -191,7 +192,7 @@ pub(crate) async fn backend_by(
     access: &EngineAccess,
     client: SpawnerClient,
     run: &str,
-    images: Option<ImageKeeping>,
+    images: Option<ImageRetention>,
 ) -> ContainerBackend {
     let engines = probe_engines(access).await.unwrap();
     let config = ContainerConfig {

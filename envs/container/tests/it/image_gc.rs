@@ -7,7 +7,7 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::query_parameters::{ListImagesOptions, RemoveImageOptions, TagImageOptions};
 use clawrl_container::{
-    ContainerBackend, ContainerConfig, EngineAccess, EvictedImages, ImageKeeping, probe_engines,
+    ContainerBackend, ContainerConfig, EngineAccess, EvictedImages, ImageRetention, probe_engines,
 };
 use clawrl_core::{Boundary, Determinism, ImageSource, ImageSpec, Retry, RunId};
 use clawrl_sandbox::spawner::SpawnerClient;
@@ -45,7 +45,7 @@ impl Place {
     /// A backend with room for what all images have in common, and for so many of what they have not.
     async fn backend(&self, images: f64, to_come: &[&ImageSource]) -> ContainerBackend {
         let budget = self.base + (images * BLOB as f64) as u64;
-        let keeping = ImageKeeping {
+        let keeping = ImageRetention {
             budget: Some(budget),
             to_come: to_come.iter().map(|&source| (source.clone(), 1)).collect(),
             ..self.keeping()
@@ -53,8 +53,8 @@ impl Place {
         backend_keeping(&self.engine.socket(), self.client.clone(), "keeping", Some(keeping)).await
     }
 
-    fn keeping(&self) -> ImageKeeping {
-        ImageKeeping {
+    fn keeping(&self) -> ImageRetention {
+        ImageRetention {
             ledger: self.folder.path().join("cache/images.json"),
             budget: None,
             to_come: HashMap::new(),
@@ -159,11 +159,11 @@ impl Place {
 #[test]
 fn a_budget_without_a_list_of_what_is_ours_is_refused() {
     with_place(|place| async move {
-        let keeping = ImageKeeping { budget: Some(1), ..place.keeping() };
+        let keeping = ImageRetention { budget: Some(1), ..place.keeping() };
         std::fs::create_dir_all(keeping.ledger.parent().unwrap()).unwrap();
         std::fs::write(&keeping.ledger, "what is this?").unwrap();
         let engines = probe_engines(&EngineAccess::new(place.engine.socket())).await.unwrap();
-        let backend = |keeping: ImageKeeping| {
+        let backend = |keeping: ImageRetention| {
             let config = ContainerConfig {
                 engines: engines.clone(),
                 run: RunId::new("refused").unwrap(),

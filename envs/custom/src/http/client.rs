@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::message::shown;
-use crate::peer_error::Trouble;
+use crate::peer_error::PeerError;
 use crate::process::too_large;
 
 /// A connection has to stand by then.
@@ -76,7 +76,7 @@ impl HttpClient {
     }
 
     /// Connects with the server of an address, as for a request to it.
-    pub(crate) async fn dial(&self, url: &str) -> Result<Connection, Trouble> {
+    pub(crate) async fn dial(&self, url: &str) -> Result<Connection, PeerError> {
         let uri = address(url)?;
         // Neither of them has to be waited for until it is ready.
         let stream = match self {
@@ -93,16 +93,22 @@ impl HttpClient {
     }
 
     /// Sends JSON and reads the whole answer, at most so many bytes of it.
-    pub(crate) async fn post(&self, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
+    pub(crate) async fn post(&self, url: &str, body: String, most: usize) -> Result<Answered, PeerError> {
         self.send(Method::POST, url, body, most).await
     }
 
     /// Reads a document.
-    pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Answered, Trouble> {
+    pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Answered, PeerError> {
         self.send(Method::GET, url, String::new(), most).await
     }
 
-    async fn send(&self, method: Method, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: String,
+        most: usize,
+    ) -> Result<Answered, PeerError> {
         let uri = address(url)?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
@@ -122,17 +128,17 @@ impl HttpClient {
     }
 }
 
-fn address(url: &str) -> Result<Uri, Trouble> {
+fn address(url: &str) -> Result<Uri, PeerError> {
     url.parse()
-        .map_err(|error| Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}")))
+        .map_err(|error| PeerError::lasting("server-unreachable", format!("`{url}` is no address: {error}")))
 }
 
-async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Trouble> {
+async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, PeerError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let message = format!("the answer of {url} broke off ({})", root_cause(&error));
-            Trouble::sound("connection-lost", message)
+            PeerError::sound("connection-lost", message)
         })?;
         // Trailers carry nothing that is needed.
         if let Ok(data) = frame.into_data() {
@@ -147,31 +153,31 @@ async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Tr
 
 impl Answered {
     /// What a status that is no success means.
-    pub(crate) fn refusal(&self, url: &str) -> Trouble {
+    pub(crate) fn refusal(&self, url: &str) -> PeerError {
         let status = self.status;
         let message = format!("{url} answered with HTTP {} and {}", status.as_u16(), shown(&self.body));
         let again = status.is_server_error()
             || status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT;
         let retry = if again { Retry::Sound } else { Retry::Never };
-        Trouble::Wrong { code: "http-status", message, retry }
+        PeerError::Wrong { code: "http-status", message, retry }
     }
 }
 
-fn unsent(error: &Error, url: &str) -> Trouble {
+fn unsent(error: &Error, url: &str) -> PeerError {
     if error.is_connect() {
         return unconnected(error, url);
     }
     let cause = root_cause(error);
-    Trouble::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
+    PeerError::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
 }
 
-fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> Trouble {
+fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> PeerError {
     let cause = root_cause(error);
     let message = format!(
         "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
     );
-    Trouble::sound("server-unreachable", message)
+    PeerError::sound("server-unreachable", message)
 }
 
 /// The innermost error: the outer ones say only which layer it came through.

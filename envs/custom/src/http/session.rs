@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::HttpClient;
 use crate::message::{Answer, AnswerId, Method, read};
-use crate::peer_error::Trouble;
+use crate::peer_error::PeerError;
 
 /// A session with a server.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl HttpSession {
     }
 
     /// Sends the request of the last id and waits for its result.
-    pub(crate) async fn ask(&self, request: String, method: Method) -> Result<Value, Trouble> {
+    pub(crate) async fn ask(&self, request: String, method: Method) -> Result<Value, PeerError> {
         let url = format!("{}/{}", self.base_url, method.name());
         let answered = self.client.post(&url, request, self.most).await?;
         let answer = match read(&answered.body, method) {
@@ -46,11 +46,11 @@ impl HttpSession {
             Answer { id: AnswerId::Null, result } => result,
             Answer { id: AnswerId::Number(id), .. } => {
                 let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
-                Err(Trouble::sound("answer-unasked", message))
+                Err(PeerError::sound("answer-unasked", message))
             }
             Answer { id: AnswerId::Other(id), .. } => {
                 let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
-                Err(Trouble::sound("answer-unasked", message))
+                Err(PeerError::sound("answer-unasked", message))
             }
         }
     }

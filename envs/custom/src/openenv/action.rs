@@ -13,7 +13,7 @@ pub(super) const ACT: &str = "act";
 
 /// How a server is acted on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Acting {
+pub(super) enum ActionStyle {
     /// By an action of its own kind.
     #[default]
     Plain,
@@ -22,10 +22,10 @@ pub(super) enum Acting {
 }
 
 /// How a server is acted on whose actions have this schema.
-pub(super) fn acting(schema: &Value) -> Acting {
+pub(super) fn action_style(schema: &Value) -> ActionStyle {
     let properties = &schema["properties"];
     let is_call = properties.get("tool_name").is_some() && properties.get("arguments").is_some();
-    if is_call { Acting::Tools } else { Acting::Plain }
+    if is_call { ActionStyle::Tools } else { ActionStyle::Plain }
 }
 
 /// The one tool of a plain server.
@@ -70,10 +70,12 @@ pub(super) fn listed_tools(observation: &Value) -> Vec<ToolAnswer> {
 }
 
 /// The message that carries out a call.
-pub(super) fn step(acting: Acting, call: &ToolCall) -> Value {
-    let data = match acting {
-        Acting::Plain => call.arguments.clone(),
-        Acting::Tools => json!({ "type": "call_tool", "tool_name": call.name, "arguments": call.arguments }),
+pub(super) fn step(action_style: ActionStyle, call: &ToolCall) -> Value {
+    let data = match action_style {
+        ActionStyle::Plain => call.arguments.clone(),
+        ActionStyle::Tools => {
+            json!({ "type": "call_tool", "tool_name": call.name, "arguments": call.arguments })
+        }
     };
     json!({ "type": "step", "data": data })
 }
@@ -86,7 +88,7 @@ mod tests {
     fn schemas_become_tools() {
         let text =
             json!({ "properties": { "message": { "type": "string" }, "metadata": { "type": "object" } } });
-        assert_eq!(acting(&text), Acting::Plain);
+        assert_eq!(action_style(&text), ActionStyle::Plain);
         let tool = act_tool(text);
         assert_eq!(tool.text_argument.as_deref(), Some("message"));
         let expected = json!({ "type": "object", "properties": { "message": { "type": "string" } } });
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(act_tool(two).text_argument, None);
         assert_eq!(act_tool(Value::Null).parameters, Some(json!({ "type": "object" })));
         let calls = json!({ "properties": { "type": {}, "tool_name": {}, "arguments": {} } });
-        assert_eq!(acting(&calls), Acting::Tools);
+        assert_eq!(action_style(&calls), ActionStyle::Tools);
     }
 
     #[test]
@@ -111,8 +113,8 @@ mod tests {
     fn calls_become_steps() {
         let call = ToolCall::new("echo", json!({ "message": "hi" }));
         let plain = json!({ "type": "step", "data": { "message": "hi" } });
-        assert_eq!(step(Acting::Plain, &call), plain);
+        assert_eq!(step(ActionStyle::Plain, &call), plain);
         let by_name = json!({ "type": "call_tool", "tool_name": "echo", "arguments": { "message": "hi" } });
-        assert_eq!(step(Acting::Tools, &call), json!({ "type": "step", "data": by_name }));
+        assert_eq!(step(ActionStyle::Tools, &call), json!({ "type": "step", "data": by_name }));
     }
 }

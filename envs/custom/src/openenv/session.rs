@@ -17,13 +17,13 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::action::{Acting, act_tool, acting, listed_tools, step};
-use super::socket::{Ended, Socket};
+use super::action::{ActionStyle, act_tool, action_style, listed_tools, step};
+use super::socket::{Disconnected, Socket};
 use super::text::text;
 use crate::http::HttpClient;
 use crate::message::{self, Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
 use crate::observe::observation;
-use crate::peer_error::Trouble;
+use crate::peer_error::PeerError;
 use crate::process::too_large;
 
 /// Difference that adding floats leaves.
@@ -38,7 +38,7 @@ pub(crate) struct OpenenvSession {
     score: RewardTotal,
     /// From the first message on, and while nothing is asked.
     socket: Option<Socket>,
-    acting: Acting,
+    action_style: ActionStyle,
     /// Of the steps that had one.
     rewards: Vec<f64>,
 }
@@ -71,7 +71,7 @@ impl Reward {
 }
 
 /// What a message was answered with.
-enum Told {
+enum SocketReply {
     State(StateAnswer),
     /// It does not fit the server's schema; in its words, for the policy.
     Refused(String),
@@ -91,7 +91,7 @@ impl OpenenvSession {
             most,
             score,
             socket: None,
-            acting: Acting::default(),
+            action_style: ActionStyle::default(),
             rewards: Vec::new(),
         }
     }
@@ -102,17 +102,17 @@ impl OpenenvSession {
         session: &str,
         config: &Value,
         seed: u64,
-    ) -> Result<(TextAnswer, Vec<ToolAnswer>), Trouble> {
+    ) -> Result<(TextAnswer, Vec<ToolAnswer>), PeerError> {
         let schema = self.action_schema().await?;
-        self.acting = acting(&schema);
+        self.action_style = action_style(&schema);
         self.connect().await?;
         let mut data = config.as_object().cloned().unwrap_or_default();
         data.entry("seed").or_insert_with(|| json!(seed));
         data.entry("episode_id").or_insert_with(|| json!(session));
         let state = self.state(&json!({ "type": "reset", "data": data }), Method::Reset).await?;
-        let tools = match self.acting {
-            Acting::Plain => vec![act_tool(schema)],
-            Acting::Tools => {
+        let tools = match self.action_style {
+            ActionStyle::Plain => vec![act_tool(schema)],
+            ActionStyle::Tools => {
                 let listed = json!({ "type": "step", "data": { "type": "list_tools" } });
                 listed_tools(&self.state(&listed, Method::Reset).await?.observation)
             }
@@ -122,18 +122,18 @@ impl OpenenvSession {
     }
 
     /// Carries calls out, one after another, until the episode is over.
-    pub(crate) async fn step(&mut self, calls: &[ToolCall], budget: usize) -> Result<StepResult, Trouble> {
+    pub(crate) async fn step(&mut self, calls: &[ToolCall], budget: usize) -> Result<StepResult, PeerError> {
         let (mut texts, mut reward, mut end) = (Vec::new(), None, None);
         for call in calls {
-            match self.told(&step(self.acting, call), Method::Step).await? {
-                Told::Refused(why) => texts.push(format!("error: {why}")),
-                Told::State(state) => {
+            match self.send(&step(self.action_style, call), Method::Step).await? {
+                SocketReply::Refused(why) => texts.push(format!("error: {why}")),
+                SocketReply::State(state) => {
                     texts.push(text(&state.observation));
                     if let Some(of_step) = state.reward.map(Reward::number) {
                         self.rewards.push(of_step);
                         let total = reward.unwrap_or(0.0) + of_step;
                         if !total.is_finite() {
-                            return Err(Trouble::protocol("the rewards of a step have no finite sum"));
+                            return Err(PeerError::protocol("the rewards of a step have no finite sum"));
                         }
                         reward = Some(total);
                     }
@@ -151,8 +151,8 @@ impl OpenenvSession {
     /// What the rewards come to.
     ///
     /// # Errors
-    /// [`Trouble`] of an answer that nobody had asked for (P4).
-    pub(crate) fn grade(&mut self) -> Result<Grade, Trouble> {
+    /// [`PeerError`] of an answer that nobody had asked for (P4).
+    pub(crate) fn grade(&mut self) -> Result<Grade, PeerError> {
         if self.socket.as_mut().is_some_and(Socket::was_told_unasked) {
             return Err(unasked("grade"));
         }
@@ -176,7 +176,7 @@ impl OpenenvSession {
     }
 
     /// What actions look like; `null` of a server that does not say.
-    async fn action_schema(&self) -> Result<Value, Trouble> {
+    async fn action_schema(&self) -> Result<Value, PeerError> {
         let url = format!("{}/schema", self.base_url);
         let answered = self.client.get(&url, self.most).await?;
         if answered.status.as_u16() == 404 {
@@ -186,12 +186,12 @@ impl OpenenvSession {
             return Err(answered.refusal(&url));
         }
         let schemas: Value = message::json(&answered.body).map_err(|why| {
-            Trouble::protocol(format!("{url} answered with {} ({why})", shown(&answered.body)))
+            PeerError::protocol(format!("{url} answered with {} ({why})", shown(&answered.body)))
         })?;
         Ok(schemas["action"].clone())
     }
 
-    async fn connect(&mut self) -> Result<(), Trouble> {
+    async fn connect(&mut self) -> Result<(), PeerError> {
         // The address was looked at when the suite was checked: it begins with `http`, so this with `ws`.
         let url = format!("ws{}/ws", self.base_url.trim_start_matches("http"));
         let config =
@@ -200,56 +200,56 @@ impl OpenenvSession {
         let connected = client_async_with_config(url.as_str(), connection, Some(config)).await;
         let (stream, _) = connected.map_err(|error| {
             let help = "check that the server runs, and the host and port of `base_url`";
-            Trouble::sound("server-unreachable", format!("no WebSocket at {url} ({error}); {help}"))
+            PeerError::sound("server-unreachable", format!("no WebSocket at {url} ({error}); {help}"))
         })?;
         self.socket = Some(Socket::new(stream));
         Ok(())
     }
 
-    async fn state(&mut self, message: &Value, method: Method) -> Result<StateAnswer, Trouble> {
-        match self.told(message, method).await? {
-            Told::State(state) => Ok(state),
-            Told::Refused(why) => {
+    async fn state(&mut self, message: &Value, method: Method) -> Result<StateAnswer, PeerError> {
+        match self.send(message, method).await? {
+            SocketReply::State(state) => Ok(state),
+            SocketReply::Refused(why) => {
                 let why = printable_line(&why, SAID);
-                Err(Trouble::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
+                Err(PeerError::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
             }
         }
     }
 
     /// Sends a message and takes its answer.
-    async fn told(&mut self, message: &Value, method: Method) -> Result<Told, Trouble> {
+    async fn send(&mut self, message: &Value, method: Method) -> Result<SocketReply, PeerError> {
         // Put back when the answer is there: one that is dropped half-way is not used again (P2).
         let socket = self
             .socket
             .take()
-            .ok_or_else(|| Trouble::sound("connection-lost", "the session has no connection"))?;
+            .ok_or_else(|| PeerError::sound("connection-lost", "the session has no connection"))?;
         let (socket, answer) =
             socket.ask(message.to_string()).await.map_err(|ended| self.lost(ended, method.name()))?;
-        let told = self.read(&answer, method)?;
+        let reply = self.read(&answer, method)?;
         self.socket = Some(socket);
-        Ok(told)
+        Ok(reply)
     }
 
-    fn read(&self, bytes: &[u8], method: Method) -> Result<Told, Trouble> {
+    fn read(&self, bytes: &[u8], method: Method) -> Result<SocketReply, PeerError> {
         let name = method.name();
         let answer: Value = message::json(bytes).map_err(|why| {
-            Trouble::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
+            PeerError::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
         })?;
         let data = &answer["data"];
         match answer["type"].as_str() {
             Some("observation") => {
                 let state: StateAnswer = shaped(data.clone(), method)?;
                 if state.reward.is_some_and(|reward| !reward.number().is_finite()) {
-                    return Err(Trouble::protocol("the reward of a step is not finite"));
+                    return Err(PeerError::protocol("the reward of a step is not finite"));
                 }
-                Ok(Told::State(state))
+                Ok(SocketReply::State(state))
             }
             Some("error") => self.refused(data, name),
-            _ => Err(Trouble::protocol(format!("instead of an answer to `{name}` came {}", shown(bytes)))),
+            _ => Err(PeerError::protocol(format!("instead of an answer to `{name}` came {}", shown(bytes)))),
         }
     }
 
-    fn refused(&self, data: &Value, method: &str) -> Result<Told, Trouble> {
+    fn refused(&self, data: &Value, method: &str) -> Result<SocketReply, PeerError> {
         let code = data["code"].as_str().unwrap_or("no code");
         let words = data["message"].as_str().unwrap_or("no message");
         let (name, said) = (printable_line(code, NAME), printable_line(words, SAID));
@@ -257,25 +257,29 @@ impl OpenenvSession {
         match code {
             "VALIDATION_ERROR" => {
                 let errors = data["errors"].as_array().into_iter().flatten();
-                let told: Vec<_> = errors
+                let reasons: Vec<_> = errors
                     .filter_map(|error| {
                         let place: Vec<_> = error["loc"].as_array()?.iter().map(Value::to_string).collect();
                         Some(format!("{}: {}", place.join(".").replace('"', ""), error["msg"].as_str()?))
                     })
                     .collect();
-                Ok(Told::Refused(if told.is_empty() { words.to_owned() } else { told.join("; ") }))
+                Ok(SocketReply::Refused(if reasons.is_empty() {
+                    words.to_owned()
+                } else {
+                    reasons.join("; ")
+                }))
             }
-            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(Trouble::sound("env-error", message)),
-            _ => Err(Trouble::lasting("env-error", message)),
+            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(PeerError::sound("env-error", message)),
+            _ => Err(PeerError::lasting("env-error", message)),
         }
     }
 
-    fn lost(&self, ended: Ended, method: &str) -> Trouble {
+    fn lost(&self, ended: Disconnected, method: &str) -> PeerError {
         let message = match ended {
-            Ended::Unasked => return unasked(method),
-            Ended::Broken(Error::Capacity(_)) => return too_large(self.most),
-            Ended::Broken(error) => format!("the WebSocket of the session broke ({error})"),
-            Ended::Closed(frame) => {
+            Disconnected::Unasked => return unasked(method),
+            Disconnected::Broken(Error::Capacity(_)) => return too_large(self.most),
+            Disconnected::Broken(error) => format!("the WebSocket of the session broke ({error})"),
+            Disconnected::Closed(frame) => {
                 let said = match frame {
                     Some(frame) if frame.reason.is_empty() => format!(" (code {})", frame.code),
                     Some(frame) => format!(" (code {}: {})", frame.code, shown(frame.reason.as_bytes())),
@@ -284,12 +288,12 @@ impl OpenenvSession {
                 format!("the server ended the session{said} before it answered `{method}`")
             }
         };
-        Trouble::sound("connection-lost", message)
+        PeerError::sound("connection-lost", message)
     }
 }
 
-fn unasked(method: &str) -> Trouble {
-    Trouble::sound("answer-unasked", format!("before `{method}` was asked, there was an answer"))
+fn unasked(method: &str) -> PeerError {
+    PeerError::sound("answer-unasked", format!("before `{method}` was asked, there was an answer"))
 }
 
 #[cfg(test)]

@@ -21,29 +21,29 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::http::Connection;
 
 /// One: nothing is wanted before the last answer was given (W1).
-const WANTED: usize = 1;
+const QUEUE: usize = 1;
 
 /// A connection with a server.
 #[derive(Debug)]
 pub(super) struct Socket {
-    wanted: mpsc::Sender<Wanted>,
+    wanted: mpsc::Sender<SocketCommand>,
     /// Filled by the task before it drops the connection.
-    ended: oneshot::Receiver<Ended>,
+    ended: oneshot::Receiver<Disconnected>,
     _task: AbortOnDropHandle<()>,
 }
 
 /// What the task is to do.
 #[derive(Debug)]
-enum Wanted {
+enum SocketCommand {
     /// Send a message, and hand its answer over.
     Answer { message: String, to: oneshot::Sender<Bytes> },
     /// Send a message, and end.
-    Farewell(String),
+    Close(String),
 }
 
 /// Why there is no connection any more.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum Disconnected {
     /// By the server, with what it said about it.
     Closed(Option<CloseFrame>),
     /// There was an answer, and nothing had been asked.
@@ -54,7 +54,7 @@ pub(super) enum Ended {
 impl Socket {
     /// Begins to read. Needs a runtime.
     pub(super) fn new(stream: WebSocketStream<Connection>) -> Self {
-        let (wanted, mut wishes) = mpsc::channel(WANTED);
+        let (wanted, mut wishes) = mpsc::channel(QUEUE);
         let (end, ended) = oneshot::channel();
         let task = tokio::spawn(async move {
             let (mut sink, mut stream) = stream.split();
@@ -68,25 +68,25 @@ impl Socket {
     /// Sends a message and takes its answer.
     ///
     /// # Errors
-    /// [`Ended`] where there is none; the connection is gone then.
-    pub(super) async fn ask(self, message: String) -> Result<(Self, Bytes), Ended> {
+    /// [`Disconnected`] where there is none; the connection is gone then.
+    pub(super) async fn ask(self, message: String) -> Result<(Self, Bytes), Disconnected> {
         let (to, answer) = oneshot::channel();
         // Where nobody takes it, the sender of the answer is gone as well.
-        let _ = self.wanted.send(Wanted::Answer { message, to }).await;
+        let _ = self.wanted.send(SocketCommand::Answer { message, to }).await;
         match answer.await {
             Ok(answer) => Ok((self, answer)),
-            Err(_) => Err(self.ended.await.unwrap_or(Ended::Closed(None))),
+            Err(_) => Err(self.ended.await.unwrap_or(Disconnected::Closed(None))),
         }
     }
 
     /// Whether there was an answer, up to now, of which nobody knows what it answers.
     pub(super) fn was_told_unasked(&mut self) -> bool {
-        matches!(self.ended.try_recv(), Ok(Ended::Unasked))
+        matches!(self.ended.try_recv(), Ok(Disconnected::Unasked))
     }
 
     /// Says a last message, if it can still be said, and ends the connection.
     pub(super) async fn close(self, message: String) {
-        let _ = self.wanted.send(Wanted::Farewell(message)).await;
+        let _ = self.wanted.send(SocketCommand::Close(message)).await;
         let _ = self.ended.await;
     }
 }
@@ -95,8 +95,8 @@ impl Socket {
 async fn keep(
     sink: &mut (impl SinkExt<Message, Error = Error> + Unpin),
     stream: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin),
-    wishes: &mut mpsc::Receiver<Wanted>,
-) -> Ended {
+    wishes: &mut mpsc::Receiver<SocketCommand>,
+) -> Disconnected {
     let mut asker: Option<oneshot::Sender<Bytes>> = None;
     let mut is_unsent = false;
     loop {
@@ -106,7 +106,7 @@ async fn keep(
             // While it is read, for the server may not read on before that.
             flushed = sink.flush(), if is_unsent => match flushed {
                 Ok(()) => is_unsent = false,
-                Err(error) => return Ended::Broken(error),
+                Err(error) => return Disconnected::Broken(error),
             },
             heard = stream.next() => {
                 let answer = match heard {
@@ -115,31 +115,31 @@ async fn keep(
                     Some(Ok(Message::Close(frame))) => {
                         // The library's answer to it, without which a server notes a connection that broke.
                         let _ = sink.flush().await;
-                        return Ended::Closed(frame);
+                        return Disconnected::Closed(frame);
                     }
                     Some(Ok(_)) => continue,
-                    Some(Err(error)) => return Ended::Broken(error),
-                    None => return Ended::Closed(None),
+                    Some(Err(error)) => return Disconnected::Broken(error),
+                    None => return Disconnected::Closed(None),
                 };
                 match asker.take() {
                     // Whoever has given up asking has dropped the socket, and ends this task.
                     Some(to) => drop(to.send(answer)),
-                    None => return Ended::Unasked,
+                    None => return Disconnected::Unasked,
                 }
             },
             wish = wishes.recv(), if asker.is_none() => match wish {
-                Some(Wanted::Answer { message, to }) => {
+                Some(SocketCommand::Answer { message, to }) => {
                     if let Err(error) = sink.feed(Message::text(message)).await {
-                        return Ended::Broken(error);
+                        return Disconnected::Broken(error);
                     }
                     (asker, is_unsent) = (Some(to), true);
                 }
-                Some(Wanted::Farewell(message)) => {
+                Some(SocketCommand::Close(message)) => {
                     let _ = sink.send(Message::text(message)).await;
                     let _ = sink.close().await;
-                    return Ended::Closed(None);
+                    return Disconnected::Closed(None);
                 }
-                None => return Ended::Closed(None),
+                None => return Disconnected::Closed(None),
             },
         }
     }

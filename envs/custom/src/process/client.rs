@@ -8,7 +8,7 @@
 //! Two answers at once are found when the next request is made, and not before: so it does not matter how soon the second
 //! one comes.
 //!
-//! Cancellation: a program whose [`Talk::ask`] was dropped half-way is of no use any more.
+//! Cancellation: a program whose [`ProcessClient::ask`] was dropped half-way is of no use any more.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 use crate::message::{Answer, AnswerId, Method, read};
-use crate::peer_error::Trouble;
+use crate::peer_error::PeerError;
 
 /// Read at once.
 const CHUNK: usize = 16 * 1024;
@@ -30,11 +30,11 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// A program with which one request at a time is under way.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct ProcessClient {
     /// The program, for messages.
     name: String,
     input: pipe::Sender,
-    ear: Ear,
+    ear: OutputReader,
     last_id: u64,
     /// Requests that were given up.
     abandoned: BTreeSet<u64>,
@@ -44,7 +44,7 @@ pub(crate) struct Talk {
 
 /// Our ends of what it writes, and its life.
 #[derive(Debug)]
-struct Ear {
+struct OutputReader {
     /// `None` once it is closed.
     output: Option<pipe::Receiver>,
     errors: Option<pipe::Receiver>,
@@ -59,7 +59,7 @@ struct Ear {
 }
 
 /// What was heard.
-enum Heard {
+enum Received {
     Line(Vec<u8>),
     TooLong,
     /// It will never say anything again, but has not ended.
@@ -68,11 +68,11 @@ enum Heard {
     Late,
 }
 
-impl Talk {
+impl ProcessClient {
     /// `None` for a program without an input, which there is not.
     pub(crate) fn new(program: Program, name: &str, most: usize) -> Option<Self> {
         let Program { input, output, errors, handle } = program;
-        let ear = Ear {
+        let ear = OutputReader {
             output: Some(output),
             errors: Some(errors),
             handle,
@@ -104,11 +104,11 @@ impl Talk {
         mut request: String,
         method: Method,
         until: Instant,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, PeerError> {
         if self.is_stuck {
             let message =
                 format!("`{}` did not read a request to its end, so no other one can be made", self.name);
-            return Err(Trouble::sound("pipe-closed", message));
+            return Err(PeerError::sound("pipe-closed", message));
         }
         let id = self.last_id;
         // What is there now came before anybody asked.
@@ -131,17 +131,17 @@ impl Talk {
                     }
                     // It has closed its input or ended, which of both is told now.
                     _ => match ear.hear(until.min(Instant::now() + LINGER)).await {
-                        Heard::Late => Heard::Closed,
+                        Received::Late => Received::Closed,
                         heard => heard,
                     },
                 },
             };
             let line = match heard {
-                Heard::Line(line) => line,
+                Received::Line(line) => line,
                 other => {
                     let trouble = self.trouble(other, method);
                     // What it has not begun to take was never asked.
-                    if trouble == Trouble::Late && unsent.len() < request.len() {
+                    if trouble == PeerError::Late && unsent.len() < request.len() {
                         self.abandoned.insert(id);
                         self.is_stuck = !unsent.is_empty();
                     }
@@ -160,7 +160,7 @@ impl Talk {
         &mut self,
         answer: Answer,
         open: Option<u64>,
-    ) -> Result<Option<Result<Value, Trouble>>, Trouble> {
+    ) -> Result<Option<Result<Value, PeerError>>, PeerError> {
         let Answer { id, result } = answer;
         match id {
             // What cannot say which request it answers, answers the oldest one that was given up, before the open one.
@@ -172,44 +172,44 @@ impl Talk {
             AnswerId::Number(id) if open == Some(id) => Ok(Some(result)),
             AnswerId::Number(id) if self.abandoned.remove(&id) => Ok(None),
             AnswerId::Number(id) if (1..self.last_id).contains(&id) => {
-                Err(Trouble::sound("answer-twice", format!("request {id} was answered a second time")))
+                Err(PeerError::sound("answer-twice", format!("request {id} was answered a second time")))
             }
-            AnswerId::Number(id) => Err(Trouble::sound(
+            AnswerId::Number(id) => Err(PeerError::sound(
                 "answer-unasked",
                 format!("request {id} was answered, which was not made"),
             )),
             AnswerId::Other(id) => {
                 let message = format!("an answer has the id {id}, and ids of requests are whole numbers");
-                Err(Trouble::sound("answer-unasked", message))
+                Err(PeerError::sound("answer-unasked", message))
             }
         }
     }
 
-    fn trouble(&self, heard: Heard, method: Method) -> Trouble {
+    fn trouble(&self, heard: Received, method: Method) -> PeerError {
         let (name, method) = (&self.name, method.name());
         match heard {
-            Heard::Late | Heard::Line(_) => Trouble::Late,
-            Heard::TooLong => too_large(self.ear.most),
-            Heard::Closed => {
+            Received::Late | Received::Line(_) => PeerError::Late,
+            Received::TooLong => too_large(self.ear.most),
+            Received::Closed => {
                 let message = format!(
                     "`{name}` closed its standard input or output before it answered `{method}`, and lives on"
                 );
-                Trouble::sound("pipe-closed", message)
+                PeerError::sound("pipe-closed", message)
             }
-            Heard::Ended(Ok(code)) => {
+            Received::Ended(Ok(code)) => {
                 let message = format!("`{name}` ended before it answered `{method}`: {}", ending(code));
-                Trouble::sound("program-ended", message)
+                PeerError::sound("program-ended", message)
             }
-            Heard::Ended(Err(ExecError::Fault(fault))) => Trouble::Fault(fault),
-            Heard::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
+            Received::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
+            Received::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
                 let help =
                     "name a program that its sandbox has, or give the task an `image` or `files` with it";
-                Trouble::Missing(format!(
+                PeerError::Missing(format!(
                     "the environment's program `{name}` cannot be run: {message}; {help}"
                 ))
             }
-            Heard::Ended(Err(ExecError::NotRun { message, .. })) => {
-                Trouble::sound("program-ended", format!("`{name}` was not run: {message}"))
+            Received::Ended(Err(ExecError::NotRun { message, .. })) => {
+                PeerError::sound("program-ended", format!("`{name}` was not run: {message}"))
             }
         }
     }
@@ -222,15 +222,15 @@ impl Talk {
 }
 
 /// A message that is larger than the task allows.
-pub(crate) fn too_large(most: usize) -> Trouble {
+pub(crate) fn too_large(most: usize) -> PeerError {
     let message =
         format!("a message is larger than {} KiB; raise `message_kib` if it has to be", most / 1024);
-    Trouble::lasting("message-too-large", message)
+    PeerError::lasting("message-too-large", message)
 }
 
-impl Ear {
+impl OutputReader {
     /// Takes a whole line, if there is one.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
+    fn line(&mut self) -> Result<Option<Vec<u8>>, PeerError> {
         let fresh = &self.unfinished[self.looked..];
         let Some(end) = fresh.iter().position(|&byte| byte == b'\n') else {
             self.looked = self.unfinished.len();
@@ -245,13 +245,13 @@ impl Ear {
     }
 
     /// Waits for a line.
-    async fn hear(&mut self, until: Instant) -> Heard {
+    async fn hear(&mut self, until: Instant) -> Received {
         let mut patience = until;
         loop {
             match self.line() {
-                Ok(Some(line)) => return Heard::Line(line),
+                Ok(Some(line)) => return Received::Line(line),
                 Ok(None) => {}
-                Err(_) => return Heard::TooLong,
+                Err(_) => return Received::TooLong,
             }
             if self.output.is_none() && patience == until {
                 patience = until.min(Instant::now() + LINGER);
@@ -260,7 +260,7 @@ impl Ear {
                 biased;
                 // First, for whoever writes without an end would keep it from being looked at.
                 () = tokio::time::sleep_until(patience.into()) => {
-                    return if patience < until { Heard::Closed } else { Heard::Late };
+                    return if patience < until { Received::Closed } else { Received::Late };
                 }
                 open = receive(&mut self.output, &mut self.unfinished) => {
                     if !open {
@@ -278,9 +278,9 @@ impl Ear {
                     // An answer may have been written just before.
                     self.take_available();
                     return match self.line() {
-                        Ok(Some(line)) => Heard::Line(line),
-                        Ok(None) => Heard::Ended(end),
-                        Err(_) => Heard::TooLong,
+                        Ok(Some(line)) => Received::Line(line),
+                        Ok(None) => Received::Ended(end),
+                        Err(_) => Received::TooLong,
                     };
                 }
             }

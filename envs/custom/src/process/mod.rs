@@ -4,4 +4,4 @@ mod client;
 mod ready_program;
 
 pub(crate) use client::too_large;
-pub(crate) use ready_program::{Place, PlaceKind, make};
+pub(crate) use ready_program::{ProgramKey, ReadyProgram, make};

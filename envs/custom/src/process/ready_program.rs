@@ -14,11 +14,11 @@ use clawrl_sandbox::{
 };
 use clawrl_workspace::FixtureReader;
 
-use super::client::Talk;
+use super::client::ProcessClient;
 
 /// What two tasks must have in common to share a pool of programs: all that the program is started with.
 #[derive(Debug, Clone)]
-pub(crate) struct PlaceKind {
+pub(crate) struct ProgramKey {
     command: Arc<[String]>,
     workspace: Arc<WorkspaceSpec>,
     message_bytes: u32,
@@ -26,21 +26,21 @@ pub(crate) struct PlaceKind {
     key: Arc<str>,
 }
 
-impl PartialEq for PlaceKind {
+impl PartialEq for ProgramKey {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-impl Eq for PlaceKind {}
+impl Eq for ProgramKey {}
 
-impl Hash for PlaceKind {
+impl Hash for ProgramKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key.hash(state);
     }
 }
 
-impl PlaceKind {
+impl ProgramKey {
     /// `None` where there is no program.
     pub(crate) fn of(spec: &CustomSpec) -> Option<Self> {
         let CustomLink::Process { command, workspace } = &spec.link else { return None };
@@ -60,10 +60,10 @@ impl PlaceKind {
 }
 
 /// A sandbox with a program that waits for a request.
-pub(crate) struct Place {
+pub(crate) struct ReadyProgram {
     /// Declared first, so dropped first: the program then ends with it, and nobody has to look for what it started.
     pub(crate) sandbox: Box<dyn Sandbox>,
-    pub(crate) talk: Talk,
+    pub(crate) talk: ProcessClient,
     /// A terminal that is hung up would end the main program, and the sandbox with it.
     _terminal: Terminal,
     _live: Live,
@@ -75,11 +75,11 @@ pub(crate) struct Place {
 /// A provider [`Fault`] that says what is missing. That the program itself cannot be run is told when it is asked.
 pub(crate) async fn make(
     backend: &dyn SandboxBackend,
-    kind: PlaceKind,
+    kind: ProgramKey,
     fixtures: &Arc<FixtureReader>,
     determinism: &Determinism,
     count: &Arc<LiveCount>,
-) -> Result<Place, Fault> {
+) -> Result<ReadyProgram, Fault> {
     let live = count.begin();
     let workspace = kind.workspace.as_ref();
     let files = fixtures.read(workspace.files.clone()).await?;
@@ -110,8 +110,8 @@ pub(crate) async fn make(
     let (program, arguments) = kind.command.split_first().ok_or_else(no_command)?;
     let command = SandboxCommand { program: program.clone(), arguments: arguments.to_vec(), environment };
     let opened = started.sandbox.open(ProgramSpec { command, user: None }).await?;
-    let talk = Talk::new(opened, program, kind.message_bytes as usize).ok_or_else(no_command)?;
-    Ok(Place { sandbox: started.sandbox, talk, _terminal: started.terminal, _live: live })
+    let talk = ProcessClient::new(opened, program, kind.message_bytes as usize).ok_or_else(no_command)?;
+    Ok(ReadyProgram { sandbox: started.sandbox, talk, _terminal: started.terminal, _live: live })
 }
 
 fn no_command() -> Fault {

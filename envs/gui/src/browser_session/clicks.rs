@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::Stage;
-use crate::page::{Point, Trouble};
+use super::BrowserSession;
+use crate::page::{PageError, Point};
 
-impl Stage {
+impl BrowserSession {
     /// Clicks at a point, `presses` times, as one double or triple click, however long the page takes in between.
     ///
     /// # Errors
-    /// [`Trouble`]
+    /// [`PageError`]
     pub(super) async fn click_again_and_again(
         &mut self,
         point: Point,
         button: u64,
         presses: u32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), PageError> {
         // Nothing is held from before.
         self.page().point(&[point], button, 0).await?;
         let session = match self.command("goog:cdp.getSession", json!({ "context": self.handle() })).await? {
@@ -42,15 +42,15 @@ impl Stage {
         Ok(())
     }
 
-    async fn dispatch(&mut self, event: Value) -> Result<(), Trouble> {
+    async fn dispatch(&mut self, event: Value) -> Result<(), PageError> {
         match self.command("goog:cdp.sendCommand", event).await? {
             Ok(_) => Ok(()),
             // The page went away, or its tab did, at the click before.
-            Err((error, _)) if error == "no such frame" => Err(Trouble::NoTab),
+            Err((error, _)) if error == "no such frame" => Err(PageError::NoTab),
             Err((_, message)) if message.contains("closed") || message.contains("not found") => {
-                Err(Trouble::NoTab)
+                Err(PageError::NoTab)
             }
-            Err((error, message)) => Err(Trouble::Refused(format!("{error}: {message}"))),
+            Err((error, message)) => Err(PageError::Refused(format!("{error}: {message}"))),
         }
     }
 }

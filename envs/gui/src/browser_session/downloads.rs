@@ -3,7 +3,7 @@
 //! That one has to begin is known from what was answered, and from what was clicked in pages; that it did is told by the browser,
 //! over another connection, and later.
 
-use crate::page::Clicked;
+use crate::page::DownloadClicks;
 use crate::proxy::FileAnswers;
 
 /// All of an attempt.
@@ -14,7 +14,7 @@ pub(super) struct Downloads {
     /// Of those, the ones that have not ended.
     loading: u32,
     /// Links that were clicked to lay down files.
-    clicked: Clicked,
+    clicked: DownloadClicks,
     /// Those that were waited for in vain, and have not begun since; below 0, those that began and that nobody foresaw.
     missing: i64,
     /// Of those that are complete, since they were last taken.
@@ -23,7 +23,7 @@ pub(super) struct Downloads {
 
 impl Downloads {
     /// So many links more were clicked.
-    pub(super) fn click(&mut self, links: Clicked) {
+    pub(super) fn click(&mut self, links: DownloadClicks) {
         self.clicked += links;
     }
 
@@ -90,7 +90,7 @@ mod tests {
     fn what_was_clicked_is_waited_for_before_anybody_asks_for_it() {
         let mut downloads = Downloads::default();
         let asked = |asked| FileAnswers { asked, ..FileAnswers::default() };
-        downloads.click(Clicked { made: 0, asked: 1 });
+        downloads.click(DownloadClicks { made: 0, asked: 1 });
         assert!(downloads.are_any(asked(0)));
         assert_eq!(downloads.unheard(asked(0)), 1);
         // It is the same one that is asked for.
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(downloads.unheard(asked(2)), 1);
         downloads.begin();
         downloads.close(asked(2));
-        downloads.click(Clicked { made: 0, asked: 1 });
+        downloads.click(DownloadClicks { made: 0, asked: 1 });
         assert_eq!(downloads.unheard(asked(2)), 1);
     }
 
@@ -133,7 +133,7 @@ mod tests {
         downloads.end(None);
         downloads.end(Some("a"));
         check(&downloads, 2, (0, 0));
-        downloads.click(Clicked { made: 1, asked: 0 });
+        downloads.click(DownloadClicks { made: 1, asked: 0 });
         check(&downloads, 2, (1, 0));
         // Those that nobody foresaw are none that are waited for.
         downloads.begin();

@@ -3,24 +3,24 @@
 use clawrl_core::GuiSpec;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::BrowserSession;
 use crate::action::Target;
-use crate::page::{Point, ScrollTo, Trouble, way, within};
+use crate::page::{PageError, Point, ScrollTo, way, within};
 
 /// Where both are looked for that are not in view: in the middle of the window, then at its edges.
 const TRIES: [ScrollTo; 2] = [ScrollTo::Middle, ScrollTo::Near];
 
-impl Stage {
+impl BrowserSession {
     /// Drags from one place to another. The answer is for the agent: why it could not be done.
     ///
     /// # Errors
-    /// [`Trouble`]
+    /// [`PageError`]
     pub(super) async fn drag(
         &self,
         from: &Target,
         to: &Target,
         spec: &GuiSpec,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, PageError> {
         for scroll_to in TRIES {
             if let Err(why) = self.place_at(to, scroll_to, spec).await? {
                 return Ok(Some(why));
@@ -48,7 +48,7 @@ impl Stage {
         (from, from_point): (&Target, Point),
         (to, to_point): (&Target, Point),
         spec: &GuiSpec,
-    ) -> Result<(Point, Point), Trouble> {
+    ) -> Result<(Point, Point), PageError> {
         let (width, height) = spec.viewport;
         let right = (from_point.x + to_point.x - i64::from(width)) / 2;
         let down = (from_point.y + to_point.y - i64::from(height)) / 2;

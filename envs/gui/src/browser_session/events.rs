@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{OpenDialog, Stage};
+use super::{BrowserSession, OpenDialog};
 use crate::bidi::{BidiError, Event};
 use crate::browser::lost;
-use crate::page::Trouble;
+use crate::page::PageError;
 
 /// Events come over another connection than the answers that they go with, and late where the machine is busy.
 const EVENT_LIMIT: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ const EVENT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a download may take to end after which nobody looks any more.
 const LAST_DOWNLOADS: Duration = Duration::from_secs(20);
 
-impl Stage {
+impl BrowserSession {
     /// Waits until downloads that have to begin, as far as is known, have begun and ended, for a while.
     pub(super) async fn finish_downloads(&mut self) {
         self.wait_for_downloads(EVENT_LIMIT).await;
@@ -48,23 +48,23 @@ impl Stage {
     /// A command that a dialog may hold up.
     ///
     /// # Errors
-    /// [`Trouble::Dialog`] when one opened meanwhile; [`Trouble::Hung`], [`Trouble::Lost`]. The inner error is the browser's word
+    /// [`PageError::Dialog`] when one opened meanwhile; [`PageError::Hung`], [`PageError::Lost`]. The inner error is the browser's word
     /// and message.
     pub(super) async fn command(
         &mut self,
         method: &str,
         params: Value,
-    ) -> Result<Result<Value, (String, String)>, Trouble> {
+    ) -> Result<Result<Value, (String, String)>, PageError> {
         let answer = self.browser.bidi.command(method, params);
         let is_dialog = |event: &Event| event.method == "browsingContext.userPromptOpened";
         let (result, heard) = answer_or_event(answer, &mut self.events, is_dialog).await;
         self.hear_each(&heard);
         match result {
-            None => Err(Trouble::Dialog),
+            None => Err(PageError::Dialog),
             Some(Ok(value)) => Ok(Ok(value)),
             Some(Err(BidiError::Refused { error, message })) => Ok(Err((error, message))),
-            Some(Err(BidiError::Late { .. })) => Err(Trouble::Hung),
-            Some(Err(BidiError::Lost)) => Err(Trouble::Lost(lost(BidiError::Lost))),
+            Some(Err(BidiError::Late { .. })) => Err(PageError::Hung),
+            Some(Err(BidiError::Lost)) => Err(PageError::Lost(lost(BidiError::Lost))),
         }
     }
 
@@ -72,14 +72,14 @@ impl Stage {
     /// Events come over another connection and may be late; the tree is the driver's own, and may be so too.
     ///
     /// # Errors
-    /// [`Trouble::Lost`]
-    pub(super) async fn tree(&mut self) -> Result<(Vec<Value>, Option<HashSet<String>>), Trouble> {
+    /// [`PageError::Lost`]
+    pub(super) async fn tree(&mut self) -> Result<(Vec<Value>, Option<HashSet<String>>), PageError> {
         let until = tokio::time::Instant::now() + EVENT_LIMIT;
         loop {
             self.hear_all();
             let open = self.open_tabs().await?;
             let tree = self.browser.bidi.command("browsingContext.getTree", json!({ "maxDepth": 0 })).await;
-            let tree = match tree.map_err(|error| Trouble::Lost(lost(error)))?["contexts"].take() {
+            let tree = match tree.map_err(|error| PageError::Lost(lost(error)))?["contexts"].take() {
                 Value::Array(tabs) => tabs,
                 _ => Vec::new(),
             };
@@ -95,13 +95,13 @@ impl Stage {
         }
     }
 
-    async fn open_tabs(&self) -> Result<Option<HashSet<String>>, Trouble> {
+    async fn open_tabs(&self) -> Result<Option<HashSet<String>>, PageError> {
         let question = json!({ "method": "Target.getTargets", "params": {} });
         let targets = match self.browser.bidi.command("goog:cdp.sendCommand", question).await {
             Ok(mut answer) => answer["result"]["targetInfos"].take(),
             // Of a browser with no such commands.
             Err(BidiError::Refused { .. }) => return Ok(None),
-            Err(error) => return Err(Trouble::Lost(lost(error))),
+            Err(error) => return Err(PageError::Lost(lost(error))),
         };
         let Value::Array(targets) = targets else { return Ok(None) };
         let is_ours = |target: &&Value| {
@@ -170,8 +170,8 @@ impl Stage {
     /// Takes note of a dialog that is open, of which no event has come yet.
     ///
     /// # Errors
-    /// [`Trouble`] where the driver does not say whether there is one.
-    pub(super) async fn notice_dialog(&mut self) -> Result<(), Trouble> {
+    /// [`PageError`] where the driver does not say whether there is one.
+    pub(super) async fn notice_dialog(&mut self) -> Result<(), PageError> {
         self.hear_all();
         if self.dialog().is_none() && self.page().has_dialog().await? {
             self.hear_of_dialog().await;

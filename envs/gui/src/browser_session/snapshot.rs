@@ -5,26 +5,26 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Fault, GuiSpec};
 
 use super::events::answer_or_event;
-use super::{OpenDialog, Stage};
+use super::{BrowserSession, OpenDialog};
 use crate::bidi::Event;
-use crate::page::{Page, Settled, Trouble, View};
+use crate::page::{Page, PageError, PageView, SettledPage};
 
 /// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
-const MOST_PAGES: u32 = 10;
+const MAX_PAGES: u32 = 10;
 
 /// Dialogs that are dismissed before the pages are judged.
-const MOST_DIALOGS: u32 = 5;
+const MAX_DIALOGS: u32 = 5;
 
 /// What is there to see.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sight {
+pub(crate) struct PageSnapshot {
     /// Titles, in the order in which they were opened.
     pub(crate) tabs: Vec<String>,
     /// Place of the one that is looked at.
     pub(crate) active: usize,
     pub(crate) dialog: Option<OpenDialog>,
     /// `None` behind a dialog.
-    pub(crate) view: Option<View>,
+    pub(crate) view: Option<PageView>,
     /// Names of files that were downloaded since the last look, in order.
     pub(crate) downloads: Vec<String>,
     /// Whether the page came to rest in time.
@@ -34,7 +34,7 @@ pub(crate) struct Sight {
 }
 
 /// What a look came to so far.
-struct Look {
+struct SnapshotProgress {
     /// Longer it does not wait for the page that is there.
     until: Instant,
     /// How many pages went away before they were read.
@@ -45,48 +45,53 @@ struct Look {
     unseen: Option<String>,
 }
 
-impl Stage {
+impl BrowserSession {
     /// Waits until what happens has happened, and looks.
     ///
     /// # Errors
     /// An env [`Fault`]: the page does not answer, or the browser is gone.
-    pub(crate) async fn look(&mut self, spec: &GuiSpec) -> Result<Sight, Fault> {
-        let mut look = Look { until: Instant::now() + spec.settle, pages: 0, quiet: false, unseen: None };
+    pub(crate) async fn snapshot(&mut self, spec: &GuiSpec) -> Result<PageSnapshot, Fault> {
+        let mut progress =
+            SnapshotProgress { until: Instant::now() + spec.settle, pages: 0, quiet: false, unseen: None };
         loop {
-            match self.settled(spec, &mut look).await {
+            match self.settled(spec, &mut progress).await {
                 Ok(view) => {
                     if let Some(tab) = self.tabs.get_mut(self.active) {
                         tab.title = view.title.clone();
                         tab.is_new = false;
                     }
-                    return Ok(self.sight(Some(view), look.quiet));
+                    return Ok(self.build_snapshot(Some(view), progress.quiet));
                 }
-                Err(Trouble::Dialog) => {
+                Err(PageError::Dialog) => {
                     self.hear_of_dialog().await;
-                    return Ok(self.sight(None, true));
+                    return Ok(self.build_snapshot(None, true));
                 }
                 // The page that comes next has its own time.
-                Err(Trouble::NoTab | Trouble::Left) if look.pages < MOST_PAGES => {
-                    look.pages += 1;
-                    look.until = Instant::now() + spec.settle;
+                Err(PageError::NoTab | PageError::Left) if progress.pages < MAX_PAGES => {
+                    progress.pages += 1;
+                    progress.until = Instant::now() + spec.settle;
                 }
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
     }
 
-    async fn settled(&mut self, spec: &GuiSpec, look: &mut Look) -> Result<View, Trouble> {
-        let until = look.until;
+    async fn settled(
+        &mut self,
+        spec: &GuiSpec,
+        progress: &mut SnapshotProgress,
+    ) -> Result<PageView, PageError> {
+        let until = progress.until;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let settled = match self.settle(left, spec).await {
-                Err(Trouble::NoTab) => {
+                Err(PageError::NoTab) => {
                     self.refresh().await?;
-                    return Err(Trouble::NoTab);
+                    return Err(PageError::NoTab);
                 }
                 settled => settled?,
             };
-            look.quiet = settled.quiet;
+            progress.quiet = settled.quiet;
             self.downloads.click(settled.files);
             if self.proxy.in_flight() > 0 && Instant::now() < until {
                 // What the page waits for may change it once more.
@@ -96,15 +101,15 @@ impl Stage {
             self.finish_downloads().await;
             // A tab that was opened by the last action is the one to look at.
             if self.refresh().await? {
-                return Err(Trouble::Left);
+                return Err(PageError::Left);
             }
             let has_time = Instant::now() < until;
             let of = has_time.then_some(settled.identity.as_str());
-            let view = self.page().observe_of(of, look.unseen.as_deref(), &spec.hidden).await?;
-            look.unseen = view.as_ref().map(|view| view.identity.clone()).or(look.unseen.take());
+            let view = self.page().observe_of(of, progress.unseen.as_deref(), &spec.hidden).await?;
+            progress.unseen = view.as_ref().map(|view| view.identity.clone()).or(progress.unseen.take());
             match view {
                 // Another document came meanwhile: what was seen is not what came to rest.
-                None => return Err(Trouble::Left),
+                None => return Err(PageError::Left),
                 // One may be on its way.
                 Some(_) if has_time && self.proxy.in_flight() > 0 => {}
                 Some(view) => return Ok(view),
@@ -113,13 +118,13 @@ impl Stage {
     }
 
     /// Waits until the active tab is at rest. One that was opened for a file never is, which the browser may tell of when it
-    /// is waited for: [`Trouble::NoTab`].
-    async fn settle(&mut self, left: Duration, spec: &GuiSpec) -> Result<Settled, Trouble> {
+    /// is waited for: [`PageError::NoTab`].
+    async fn settle(&mut self, left: Duration, spec: &GuiSpec) -> Result<SettledPage, PageError> {
         self.hear_all();
         let new = self.tabs.get(self.active).filter(|tab| tab.is_new).map(|tab| tab.handle.clone());
         let Some(handle) = new else { return self.page().settle(left, &spec.hidden).await };
         if self.loaded_files.contains(&handle) {
-            return Err(Trouble::NoTab);
+            return Err(PageError::NoTab);
         }
         let settling = Page(&self.browser.client).settle(left, &spec.hidden);
         let is_for_file = |event: &Event| {
@@ -127,11 +132,11 @@ impl Stage {
         };
         let (settled, heard) = answer_or_event(settling, &mut self.events, is_for_file).await;
         self.hear_each(&heard);
-        settled.unwrap_or(Err(Trouble::NoTab))
+        settled.unwrap_or(Err(PageError::NoTab))
     }
 
-    fn sight(&mut self, view: Option<View>, quiet: bool) -> Sight {
-        Sight {
+    fn build_snapshot(&mut self, view: Option<PageView>, quiet: bool) -> PageSnapshot {
+        PageSnapshot {
             tabs: self.tabs.iter().map(|tab| tab.title.clone()).collect(),
             active: self.active,
             dialog: self.dialog().cloned(),
@@ -146,17 +151,18 @@ impl Stage {
     /// read: a page may open one dialog after another.
     ///
     /// # Errors
-    /// As of [`Self::look`].
+    /// As of [`Self::snapshot`].
     pub(crate) async fn rest(&mut self, spec: &GuiSpec) -> Result<bool, Fault> {
-        for _ in 0..MOST_DIALOGS {
-            if self.look(spec).await?.dialog.is_none() {
+        for _ in 0..MAX_DIALOGS {
+            if self.snapshot(spec).await?.dialog.is_none() {
                 return Ok(true);
             }
             match self.answer(false, None, spec).await {
-                Ok(_) | Err(Trouble::Refused(_) | Trouble::NoTab | Trouble::Left | Trouble::Dialog) => {}
+                Ok(_)
+                | Err(PageError::Refused(_) | PageError::NoTab | PageError::Left | PageError::Dialog) => {}
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
-        Ok(self.look(spec).await?.dialog.is_none())
+        Ok(self.snapshot(spec).await?.dialog.is_none())
     }
 }

@@ -21,7 +21,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DialError {
     /// It leads where nothing may lead.
-    Refused(String),
+    RefusedOrigins(String),
     /// Nobody is there.
     Unreachable(String),
 }
@@ -64,7 +64,7 @@ fn judged(name: &str, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Dia
     match addresses.iter().find(|address| !is_reached(address)) {
         Some(address) => {
             let reason = format!("{name} leads to {}, which is no public address", address.ip());
-            Err(DialError::Refused(reason))
+            Err(DialError::RefusedOrigins(reason))
         }
         None => Ok(addresses),
     }

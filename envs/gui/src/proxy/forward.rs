@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use super::in_flight::Held;
+use super::in_flight::BodyWith;
 use crate::site::{BODY_BYTES, Body, Origin, page};
 
 /// Headers for the next neighbour alone, beside those that `connection` names.
@@ -86,11 +86,11 @@ fn outgoing(origin: &Origin, request: Request<Incoming>) -> Option<Request<Limit
 
 async fn exchange(stream: TcpStream, request: Request<Limited<Incoming>>) -> hyper::Result<Response<Body>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let connection = Ended(tokio::spawn(connection));
+    let connection = AbortOnDrop(tokio::spawn(connection));
     let (mut head, body) = sender.send_request(request).await?.into_parts();
     head.version = Version::HTTP_11;
     strip(&mut head.headers);
-    let body = Held { body: body.map_err(io::Error::other), _held: connection };
+    let body = BodyWith { body: body.map_err(io::Error::other), _held: connection };
     Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
@@ -108,9 +108,9 @@ fn strip(headers: &mut HeaderMap) {
 }
 
 /// A task that ends with its owner.
-struct Ended(JoinHandle<hyper::Result<()>>);
+struct AbortOnDrop(JoinHandle<hyper::Result<()>>);
 
-impl Drop for Ended {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

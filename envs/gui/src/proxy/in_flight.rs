@@ -49,7 +49,7 @@ pub(super) struct Answering {
 impl Answering {
     /// Has it last until all of a body is sent, or given up.
     pub(super) fn until_sent(self, body: Body) -> Body {
-        Held { body, _held: self }.boxed_unsync()
+        BodyWith { body, _held: self }.boxed_unsync()
     }
 }
 
@@ -60,12 +60,12 @@ impl Drop for Answering {
 }
 
 /// A body with something that is dropped with it.
-pub(super) struct Held<B, T> {
+pub(super) struct BodyWith<B, T> {
     pub(super) body: B,
     pub(super) _held: T,
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin, T: Unpin> HttpBody for Held<B, T> {
+impl<B: HttpBody<Data = Bytes> + Unpin, T: Unpin> HttpBody for BodyWith<B, T> {
     type Data = Bytes;
     type Error = B::Error;
 

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Origins that are remembered; a page can make up any number of them.
-const MOST: usize = 100;
+const MAX_ORIGINS: usize = 100;
 
 /// Distinct origins. In which order they were refused is chance, and forgotten.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
+pub(super) struct RefusedOrigins {
     origins: Mutex<BTreeSet<String>>,
 }
 
-impl Refused {
+impl RefusedOrigins {
     pub(super) fn add(&self, origin: &str) {
         let mut origins = self.lock();
-        if origins.len() < MOST {
+        if origins.len() < MAX_ORIGINS {
             origins.insert(origin.to_owned());
         }
     }
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn origins_are_distinct_bounded_and_in_order() {
-        let refused = Refused::default();
+        let refused = RefusedOrigins::default();
         for origin in ["http://b.example", "http://a.example", "http://b.example"] {
             refused.add(origin);
         }
@@ -45,7 +45,7 @@ mod tests {
             refused.add(&format!("http://{number}.example"));
         }
         let list = refused.list();
-        assert_eq!((list.len(), list[0].as_str()), (MOST, "http://0.example"));
+        assert_eq!((list.len(), list[0].as_str()), (MAX_ORIGINS, "http://0.example"));
         assert!(list.is_sorted());
     }
 }

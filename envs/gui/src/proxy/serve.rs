@@ -18,13 +18,13 @@ use super::dial::{DialError, dial};
 use super::download::{FileAnswers, Purpose};
 use super::forward::{Forwarded, forward};
 use super::in_flight::InFlight;
-use super::refused_origins::Refused;
+use super::refused_origins::RefusedOrigins;
 use super::target::Target;
-use super::tunnel::{Far, Tunnel};
-use crate::site::{Body, Dropped, Origin, Scheme, SiteNumber, Sites, empty, page};
+use super::tunnel::{Tunnel, TunnelTarget};
+use crate::site::{Body, ConnectionDropped, Origin, Scheme, SiteNumber, Sites, empty, page};
 
 /// Connections of one attempt. Browsers have 32 to a proxy at most, and up to 255 WebSockets; the rest waits.
-const MOST_CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 /// Bytes of a request before its body, and of what is read of a body at once.
 const HEAD_BYTES: usize = 64 << 10;
 /// How long a connection is kept on which nothing is asked.
@@ -100,7 +100,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 // It is closed before it is read.
                 Ok((_, from)) if !shared.may_ask(from.ip().to_canonical()) => {}
                 Ok((stream, _)) => {
@@ -139,7 +139,7 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
 pub(super) async fn speak<I, A>(connection: I, shared: &Arc<Shared>, answer: impl Fn(Request<Incoming>) -> A)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-    A: Future<Output = Result<Response<Body>, Dropped>>,
+    A: Future<Output = Result<Response<Body>, ConnectionDropped>>,
 {
     let service = service_fn(|request| {
         let answering = shared.in_flight.begin();
@@ -148,7 +148,7 @@ where
         async move {
             let answer = answer.await?;
             shared.lock_files().count(purpose, &answer);
-            Ok::<_, Dropped>(answer.map(|body| answering.until_sent(body)))
+            Ok::<_, ConnectionDropped>(answer.map(|body| answering.until_sent(body)))
         }
     });
     let served = http1::Builder::new()
@@ -171,7 +171,7 @@ pub(super) struct Shared {
     sites: Mutex<Option<Arc<Sites>>>,
     in_flight: InFlight,
     files: Mutex<FileAnswers>,
-    refused: Refused,
+    refused: RefusedOrigins,
     unreachable: OnceLock<String>,
     /// Who may ask, besides this machine; `None` for all.
     peers: Option<Vec<IpAddr>>,
@@ -179,7 +179,7 @@ pub(super) struct Shared {
     stranger: OnceLock<IpAddr>,
 }
 
-type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
+type Answered = Result<(Response<Body>, Option<Tunnel>), ConnectionDropped>;
 
 impl Shared {
     fn lock_files(&self) -> MutexGuard<'_, FileAnswers> {
@@ -230,16 +230,16 @@ impl Shared {
     }
 
     /// Where a tunnel to an origin leads, or what is answered instead.
-    async fn far(&self, sites: Arc<Sites>, origin: &Origin) -> Result<Far, Response<Body>> {
+    async fn far(&self, sites: Arc<Sites>, origin: &Origin) -> Result<TunnelTarget, Response<Body>> {
         if let Some(site) = site_of(&sites, origin) {
-            return Ok(Far::Site(sites, site));
+            return Ok(TunnelTarget::Site(sites, site));
         }
         // What is spoken in it is not seen: WebSockets of pages without TLS come this way, too.
         let is_allowed = |known: &Origin| known.host == origin.host && known.port == origin.port;
         if !sites.origins().iter().any(is_allowed) {
             return Err(self.refuse(origin));
         }
-        dial(origin).await.map(Far::Origin).map_err(|error| self.not_reached(origin, error))
+        dial(origin).await.map(TunnelTarget::Origin).map_err(|error| self.not_reached(origin, error))
     }
 
     fn refuse(&self, origin: &Origin) -> Response<Body> {
@@ -249,7 +249,7 @@ impl Shared {
 
     fn not_reached(&self, origin: &Origin, error: DialError) -> Response<Body> {
         match error {
-            DialError::Refused(reason) => {
+            DialError::RefusedOrigins(reason) => {
                 self.refused.add(&origin.to_string());
                 page(StatusCode::FORBIDDEN, &format!("refused: {reason}"))
             }

@@ -14,12 +14,12 @@ use crate::site::{SiteNumber, Sites};
 pub(super) struct Tunnel {
     /// The browser's end, once the promise is sent.
     pub(super) near: OnUpgrade,
-    pub(super) far: Far,
+    pub(super) far: TunnelTarget,
 }
 
 /// Where a tunnel leads.
 #[derive(Debug)]
-pub(super) enum Far {
+pub(super) enum TunnelTarget {
     Site(Arc<Sites>, SiteNumber),
     Origin(TcpStream),
 }
@@ -30,10 +30,10 @@ impl Tunnel {
         // It fails when the browser is gone, and then there is nothing to do.
         let Ok(near) = self.near.await else { return };
         match self.far {
-            Far::Site(sites, site) => {
+            TunnelTarget::Site(sites, site) => {
                 speak(near, shared, |request| sites.answer(site, request)).await;
             }
-            Far::Origin(mut far) => {
+            TunnelTarget::Origin(mut far) => {
                 // How it ends is for the two ends to know.
                 let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(near), &mut far).await;
             }

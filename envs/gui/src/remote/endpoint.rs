@@ -28,7 +28,7 @@ use url::Url;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Largest answer: what a Grid says of its nodes.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Why a text names no endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum EndpointError {
 
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AskError {
+pub(super) enum EndpointCallError {
     /// Nobody is there, or does not speak.
     #[error("{0}")]
     Unreachable(String),
@@ -81,7 +81,7 @@ pub(super) struct Endpoint {
 
 /// What leads to an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct Route {
     /// The address of this machine over which it is reached.
     pub(super) local: IpAddr,
     /// All that it has.
@@ -150,20 +150,25 @@ impl Endpoint {
     /// Asks, and waits that long for the value of the answer.
     ///
     /// # Errors
-    /// [`AskError`]
+    /// [`EndpointCallError`]
     pub(super) async fn ask(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
         limit: Duration,
-    ) -> Result<Value, AskError> {
+    ) -> Result<Value, EndpointCallError> {
         let asked = tokio::time::timeout(limit, self.answered(method, path, body)).await;
-        asked.unwrap_or_else(|_| Err(AskError::Unreachable(format!("no answer within {limit:?}"))))
+        asked.unwrap_or_else(|_| Err(EndpointCallError::Unreachable(format!("no answer within {limit:?}"))))
     }
 
-    async fn answered(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, AskError> {
-        let unreachable = |why: String| AskError::Unreachable(why);
+    async fn answered(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, EndpointCallError> {
+        let unreachable = |why: String| EndpointCallError::Unreachable(why);
         let url = self.url.join(path).map_err(|error| unreachable(error.to_string()))?;
         let mut request = Request::builder().method(method).uri(url.as_str());
         if let Some(authorization) = self.authorization() {
@@ -177,9 +182,9 @@ impl Endpoint {
             request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
         let answer = self.client.request(request).await.map_err(|error| unreachable(spelled_out(&error)))?;
         let status = answer.status();
-        let read = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
+        let read = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
         let bytes = read.map_err(|error| unreachable(spelled_out(error.as_ref())))?.to_bytes();
-        let foreign = || AskError::Refused {
+        let foreign = || EndpointCallError::Refused {
             error: "no WebDriver".to_owned(),
             message: format!("the answer is one of another kind, with status {status}"),
         };
@@ -191,7 +196,7 @@ impl Endpoint {
         match (value["error"].take(), value["message"].as_str()) {
             (Value::String(error), Some(message)) => {
                 let message = message.lines().next().unwrap_or_default().to_owned();
-                Err(AskError::Refused { error, message })
+                Err(EndpointCallError::Refused { error, message })
             }
             _ => Err(foreign()),
         }
@@ -201,7 +206,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Why it is not.
-    pub(super) async fn reach(&self) -> io::Result<Reach> {
+    pub(super) async fn route(&self) -> io::Result<Route> {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let port = self.url.port_or_known_default().unwrap_or_default();
         let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
@@ -210,7 +215,7 @@ impl Endpoint {
             match tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let peers = addresses.iter().map(|address| address.ip().to_canonical()).collect();
-                    return Ok(Reach { local: stream.local_addr()?.ip().to_canonical(), peers });
+                    return Ok(Route { local: stream.local_addr()?.ip().to_canonical(), peers });
                 }
                 Ok(Err(error)) => failed = error,
                 Err(_) => {
@@ -383,8 +388,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let loopback: IpAddr = [127, 0, 0, 1].into();
-        assert_eq!(endpoint.reach().await.unwrap(), Reach { local: loopback, peers: vec![loopback] });
+        assert_eq!(endpoint.route().await.unwrap(), Route { local: loopback, peers: vec![loopback] });
         drop(listener);
-        assert_eq!(endpoint.reach().await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(endpoint.route().await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use url::Host;
 
 use super::endpoint::{Endpoint, EndpointError};
-use super::session::{Refusal, begin};
+use super::session::{SessionError, begin};
 use super::sessions::Sessions;
 use crate::bidi::Event;
 use crate::browser::Browser;
@@ -31,11 +31,11 @@ pub struct Endpoints {
     all: Vec<Arc<Endpoint>>,
     /// Under which browsers reach this machine, where the way to an endpoint does not say it.
     host: Option<Host>,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<EndpointState>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct EndpointState {
     /// Of ours.
     sessions: u32,
     /// Until then it is asked last.
@@ -44,7 +44,7 @@ struct Place {
 
 /// What an endpoint says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointAnswer {
+pub struct EndpointStatus {
     /// Its address, without user info.
     pub address: String,
     /// Its version and whether it is ready, or why nobody knows.
@@ -64,16 +64,16 @@ impl Endpoints {
             return Err(EndpointError::None);
         }
         let host = host.map(str::trim).filter(|text| !text.is_empty()).map(host_of).transpose()?;
-        let places = Mutex::new(vec![Place::default(); all.len()]);
+        let places = Mutex::new(vec![EndpointState::default(); all.len()]);
         Ok(Self { all, host, places })
     }
 
     /// Asks each how it is.
-    pub async fn probe(&self) -> Vec<EndpointAnswer> {
+    pub async fn probe(&self) -> Vec<EndpointStatus> {
         join_all(self.all.iter().map(async |endpoint| {
             let asked = endpoint.ask(Method::GET, "status", None, STATUS_LIMIT).await;
             let said = asked.map(|value| told(&value)).map_err(|error| error.to_string());
-            EndpointAnswer { address: endpoint.to_string(), said }
+            EndpointStatus { address: endpoint.to_string(), said }
         }))
         .await
     }
@@ -87,10 +87,10 @@ impl Endpoints {
         sessions: &Arc<Sessions>,
     ) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
         let (mut tried, mut unreachable, mut refused) = (HashSet::new(), Vec::new(), None);
-        while let Some(seat) = self.seat(&tried) {
-            let (at, endpoint) = (seat.at, Arc::clone(&self.all[seat.at]));
+        while let Some(slot) = self.take_slot(&tried) {
+            let (at, endpoint) = (slot.at, Arc::clone(&self.all[slot.at]));
             tried.insert(at);
-            let refusal = match begin(&endpoint, self.host.as_ref(), sessions, seat).await {
+            let refusal = match begin(&endpoint, self.host.as_ref(), sessions, slot).await {
                 Ok(begun) => {
                     self.places()[at].rests_until = None;
                     return Ok(begun);
@@ -99,10 +99,12 @@ impl Endpoints {
             };
             self.places()[at].rests_until = Some(Instant::now() + REST);
             match refusal {
-                Refusal::Unreachable(why) => unreachable.push(format!("{endpoint}: {why}")),
+                SessionError::Unreachable(why) => unreachable.push(format!("{endpoint}: {why}")),
                 // One that may pass is the better word of two.
-                Refusal::Fault(fault) if refused.as_ref().is_none_or(is_lasting) => refused = Some(fault),
-                Refusal::Fault(_) => {}
+                SessionError::Fault(fault) if refused.as_ref().is_none_or(is_lasting) => {
+                    refused = Some(fault)
+                }
+                SessionError::Fault(_) => {}
             }
         }
         // Where somebody is missing, nothing is for good.
@@ -113,7 +115,7 @@ impl Endpoints {
     }
 
     /// Takes a place at the one that is to be asked next.
-    fn seat(self: &Arc<Self>, tried: &HashSet<usize>) -> Option<Seat> {
+    fn take_slot(self: &Arc<Self>, tried: &HashSet<usize>) -> Option<SessionSlot> {
         let mut places = self.places();
         let now = Instant::now();
         let left = (0..places.len()).filter(|at| !tried.contains(at));
@@ -122,10 +124,10 @@ impl Endpoints {
             (rests, places[at].sessions)
         })?;
         places[at].sessions += 1;
-        Some(Seat { endpoints: Arc::clone(self), at })
+        Some(SessionSlot { endpoints: Arc::clone(self), at })
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn places(&self) -> MutexGuard<'_, Vec<EndpointState>> {
         // Each change is one assignment.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,12 +149,12 @@ impl fmt::Debug for Endpoints {
 
 /// One session's place at an endpoint. Dropped, it is free.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct SessionSlot {
     endpoints: Arc<Endpoints>,
     at: usize,
 }
 
-impl Drop for Seat {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         let mut places = self.endpoints.places();
         places[self.at].sessions = places[self.at].sessions.saturating_sub(1);
@@ -233,18 +235,18 @@ mod tests {
     async fn n2_the_one_with_the_fewest_sessions_is_next_and_one_that_failed_is_last() {
         let endpoints = endpoints("http://a http://b http://c");
         let none = HashSet::new();
-        let seats: Vec<Seat> = (0..4).map(|_| endpoints.seat(&none).unwrap()).collect();
-        assert_eq!(seats.iter().map(|seat| seat.at).collect::<Vec<_>>(), [0, 1, 2, 0]);
-        assert_eq!(endpoints.seat(&HashSet::from([1])).unwrap().at, 2, "which is tried instead");
-        let mut seats = seats;
-        drop(seats.remove(2));
-        assert_eq!(endpoints.seat(&none).unwrap().at, 2, "a place that is free again");
+        let slots: Vec<SessionSlot> = (0..4).map(|_| endpoints.take_slot(&none).unwrap()).collect();
+        assert_eq!(slots.iter().map(|slot| slot.at).collect::<Vec<_>>(), [0, 1, 2, 0]);
+        assert_eq!(endpoints.take_slot(&HashSet::from([1])).unwrap().at, 2, "which is tried instead");
+        let mut slots = slots;
+        drop(slots.remove(2));
+        assert_eq!(endpoints.take_slot(&none).unwrap().at, 2, "a place that is free again");
         endpoints.places()[2].rests_until = Some(Instant::now() + REST);
-        assert_eq!(endpoints.seat(&none).unwrap().at, 1, "it failed");
-        assert_eq!(endpoints.seat(&HashSet::from([0, 1])).unwrap().at, 2, "better than none");
+        assert_eq!(endpoints.take_slot(&none).unwrap().at, 1, "it failed");
+        assert_eq!(endpoints.take_slot(&HashSet::from([0, 1])).unwrap().at, 2, "better than none");
         tokio::time::advance(REST).await;
-        assert_eq!(endpoints.seat(&none).unwrap().at, 2, "it is tried again");
-        assert!(endpoints.seat(&HashSet::from([0, 1, 2])).is_none());
+        assert_eq!(endpoints.take_slot(&none).unwrap().at, 2, "it is tried again");
+        assert!(endpoints.take_slot(&HashSet::from([0, 1, 2])).is_none());
     }
 
     #[tokio::test]

@@ -11,6 +11,6 @@ mod sessions;
 mod zip;
 
 pub use endpoint::EndpointError;
-pub use endpoints::{EndpointAnswer, Endpoints};
+pub use endpoints::{EndpointStatus, Endpoints};
 pub(crate) use session::{Session, beside};
 pub(crate) use sessions::Sessions;

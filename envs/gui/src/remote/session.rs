@@ -18,12 +18,12 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use url::{Host, Url};
 
-use super::endpoint::{AskError, Endpoint, Reach};
-use super::endpoints::Seat;
-use super::sessions::{Held, Sessions};
+use super::endpoint::{Endpoint, EndpointCallError, Route};
+use super::endpoints::SessionSlot;
+use super::sessions::{SessionHandle, Sessions};
 use super::zip::archive;
 use crate::bidi::{Bidi, BidiError, Event};
-use crate::browser::{Browser, Listening, Place, START_LIMIT, capabilities, not_started};
+use crate::browser::{Browser, BrowserHost, Listening, START_LIMIT, capabilities, not_started};
 
 /// A file that has not arrived by then does not.
 const PUT_LIMIT: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ const BESIDE: &str = ".clawrl";
 
 /// Why an endpoint gave no browser.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum SessionError {
     /// Nobody is there.
     Unreachable(String),
     /// Somebody is, and this is what came of it.
@@ -45,12 +45,12 @@ pub(super) enum Refusal {
 
 /// A session of an endpoint. Dropped, it ends, with whatever was laid beside it.
 pub(crate) struct Session {
-    held: Held,
-    reach: Reach,
+    held: SessionHandle,
+    route: Route,
     host: Option<Host>,
     /// Where downloads are laid on the browser's machine; `None` where the driver takes no files.
     downloads: Option<String>,
-    _seat: Seat,
+    _slot: SessionSlot,
 }
 
 /// Begins a session, within [`START_LIMIT`].
@@ -58,29 +58,29 @@ pub(super) async fn begin(
     endpoint: &Arc<Endpoint>,
     host: Option<&Host>,
     sessions: &Arc<Sessions>,
-    seat: Seat,
-) -> Result<(Browser, mpsc::Receiver<Event>), Refusal> {
-    let reach = endpoint.reach().await.map_err(|error| Refusal::Unreachable(error.to_string()))?;
-    let begun = tokio::time::timeout(START_LIMIT, begin_at(endpoint, reach, host, sessions, seat)).await;
+    slot: SessionSlot,
+) -> Result<(Browser, mpsc::Receiver<Event>), SessionError> {
+    let route = endpoint.route().await.map_err(|error| SessionError::Unreachable(error.to_string()))?;
+    let begun = tokio::time::timeout(START_LIMIT, begin_at(endpoint, route, host, sessions, slot)).await;
     begun.unwrap_or_else(|_| {
-        Err(Refusal::Fault(not_started(&format!("{endpoint} gave no session within {START_LIMIT:?}"))))
+        Err(SessionError::Fault(not_started(&format!("{endpoint} gave no session within {START_LIMIT:?}"))))
     })
 }
 
 async fn begin_at(
     endpoint: &Arc<Endpoint>,
-    reach: Reach,
+    route: Route,
     host: Option<&Host>,
     sessions: &Arc<Sessions>,
-    seat: Seat,
-) -> Result<(Browser, mpsc::Receiver<Event>), Refusal> {
-    let failed = |why: String| Refusal::Fault(not_started(&format!("{endpoint}: {why}")));
-    let proxy_host = host.map_or_else(|| reach.local.to_string(), |host| plain(host).to_string());
+    slot: SessionSlot,
+) -> Result<(Browser, mpsc::Receiver<Event>), SessionError> {
+    let failed = |why: String| SessionError::Fault(not_started(&format!("{endpoint}: {why}")));
+    let proxy_host = host.map_or_else(|| route.local.to_string(), |host| plain(host).to_string());
     let wanted = json!({ "capabilities": { "alwaysMatch": capabilities(None, &proxy_host) } });
     let begun = sessions.begin(Arc::clone(endpoint), wanted).await;
     let (held, answer) = begun.map_err(|error| match error {
-        AskError::Unreachable(why) => Refusal::Unreachable(why),
-        refused @ AskError::Refused { .. } => failed(refused.to_string()),
+        EndpointCallError::Unreachable(why) => SessionError::Unreachable(why),
+        refused @ EndpointCallError::Refused { .. } => failed(refused.to_string()),
     })?;
     let (url, connector) = endpoint.with_user();
     let client = Client::with_existing_session(url.as_str(), &held.id, connector).await;
@@ -92,15 +92,19 @@ async fn begin_at(
             "the sessions of {endpoint} have no WebDriver BiDi, which browsers are moved by; the driver is too old, or what \
              is in front of it lets no WebSockets through"
         );
-        return Err(Refusal::Fault(Fault::permanent(Boundary::Provider, "webdriver-without-bidi", message)));
+        return Err(SessionError::Fault(Fault::permanent(
+            Boundary::Provider,
+            "webdriver-without-bidi",
+            message,
+        )));
     };
     let (bidi, events) = talk(endpoint, address)
         .await
         .map_err(|why| failed(format!("no WebDriver BiDi at {address}: {why}")))?;
-    let mut session = Session { held, reach, host: host.cloned(), downloads: None, _seat: seat };
-    session.downloads = session.find_folder().await.map_err(Refusal::Fault)?;
-    let browser = Browser { client, bidi, place: Place::Endpoint(session) };
-    browser.subscribe().await.map_err(Refusal::Fault)?;
+    let mut session = Session { held, route, host: host.cloned(), downloads: None, _slot: slot };
+    session.downloads = session.find_folder().await.map_err(SessionError::Fault)?;
+    let browser = Browser { client, bidi, host: BrowserHost::Endpoint(session) };
+    browser.subscribe().await.map_err(SessionError::Fault)?;
     Ok((browser, events))
 }
 
@@ -125,7 +129,7 @@ async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receive
 impl Session {
     /// Listens where the browser can reach it.
     pub(crate) async fn listen(&self) -> io::Result<Listening> {
-        let listening = listen(&self.reach, self.host.as_ref()).await?;
+        let listening = listen(&self.route, self.host.as_ref()).await?;
         self.held.keep(listening.listener.as_fd().try_clone_to_owned()?);
         Ok(listening)
     }
@@ -142,10 +146,10 @@ impl Session {
             let name = file.path.rsplit('/').next().unwrap_or_default();
             let path = match self.put_one(name, &file.content).await {
                 Ok(path) => path,
-                Err(AskError::Unreachable(why)) => {
+                Err(EndpointCallError::Unreachable(why)) => {
                     return Err(Fault::transient(Boundary::Env, "browser-lost", why));
                 }
-                Err(refused @ AskError::Refused { .. }) => {
+                Err(refused @ EndpointCallError::Refused { .. }) => {
                     let endpoint = &self.held.endpoint;
                     let message = format!("{endpoint} does not take `{}`: {refused}", file.path);
                     return Err(Fault::permanent(Boundary::Env, "remote-upload", message));
@@ -162,21 +166,24 @@ impl Session {
             Ok(path) => {
                 Ok(path.strip_suffix(BESIDE).map(|folder| folder.trim_end_matches(['/', '\\']).to_owned()))
             }
-            Err(AskError::Refused { .. }) => Ok(None),
-            Err(AskError::Unreachable(why)) => Err(not_started(&why)),
+            Err(EndpointCallError::Refused { .. }) => Ok(None),
+            Err(EndpointCallError::Unreachable(why)) => Err(not_started(&why)),
         }
     }
 
-    async fn put_one(&self, name: &str, content: &[u8]) -> Result<String, AskError> {
-        let refused =
-            |message: &str| AskError::Refused { error: "no file".to_owned(), message: message.to_owned() };
+    async fn put_one(&self, name: &str, content: &[u8]) -> Result<String, EndpointCallError> {
+        let refused = |message: &str| EndpointCallError::Refused {
+            error: "no file".to_owned(),
+            message: message.to_owned(),
+        };
         let archive = archive(name, content).ok_or_else(|| refused("it is too large"))?;
         let body = json!({ "file": STANDARD.encode(archive) });
         let mut answer = Err(refused("nobody takes it"));
         for word in TAKES_FILES {
             let path = format!("session/{}/{word}", self.held.id);
             answer = self.held.endpoint.ask(Method::POST, &path, Some(body.clone()), PUT_LIMIT).await;
-            if !matches!(&answer, Err(AskError::Refused { error, .. }) if error == "unknown command") {
+            if !matches!(&answer, Err(EndpointCallError::Refused { error, .. }) if error == "unknown command")
+            {
                 break;
             }
         }
@@ -189,11 +196,11 @@ impl Session {
 
 /// Listens at a free port where a browser of the endpoint can reach it. Who else may connect: whoever has an address of the
 /// endpoint's; with a host that people named, anybody, for nobody knows where browsers are then.
-async fn listen(reach: &Reach, host: Option<&Host>) -> io::Result<Listening> {
+async fn listen(route: &Route, host: Option<&Host>) -> io::Result<Listening> {
     let Some(host) = host else {
-        let listener = TcpListener::bind((reach.local, 0)).await?;
+        let listener = TcpListener::bind((route.local, 0)).await?;
         let address = listener.local_addr()?.to_string();
-        return Ok(Listening { listener, address, peers: Some(reach.peers.clone()) });
+        return Ok(Listening { listener, address, peers: Some(route.peers.clone()) });
     };
     // A host behind which the network sends packets on to here has no address of this machine.
     let own: [IpAddr; 2] = match *host {
@@ -227,22 +234,22 @@ mod tests {
 
     #[tokio::test]
     async fn browsers_are_told_where_this_machine_is() {
-        let reach =
-            Reach { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
+        let route =
+            Route { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
         let check = async |host: Option<Host>, bound: IpAddr, told: &str, peers: Option<&[IpAddr]>| {
-            let listening = listen(&reach, host.as_ref()).await.unwrap();
+            let listening = listen(&route, host.as_ref()).await.unwrap();
             let own = listening.listener.local_addr().unwrap();
             assert_eq!(own.ip(), bound, "{host:?}");
             assert_eq!(listening.address, format!("{told}:{}", own.port()));
             assert_eq!(listening.peers.as_deref(), peers);
         };
-        check(None, reach.local, "127.0.0.1", Some(&reach.peers)).await;
-        check(Some(Host::Ipv4(Ipv4Addr::LOCALHOST)), reach.local, "127.0.0.1", None).await;
+        check(None, route.local, "127.0.0.1", Some(&route.peers)).await;
+        check(Some(Host::Ipv4(Ipv4Addr::LOCALHOST)), route.local, "127.0.0.1", None).await;
         // Of no machine: addresses for documentation.
         let away = Ipv4Addr::new(203, 0, 113, 1);
         check(Some(Host::Ipv4(away)), Ipv4Addr::UNSPECIFIED.into(), "203.0.113.1", None).await;
         let name = Host::Domain("host.docker.internal".to_owned());
-        let listening = listen(&reach, Some(&name)).await.unwrap();
+        let listening = listen(&route, Some(&name)).await.unwrap();
         assert!(listening.address.starts_with("host.docker.internal:"), "{}", listening.address);
         assert!(listening.listener.local_addr().unwrap().ip().is_unspecified());
     }

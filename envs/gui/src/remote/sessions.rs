@@ -10,7 +10,7 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use super::endpoint::{AskError, Endpoint};
+use super::endpoint::{Endpoint, EndpointCallError};
 
 /// A session that has not ended by then is left to its endpoint. A driver first comes to the end of what it was asked, a script
 /// that never ends after 30 seconds.
@@ -39,7 +39,7 @@ struct Known {
 
 /// A session. Dropped, it is ended.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SessionHandle {
     sessions: Arc<Sessions>,
     number: u64,
     pub(super) endpoint: Arc<Endpoint>,
@@ -47,7 +47,7 @@ pub(super) struct Held {
     port: Mutex<Option<OwnedFd>>,
 }
 
-impl Held {
+impl SessionHandle {
     /// Keeps the port that its browser has for a proxy, in place of the one before, until the session has ended: what its pages
     /// still ask for reaches nobody else.
     pub(super) fn keep(&self, port: OwnedFd) {
@@ -60,12 +60,12 @@ impl Sessions {
     /// Asks for a session; what was answered, too. One that nobody waits for any more when it comes is ended.
     ///
     /// # Errors
-    /// [`AskError`]
+    /// [`EndpointCallError`]
     pub(super) async fn begin(
         self: &Arc<Self>,
         endpoint: Arc<Endpoint>,
         wanted: Value,
-    ) -> Result<(Held, Value), AskError> {
+    ) -> Result<(SessionHandle, Value), EndpointCallError> {
         let number = {
             let mut known = self.known();
             known.next += 1;
@@ -80,7 +80,7 @@ impl Sessions {
             let asked = endpoint.ask(Method::POST, "session", Some(wanted), START_LIMIT).await;
             let begun = asked.and_then(|answer| match answer["sessionId"].as_str() {
                 Some(id) => Ok((id.to_owned(), answer)),
-                None => Err(AskError::Refused {
+                None => Err(EndpointCallError::Refused {
                     error: "no WebDriver".to_owned(),
                     message: "the new session has no id".to_owned(),
                 }),
@@ -91,7 +91,7 @@ impl Sessions {
                         entry.1 = Some(id.clone());
                     }
                     Ok((
-                        Held {
+                        SessionHandle {
                             sessions: Arc::clone(&sessions),
                             number,
                             endpoint,
@@ -109,7 +109,8 @@ impl Sessions {
             sessions.arrived.notify_waiters();
             let _ = tell.send(held);
         });
-        told.await.unwrap_or_else(|_| Err(AskError::Unreachable("nobody asked to the end".to_owned())))
+        told.await
+            .unwrap_or_else(|_| Err(EndpointCallError::Unreachable("nobody asked to the end".to_owned())))
     }
 
     /// Ends all, and waits for it, also for those that are on their way. Those that are left, in words.
@@ -135,12 +136,12 @@ impl Sessions {
         join_all(ended).await.into_iter().flatten().collect()
     }
 
-    async fn end(&self, number: u64, endpoint: &Endpoint, id: &str) -> Result<(), AskError> {
+    async fn end(&self, number: u64, endpoint: &Endpoint, id: &str) -> Result<(), EndpointCallError> {
         let asked = endpoint.ask(Method::DELETE, &format!("session/{id}"), None, END_LIMIT).await;
         self.known().open.remove(&number);
         match asked {
             // One that is not there has ended.
-            Ok(_) | Err(AskError::Refused { .. }) => Ok(()),
+            Ok(_) | Err(EndpointCallError::Refused { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -151,7 +152,7 @@ impl Sessions {
     }
 }
 
-impl Drop for Held {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         let (sessions, endpoint) = (Arc::clone(&self.sessions), Arc::clone(&self.endpoint));
         let (number, id) = (self.number, self.id.clone());

@@ -47,7 +47,7 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
             "view-source:http://app.localhost/",
         ] {
             // Each in a browser of its own: after one was refused, Chromium at times ends.
-            let started = Sandboxed::start(backend, &programs, 1536, "policy".to_owned()).await;
+            let started = SandboxedBrowser::start(backend, &programs, 1536, "policy".to_owned()).await;
             let (browser, _events) = started.unwrap();
             let context = browser.new_context("127.0.0.1:1", None).await.unwrap();
             let tab = browser.new_tab(&context, (640, 480)).await.unwrap();
@@ -69,11 +69,11 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
 fn the_drivers_page_writes_nothing_down() {
     with_backend(async |backend| {
         let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
-        let started = Sandboxed::start(backend, &programs, 1536, "mapper".to_owned()).await;
+        let started = SandboxedBrowser::start(backend, &programs, 1536, "mapper".to_owned()).await;
         let (browser, _events) = started.unwrap();
         let options = browser.client.capabilities().unwrap()["goog:chromeOptions"].clone();
         let address = options["debuggerAddress"].as_str().unwrap();
-        let Place::Sandbox(sandboxed) = &browser.place else { panic!("it is in a sandbox") };
+        let BrowserHost::Sandbox(sandboxed) = &browser.host else { panic!("it is in a sandbox") };
         let again = mapper::quieten(&sandboxed.network, address).await;
         assert_eq!(again, Err("it writes nothing down".to_owned()));
         let nobody = mapper::quieten(&sandboxed.network, "127.0.0.1:1").await;

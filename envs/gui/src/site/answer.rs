@@ -11,7 +11,7 @@ use super::range::{Span, span};
 
 /// What of a file is wanted.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct FileRequest {
     /// Its metadata alone.
     pub(super) is_head: bool,
     /// The `range` header, where it counts.
@@ -22,7 +22,11 @@ pub(super) struct Wanted {
 ///
 /// # Errors
 /// When it cannot be read or has changed.
-pub(super) async fn file(content: Content, kind: &'static str, wanted: Wanted) -> io::Result<Response<Body>> {
+pub(super) async fn file(
+    content: Content,
+    kind: &'static str,
+    wanted: FileRequest,
+) -> io::Result<Response<Body>> {
     let range = wanted.range.clone();
     let read = match content {
         Content::Memory(bytes) => read(Opened::Memory(bytes), range.as_deref(), wanted.is_head)?,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::folder::{Folder, HostFile};
-use super::reader::Known;
+use super::reader::VerifiedContent;
 
 /// Bytes, or where they are.
 #[derive(Debug, Clone)]
@@ -15,9 +15,9 @@ pub(super) enum Content {
     /// In the plan.
     Memory(Bytes),
     /// In a file of the host.
-    Host(Arc<Known<HostFile>>),
+    Host(Arc<VerifiedContent<HostFile>>),
     /// In a file of this name, which the folder has.
-    Folder(Arc<Known<Folder>>, String),
+    Folder(Arc<VerifiedContent<Folder>>, String),
 }
 
 /// Content that can be read.

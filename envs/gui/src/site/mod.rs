@@ -31,4 +31,4 @@ pub(crate) use log::{LoggedRequest, Matching};
 pub(crate) use origin::{Origin, Scheme};
 pub(crate) use reader::SiteReader;
 pub(crate) use request::BODY_BYTES;
-pub(crate) use sites::{Dropped, SiteNumber, Sites};
+pub(crate) use sites::{ConnectionDropped, SiteNumber, Sites};

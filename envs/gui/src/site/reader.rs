@@ -25,8 +25,8 @@ use super::sites::{Site, Sites};
 /// Makes the sites of attempts, with what all of them have read.
 #[derive(Debug, Default)]
 pub(crate) struct SiteReader {
-    folders: Shelf<Folder>,
-    files: Shelf<HostFile>,
+    folders: ReadCache<Folder>,
+    files: ReadCache<HostFile>,
 }
 
 impl SiteReader {
@@ -121,19 +121,19 @@ fn invalid(message: String) -> Fault {
 
 /// What was read and was as planned.
 #[derive(Debug)]
-pub(super) struct Known<T> {
+pub(super) struct VerifiedContent<T> {
     read: T,
     doubted: AtomicBool,
 }
 
-impl<T> Known<T> {
+impl<T> VerifiedContent<T> {
     /// Has it read again for whoever wants it next.
     pub(super) fn doubt(&self) {
         self.doubted.store(true, Ordering::Relaxed);
     }
 }
 
-impl<T> Deref for Known<T> {
+impl<T> Deref for VerifiedContent<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -143,20 +143,20 @@ impl<T> Deref for Known<T> {
 
 /// What is read once for all attempts.
 #[derive(Debug)]
-struct Shelf<T> {
+struct ReadCache<T> {
     places: Mutex<HashMap<(PathBuf, String), Place<T>>>,
 }
 
-type Place<T> = Arc<OnceCell<Arc<Known<T>>>>;
+type Place<T> = Arc<OnceCell<Arc<VerifiedContent<T>>>>;
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for ReadCache<T> {
     fn default() -> Self {
         Self { places: Mutex::default() }
     }
 }
 
-impl<T: Hashed> Shelf<T> {
-    async fn get(&self, path: &Path, sha256: &str) -> Result<Arc<Known<T>>, Fault> {
+impl<T: Hashed> ReadCache<T> {
+    async fn get(&self, path: &Path, sha256: &str) -> Result<Arc<VerifiedContent<T>>, Fault> {
         let key = (path.to_owned(), sha256.to_owned());
         loop {
             let place = Arc::clone(self.lock().entry(key.clone()).or_default());
@@ -177,7 +177,7 @@ impl<T: Hashed> Shelf<T> {
     }
 }
 
-async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<Known<T>>, Fault> {
+async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<VerifiedContent<T>>, Fault> {
     let fault = |message: String| Fault::permanent(Boundary::Env, "fixture", message);
     let owned = path.to_owned();
     let read = tokio::task::spawn_blocking(move || T::read(&owned))
@@ -192,7 +192,7 @@ async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<Known<T>>, Fau
         );
         return Err(fault(message));
     }
-    Ok(Arc::new(Known { read, doubted: AtomicBool::new(false) }))
+    Ok(Arc::new(VerifiedContent { read, doubted: AtomicBool::new(false) }))
 }
 
 /// What is read to have a hash.

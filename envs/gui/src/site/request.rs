@@ -46,14 +46,14 @@ pub(super) struct Sent {
 
 /// Why a request did not come in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     TooLarge,
     Stalled,
     /// The connection ended.
     Broken,
 }
 
-impl Trouble {
+impl RequestError {
     /// What is answered, where somebody still listens.
     pub(super) fn status(self) -> Option<StatusCode> {
         match self {
@@ -71,16 +71,16 @@ impl SiteRequest {
         uri: &Uri,
         headers: &HeaderMap,
         body: B,
-    ) -> Result<Self, Trouble>
+    ) -> Result<Self, RequestError>
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,
     {
         let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         let announced = text(CONTENT_LENGTH).and_then(|length| length.parse().ok()).unwrap_or(0);
         if announced > BODY_BYTES {
-            return Err(Trouble::TooLarge);
+            return Err(RequestError::TooLarge);
         }
-        let arriving = Arriving { body, room: BODY_BYTES };
+        let arriving = LimitedBody { body, room: BODY_BYTES };
         Ok(Self {
             method: method.clone(),
             path: shown(uri.path()),
@@ -107,7 +107,7 @@ impl SiteRequest {
 }
 
 impl Sent {
-    async fn read<B>(content_type: &str, mut arriving: Arriving<B>) -> Result<Self, Trouble>
+    async fn read<B>(content_type: &str, mut arriving: LimitedBody<B>) -> Result<Self, RequestError>
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,
     {
@@ -151,21 +151,21 @@ impl Sent {
 }
 
 /// A body that is limited in its length and in its patience.
-struct Arriving<B> {
+struct LimitedBody<B> {
     body: B,
     room: usize,
 }
 
-impl<B: hyper::body::Body<Data = Bytes> + Unpin> Arriving<B> {
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+impl<B: hyper::body::Body<Data = Bytes> + Unpin> LimitedBody<B> {
+    async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
         loop {
             let frame =
-                tokio::time::timeout(STALLED, self.body.frame()).await.map_err(|_| Trouble::Stalled)?;
+                tokio::time::timeout(STALLED, self.body.frame()).await.map_err(|_| RequestError::Stalled)?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|_| Trouble::Broken)?;
+            let frame = frame.map_err(|_| RequestError::Broken)?;
             // Trailers say nothing here.
             let Ok(piece) = frame.into_data() else { continue };
-            self.room = self.room.checked_sub(piece.len()).ok_or(Trouble::TooLarge)?;
+            self.room = self.room.checked_sub(piece.len()).ok_or(RequestError::TooLarge)?;
             return Ok(Some(piece));
         }
     }
@@ -195,8 +195,8 @@ mod tests {
 
     use super::*;
 
-    async fn read(content_type: &str, body: impl Into<Bytes>) -> Result<Sent, Trouble> {
-        let arriving = Arriving { body: Full::new(body.into()), room: BODY_BYTES };
+    async fn read(content_type: &str, body: impl Into<Bytes>) -> Result<Sent, RequestError> {
+        let arriving = LimitedBody { body: Full::new(body.into()), room: BODY_BYTES };
         Sent::read(content_type, arriving).await
     }
 
@@ -230,15 +230,15 @@ mod tests {
         let many = read("application/x-www-form-urlencoded", "a&".repeat(VALUES + 1)).await.unwrap();
         assert_eq!((many.form.len(), many.is_cut), (VALUES, true));
         assert_eq!(read("image/png", vec![0; BODY_BYTES]).await, Ok(Sent::default()));
-        assert_eq!(read("image/png", vec![0; BODY_BYTES + 1]).await, Err(Trouble::TooLarge));
+        assert_eq!(read("image/png", vec![0; BODY_BYTES + 1]).await, Err(RequestError::TooLarge));
     }
 
     #[tokio::test(start_paused = true)]
     async fn bodies_that_do_not_come_are_given_up() {
         let never = http_body_util::StreamBody::new(futures_util::stream::pending());
         let never: http_body_util::combinators::BoxBody<Bytes, std::io::Error> = never.boxed();
-        let arriving = Arriving { body: never, room: BODY_BYTES };
-        assert_eq!(Sent::read("text/plain", arriving).await, Err(Trouble::Stalled));
+        let arriving = LimitedBody { body: never, room: BODY_BYTES };
+        assert_eq!(Sent::read("text/plain", arriving).await, Err(RequestError::Stalled));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, Entry, IF_RAN
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use url::Url;
 
-use super::answer::{Wanted, file};
+use super::answer::{FileRequest, file};
 use super::body::{Body, empty, page};
 use super::content::Content;
 use super::file_type::file_type;
@@ -19,7 +19,7 @@ use super::log::{Log, LoggedRequest, Matching};
 use super::origin::Origin;
 use super::path::{file_name, shown};
 use super::pattern::Fit;
-use super::reader::Known;
+use super::reader::VerifiedContent;
 use super::request::SiteRequest;
 use super::route::{PreparedAnswer, PreparedRoute, choose};
 
@@ -28,7 +28,7 @@ use super::route::{PreparedAnswer, PreparedRoute, choose};
 pub(crate) struct Sites {
     sites: Vec<Site>,
     origins: Vec<Origin>,
-    kept: Mutex<Kept>,
+    kept: Mutex<SiteState>,
 }
 
 /// One of the sites, by its place.
@@ -40,13 +40,13 @@ pub(crate) struct SiteNumber(usize);
 pub(super) struct Site {
     pub(super) name: Arc<str>,
     pub(super) files: HashMap<String, Content>,
-    pub(super) folder: Option<Arc<Known<Folder>>>,
+    pub(super) folder: Option<Arc<VerifiedContent<Folder>>>,
     pub(super) routes: Vec<PreparedRoute>,
 }
 
 /// What one lock is for: that routes count in the order of the log.
 #[derive(Debug)]
-struct Kept {
+struct SiteState {
     log: Log,
     /// For each site and route, the fitting requests that came to it.
     passed: Vec<Vec<u64>>,
@@ -55,20 +55,20 @@ struct Kept {
 
 /// The connection is to end without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dropped;
+pub(crate) struct ConnectionDropped;
 
-impl fmt::Display for Dropped {
+impl fmt::Display for ConnectionDropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the connection ends without an answer")
     }
 }
 
-impl std::error::Error for Dropped {}
+impl std::error::Error for ConnectionDropped {}
 
 impl Sites {
     pub(super) fn new(sites: Vec<Site>, origins: Vec<Origin>) -> Self {
         let passed = sites.iter().map(|site| vec![0; site.routes.len()]).collect();
-        Self { sites, origins, kept: Mutex::new(Kept { log: Log::default(), passed, fault: None }) }
+        Self { sites, origins, kept: Mutex::new(SiteState { log: Log::default(), passed, fault: None }) }
     }
 
     /// The site at a host name.
@@ -110,12 +110,12 @@ impl Sites {
     /// Answers a request, when all of it has come and the delay of its route is over.
     ///
     /// # Errors
-    /// [`Dropped`] by a route, and where the request did not come in full.
+    /// [`ConnectionDropped`] by a route, and where the request did not come in full.
     pub(crate) async fn answer<B>(
         &self,
         site: SiteNumber,
         request: Request<B>,
-    ) -> Result<Response<Body>, Dropped>
+    ) -> Result<Response<Body>, ConnectionDropped>
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,
     {
@@ -124,15 +124,16 @@ impl Sites {
         let site = &self.sites[site_number];
         let mut answer = match SiteRequest::read(&head.method, &head.uri, &head.headers, body).await {
             Ok(request) => {
-                let asked = Asked {
-                    wanted: Wanted::of(&head.method, &head.headers),
+                let asked = RequestHead {
+                    wanted: FileRequest::of(&head.method, &head.headers),
                     method: head.method,
                     uri: head.uri,
                 };
                 self.decide(site_number, &asked, request).await?
             }
             Err(trouble) => {
-                let mut answer = page(trouble.status().ok_or(Dropped)?, "the request did not come in full");
+                let mut answer =
+                    page(trouble.status().ok_or(ConnectionDropped)?, "the request did not come in full");
                 // What is still on its way is no request.
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 answer
@@ -148,13 +149,13 @@ impl Sites {
     async fn decide(
         &self,
         site_number: usize,
-        asked: &Asked,
+        asked: &RequestHead,
         request: SiteRequest,
-    ) -> Result<Response<Body>, Dropped> {
+    ) -> Result<Response<Body>, ConnectionDropped> {
         let site = &self.sites[site_number];
         let (route, entry) = {
             let mut kept = self.kept();
-            let Kept { log, passed, .. } = &mut *kept;
+            let SiteState { log, passed, .. } = &mut *kept;
             if !log.has_room(&request) {
                 let text = "this site was asked more than it can remember";
                 return Ok(page(StatusCode::SERVICE_UNAVAILABLE, text));
@@ -174,7 +175,7 @@ impl Sites {
             tokio::time::sleep(route.delay).await;
         }
         let answer = match route.map(|route| &route.answer) {
-            Some(PreparedAnswer::Drop) => return Err(Dropped),
+            Some(PreparedAnswer::Drop) => return Err(ConnectionDropped),
             Some(PreparedAnswer::Respond { status, headers, content }) => {
                 self.respond(site, *status, headers, content, asked.wanted.is_head).await
             }
@@ -192,7 +193,7 @@ impl Sites {
         Ok(answer)
     }
 
-    async fn file_or_folder(&self, site: &Site, asked: &Asked) -> Response<Body> {
+    async fn file_or_folder(&self, site: &Site, asked: &RequestHead) -> Response<Body> {
         let found = site.find(asked.uri.path());
         if found.is_some() && !matches!(asked.method, Method::GET | Method::HEAD) {
             let mut answer = page(StatusCode::METHOD_NOT_ALLOWED, "files are only read");
@@ -211,7 +212,12 @@ impl Sites {
         }
     }
 
-    async fn serve(&self, site: &Site, found: Option<(String, Content)>, wanted: &Wanted) -> Response<Body> {
+    async fn serve(
+        &self,
+        site: &Site,
+        found: Option<(String, Content)>,
+        wanted: &FileRequest,
+    ) -> Response<Body> {
         let Some((name, content)) = found else {
             return page(StatusCode::NOT_FOUND, "there is no such page");
         };
@@ -234,7 +240,7 @@ impl Sites {
             // Answers in the plan are mostly pages.
             Content::Memory(_) | Content::Folder(..) => "answer.html".to_owned(),
         };
-        match file(content.clone(), file_type(&name), Wanted { is_head, range: None }).await {
+        match file(content.clone(), file_type(&name), FileRequest { is_head, range: None }).await {
             Ok(mut answer) => {
                 *answer.status_mut() = status;
                 answer.headers_mut().remove(http::header::ACCEPT_RANGES);
@@ -258,7 +264,7 @@ impl Sites {
         page(StatusCode::INTERNAL_SERVER_ERROR, "this page has changed since the plan was made")
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, SiteState> {
         // A panic in between leaves a request without its entry at most.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,13 +300,13 @@ impl Site {
 }
 
 /// What of a request is needed to answer it.
-struct Asked {
+struct RequestHead {
     method: Method,
     uri: Uri,
-    wanted: Wanted,
+    wanted: FileRequest,
 }
 
-impl Asked {
+impl RequestHead {
     fn is_for_icon(&self) -> bool {
         self.uri.path() == "/favicon.ico" && matches!(self.method, Method::GET | Method::HEAD)
     }
@@ -314,7 +320,7 @@ impl Asked {
     }
 }
 
-impl Wanted {
+impl FileRequest {
     fn of(method: &Method, headers: &HeaderMap) -> Self {
         // Nothing here has a mark by which a part could be known to be of the same file.
         let range = headers.get(RANGE).filter(|_| *method == Method::GET && !headers.contains_key(IF_RANGE));

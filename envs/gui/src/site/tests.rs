@@ -45,7 +45,7 @@ fn post(path: &str, kind: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> 
     Request::post(path).header("content-type", kind).body(Full::new(body.into())).unwrap()
 }
 
-async fn ask(sites: &Sites, request: Request<Full<Bytes>>) -> Result<Response<Body>, Dropped> {
+async fn ask(sites: &Sites, request: Request<Full<Bytes>>) -> Result<Response<Body>, ConnectionDropped> {
     sites.answer(sites.site("shop.localhost").unwrap(), request).await
 }
 
@@ -301,7 +301,7 @@ async fn routes_answer_instead_of_files() {
     let answer = ask(&sites, get("/empty")).await.unwrap();
     assert_eq!((header(&answer, "content-length"), header(&answer, "content-type")), (None, None));
     assert_eq!(read(answer).await, (204, String::new()));
-    assert_eq!(ask(&sites, get("/gone")).await.unwrap_err(), Dropped);
+    assert_eq!(ask(&sites, get("/gone")).await.unwrap_err(), ConnectionDropped);
     let cookie = |value| Request::get("/thanks.html").header("cookie", value).body(Full::default()).unwrap();
     assert_eq!(ask(&sites, cookie("cart=0")).await.unwrap().status().as_u16(), 303);
     assert_eq!(read(ask(&sites, cookie("x=0; cart=1")).await.unwrap()).await, (200, "thanks".to_owned()));

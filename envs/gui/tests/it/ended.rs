@@ -122,7 +122,7 @@ fn a_browser_over_its_memory_is_a_fault_of_its_attempt() {
 
 #[test]
 fn tabs_without_end_are_closed_and_the_attempt_goes_on() {
-    const MOST_TABS: usize = 20;
+    const MAX_TABS: usize = 20;
     with_provider(|provider| async move {
         let html = "<title>Tabs</title><button onclick='for (let i = 0; i < 6; i++) window.open(\"/\")'>Open</button>\
             <button onclick='this.textContent = \"Pressed\"'>Press</button>";
@@ -136,13 +136,13 @@ fn tabs_without_end_are_closed_and_the_attempt_goes_on() {
         let mut count = 1;
         for _ in 0..6 {
             count = tabs(&step(env.as_mut(), "click \"Open\"").await);
-            assert!(count <= MOST_TABS, "{count}");
+            assert!(count <= MAX_TABS, "{count}");
         }
-        assert_eq!(count, MOST_TABS);
+        assert_eq!(count, MAX_TABS);
         let pressed = step(env.as_mut(), "click \"Press\"").await;
         assert!(pressed.contains("button \"Pressed\""), "{pressed}");
         let first = step(env.as_mut(), "tab 1").await;
-        assert!(first.starts_with("tabs: 1* \"Tabs\"") && tabs(&first) == MOST_TABS, "{first}");
+        assert!(first.starts_with("tabs: 1* \"Tabs\"") && tabs(&first) == MAX_TABS, "{first}");
         env.close().await;
     });
 }

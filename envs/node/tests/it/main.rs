@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clawrl_core::{Boundary, Determinism, Fault, NetworkPolicy, Retry, SandboxLimits};
 use clawrl_node::Node;
 use clawrl_sandbox::{
-    Announcer, Enclosure, LiveCount, SandboxCommand, SandboxSpec, StartedSandbox, WorkspaceStart,
+    Announcer, LiveCount, RunningContainer, SandboxCommand, SandboxSpec, StartedSandbox, WorkspaceStart,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -47,7 +47,7 @@ async fn enter(node: &Node, pid: u32, live: &Arc<LiveCount>) -> Result<StartedSa
         read_only: Vec::new(),
         inner_sandbox: false,
     };
-    let enclosure = Enclosure {
+    let enclosure = RunningContainer {
         pid,
         mark: ("CLAWRL_CONTAINER".to_owned(), "test/0".to_owned()),
         user: String::new(),
@@ -55,7 +55,7 @@ async fn enter(node: &Node, pid: u32, live: &Arc<LiveCount>) -> Result<StartedSa
         commons: Vec::new(),
         environment: Vec::new(),
         capabilities: 0,
-        keeper: Arc::new(()),
+        keep_alive: Arc::new(()),
         live: live.begin(),
     };
     node.enter(&Determinism::default(), spec, enclosure).await

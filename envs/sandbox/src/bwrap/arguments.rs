@@ -30,14 +30,14 @@ const SYSTEM_FOLDERS: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 
 /// What stands in a sandbox besides its specification.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub(super) struct MountContext<'a> {
     /// The root file system; without one, the host's programs.
     pub(super) image: Option<&'a Image>,
     /// Folders on the host for the specification's folders, in their order; none for one that is writable.
     pub(super) staged: &'a [Option<PathBuf>],
 }
 
-impl Ground<'_> {
+impl MountContext<'_> {
     /// Absolute path inside of the workspace.
     pub(super) fn workspace(&self) -> &str {
         self.image.map_or(WORKSPACE, |image| &image.workdir)
@@ -58,7 +58,7 @@ impl Ground<'_> {
 pub(super) fn hidden(
     spec: &SandboxSpec,
     determinism: &Determinism,
-    ground: Ground<'_>,
+    ground: MountContext<'_>,
 ) -> Result<(Vec<String>, Vec<String>), Fault> {
     let mut list = List::default();
     list.add(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
@@ -180,7 +180,7 @@ impl List {
         &mut self,
         image: &Image,
         spec: &SandboxSpec,
-        ground: Ground<'_>,
+        ground: MountContext<'_>,
         files: &[(String, String)],
     ) -> Result<Vec<bool>, Fault> {
         let point = |path: &str, kind| MountPoint { path: path.into(), kind };
@@ -206,7 +206,7 @@ impl List {
         self.add(&["--perms", "0444", option, &place, path]);
     }
 
-    fn writable(&mut self, disk_bytes: u64, spec: &SandboxSpec, ground: Ground<'_>) {
+    fn writable(&mut self, disk_bytes: u64, spec: &SandboxSpec, ground: MountContext<'_>) {
         let size = disk_bytes.to_string();
         for &path in ground.scratch() {
             let mode = if path == HOME { "0700" } else { "1777" };

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use clawrl_core::{Boundary, Fault};
 
-use super::arguments::Ground;
+use super::arguments::MountContext;
 use super::image::{Image, copy_fault};
 use crate::safe_dir::{Owner, SafeDir};
-use crate::tree::{CopyOptions, Room, SkipReason, TreeBounds, copy_tree};
-use crate::{Place, SandboxSpec};
+use crate::tree::{CopyOptions, SizeLimit, SkipReason, TreeBounds, copy_tree};
+use crate::{ExposedFolder, SandboxSpec};
 
 /// The workspace first; further places only with an image or with folders, because each is a descriptor.
 pub(super) fn of(
     first_process: u32,
     spec: &SandboxSpec,
-    ground: Ground<'_>,
+    ground: MountContext<'_>,
     owner: Option<Owner>,
-) -> Result<Vec<Place>, Fault> {
+) -> Result<Vec<ExposedFolder>, Fault> {
     let scratch = if ground.image.is_some() { ground.scratch() } else { &[] };
     let own = |path: &str| !ground.has_room_for(path);
     let folders = spec.folders.iter().filter(|folder| folder.files.is_none() && own(&folder.path));
@@ -30,17 +30,21 @@ pub(super) fn of(
                 let message = format!("cannot open {path} of the sandbox: {error}");
                 Fault::transient(Boundary::Provider, "sandbox-start", message)
             })?;
-            Ok(Place { path: path.to_owned(), folder: Arc::new(folder), owner, is_bounded: true })
+            Ok(ExposedFolder { path: path.to_owned(), folder: Arc::new(folder), owner, is_bounded: true })
         })
         .collect()
 }
 
 /// Copies what the image has in the workspace's folder into it. Blocks.
-pub(super) fn begin(places: &[Place], image: &Image, disk_mib: u32) -> Result<(), Fault> {
-    let (Some(workspace), Some(content)) = (places.first(), &image.content) else { return Ok(()) };
+pub(super) fn begin(exposed_folders: &[ExposedFolder], image: &Image, disk_mib: u32) -> Result<(), Fault> {
+    let (Some(workspace), Some(content)) = (exposed_folders.first(), &image.content) else { return Ok(()) };
     let bounds = TreeBounds { bytes: u64::from(disk_mib) << 20, ..TreeBounds::default() };
-    let options =
-        CopyOptions { bounds, owner: workspace.owner, room: Room::Bounded, ..CopyOptions::default() };
+    let options = CopyOptions {
+        bounds,
+        owner: workspace.owner,
+        size_limit: SizeLimit::Bounded,
+        ..CopyOptions::default()
+    };
     let report = copy_tree(content, &workspace.folder, options)
         .map_err(|error| copy_fault(image, disk_mib, &error))?;
     let Some(first) = report.skipped.named().first() else { return Ok(()) };

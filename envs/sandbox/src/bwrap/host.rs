@@ -8,7 +8,7 @@ use clawrl_core::{Boundary, Fault};
 use crate::CgroupHost;
 
 /// Oldest bubblewrap with `--disable-userns` and `--size`.
-const OLDEST: (u32, u32) = (0, 8);
+const MIN_VERSION: (u32, u32) = (0, 8);
 
 /// What was found.
 #[derive(Debug, Clone)]
@@ -36,12 +36,12 @@ pub fn probe_host(cgroups: CgroupHost) -> Result<HostReport, Fault> {
     let version = Command::new(&program).arg("--version").output();
     let version =
         version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    if parse_version(&version).is_none_or(|found| found < OLDEST) {
+    if parse_version(&version).is_none_or(|found| found < MIN_VERSION) {
         let message = format!(
             "{} says `{version}`; at least version {}.{} is needed, for --disable-userns: install a newer bubblewrap",
             program.display(),
-            OLDEST.0,
-            OLDEST.1
+            MIN_VERSION.0,
+            MIN_VERSION.1
         );
         return Err(Fault::permanent(Boundary::Provider, "bwrap-old", message));
     }
@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(parse_version("bubblewrap 0.8.0"), Some((0, 8)));
         assert_eq!(parse_version("bubblewrap 0.11.0"), Some((0, 11)));
         assert_eq!(parse_version(""), None);
-        assert!((0, 11) > OLDEST && (0, 4) < OLDEST);
+        assert!((0, 11) > MIN_VERSION && (0, 4) < MIN_VERSION);
     }
 }

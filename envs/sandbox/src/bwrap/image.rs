@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::arguments::PATH;
-use crate::safe_dir::{SafeDir, undisturbed};
+use crate::safe_dir::{SafeDir, retry_interrupted};
 use crate::tree::{TreeBounds, special_file};
 use crate::{SafeReadError, TreeError};
 
@@ -94,7 +94,7 @@ impl Image {
 
     /// Finds out whether a program is there, as a shell would look for it.
     pub(super) fn must_have(&self, program: &str) -> Result<(), Fault> {
-        let places: Vec<PathBuf> = if program.contains('/') {
+        let exposed_folders: Vec<PathBuf> = if program.contains('/') {
             vec![program.into()]
         } else {
             PATH.split(':').map(|folder| Path::new(folder).join(program)).collect()
@@ -103,7 +103,7 @@ impl Image {
             let stat = open_in(&self.root, path, OFlags::PATH).and_then(rustix::fs::fstat);
             stat.is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_mode & 0o111 != 0)
         };
-        if places.iter().any(runs) {
+        if exposed_folders.iter().any(runs) {
             return Ok(());
         }
         let where_looked = if program.contains('/') { String::new() } else { format!(" in {PATH}") };
@@ -127,7 +127,7 @@ pub(super) const OWN_ENTRIES: &[&str] = &["dev", "logs", "proc", "sys", "tests",
 fn open_in(root: &SafeDir, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let flags = flags | OFlags::CLOEXEC;
-    undisturbed(|| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve))
+    retry_interrupted(|| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve))
 }
 
 /// An absolute path with its links followed inside the image; parts that are not there are kept as they are.

@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const AT_ONCE: usize = 256;
 
 /// What can be ended.
-pub(super) trait End {
+pub(super) trait Killable {
     /// Kills it. Returns at once.
     fn kill(&self);
 
-    /// Whether it has ended. True before [`EndQueue::ended`] is told.
+    /// Whether it has ended. True before [`KillQueue::ended`] is told.
     fn has_ended(&self) -> bool;
 }
 
 /// Who is ending, and who waits for a place.
 #[derive(Debug)]
-pub(super) struct EndQueue<T>(Mutex<State<T>>);
+pub(super) struct KillQueue<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
@@ -34,13 +34,13 @@ struct State<T> {
     waiting: VecDeque<Arc<T>>,
 }
 
-impl<T> Default for EndQueue<T> {
+impl<T> Default for KillQueue<T> {
     fn default() -> Self {
         Self(Mutex::new(State { under_way: Vec::new(), waiting: VecDeque::new() }))
     }
 }
 
-impl<T: End> EndQueue<T> {
+impl<T: Killable> KillQueue<T> {
     /// Kills it now, or when there is a place. Doing it again changes nothing.
     pub(super) fn end(&self, one: &Arc<T>) {
         let mut state = self.lock();
@@ -96,7 +96,7 @@ mod tests {
         ended: AtomicBool,
     }
 
-    impl End for Counted {
+    impl Killable for Counted {
         fn kill(&self) {
             self.kills.fetch_add(1, Ordering::SeqCst);
         }
@@ -107,14 +107,14 @@ mod tests {
     }
 
     struct Sandboxes {
-        queue: EndQueue<Counted>,
+        queue: KillQueue<Counted>,
         all: Vec<Arc<Counted>>,
     }
 
     impl Sandboxes {
         fn new(count: usize) -> Self {
             let all = (0..count).map(|_| Arc::default()).collect();
-            Self { queue: EndQueue::default(), all }
+            Self { queue: KillQueue::default(), all }
         }
 
         fn told_to_end(count: usize) -> Self {

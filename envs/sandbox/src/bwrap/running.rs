@@ -13,8 +13,8 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use super::arguments;
-use super::kill_queue::End;
-use super::staging::Staged;
+use super::kill_queue::Killable;
+use super::staging::StagingDir;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
@@ -23,10 +23,10 @@ use crate::identity::Identity;
 use crate::live::Live;
 use crate::network::SandboxNetwork;
 use crate::procs::{self, ProcessStat};
-use crate::program::{self, Program, Surroundings};
+use crate::program::{self, Program, ProgramContext};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
-use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, SandboxSpec};
+use crate::{ExposedFolder, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, SandboxSpec};
 
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
@@ -51,14 +51,14 @@ enum Target {
     Gone,
 }
 
-impl End for KillHandle {
+impl Killable for KillHandle {
     fn kill(&self) {
         match &*self.lock() {
             Target::First(handle) => {
                 // ESRCH: it has ended by itself.
                 let _ = pidfd_send_signal(handle, Signal::KILL);
             }
-            Target::Outer(pid) => procs::kill_family(*pid),
+            Target::Outer(pid) => procs::kill_with_children(*pid),
             Target::Gone => {}
         }
     }
@@ -81,7 +81,7 @@ impl KillHandle {
 
 /// The processes of one sandbox, held by their kill handle. Dropping it kills them.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct KillOnDrop {
     shared: Arc<Shared>,
     handle: Arc<KillHandle>,
     /// Becomes true when everything has ended and its id and its place in the count were given back.
@@ -100,7 +100,7 @@ struct FirstProcess {
     start_ticks: u64,
 }
 
-impl Held {
+impl KillOnDrop {
     pub(super) fn new(
         shared: Arc<Shared>,
         live: Live,
@@ -179,17 +179,17 @@ impl Held {
     }
 }
 
-impl Surroundings for Held {
+impl ProgramContext for KillOnDrop {
     fn inside(&self) -> Vec<ProcessFacts> {
         self.processes()
     }
 
-    fn strike(&self) {
+    fn kill_all(&self) {
         self.end();
     }
 }
 
-impl Drop for Held {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.end();
     }
@@ -202,28 +202,28 @@ fn pid_namespace(pid: u32) -> Option<PathBuf> {
 /// The [`Sandbox`] of this backend.
 #[derive(Debug)]
 pub(super) struct RunningSandbox {
-    held: Arc<Held>,
+    held: Arc<KillOnDrop>,
     /// The workspace first.
-    places: Vec<Place>,
-    workspace: Place,
+    exposed_folders: Vec<ExposedFolder>,
+    workspace: ExposedFolder,
     /// Dropped after the sandbox that shows them.
-    _staged: Vec<Option<Staged>>,
+    _staged: Vec<Option<StagingDir>>,
     identity: (u32, u32),
     spec: SandboxSpec,
 }
 
 impl RunningSandbox {
     pub(super) fn new(
-        held: Held,
-        places: Vec<Place>,
-        staged: Vec<Option<Staged>>,
+        held: KillOnDrop,
+        exposed_folders: Vec<ExposedFolder>,
+        staged: Vec<Option<StagingDir>>,
         identity: (u32, u32),
         spec: SandboxSpec,
     ) -> Result<Self, Fault> {
-        let workspace = places.first().cloned().ok_or_else(|| {
+        let workspace = exposed_folders.first().cloned().ok_or_else(|| {
             Fault::permanent(Boundary::Harness, "no-workspace", "a sandbox was started without a workspace")
         })?;
-        Ok(Self { held: Arc::new(held), places, workspace, _staged: staged, identity, spec })
+        Ok(Self { held: Arc::new(held), exposed_folders, workspace, _staged: staged, identity, spec })
     }
 
     fn launch(&self, command: SandboxCommand, target: JoinTarget) -> LaunchRequest {
@@ -273,8 +273,8 @@ impl Sandbox for RunningSandbox {
         Box::pin(async { Ok(Ok(Arc::clone(&self.workspace.folder))) })
     }
 
-    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
-        Box::pin(async { self.places.clone() })
+    fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
+        Box::pin(async { self.exposed_folders.clone() })
     }
 
     fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {

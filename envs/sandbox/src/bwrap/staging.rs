@@ -8,15 +8,15 @@ use crate::PutFile;
 use crate::safe_dir::SafeDir;
 
 /// How often the folder is made anew when others of this process take the one above it away.
-const MOST_TRIES: u32 = 100;
+const MAX_TRIES: u32 = 100;
 
 /// A folder in the system's folder for temporary files, removed when dropped.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(super) struct StagingDir {
     folder: PathBuf,
 }
 
-impl Staged {
+impl StagingDir {
     /// Writes files into a fresh folder. Everybody may read them there, because the sandbox's user has to; what a
     /// file's owner may execute, everybody may. Blocks.
     pub(super) fn write(folder: PathBuf, files: &[PutFile]) -> Result<Self, Fault> {
@@ -57,13 +57,13 @@ fn make(folder: &Path) -> std::io::Result<()> {
     loop {
         match make() {
             // Whoever is dropped in this moment takes a parent away that is empty still.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && tries < MOST_TRIES => tries += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && tries < MAX_TRIES => tries += 1,
             made => return made,
         }
     }
 }
 
-impl Drop for Staged {
+impl Drop for StagingDir {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder)
             && error.kind() != std::io::ErrorKind::NotFound

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, ImageSource, ImageSpec, NetworkPolicy, RunId};
 
-use super::arguments::{self, Ground, INSIDE_ID};
+use super::arguments::{self, INSIDE_ID, MountContext};
 use super::exposed_folders;
 use super::host::HostReport;
 use super::host_folders;
 use super::image::Image;
-use super::kill_queue::EndQueue;
-use super::running::{Held, KillHandle, RunningSandbox};
-use super::staging::Staged;
+use super::kill_queue::KillQueue;
+use super::running::{KillHandle, KillOnDrop, RunningSandbox};
+use super::staging::StagingDir;
 use crate::blocking::blocking;
 use crate::cgroup::{self, CgroupRoot};
 use crate::exec::spawn_fault;
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     identities: Option<IdentityPool>,
     /// By outer process id: what `shutdown` kills although somebody still holds it.
     running: Mutex<HashMap<u32, Weak<KillHandle>>>,
-    pub(super) ends: EndQueue<KillHandle>,
+    pub(super) ends: KillQueue<KillHandle>,
     count: Arc<LiveCount>,
     next: AtomicU64,
     /// Images by their folders and workspaces, looked at once.
@@ -69,7 +69,7 @@ pub(super) struct Shared {
 struct Prepared {
     image: Option<Arc<Image>>,
     /// In the order of the specification's folders; none for one that is writable.
-    staged: Vec<Option<Staged>>,
+    staged: Vec<Option<StagingDir>>,
 }
 
 impl BubblewrapBackend {
@@ -89,7 +89,7 @@ impl BubblewrapBackend {
             config,
             cgroups,
             running: Mutex::new(HashMap::new()),
-            ends: EndQueue::default(),
+            ends: KillQueue::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
             images: Mutex::default(),
@@ -131,7 +131,7 @@ impl BubblewrapBackend {
         let cgroup = shared.cgroups.request(&format!("b{number}"), &spec.limits);
         let folders: Vec<_> =
             staged.iter().map(|staged| staged.as_ref().map(|staged| staged.folder().to_owned())).collect();
-        let ground = Ground { image: image.as_deref(), staged: &folders };
+        let ground = MountContext { image: image.as_deref(), staged: &folders };
         let (hidden_arguments, data) = arguments::hidden(&spec, &shared.config.determinism, ground)?;
         let confinement = Confinement {
             identity: user.map(|id| (id, id)),
@@ -155,7 +155,7 @@ impl BubblewrapBackend {
         };
         let process = shared.spawner.spawn(launch, cgroup.clone(), &[]).await.map_err(spawn_fault)?;
         // From here on the guard ends the sandbox whatever happens.
-        let mut held = Held::new(Arc::clone(&shared), live, identity, cgroup, &process);
+        let mut held = KillOnDrop::new(Arc::clone(&shared), live, identity, cgroup, &process);
         let SpawnedProcess { pid, master, .. } = process;
         let terminal = master
             .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
@@ -166,13 +166,13 @@ impl BubblewrapBackend {
         })?;
         let owner = user.map(|id| Owner { uid: id, gid: id });
         let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        let places = exposed_folders::of(first_process, &spec, ground, owner)?;
+        let exposed_folders = exposed_folders::of(first_process, &spec, ground, owner)?;
         if let (Some(image), WorkspaceStart::Image | WorkspaceStart::Unseen) = (image, spec.workspace) {
-            let (places, disk_mib) = (places.clone(), spec.limits.disk_mib);
-            blocking(move || exposed_folders::begin(&places, &image, disk_mib)).await??;
+            let (exposed_folders, disk_mib) = (exposed_folders.clone(), spec.limits.disk_mib);
+            blocking(move || exposed_folders::begin(&exposed_folders, &image, disk_mib)).await??;
         }
-        let sandbox = RunningSandbox::new(held, places, staged, (user, INSIDE_ID), spec)?;
-        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
+        let sandbox = RunningSandbox::new(held, exposed_folders, staged, (user, INSIDE_ID), spec)?;
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Local(terminal) })
     }
 }
 
@@ -196,14 +196,14 @@ impl Shared {
             image.must_have("/bin/sh")?;
             image.must_have(&spec.main.program)?;
         }
-        let workspace = Ground { image: image.as_deref(), staged: &[] }.workspace().to_owned();
+        let workspace = MountContext { image: image.as_deref(), staged: &[] }.workspace().to_owned();
         for folder in &spec.read_only {
             host_folders::examine(folder, &workspace, user)?;
         }
         let own = std::env::temp_dir().join(cgroup::owner_name(&self.config.run));
         let staged = spec.folders.iter().enumerate().map(|(index, folder)| {
             let files = folder.files.as_ref();
-            files.map(|files| Staged::write(own.join(format!("b{number}-{index}")), files)).transpose()
+            files.map(|files| StagingDir::write(own.join(format!("b{number}-{index}")), files)).transpose()
         });
         Ok(Prepared { staged: staged.collect::<Result<_, _>>()?, image })
     }

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Determinism, Fault};
 
-use super::root::{self, InsideRoot};
-use super::sandbox::{EnclosedSandbox, Inside};
-use super::user::InsideUser;
+use super::root::{self, ContainerRoot};
+use super::sandbox::{ContainerSandbox, EnteredContainer};
+use super::user::ContainerUser;
 use super::{first_process, terminal};
 use crate::blocking::blocking;
 use crate::exec::spawn_fault;
 use crate::live::Live;
 use crate::procs::{self, ProcessStat};
 use crate::ready::{READY, until_ready};
-use crate::safe_dir::Keeper;
+use crate::safe_dir::KeepAlive;
 use crate::spawner::{LaunchKind, SpawnerClient};
 use crate::{Owner, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
 
@@ -31,7 +31,7 @@ pub fn announce() -> String {
 }
 
 /// A container that runs, as its engine tells of it.
-pub struct Enclosure {
+pub struct RunningContainer {
     /// Host process id of its first process.
     pub pid: u32,
     /// A variable that the first process was started with, which nobody else's was. It has to ignore SIGCHLD: then the
@@ -49,7 +49,7 @@ pub struct Enclosure {
     /// trace it.
     pub capabilities: u64,
     /// Dropped when nobody can look at files of the container any more.
-    pub keeper: Keeper,
+    pub keep_alive: KeepAlive,
     /// Its place in the backend's count, given back when it has ended.
     pub live: Live,
 }
@@ -63,9 +63,10 @@ pub async fn enter(
     spawner: SpawnerClient,
     determinism: &Determinism,
     spec: &SandboxSpec,
-    enclosure: Enclosure,
+    enclosure: RunningContainer,
 ) -> Result<StartedSandbox, Fault> {
-    let Enclosure { pid, mark, user, workdir, commons, environment, capabilities, keeper, live } = enclosure;
+    let RunningContainer { pid, mark, user, workdir, commons, environment, capabilities, keep_alive, live } =
+        enclosure;
     let gone = || Fault::transient(Boundary::Provider, "container-gone", "the container ended as it started");
     let handle = procs::open(pid).ok_or_else(gone)?;
     let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie).ok_or_else(gone)?;
@@ -87,8 +88,8 @@ pub async fn enter(
     let (folder, emptied) = (workdir.clone(), spec.workspace == WorkspaceStart::Empty);
     let prepared = blocking(move || {
         let transient = |error: String| Fault::transient(Boundary::Provider, "container-start", error);
-        let root = InsideRoot::open(pid, keeper).map_err(|error| transient(error.to_string()))?;
-        let user = InsideUser::find(&root, &user)?;
+        let root = ContainerRoot::open(pid, keep_alive).map_err(|error| transient(error.to_string()))?;
+        let user = ContainerUser::find(&root, &user)?;
         let host = |inside, map| {
             first_process::outside(pid, map, inside).ok_or_else(|| {
                 let message =
@@ -134,7 +135,7 @@ pub async fn enter(
     })
     .await??;
     let (root, user, owner, host_root, master, terminal, entrances) = prepared;
-    let inside = Inside {
+    let inside = EnteredContainer {
         pid,
         start_ticks: stat.start_ticks,
         handle,
@@ -153,11 +154,11 @@ pub async fn enter(
     let mut words = spec.announced_by.before("/bin/sh", &format!("printf '%s' '{READY}'"));
     words.extend(std::iter::once(&spec.main.program).chain(&spec.main.arguments).cloned());
     let launch = inside.launch(LaunchKind::OwnTerminal, words, &spec.main, &inside.user);
-    let sandbox = EnclosedSandbox::new(spawner.clone(), live, inside, root)?;
+    let sandbox = ContainerSandbox::new(spawner.clone(), live, inside, root)?;
     let ends = [terminal.as_fd(), terminal.as_fd(), terminal.as_fd()];
     let process = spawner.spawn(launch, None, &ends).await.map_err(spawn_fault)?;
     drop(terminal);
     sandbox.has_main(process.exit);
     let (terminal, _) = until_ready(master).await?;
-    Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
+    Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Local(terminal) })
 }

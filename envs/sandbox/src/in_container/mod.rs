@@ -23,5 +23,5 @@ mod sandbox;
 mod terminal;
 mod user;
 
-pub use enter::{Enclosure, announce, enter};
-pub use sandbox::EnclosedSandbox;
+pub use enter::{RunningContainer, announce, enter};
+pub use sandbox::ContainerSandbox;

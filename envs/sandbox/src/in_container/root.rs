@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
-use crate::safe_dir::{FOLDER, Keeper, failed, open_beneath, undisturbed};
+use crate::safe_dir::{FOLDER, KeepAlive, failed, open_beneath, retry_interrupted};
 use crate::{EntryStat, FileKind, Owner, PutFile, SafeDir, SafeReadError};
 
 /// Of a folder that programs may not write to.
@@ -20,24 +20,24 @@ const OPEN: u32 = 0o777;
 
 /// File systems that the kernel makes up: proc, sysfs, cgroup, cgroup2, devpts, mqueue. Nobody works in them, and reading all
 /// of one has effects and errors of its own.
-const MADE_UP: [u64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
+const VIRTUAL_FILE_SYSTEMS: [u64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
 
 /// The folder, with what keeps its content.
 #[derive(Debug, Clone)]
-pub(super) struct InsideRoot {
+pub(super) struct ContainerRoot {
     dir: SafeDir,
-    keeper: Keeper,
+    keep_alive: KeepAlive,
 }
 
-impl InsideRoot {
+impl ContainerRoot {
     /// The root of the process's mount namespace.
-    pub(super) fn open(pid: u32, keeper: Keeper) -> Result<Self, SafeReadError> {
+    pub(super) fn open(pid: u32, keep_alive: KeepAlive) -> Result<Self, SafeReadError> {
         // The link of /proc leads into the other namespace; its target's name means nothing out here.
         let path = format!("/proc/{pid}/root");
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
             rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| failed(Path::new(&path), errno))?;
-        Ok(Self { dir: SafeDir::kept(root, Arc::clone(&keeper))?, keeper })
+        Ok(Self { dir: SafeDir::kept(root, Arc::clone(&keep_alive))?, keep_alive })
     }
 
     /// The folder itself, in which no link is followed.
@@ -48,7 +48,7 @@ impl InsideRoot {
     /// A folder by its path inside. Links on the way are followed as a program inside would, and lead nowhere else.
     pub(super) fn folder(&self, path: &str) -> Result<SafeDir, SafeReadError> {
         let found = self.resolve(path, OFlags::PATH | OFlags::DIRECTORY)?;
-        SafeDir::kept(found, Arc::clone(&self.keeper))
+        SafeDir::kept(found, Arc::clone(&self.keep_alive))
     }
 
     /// The folder that programs are in when they start: what the path names now, as a program inside would find it. An
@@ -63,10 +63,10 @@ impl InsideRoot {
         // The width of the field differs between architectures.
         #[allow(clippy::unnecessary_cast)]
         let made_by = rustix::fs::fstatfs(&found).map_err(named)?.f_type as u64;
-        if MADE_UP.contains(&made_by) {
+        if VIRTUAL_FILE_SYSTEMS.contains(&made_by) {
             return Err(SafeReadError::Escape { path: path.into() });
         }
-        SafeDir::kept(found, Arc::clone(&self.keeper))
+        SafeDir::kept(found, Arc::clone(&self.keep_alive))
     }
 
     /// A file of the image, from before any program of the agent ran, or one that only misleads its own container.
@@ -78,7 +78,7 @@ impl InsideRoot {
     pub(super) fn resolve(&self, path: &str, flags: OFlags) -> Result<OwnedFd, SafeReadError> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
-        undisturbed(|| openat2(&self.dir, path, flags, Mode::empty(), resolve))
+        retry_interrupted(|| openat2(&self.dir, path, flags, Mode::empty(), resolve))
             .map_err(|errno| failed(Path::new(path), errno))
     }
 
@@ -121,7 +121,7 @@ impl InsideRoot {
                 rustix::fs::fchmod(&at, Mode::from_raw_mode(mode))?;
             }
         }
-        SafeDir::kept(at, Arc::clone(&self.keeper)).map_err(io::Error::other)
+        SafeDir::kept(at, Arc::clone(&self.keep_alive)).map_err(io::Error::other)
     }
 }
 
@@ -176,10 +176,10 @@ mod tests {
 
     use super::*;
 
-    fn root_at(inside: &Path) -> InsideRoot {
+    fn root_at(inside: &Path) -> ContainerRoot {
         let fd = rustix::fs::open(inside, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let keeper: Keeper = Arc::new(());
-        InsideRoot { dir: SafeDir::kept(fd, Arc::clone(&keeper)).unwrap(), keeper }
+        let keep_alive: KeepAlive = Arc::new(());
+        ContainerRoot { dir: SafeDir::kept(fd, Arc::clone(&keep_alive)).unwrap(), keep_alive }
     }
 
     #[test]

@@ -12,14 +12,14 @@ use tokio::io::Interest;
 use tokio::sync::watch;
 
 use super::first_process;
-use super::root::InsideRoot;
-use super::user::InsideUser;
+use super::root::ContainerRoot;
+use super::user::ContainerUser;
 use crate::blocking::{blocking, put_files};
 use crate::exec::ExecError;
 use crate::freezer::Freezer;
 use crate::live::Live;
 use crate::procs;
-use crate::program::{self, Program, Surroundings};
+use crate::program::{self, Program, ProgramContext};
 use crate::readiness::watched_for;
 use crate::safe_dir::{Owner, SafeDir, SafeReadError};
 use crate::seccomp::CallFilter;
@@ -27,7 +27,7 @@ use crate::spawner::{
     Confinement, ContainerJoin, ExitWatch, JoinTarget, LaunchKind, LaunchRequest, ResourceLimit,
     SpawnerClient,
 };
-use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand};
+use crate::{ExposedFolder, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand};
 
 /// A killed container that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
@@ -40,14 +40,14 @@ const OPEN_FILES: u64 = 65_536;
 
 /// A container after it was entered.
 #[derive(Debug)]
-pub(super) struct Inside {
+pub(super) struct EnteredContainer {
     pub(super) pid: u32,
     pub(super) start_ticks: u64,
     /// Of its first process.
     pub(super) handle: OwnedFd,
     /// We ended it, so its end is nobody's fault.
     pub(super) killed: AtomicBool,
-    pub(super) user: InsideUser,
+    pub(super) user: ContainerUser,
     /// The agent's ids out here.
     pub(super) owner: Owner,
     /// Those of root inside.
@@ -61,14 +61,14 @@ pub(super) struct Inside {
     pub(super) main: SandboxCommand,
 }
 
-impl Inside {
+impl EnteredContainer {
     /// The start of a program by a user.
     pub(super) fn launch(
         &self,
         kind: LaunchKind,
         words: Vec<String>,
         command: &SandboxCommand,
-        user: &InsideUser,
+        user: &ContainerUser,
     ) -> LaunchRequest {
         let mut words = words.into_iter();
         LaunchRequest {
@@ -104,7 +104,7 @@ impl Inside {
     }
 
     /// The image's variables, over them what the plan fixes, over those the user's and the command's own.
-    fn variables(&self, command: &SandboxCommand, user: &InsideUser) -> Vec<(String, String)> {
+    fn variables(&self, command: &SandboxCommand, user: &ContainerUser) -> Vec<(String, String)> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut variables = vec![("PATH".to_owned(), path.to_owned())];
         variables.extend(self.environment.iter().cloned());
@@ -121,7 +121,7 @@ impl Inside {
         variables
     }
 
-    fn strike(&self) {
+    fn kill_all(&self) {
         self.killed.store(true, Ordering::Release);
         // ESRCH: it has ended by itself.
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
@@ -163,33 +163,33 @@ impl Inside {
     }
 }
 
-impl Surroundings for Inside {
+impl ProgramContext for EnteredContainer {
     fn inside(&self) -> Vec<ProcessFacts> {
         self.processes()
     }
 
-    fn strike(&self) {
-        Self::strike(self);
+    fn kill_all(&self) {
+        Self::kill_all(self);
     }
 }
 
 /// The [`Sandbox`] in a container. Dropping it kills everything inside.
 #[derive(Debug)]
-pub struct EnclosedSandbox {
+pub struct ContainerSandbox {
     spawner: SpawnerClient,
-    inside: Arc<Inside>,
-    root: InsideRoot,
+    inside: Arc<EnteredContainer>,
+    root: ContainerRoot,
     ended: watch::Receiver<bool>,
     /// Of the main program's launcher, which is outside.
     main: Mutex<Option<ExitWatch>>,
 }
 
-impl EnclosedSandbox {
+impl ContainerSandbox {
     pub(super) fn new(
         spawner: SpawnerClient,
         live: Live,
-        inside: Inside,
-        root: InsideRoot,
+        inside: EnteredContainer,
+        root: ContainerRoot,
     ) -> Result<Self, Fault> {
         let failed = |error: std::io::Error| {
             Fault::transient(Boundary::Provider, "container-start", error.to_string())
@@ -220,13 +220,13 @@ impl EnclosedSandbox {
     }
 }
 
-impl Drop for EnclosedSandbox {
+impl Drop for ContainerSandbox {
     fn drop(&mut self) {
-        self.inside.strike();
+        self.inside.kill_all();
     }
 }
 
-impl Sandbox for EnclosedSandbox {
+impl Sandbox for ContainerSandbox {
     fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
         if files.is_empty() {
             return Box::pin(async { Ok(()) });
@@ -263,7 +263,7 @@ impl Sandbox for EnclosedSandbox {
                 None => self.inside.user.clone(),
                 Some(wanted) => {
                     let root = self.root.clone();
-                    blocking(move || InsideUser::find(&root, &wanted)).await??
+                    blocking(move || ContainerUser::find(&root, &wanted)).await??
                 }
             };
             let words =
@@ -291,7 +291,7 @@ impl Sandbox for EnclosedSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            self.inside.strike();
+            self.inside.kill_all();
             let mut ended = self.ended.clone();
             let mut main = self.main.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let all = async {
@@ -326,17 +326,17 @@ impl Sandbox for EnclosedSandbox {
     }
 
     /// Without a workspace, what is at its path is looked for from the root, where it is not found.
-    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
+    fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
         Box::pin(async move {
-            let place = |path: &str, folder, owner| Place {
+            let exposed = |path: &str, folder, owner| ExposedFolder {
                 path: path.to_owned(),
                 folder,
                 owner: Some(owner),
                 is_bounded: false,
             };
             let workspace = self.workspace().await.ok().and_then(Result::ok);
-            let workspace = workspace.map(|folder| place(&self.inside.workdir, folder, self.inside.owner));
-            let root = place("/", Arc::new(self.root.dir().clone()), self.inside.host_root);
+            let workspace = workspace.map(|folder| exposed(&self.inside.workdir, folder, self.inside.owner));
+            let root = exposed("/", Arc::new(self.root.dir().clone()), self.inside.host_root);
             workspace.into_iter().chain([root]).collect()
         })
     }

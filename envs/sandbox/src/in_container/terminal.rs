@@ -10,13 +10,13 @@ use rustix::fs::{Gid, OFlags, Uid, fchown, fstatfs};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::Winsize;
 
-use super::root::InsideRoot;
+use super::root::ContainerRoot;
 
 /// `DEVPTS_SUPER_MAGIC`.
 const DEVPTS: u64 = 0x1cd1;
 
 /// Opens one that belongs to the user with this number out here; returns both ends, the harness's first.
-pub(super) fn open(root: &InsideRoot, size: (u16, u16), owner: u32) -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn open(root: &ContainerRoot, size: (u16, u16), owner: u32) -> io::Result<(OwnedFd, OwnedFd)> {
     let master = root
         .resolve("/dev/pts/ptmx", OFlags::RDWR | OFlags::NOCTTY)
         .map_err(|error| io::Error::other(format!("the container has no terminals: {error}")))?;

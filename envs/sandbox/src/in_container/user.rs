@@ -2,14 +2,14 @@
 
 use clawrl_core::{Boundary, Fault};
 
-use super::root::InsideRoot;
+use super::root::ContainerRoot;
 
 /// Files of users and groups are small; what is larger is none.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A user inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct InsideUser {
+pub(super) struct ContainerUser {
     pub(super) uid: u32,
     pub(super) gid: u32,
     /// Supplementary ones.
@@ -18,14 +18,14 @@ pub(super) struct InsideUser {
     pub(super) home: String,
 }
 
-impl InsideUser {
+impl ContainerUser {
     /// `USER`, `USER:GROUP`, each a name or a number; nothing stands for root. Blocks.
     ///
     /// # Errors
     /// A permanent provider [`Fault`] for a name that the container does not know.
-    pub(super) fn find(root: &InsideRoot, wanted: &str) -> Result<Self, Fault> {
+    pub(super) fn find(root: &ContainerRoot, wanted: &str) -> Result<Self, Fault> {
         let text = |path| {
-            let bytes = root.read_trusting_links(path, MOST_BYTES).unwrap_or_default();
+            let bytes = root.read_trusting_links(path, MAX_BYTES).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         Self::among(&text("/etc/passwd"), &text("/etc/group"), wanted).ok_or_else(|| {
@@ -102,7 +102,7 @@ mod tests {
     const GROUP: &str = "root:x:0:\nsudo:x:27:agent,other\nagent:x:1001:agent\nvideo:x:44:other\n";
 
     fn check(wanted: &str, expected: Option<(u32, u32, &[u32], &str)>) {
-        let found = InsideUser::among(PASSWD, GROUP, wanted);
+        let found = ContainerUser::among(PASSWD, GROUP, wanted);
         let found =
             found.as_ref().map(|user| (user.uid, user.gid, user.groups.as_slice(), user.home.as_str()));
         assert_eq!(found, expected, "{wanted:?}");
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn root_stays_root() {
-        let found = InsideUser::among("root:x:1000:1000::/tmp:/bin/sh\n", "", "root").unwrap();
+        let found = ContainerUser::among("root:x:1000:1000::/tmp:/bin/sh\n", "", "root").unwrap();
         assert_eq!((found.uid, found.gid, found.home.as_str()), (0, 0, "/root"));
     }
 }

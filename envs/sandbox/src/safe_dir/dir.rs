@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::{EntryStat, FileKind, SafeReadError, Told};
+use super::{EntryStat, FileKind, SafeReadError, TreeMetadata};
 
 /// A folder whose content is not trusted, held by a descriptor: it stays usable when its mount is
 /// detached or its name is gone. Clones share the descriptor.
@@ -23,15 +23,15 @@ pub struct SafeDir {
 }
 
 /// Something whose drop says that nobody looks at a folder any more.
-pub type Keeper = Arc<dyn std::any::Any + Send + Sync>;
+pub type KeepAlive = Arc<dyn std::any::Any + Send + Sync>;
 
 #[derive(Debug)]
 struct Held {
     /// Declared first, so closed first.
     fd: OwnedFd,
     /// Of a tree that was brought from elsewhere.
-    told: Option<Told>,
-    _keeper: Option<Keeper>,
+    metadata: Option<TreeMetadata>,
+    _keeper: Option<KeepAlive>,
 }
 
 impl SafeDir {
@@ -59,26 +59,34 @@ impl SafeDir {
     ///
     /// # Errors
     /// As there.
-    pub fn open_told(path: impl AsRef<Path>, told: Told, keeper: Keeper) -> Result<Self, SafeReadError> {
+    pub fn open_with_metadata(
+        path: impl AsRef<Path>,
+        metadata: TreeMetadata,
+        keep_alive: KeepAlive,
+    ) -> Result<Self, SafeReadError> {
         let path = path.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
-        Self::held(root, Some(told), Some(keeper))
+        Self::held(root, Some(metadata), Some(keep_alive))
     }
 
     /// The same, with something to be dropped after the last clone has closed the descriptor.
-    pub(crate) fn kept(fd: OwnedFd, keeper: Keeper) -> Result<Self, SafeReadError> {
-        Self::held(fd, None, Some(keeper))
+    pub(crate) fn kept(fd: OwnedFd, keep_alive: KeepAlive) -> Result<Self, SafeReadError> {
+        Self::held(fd, None, Some(keep_alive))
     }
 
-    fn held(fd: OwnedFd, told: Option<Told>, keeper: Option<Keeper>) -> Result<Self, SafeReadError> {
+    fn held(
+        fd: OwnedFd,
+        metadata: Option<TreeMetadata>,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Self, SafeReadError> {
         let here = Path::new(".");
         let stat = fstat(fd.as_fd()).map_err(|errno| failed(here, errno))?;
         if stat.kind != FileKind::Folder {
             return Err(SafeReadError::NotFolder { path: here.into(), kind: stat.kind });
         }
         open_beneath(fd.as_fd(), c".", OFlags::PATH, Mode::empty()).map_err(|errno| failed(here, errno))?;
-        Ok(Self { root: Arc::new(Held { fd, told, _keeper: keeper }) })
+        Ok(Self { root: Arc::new(Held { fd, metadata, _keeper: keep_alive }) })
     }
 
     /// All of a regular file. A file that grows while it is read counts with its growth.
@@ -122,12 +130,12 @@ impl SafeDir {
     pub(crate) fn whole_stat(&self, path: &Path) -> Result<Stat, SafeReadError> {
         let fd = self.look_at(path)?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(path, errno))?;
-        Ok(self.as_told(stat))
+        Ok(self.with_metadata(stat))
     }
 
     /// What an entry is where the tree comes from.
-    pub(crate) fn as_told(&self, stat: Stat) -> Stat {
-        self.root.told.as_ref().map_or(stat, |told| told.over(stat))
+    pub(crate) fn with_metadata(&self, stat: Stat) -> Stat {
+        self.root.metadata.as_ref().map_or(stat, |metadata| metadata.over(stat))
     }
 
     /// Whether anything is there. A link that points nowhere is something.
@@ -150,7 +158,7 @@ impl SafeDir {
             let flags = OFlags::PATH | OFlags::DIRECTORY;
             // What is no folder stands in the way by itself.
             if let Ok(fd) = open_beneath(self.as_fd(), folder, flags, Mode::empty()) {
-                self.must_allow(path, fd.as_fd(), Right::Pass)?;
+                self.must_allow(path, fd.as_fd(), Permission::Pass)?;
             }
         }
         open_beneath(self.as_fd(), path, OFlags::PATH, Mode::empty())
@@ -162,9 +170,9 @@ impl SafeDir {
         &self,
         path: &Path,
         fd: BorrowedFd<'_>,
-        right: Right,
+        right: Permission,
     ) -> Result<Stat, SafeReadError> {
-        let stat = self.as_told(rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?);
+        let stat = self.with_metadata(rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?);
         if Mode::from_raw_mode(stat.st_mode).contains(right.of_owner()) {
             return Ok(stat);
         }
@@ -177,7 +185,7 @@ impl SafeDir {
             FileKind::Folder => {
                 let folder = open_beneath(self.as_fd(), path, FOLDER, Mode::empty())
                     .map_err(|errno| self.refused(path, errno))?;
-                self.must_allow(path, folder.as_fd(), Right::Read)?;
+                self.must_allow(path, folder.as_fd(), Permission::Read)?;
                 Ok(folder)
             }
             FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
@@ -191,7 +199,7 @@ impl SafeDir {
         // two looks it may have been swapped, so the second one decides.
         let regular = |fd: BorrowedFd<'_>| {
             let stat = rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?;
-            match EntryStat::from(&self.as_told(stat)).kind {
+            match EntryStat::from(&self.with_metadata(stat)).kind {
                 FileKind::Regular => Ok(()),
                 FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
                 kind => Err(SafeReadError::NotRegular { path: path.to_owned(), kind }),
@@ -201,7 +209,7 @@ impl SafeDir {
         let fd = open_beneath(self.as_fd(), path, OFlags::RDONLY, Mode::empty())
             .map_err(|errno| self.refused(path, errno))?;
         regular(fd.as_fd())?;
-        self.must_allow(path, fd.as_fd(), Right::Read)?;
+        self.must_allow(path, fd.as_fd(), Permission::Read)?;
         Ok(fd)
     }
 
@@ -234,14 +242,14 @@ impl AsFd for SafeDir {
 
 /// What the owner of an entry may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
+pub(crate) enum Permission {
     /// Read a file, list a folder.
     Read,
     /// Come to what is in a folder.
     Pass,
 }
 
-impl Right {
+impl Permission {
     fn of_owner(self) -> Mode {
         match self {
             Self::Read => Mode::RUSR,
@@ -327,15 +335,17 @@ fn fstat(fd: BorrowedFd<'_>) -> rustix::io::Result<EntryStat> {
 }
 
 /// How often a look-up is made again that something elsewhere on the machine disturbed.
-const MOST_TRIES: u32 = 100;
+const MAX_TRIES: u32 = 100;
 
 /// A look-up that may meet `..` on its way: the kernel gives it up while anybody on the machine renames or mounts.
-pub(crate) fn undisturbed<T>(mut look_up: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+pub(crate) fn retry_interrupted<T>(
+    mut look_up: impl FnMut() -> rustix::io::Result<T>,
+) -> rustix::io::Result<T> {
     let mut tries = 0;
     loop {
         match look_up() {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if tries < MOST_TRIES => tries += 1,
+            Err(Errno::AGAIN) if tries < MAX_TRIES => tries += 1,
             found => return found,
         }
     }
@@ -371,7 +381,7 @@ mod tests {
         let check = |errors: &[Errno], expected: Result<usize, Errno>| {
             let mut errors = errors.iter();
             let mut made = 0;
-            let found = undisturbed(|| {
+            let found = retry_interrupted(|| {
                 made += 1;
                 errors.next().map_or(Ok(made), |errno| Err(*errno))
             });

@@ -9,7 +9,7 @@
 //!     that keeps appending.
 //! I4. A hard link is never written through: what else shares the content is unknown.
 //! I5. A call that acts as another owner gives the thread its own identity back, whatever happens.
-//! I6. Of a tree that came from elsewhere, kinds, rights and owners are those it has there ([`Told`]), not those of the
+//! I6. Of a tree that came from elsewhere, kinds, rights and owners are those it has there ([`TreeMetadata`]), not those of the
 //!     files that it is kept in.
 //!
 //! Units: sizes in bytes, permission bits as in `chmod` (0o644).
@@ -25,13 +25,15 @@ mod owner;
 mod stat;
 mod write;
 
-pub use dir::{Keeper, SafeDir};
+pub use dir::{KeepAlive, SafeDir};
 pub use error::{SafeReadError, SafeWriteError};
-pub use metadata::Told;
+pub use metadata::TreeMetadata;
 pub use owner::Owner;
 pub use stat::{EntryStat, FileKind};
 
-pub(crate) use dir::{FOLDER, Right, clean, failed, listing, open_beneath, read_link, undisturbed};
-pub(crate) use metadata::Rights;
+pub(crate) use dir::{
+    FOLDER, Permission, clean, failed, listing, open_beneath, read_link, retry_interrupted,
+};
+pub(crate) use metadata::EntryMetadata;
 pub(crate) use owner::ActingAs;
 pub(crate) use write::write_failed;

@@ -17,7 +17,7 @@ use rustix::process::Pid;
 /// `PROC_SUPER_MAGIC`. Anything else under the name of /proc could be the agent's doing.
 const PROC_MAGIC: u64 = 0x9fa0;
 /// Processes looked at; a larger foreground group is taken to work.
-const MOST_PROCESSES: usize = 256;
+const MAX_PROCESSES: usize = 256;
 
 /// What the foreground does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,13 +69,13 @@ fn look(shell: Pid) -> Option<Activity> {
             continue;
         }
         looked_at += 1;
-        if looked_at > MOST_PROCESSES {
+        if looked_at > MAX_PROCESSES {
             return Some(Activity::Working);
         }
         match process_activity(proc, pid, stat.state) {
             None => {}
             Some(Sleep::Running) => return Some(Activity::Working),
-            Some(Sleep::Elsewhere) => activity = activity.or(Some(Activity::Working)),
+            Some(Sleep::Remote) => activity = activity.or(Some(Activity::Working)),
             Some(Sleep::Perhaps) if activity == Some(Activity::Reading) => {}
             Some(Sleep::Perhaps) => activity = Some(Activity::Waiting),
             Some(Sleep::Reading) => activity = Some(Activity::Reading),
@@ -89,7 +89,7 @@ enum Sleep {
     Running,
     Reading,
     Perhaps,
-    Elsewhere,
+    Remote,
 }
 
 /// `None` for processes that are stopped or dead.
@@ -110,11 +110,11 @@ fn process_activity(proc: &OwnedFd, pid: i32, state: u8) -> Option<Sleep> {
         let target = readlinkat(proc, format!("{pid}/fd/{}", descriptor.unwrap_or(-1)), Vec::new());
         return Some(match target {
             Ok(path) if is_terminal(path.to_bytes()) => Sleep::Reading,
-            Ok(_) => Sleep::Elsewhere,
+            Ok(_) => Sleep::Remote,
             Err(_) => Sleep::Perhaps,
         });
     }
-    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Elsewhere })
+    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Remote })
 }
 
 fn is_terminal(path: &[u8]) -> bool {

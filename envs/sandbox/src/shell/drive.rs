@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use tokio::time::sleep_until;
 
 use super::activity::{Activity, foreground_activity, writes_elsewhere};
-use super::output_tracker::{Arrival, Front, Intake, Phase};
+use super::output_tracker::{Arrival, Foreground, OutputTracker, Phase};
 use crate::pty::{Pty, PtyRead};
 
 /// Reads between two looks at the clock, each up to a buffer.
@@ -26,28 +26,28 @@ const SETTLE_SHARE: u32 = 8;
 
 /// When silence ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silence {
+pub(super) enum IdleRule {
     /// Never.
     Ignored,
     /// When the foreground waits for input, or after the patience.
-    Judged,
+    Checked,
 }
 
 /// What ends a drive beside an arrival.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Until<'a> {
+pub(super) struct DriveLimits<'a> {
     pub(super) deadline: Instant,
     pub(super) cancel: &'a CancelToken,
-    pub(super) silence: Silence,
+    pub(super) silence: IdleRule,
     pub(super) idle: Duration,
     pub(super) patience: Duration,
 }
 
 /// Why a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum DriveEnd {
     Arrived(Arrival),
-    Silent(Silent),
+    SilentParty(SilentParty),
     Deadline,
     Cancelled,
     HungUp,
@@ -55,7 +55,7 @@ pub(super) enum Ending {
 
 /// Who is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silent {
+pub(super) enum SilentParty {
     /// The shell, at a prompt of its line editor.
     LineEditor,
     /// The shell, probably at a prompt that its line editor draws elsewhere.
@@ -66,9 +66,9 @@ pub(super) enum Silent {
 
 /// A terminal with what is read from it and what is to be written to it.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct TerminalIo {
     pub(super) pty: Pty,
-    pub(super) intake: Intake,
+    pub(super) tracker: OutputTracker,
     pub(super) outgoing: Vec<u8>,
     /// What the shell runs, to notice that it became another program.
     shell_program: Option<String>,
@@ -79,8 +79,8 @@ pub(super) struct Wire {
 }
 
 /// What a judgement comes to.
-enum Judged {
-    Over(Ending),
+enum SilenceVerdict {
+    Over(DriveEnd),
     /// It was no silence: something was on its way, one way or the other.
     Heard,
     Open,
@@ -93,11 +93,11 @@ enum Drained {
     HungUp,
 }
 
-impl Wire {
-    pub(super) fn new(pty: Pty, intake: Intake, record_input: bool) -> Self {
+impl TerminalIo {
+    pub(super) fn new(pty: Pty, tracker: OutputTracker, record_input: bool) -> Self {
         Self {
             pty,
-            intake,
+            tracker,
             outgoing: Vec::new(),
             shell_program: None,
             shell_arguments: None,
@@ -108,21 +108,21 @@ impl Wire {
 
     /// Reads what is there already. A hang-up is left for the next drive to find.
     pub(super) fn drain(&mut self) -> io::Result<()> {
-        read_some(&self.pty, &mut self.intake, &mut self.buffer[..]).map(drop)
+        read_some(&self.pty, &mut self.tracker, &mut self.buffer[..]).map(drop)
     }
 
     /// Sends `outgoing`, reads, and returns when something ends it. What was not sent by then is kept.
-    pub(super) async fn drive(&mut self, until: Until<'_>) -> io::Result<Ending> {
+    pub(super) async fn drive(&mut self, until: DriveLimits<'_>) -> io::Result<DriveEnd> {
         let started = Instant::now();
         if self.record_input && !self.outgoing.is_empty() {
-            self.intake.cast.input(started, &self.outgoing);
+            self.tracker.cast.input(started, &self.outgoing);
         }
         send_some(&self.pty, &mut self.outgoing)?;
         let mut last_sign = started;
         let mut threshold = until.idle / SETTLE_SHARE;
         let wake_at = |last_sign: Instant, threshold: Duration| match until.silence {
-            Silence::Ignored => until.deadline,
-            Silence::Judged => until.deadline.min(last_sign + threshold),
+            IdleRule::Ignored => until.deadline,
+            IdleRule::Checked => until.deadline.min(last_sign + threshold),
         };
         let mut timer = std::pin::pin!(sleep_until(wake_at(last_sign, threshold).into()));
         let mut cancelled = std::pin::pin!(until.cancel.cancelled());
@@ -133,16 +133,16 @@ impl Wire {
                 biased;
                 guard = self.pty.readable() => {
                     let mut guard = guard?;
-                    match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
+                    match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
                         // Found empty after the readiness was taken: what comes now makes it ready anew.
                         Drained::Nothing | Drained::All => guard.clear_ready(),
                         Drained::More => more = true,
-                        Drained::HungUp => return Ok(Ending::HungUp),
+                        Drained::HungUp => return Ok(DriveEnd::HungUp),
                     }
                     last_sign = Instant::now();
                     threshold = until.idle / SETTLE_SHARE;
-                    if let Some(arrival) = self.intake.take_arrival() {
-                        return Ok(Ending::Arrived(arrival));
+                    if let Some(arrival) = self.tracker.take_arrival() {
+                        return Ok(DriveEnd::Arrived(arrival));
                     }
                 }
                 guard = self.pty.writable(), if sending => {
@@ -154,21 +154,21 @@ impl Wire {
                         last_sign = Instant::now();
                     }
                 }
-                () = &mut cancelled => return Ok(Ending::Cancelled),
+                () = &mut cancelled => return Ok(DriveEnd::Cancelled),
                 () = &mut timer => {
                     let now = Instant::now();
                     if now >= until.deadline {
-                        return Ok(Ending::Deadline);
+                        return Ok(DriveEnd::Deadline);
                     }
                     if now >= last_sign + threshold {
                         let silence = now - last_sign;
                         match self.judge(silence, until)? {
-                            Judged::Over(ending) => return Ok(ending),
-                            Judged::Heard => {
+                            SilenceVerdict::Over(ending) => return Ok(ending),
+                            SilenceVerdict::Heard => {
                                 last_sign = Instant::now();
                                 threshold = until.idle / SETTLE_SHARE;
                             }
-                            Judged::Open => threshold = next_threshold(silence, until),
+                            SilenceVerdict::Open => threshold = next_threshold(silence, until),
                         }
                     }
                     timer.as_mut().reset(wake_at(last_sign, threshold).into());
@@ -177,10 +177,10 @@ impl Wire {
             if more {
                 // An endless writer must starve neither the clock nor the other sessions of this thread.
                 if last_sign >= until.deadline {
-                    return Ok(Ending::Deadline);
+                    return Ok(DriveEnd::Deadline);
                 }
                 if until.cancel.is_cancelled() {
-                    return Ok(Ending::Cancelled);
+                    return Ok(DriveEnd::Cancelled);
                 }
                 tokio::task::yield_now().await;
             }
@@ -188,37 +188,44 @@ impl Wire {
     }
 
     /// What a silence means.
-    fn judge(&mut self, silence: Duration, until: Until<'_>) -> io::Result<Judged> {
-        let Some(shell) = self.intake.shell else { return Ok(Judged::Open) };
+    fn judge(&mut self, silence: Duration, until: DriveLimits<'_>) -> io::Result<SilenceVerdict> {
+        let Some(shell) = self.tracker.shell else { return Ok(SilenceVerdict::Open) };
         if self.pty.foreground_group().is_none() {
             // The session's leader is gone, even if something keeps the terminal open.
-            return Ok(Judged::Over(Ending::HungUp));
+            return Ok(SilenceVerdict::Over(DriveEnd::HungUp));
         }
         let activity = foreground_activity(shell);
         if activity != Activity::Working && self.pty.foreground_group() == Some(shell) {
-            self.intake.believe_doubtful();
-            if let Some(arrival) = self.intake.take_arrival() {
-                return Ok(Judged::Over(Ending::Arrived(arrival)));
+            self.tracker.believe_doubtful();
+            if let Some(arrival) = self.tracker.take_arrival() {
+                return Ok(SilenceVerdict::Over(DriveEnd::Arrived(arrival)));
             }
         }
-        let Some(silent) = self.silent(activity, silence, until)? else { return Ok(Judged::Open) };
+        let Some(silent) = self.silent(activity, silence, until)? else { return Ok(SilenceVerdict::Open) };
         // Only now, because it may wait for a thread of the kernel. The order matters: who waits for input has got
         // all of it, and what was written before somebody was seen waiting is read before the silence is believed.
         self.pty.deliver_input();
         let wakes = activity != Activity::Working && foreground_activity(shell) == Activity::Working;
-        match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
-            Drained::Nothing if wakes => Ok(Judged::Heard),
-            Drained::Nothing => Ok(Judged::Over(Ending::Silent(silent))),
+        match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
+            Drained::Nothing if wakes => Ok(SilenceVerdict::Heard),
+            Drained::Nothing => Ok(SilenceVerdict::Over(DriveEnd::SilentParty(silent))),
             Drained::All | Drained::More => {
-                let arrival = self.intake.take_arrival();
-                Ok(arrival.map_or(Judged::Heard, |arrival| Judged::Over(Ending::Arrived(arrival))))
+                let arrival = self.tracker.take_arrival();
+                Ok(arrival.map_or(SilenceVerdict::Heard, |arrival| {
+                    SilenceVerdict::Over(DriveEnd::Arrived(arrival))
+                }))
             }
-            Drained::HungUp => Ok(Judged::Over(Ending::HungUp)),
+            Drained::HungUp => Ok(SilenceVerdict::Over(DriveEnd::HungUp)),
         }
     }
 
     /// Who is silent for long enough to say so.
-    fn silent(&self, activity: Activity, silence: Duration, until: Until<'_>) -> io::Result<Option<Silent>> {
+    fn silent(
+        &self,
+        activity: Activity,
+        silence: Duration,
+        until: DriveLimits<'_>,
+    ) -> io::Result<Option<SilentParty>> {
         let idle = silence >= until.idle;
         let enough = match activity {
             Activity::Reading => true,
@@ -230,20 +237,20 @@ impl Wire {
         }
         if !self.is_at_line_editor()? {
             let hidden = activity == Activity::Waiting && self.may_be_at_hidden_editor()?;
-            return Ok(Some(if hidden { Silent::HiddenEditor } else { Silent::Program }));
+            return Ok(Some(if hidden { SilentParty::HiddenEditor } else { SilentParty::Program }));
         }
         // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
         // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
         // input yet.
-        let heard = self.intake.phase != Phase::Echo || self.intake.echoed;
+        let heard = self.tracker.phase != Phase::Echo || self.tracker.echoed;
         let enough = if heard { idle } else { silence >= until.patience };
-        Ok(enough.then_some(Silent::LineEditor))
+        Ok(enough.then_some(SilentParty::LineEditor))
     }
 
     /// Whether the shell reads a line, with or without marks on its prompt.
     pub(super) fn is_at_line_editor(&self) -> io::Result<bool> {
-        Ok(self.intake.paste_on
-            && self.pty.foreground_group() == self.intake.shell
+        Ok(self.tracker.paste_on
+            && self.pty.foreground_group() == self.tracker.shell
             && !self.pty.line_mode()?.canonical
             && self.is_same_shell())
     }
@@ -251,9 +258,9 @@ impl Wire {
     /// Whether the shell may be reading a line without anything of it being drawn here. What tells it from the shell's
     /// `read -n` is that returns are read as they are typed; from its `read` on a raw terminal, that it polls.
     fn may_be_at_hidden_editor(&self) -> io::Result<bool> {
-        let Some(shell) = self.intake.shell else { return Ok(false) };
+        let Some(shell) = self.tracker.shell else { return Ok(false) };
         let mode = self.pty.line_mode()?;
-        Ok(!self.intake.paste_on
+        Ok(!self.tracker.paste_on
             && !mode.canonical
             && !mode.echo
             && !mode.maps_returns
@@ -264,28 +271,28 @@ impl Wire {
 
     /// Remembers which program the shell is, at its first prompt.
     pub(super) fn know_shell(&mut self) {
-        self.shell_program = self.intake.shell.and_then(program_name);
-        self.shell_arguments = self.intake.shell.and_then(program_arguments);
+        self.shell_program = self.tracker.shell.and_then(program_name);
+        self.shell_arguments = self.tracker.shell.and_then(program_arguments);
     }
 
     /// Whether the shell's process still runs the program it ran at first.
     fn is_same_shell(&self) -> bool {
-        self.intake.shell.and_then(program_name) == self.shell_program
+        self.tracker.shell.and_then(program_name) == self.shell_program
     }
 
     /// Whether the shell is another one of the same program, and has read nothing yet: one that took the place of ours
     /// by `exec`.
     pub(super) fn is_at_first_line_of_another(&self) -> bool {
-        let arguments = self.intake.shell.and_then(program_arguments);
+        let arguments = self.tracker.shell.and_then(program_arguments);
         arguments.is_some()
             && arguments != self.shell_arguments
             && self.is_same_shell()
-            && self.intake.lines_begun == self.intake.lines_at_prompt + 1
+            && self.tracker.lines_begun == self.tracker.lines_at_prompt + 1
     }
 }
 
 /// The silence after which to judge again: the idle time, then intervals that double, but not past the patience.
-fn next_threshold(silence: Duration, until: Until<'_>) -> Duration {
+fn next_threshold(silence: Duration, until: DriveLimits<'_>) -> Duration {
     if silence < until.idle {
         until.idle
     } else if silence < until.patience {
@@ -308,14 +315,14 @@ fn send_some(pty: &Pty, outgoing: &mut Vec<u8>) -> io::Result<usize> {
     Ok(sent)
 }
 
-fn read_some(pty: &Pty, intake: &mut Intake, buffer: &mut [u8]) -> io::Result<Drained> {
+fn read_some(pty: &Pty, tracker: &mut OutputTracker, buffer: &mut [u8]) -> io::Result<Drained> {
     for reads in 0..READS_IN_A_ROW {
         match pty.try_read(buffer)? {
             PtyRead::Bytes(count) => {
-                intake.feed(Instant::now(), &buffer[..count], || {
+                tracker.feed(Instant::now(), &buffer[..count], || {
                     // The mode first: a line editor that has the terminal does not give the foreground away.
                     let mode = pty.line_mode().ok()?;
-                    Some(Front { group: pty.foreground_group(), mode })
+                    Some(Foreground { group: pty.foreground_group(), mode })
                 });
             }
             PtyRead::Empty if reads == 0 => return Ok(Drained::Nothing),

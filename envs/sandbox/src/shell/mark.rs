@@ -5,7 +5,7 @@
 //!
 //! M1. Splitting the stream anywhere gives the same events, up to the splitting of output.
 //! M2. Output, mode switches and marks together are the stream: nothing is lost and nothing is reordered.
-//! M3. Memory is bounded by [`LONGEST_MARK`].
+//! M3. Memory is bounded by [`MAX_MARK_BYTES`].
 //!
 //! Pure; nothing to cancel.
 
@@ -17,8 +17,8 @@ const MARK_PREFIX: &[u8] = b"\x1b]133;";
 const MODE_PREFIX: &[u8] = b"\x1b[?";
 
 /// The working folder is part of a mark; a deeper one makes the mark unreadable, hence output.
-const LONGEST_MARK: usize = 16 * 1024;
-const LONGEST_MODE: usize = 24;
+const MAX_MARK_BYTES: usize = 16 * 1024;
+const MAX_MODE_BYTES: usize = 24;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) enum MarkKind<'a> {
         hidden: bool,
     },
     /// What the shell says of itself when it is asked by a key.
-    Reported(Report),
+    ShellReport(Report),
     /// The shell has ended, and another one begins.
     Replaced {
         /// Exit code of the one that ended.
@@ -182,7 +182,7 @@ fn step(held: &[u8], byte: u8) -> Step {
     }
     if held.starts_with(MODE_PREFIX) {
         return match byte {
-            b'0'..=b'9' | b';' if at < LONGEST_MODE => Step::Hold,
+            b'0'..=b'9' | b';' if at < MAX_MODE_BYTES => Step::Hold,
             b'h' | b'l' if at > MODE_PREFIX.len() => Step::Complete,
             _ => Step::Mismatch,
         };
@@ -192,7 +192,7 @@ fn step(held: &[u8], byte: u8) -> Step {
             BEL => Step::Complete,
             // Quoting leaves no control character in a genuine mark.
             0..0x20 | 0x7f => Step::Mismatch,
-            _ if at < LONGEST_MARK => Step::Hold,
+            _ if at < MAX_MARK_BYTES => Step::Hold,
             _ => Step::Mismatch,
         };
     }
@@ -239,7 +239,7 @@ fn parse_told<'a>(letter: &[u8], exit_code: i32, rest: Option<&'a [u8]>) -> Opti
         (b"D", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: false }),
         (b"E", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: true }),
         (b"P", None) => Some(MarkKind::Replaced { exit_code }),
-        (b"R", Some(flags)) => Some(MarkKind::Reported(Report {
+        (b"R", Some(flags)) => Some(MarkKind::ShellReport(Report {
             exit_code,
             has_prompt: flags.contains(&b'1'),
             has_continuation: flags.contains(&b'2'),

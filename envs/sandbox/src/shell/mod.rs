@@ -20,7 +20,7 @@ mod unfinished;
 
 pub use input::{CommandError, check_command};
 pub use keys::{CursorKeys, KeyError, is_known_key, parse_keys};
-pub use rc::{Nonce, bash_arguments, keeper_script, rc_script, terminal_environment};
+pub use rc::{Nonce, bash_arguments, rc_script, supervisor_script, terminal_environment};
 pub use session::ShellSession;
 pub use shell_trait::{Shell, StepResult};
 pub use signal::{DirectKiller, ForegroundKiller, JobSignal, UnknownSignal};

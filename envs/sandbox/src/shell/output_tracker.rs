@@ -62,21 +62,21 @@ pub(super) enum Arrival {
 
 /// What the terminal says when asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Front {
+pub(super) struct Foreground {
     pub(super) group: Option<Pid>,
     pub(super) mode: LineMode,
 }
 
 /// A prompt that is not yet to be believed.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct PendingPrompt {
     number: u64,
     arrival: Arrival,
-    stage: Stage,
+    stage: PromptStage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PromptStage {
     /// Its mark came; its text is to follow.
     Marked,
     /// It is the current prompt, drawn again by the line editor; its text is to follow.
@@ -89,7 +89,7 @@ enum Stage {
 
 /// What a shell reported, and what the number of its last primary prompt tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reported {
+pub(super) struct ShellReport {
     pub(super) report: Report,
     /// The number is one that a mark could have had.
     pub(super) is_known: bool,
@@ -98,7 +98,7 @@ pub(super) struct Reported {
 }
 
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct OutputTracker {
     scanner: Scanner,
     text: TextCleaner,
     pub(super) screen: LazyScreen,
@@ -107,7 +107,7 @@ pub(super) struct Intake {
     /// Process group of the shell, learned at the first prompt.
     pub(super) shell: Option<Pid>,
     pub(super) phase: Phase,
-    begun: Option<Begun>,
+    begun: Option<PendingPrompt>,
     prompt_text: Vec<u8>,
     arrival: Option<Arrival>,
     last_number: u64,
@@ -132,7 +132,7 @@ pub(super) struct Intake {
     pub(super) lines_at_prompt: u64,
     /// The shell was asked to report, and has not.
     asked: bool,
-    reported: Option<Reported>,
+    reported: Option<ShellReport>,
     /// Exit code of a shell that has ended, since the last question.
     replaced: Option<i32>,
     /// How many have ended.
@@ -142,7 +142,7 @@ pub(super) struct Intake {
     folder: Option<String>,
 }
 
-impl Intake {
+impl OutputTracker {
     pub(super) fn new(config: &ShellConfig, now: Instant) -> Self {
         Self {
             scanner: Scanner::default(),
@@ -201,7 +201,7 @@ impl Intake {
     }
 
     /// What it has reported since.
-    pub(super) fn take_report(&mut self) -> Option<Reported> {
+    pub(super) fn take_report(&mut self) -> Option<ShellReport> {
         self.reported.take()
     }
 
@@ -236,7 +236,7 @@ impl Intake {
         Some(arrival)
     }
 
-    pub(super) fn feed(&mut self, at: Instant, bytes: &[u8], front: impl Fn() -> Option<Front>) {
+    pub(super) fn feed(&mut self, at: Instant, bytes: &[u8], front: impl Fn() -> Option<Foreground>) {
         self.cast.output(at, bytes);
         let mut scanner = std::mem::take(&mut self.scanner);
         let mut rest = bytes;
@@ -250,10 +250,11 @@ impl Intake {
         self.scanner = scanner;
     }
 
-    fn output(&mut self, bytes: &[u8], front: &impl Fn() -> Option<Front>) {
+    fn output(&mut self, bytes: &[u8], front: &impl Fn() -> Option<Foreground>) {
         self.screen.feed(bytes);
         let mut rest = bytes;
-        if let Some(begun) = self.begun.filter(|begun| matches!(begun.stage, Stage::Marked | Stage::Redrawn))
+        if let Some(begun) =
+            self.begun.filter(|begun| matches!(begun.stage, PromptStage::Marked | PromptStage::Redrawn))
         {
             let missing = PROMPT_TEXT_BYTES - self.prompt_text.len();
             let (text, after) = rest.split_at(missing.min(rest.len()));
@@ -308,7 +309,7 @@ impl Intake {
         }
     }
 
-    fn mark(&mut self, mark: Mark<'_>, front: &impl Fn() -> Option<Front>) {
+    fn mark(&mut self, mark: Mark<'_>, front: &impl Fn() -> Option<Foreground>) {
         let Mark { kind, nonce, number } = mark;
         self.disbelieve();
         let believed = nonce == self.nonce.as_bytes()
@@ -317,7 +318,7 @@ impl Intake {
                     self.prompt_begins(number, exit_code, folder, hidden, front)
                 }
                 MarkKind::Continued { hidden } => self.begin(number, Arrival::Continuation, hidden, front),
-                MarkKind::Reported(report) => self.reported(number, report),
+                MarkKind::ShellReport(report) => self.reported(number, report),
                 MarkKind::Replaced { exit_code } => self.shell_is_replaced(number, exit_code, front),
                 MarkKind::Unreadable => false,
             };
@@ -330,12 +331,12 @@ impl Intake {
         exit_code: i32,
         folder: &[u8],
         hidden: bool,
-        front: &impl Fn() -> Option<Front>,
+        front: &impl Fn() -> Option<Foreground>,
     ) -> bool {
         let arrival = Arrival::Prompt { exit_code };
         // While an arrival waits to be taken, a second prompt of its number is a rival, not a drawing.
         if number == self.last_number && self.arrival.is_none() && !hidden {
-            self.begun = Some(Begun { number, arrival, stage: Stage::Redrawn });
+            self.begun = Some(PendingPrompt { number, arrival, stage: PromptStage::Redrawn });
             return true;
         }
         if !self.begin(number, arrival, hidden, front) {
@@ -351,21 +352,21 @@ impl Intake {
         number: u64,
         arrival: Arrival,
         hidden: bool,
-        front: &impl Fn() -> Option<Front>,
+        front: &impl Fn() -> Option<Foreground>,
     ) -> bool {
         if number < self.last_number || number > self.highest_number {
             return false;
         }
-        let mut stage = Stage::Marked;
+        let mut stage = PromptStage::Marked;
         if hidden {
             let Some(front) = front().filter(|front| front.group.is_some() && front.group == self.shell)
             else {
                 return false;
             };
             self.prompt_mode = Some(front.mode);
-            stage = Stage::Hidden;
+            stage = PromptStage::Hidden;
         }
-        self.begun = Some(Begun { number, arrival, stage });
+        self.begun = Some(PendingPrompt { number, arrival, stage });
         true
     }
 
@@ -375,7 +376,7 @@ impl Intake {
             return false;
         }
         let is_known = self.last_number <= number && number <= self.highest_number;
-        self.reported = Some(Reported { report, is_known, is_new: number != self.last_number });
+        self.reported = Some(ShellReport { report, is_known, is_new: number != self.last_number });
         self.highest_number = number.saturating_add(self.highest_number.saturating_sub(self.last_number));
         self.last_number = number;
         self.last_exit_code = report.exit_code;
@@ -383,7 +384,12 @@ impl Intake {
         true
     }
 
-    fn shell_is_replaced(&mut self, number: u64, exit_code: i32, front: &impl Fn() -> Option<Front>) -> bool {
+    fn shell_is_replaced(
+        &mut self,
+        number: u64,
+        exit_code: i32,
+        front: &impl Fn() -> Option<Foreground>,
+    ) -> bool {
         // A second one before the new shell's prompt: the first was forged by the old shell, which ended before it was read.
         if number == self.replacements && self.shell.is_none() && self.replaced.is_some() {
             self.replaced = Some(exit_code);
@@ -412,17 +418,17 @@ impl Intake {
     }
 
     /// Mark and text of a prompt are complete.
-    fn prompt_shown(&mut self, begun: Begun, front: &impl Fn() -> Option<Front>) {
-        let Begun { number, arrival, stage } = begun;
+    fn prompt_shown(&mut self, begun: PendingPrompt, front: &impl Fn() -> Option<Foreground>) {
+        let PendingPrompt { number, arrival, stage } = begun;
         let continuation = arrival == Arrival::Continuation;
         let answer = front()
             .filter(|front| front.group.is_some() && (self.shell.is_none() || front.group == self.shell))
             .filter(|_| is_prompt_text(&self.prompt_text, continuation));
-        let Some(Front { group, mode }) = answer else {
+        let Some(Foreground { group, mode }) = answer else {
             self.disbelieve();
             return;
         };
-        if stage == Stage::Redrawn {
+        if stage == PromptStage::Redrawn {
             // The editor draws what it was given; another code means that one of the two was forged.
             self.forged |= arrival != Arrival::Prompt { exit_code: self.last_exit_code };
             self.begun = None;
@@ -432,7 +438,7 @@ impl Intake {
         self.shell = group;
         self.prompt_mode = Some(mode);
         if mode.canonical {
-            self.begun = Some(Begun { stage: Stage::Doubtful, ..begun });
+            self.begun = Some(PendingPrompt { stage: PromptStage::Doubtful, ..begun });
         } else {
             self.hidden = false;
             self.believe(number, arrival);
@@ -441,9 +447,13 @@ impl Intake {
 
     /// Nothing followed a doubtful prompt, and the shell waits.
     pub(super) fn believe_doubtful(&mut self) {
-        if let Some(Begun { number, arrival, stage: stage @ (Stage::Doubtful | Stage::Hidden) }) = self.begun
+        if let Some(PendingPrompt {
+            number,
+            arrival,
+            stage: stage @ (PromptStage::Doubtful | PromptStage::Hidden),
+        }) = self.begun
         {
-            self.hidden = stage == Stage::Hidden;
+            self.hidden = stage == PromptStage::Hidden;
             self.believe(number, arrival);
         }
     }
@@ -472,7 +482,7 @@ impl Intake {
     fn disbelieve(&mut self) {
         match self.begun.take() {
             None => return,
-            Some(Begun { stage: Stage::Hidden, .. }) => {}
+            Some(PendingPrompt { stage: PromptStage::Hidden, .. }) => {}
             Some(_) => self.forged = true,
         }
         let text = std::mem::take(&mut self.prompt_text);

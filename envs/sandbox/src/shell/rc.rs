@@ -61,7 +61,7 @@ pub fn bash_arguments(rc_path: &str) -> Vec<String> {
 /// A script for `sh`, which is given bash and its arguments: it runs `announcement`, then one bash after the other. To be
 /// laid, read-only, as the script of [`crate::Announcer::Script`].
 #[must_use]
-pub fn keeper_script(nonce: &Nonce, announcement: &str) -> String {
+pub fn supervisor_script(nonce: &Nonce, announcement: &str) -> String {
     let key = &nonce.0;
     // Job control gives the terminal to each bash, and takes it back from one that was killed. The trap is for a program
     // that took bash's place by `exec` and was interrupted: some shells then interrupt themselves. A bash that cannot
@@ -74,7 +74,7 @@ n=0
 while :; do
   "$@"
   s=$? n=$((n+1))
-  [ "$n" -lt {MOST_SHELLS} ] || exit "$s"
+  [ "$n" -lt {MAX_SHELLS} ] || exit "$s"
   stty sane 2>/dev/null
   printf '\033]133;P;%d;clawrl={key}.%d\007' "$s" "$n"
 done
@@ -92,7 +92,7 @@ pub fn terminal_environment() -> Vec<(String, String)> {
 }
 
 /// Shells that one keeper starts.
-const MOST_SHELLS: u32 = 1_000;
+const MAX_SHELLS: u32 = 1_000;
 
 /// The key that calls `__clawrl`: C-x C-_, which readline binds to nothing.
 pub(super) const REPORT_KEY: &[u8] = b"\x18\x1f";
@@ -260,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn keeper() {
-        insta::assert_snapshot!(keeper_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
+    fn keep_alive() {
+        insta::assert_snapshot!(supervisor_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
     }
 
     #[test]

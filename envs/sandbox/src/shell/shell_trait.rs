@@ -86,8 +86,8 @@ impl Terminal {
     /// [`std::io::ErrorKind::Unsupported`] for one on another machine.
     pub fn master(self) -> std::io::Result<OwnedFd> {
         match self {
-            Self::Here(master) => Ok(master),
-            Self::Elsewhere(_) => Err(std::io::ErrorKind::Unsupported.into()),
+            Self::Local(master) => Ok(master),
+            Self::Remote(_) => Err(std::io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -102,12 +102,12 @@ impl Terminal {
         limits: StepLimits<'_>,
     ) -> Result<Box<dyn Shell>, ShellError> {
         match self {
-            Self::Here(master) => {
+            Self::Local(master) => {
                 let pty = Pty::from_master(master)?;
                 let session = ShellSession::start(pty, config, Arc::new(DirectKiller), limits).await?;
                 Ok(Box::new(session))
             }
-            Self::Elsewhere(terminal) => terminal.shell(config, limits).await,
+            Self::Remote(terminal) => terminal.shell(config, limits).await,
         }
     }
 }

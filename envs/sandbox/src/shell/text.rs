@@ -6,7 +6,7 @@
 //! what the screen is for.
 //!
 //! X1. Any bytes are accepted. X2. Splitting the bytes anywhere gives the same text. X3. Memory is bounded: a
-//! line longer than [`LONGEST_LINE`] is written out and can no longer be overwritten.
+//! line longer than [`MAX_LINE`] is written out and can no longer be overwritten.
 //!
 //! Deviations from a real terminal, for the reader's sake: a line end ends an unfinished control string;
 //! lines do not wrap; every character is one column wide.
@@ -18,12 +18,12 @@ use super::capture::{Capture, Captured, floor_boundary};
 const ESC: u8 = 0x1b;
 
 /// Bytes of a plain line, characters of an edited one.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_LINE: usize = 64 * 1024;
 /// Furthest column that a cursor movement can reach.
 const LAST_COLUMN: usize = 4_096;
 /// A control string without end is given up after this many bytes.
-const LONGEST_STRING: usize = 64 * 1024;
-const LONGEST_PARAMETERS: usize = 32;
+const MAX_STRING: usize = 64 * 1024;
+const MAX_PARAMETERS: usize = 32;
 
 /// Cleans a stream.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl TextCleaner {
                     *length += 1;
                     let byte = rest[0];
                     // BEL, CAN and SUB end it and vanish; a line end is kept, ESC begins something else.
-                    let ends = matches!(byte, 0x07 | 0x18 | 0x1a | b'\n' | ESC) || *length >= LONGEST_STRING;
+                    let ends = matches!(byte, 0x07 | 0x18 | 0x1a | b'\n' | ESC) || *length >= MAX_STRING;
                     if ends {
                         self.state = State::Ground;
                     }
@@ -158,7 +158,7 @@ impl TextCleaner {
         let State::Control(parameters) = &mut self.state else { return 0 };
         match byte {
             0x20..=0x3f => {
-                if parameters.len() < LONGEST_PARAMETERS {
+                if parameters.len() < MAX_PARAMETERS {
                     parameters.push(byte);
                 }
                 1
@@ -211,10 +211,12 @@ impl TextCleaner {
             (b'D', _) => *cursor = cursor.saturating_sub(count),
             (b'P', _) => drop(cells.drain(at..end)),
             (b'X', _) => cells[at..end].fill(' '),
-            _ => drop(cells.splice(
-                at..at,
-                std::iter::repeat_n(' ', count.min(LONGEST_LINE - cells.len().min(LONGEST_LINE))),
-            )),
+            _ => {
+                drop(cells.splice(
+                    at..at,
+                    std::iter::repeat_n(' ', count.min(MAX_LINE - cells.len().min(MAX_LINE))),
+                ))
+            }
         }
     }
 
@@ -311,7 +313,7 @@ impl Line {
         }
         let mut rest = text;
         loop {
-            let fits = floor_boundary(rest, LONGEST_LINE - self.plain.len());
+            let fits = floor_boundary(rest, MAX_LINE - self.plain.len());
             self.plain.push_str(&rest[..fits]);
             rest = &rest[fits..];
             if rest.is_empty() {
@@ -322,7 +324,7 @@ impl Line {
     }
 
     fn overwrite(&mut self, character: char, capture: &mut Capture) {
-        if self.cursor >= LONGEST_LINE {
+        if self.cursor >= MAX_LINE {
             self.write_out(capture);
             self.plain.push(character);
             return;
@@ -413,10 +415,10 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_written_out() {
-        let long = "x".repeat(3 * LONGEST_LINE);
+        let long = "x".repeat(3 * MAX_LINE);
         check(
             format!("{long}\rab\n").as_bytes(),
-            &format!("{}ab{}\n", "x".repeat(2 * LONGEST_LINE), "x".repeat(LONGEST_LINE - 2)),
+            &format!("{}ab{}\n", "x".repeat(2 * MAX_LINE), "x".repeat(MAX_LINE - 2)),
         );
     }
 

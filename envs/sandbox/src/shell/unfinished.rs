@@ -6,7 +6,7 @@
 //! Source: the chapters "Quoting", "Here Documents" and "Compound Commands" of bash's manual. Pure.
 
 /// A delimiter of a here-document that is longer is not repeated.
-const LONGEST_DELIMITER: usize = 80;
+const MAX_DELIMITER: usize = 80;
 
 /// What would finish the command, as the subject of a sentence.
 pub(super) fn missing(command: &str) -> Option<String> {
@@ -55,7 +55,7 @@ struct Document {
 
 impl Document {
     fn in_words(&self) -> Option<String> {
-        let short = self.delimiter.chars().count() <= LONGEST_DELIMITER;
+        let short = self.delimiter.chars().count() <= MAX_DELIMITER;
         short.then(|| format!("a line with nothing but {}", self.delimiter))
     }
 }

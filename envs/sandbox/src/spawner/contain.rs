@@ -22,9 +22,9 @@ const FIRST_OTHER: libc::c_uint = 3;
 
 /// Entrances of control groups, opened while their paths could still be seen.
 #[derive(Debug)]
-pub(super) struct Entrances(Vec<File>);
+pub(super) struct CgroupFds(Vec<File>);
 
-impl Entrances {
+impl CgroupFds {
     pub(super) fn open(container: &ContainerJoin) -> io::Result<Self> {
         let open = |path: &std::path::PathBuf| {
             File::options()

@@ -13,11 +13,11 @@ use crate::freezer::Freezer;
 use crate::procs::{self, ProcessStat};
 
 /// So many are remembered before those that have ended are looked for.
-const FEW: usize = 64;
+const CLEANUP_THRESHOLD: usize = 64;
 
 /// The containers in which a main program was started.
 #[derive(Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct ContainerRegistry {
     containers: Vec<Container>,
     /// Their number at which those that have ended are looked for: twice what was left the last time.
     crowded: usize,
@@ -31,9 +31,9 @@ struct Container {
     freezer: Option<Freezer>,
 }
 
-impl Remembered {
+impl ContainerRegistry {
     pub(super) fn add(&mut self, target: &JoinTarget) {
-        if self.containers.len() >= self.crowded.max(FEW) {
+        if self.containers.len() >= self.crowded.max(CLEANUP_THRESHOLD) {
             self.containers.retain(Container::is_there);
             self.crowded = self.containers.len() * 2;
         }
@@ -82,16 +82,16 @@ mod tests {
     #[test]
     fn i2_what_has_ended_is_forgotten_and_what_has_not_is_ended() {
         let waiting = || Command::new("sleep").arg("1000").spawn().unwrap();
-        let mut remembered = Remembered::default();
+        let mut remembered = ContainerRegistry::default();
         let mut living = waiting();
         remembered.add(&target(&living));
-        for _ in 0..3 * FEW {
+        for _ in 0..3 * CLEANUP_THRESHOLD {
             let mut ended = waiting();
             remembered.add(&target(&ended));
             ended.kill().unwrap();
             ended.wait().unwrap();
         }
-        assert!(remembered.containers.len() <= FEW + 1, "{}", remembered.containers.len());
+        assert!(remembered.containers.len() <= CLEANUP_THRESHOLD + 1, "{}", remembered.containers.len());
         // A number that somebody else has by now is nobody's business.
         let mut another = waiting();
         remembered.add(&JoinTarget { start_ticks: 1, ..target(&another) });

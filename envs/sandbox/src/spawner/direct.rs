@@ -42,7 +42,7 @@ pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<
     };
     let (arguments, mut inherited) = arguments(launch, &output)?;
     inherited.extend(handed_on);
-    let trouble = std::fs::File::from(memfd_create("trouble", MemfdFlags::CLOEXEC)?);
+    let error_file = std::fs::File::from(memfd_create("trouble", MemfdFlags::CLOEXEC)?);
     let mut command = Command::new(&launch.program);
     command
         .arg0(&launch.label)
@@ -53,7 +53,7 @@ pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(error));
-    let child_trouble = trouble.try_clone()?;
+    let child_trouble = error_file.try_clone()?;
     let (confinement, parent) = (launch.confinement.clone(), launch.parent);
     let prepare = move || {
         let prepared = prepare(on_terminal, &confinement, parent, &inherited);
@@ -65,7 +65,7 @@ pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<
     // SAFETY: the hook runs in the child of a process with one thread, so no lock can be held by a thread
     // that is not there, and it may allocate.
     unsafe { command.pre_exec(prepare) };
-    command.spawn().map(|child| child.id()).map_err(|error| explained(error, trouble, launch))
+    command.spawn().map(|child| child.id()).map_err(|error| explained(error, error_file, launch))
 }
 
 fn prepare(
@@ -99,9 +99,9 @@ fn take_interrupts() {
 }
 
 /// What the child said if it said something, else what the system said.
-fn explained(error: io::Error, mut trouble: std::fs::File, launch: &LaunchRequest) -> io::Error {
+fn explained(error: io::Error, mut error_file: std::fs::File, launch: &LaunchRequest) -> io::Error {
     let mut said = String::new();
-    let read = trouble.rewind().and_then(|()| trouble.read_to_string(&mut said));
+    let read = error_file.rewind().and_then(|()| error_file.read_to_string(&mut said));
     if read.is_ok() && !said.is_empty() {
         return io::Error::new(error.kind(), said);
     }

@@ -7,7 +7,7 @@
 //!
 //! I3. In a container that has no user namespace of its own, I1 holds from exec on, and I2 before it; what it is then, and
 //! what keeps its programs from the file of this one, is in `contain` and `sealed`. I4. Whatever keeps the program from being
-//! run is told the harness beside the exit code, see `trouble`.
+//! run is told the harness beside the exit code, see `launch_error`.
 //!
 //! The one place with `fork`: a process enters a pid namespace only through a child.
 
@@ -28,15 +28,19 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-use super::contain::{self, Entrances};
+use super::contain::{self, CgroupFds};
 use super::launch::{named, set_limit};
-use super::launch_error::{Teller, Trouble};
+use super::launch_error::{LaunchError, LaunchErrorPipe};
 use super::protocol::{JoinTarget, LaunchKind, LaunchRequest, ResourceLimit};
 use super::sockets;
 use crate::{NotRun, seccomp};
 
 /// Joins the sandbox, runs the program and returns its exit code, 128 + signal when a signal ended it.
-pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller: &Teller) -> io::Result<i32> {
+pub(super) fn join_and_run(
+    request: &LaunchRequest,
+    target: &JoinTarget,
+    error_pipe: &LaunchErrorPipe,
+) -> io::Result<i32> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
     let inside_processes =
@@ -53,7 +57,7 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller:
         return sockets::make(std::io::stdin().as_fd(), first.as_fd()).map(|()| 0);
     }
     // By their paths out here.
-    let entrances = target.container.as_ref().map(Entrances::open).transpose()?;
+    let entrances = target.container.as_ref().map(CgroupFds::open).transpose()?;
     let all = match target.container {
         Some(_) => contain::namespaces(target.pid)?,
         None => {
@@ -70,10 +74,10 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller:
     match unsafe { libc::fork() } {
         -1 => Err(named("fork", io::Error::last_os_error())),
         0 => {
-            let confining = Confining { inside_processes, entrances, filter: filter.as_ref() };
-            let trouble = become_program(request, target, confining, teller);
-            teller.tell(&trouble);
-            eprintln_plain(&format!("clawrl-sbx: {}\n", trouble.message));
+            let confining = PreparedConfinement { inside_processes, entrances, filter: filter.as_ref() };
+            let launch_error = become_program(request, target, confining, error_pipe);
+            error_pipe.tell(&launch_error);
+            eprintln_plain(&format!("clawrl-sbx: {}\n", launch_error.message));
             std::process::exit(126);
         }
         child => wait(child),
@@ -96,9 +100,9 @@ fn enter(target: &JoinTarget, namespaces: ThreadNameSpaceType) -> io::Result<Own
 }
 
 /// What is taken on inside, prepared outside.
-struct Confining<'a> {
+struct PreparedConfinement<'a> {
     inside_processes: Option<u64>,
-    entrances: Option<Entrances>,
+    entrances: Option<CgroupFds>,
     filter: Option<&'a seccompiler::BpfProgram>,
 }
 
@@ -106,10 +110,10 @@ struct Confining<'a> {
 fn become_program(
     request: &LaunchRequest,
     target: &JoinTarget,
-    confining: Confining<'_>,
-    teller: &Teller,
-) -> Trouble {
-    let Confining { inside_processes, entrances, filter } = confining;
+    confining: PreparedConfinement<'_>,
+    error_pipe: &LaunchErrorPipe,
+) -> LaunchError {
+    let PreparedConfinement { inside_processes, entrances, filter } = confining;
     let inside = (|| -> io::Result<()> {
         // A session of its own: what it sends to its process group reaches nobody else's programs.
         rustix::process::setsid()?;
@@ -126,7 +130,7 @@ fn become_program(
         }
         if let (Some(entrances), Some(container)) = (entrances, &target.container) {
             entrances.go_through()?;
-            contain::close_everything_else(teller.number())?;
+            contain::close_everything_else(error_pipe.number())?;
             contain::take_label(container)?;
         }
         drop_privileges(target)?;
@@ -139,22 +143,22 @@ fn become_program(
         }
     })();
     if let Err(error) = inside {
-        return Trouble::of_launcher(&error);
+        return LaunchError::of_launcher(&error);
     }
     if let Some(folder) = &request.working_folder
         && let Err(error) = std::env::set_current_dir(folder).and_then(|()| contain::stands_inside())
     {
-        return Trouble::of_path(NotRun::Folder, folder, &error);
+        return LaunchError::of_path(NotRun::Folder, folder, &error);
     }
     if let Some(Err(error)) = filter.map(|filter| seccompiler::apply_filter(filter)) {
-        return Trouble::of_launcher(&io::Error::other(error));
+        return LaunchError::of_launcher(&io::Error::other(error));
     }
     let error = Command::new(&request.program)
         .args(&request.arguments)
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)))
         .exec();
-    Trouble::of_path(NotRun::Program, &request.program, &error)
+    LaunchError::of_path(NotRun::Program, &request.program, &error)
 }
 
 fn drop_privileges(target: &JoinTarget) -> io::Result<()> {

@@ -8,22 +8,22 @@ use rustix::process::{
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::join::join_and_run;
-use super::launch_error::{Teller, Trouble};
+use super::launch_error::{LaunchError, LaunchErrorPipe};
 use super::protocol::{Confinement, LaunchRequest, ResourceLimit};
 
 /// Joins the sandbox of `request` (JSON), runs its program there, and returns the program's exit code.
 ///
-/// A process of its own does this, because somebody has to wait outside for what runs inside. `trouble` is the number of
+/// A process of its own does this, because somebody has to wait outside for what runs inside. `error_pipe` is the number of
 /// the descriptor on which it tells why the program was not run.
 ///
 /// # Errors
 /// What failed, with the step's name; it was told.
-pub fn join(request: &str, trouble: Option<&str>) -> io::Result<i32> {
-    let teller = Teller::take(trouble)?;
-    joined(request, &teller).inspect_err(|error| teller.tell(&Trouble::of_launcher(error)))
+pub fn join(request: &str, error_pipe: Option<&str>) -> io::Result<i32> {
+    let error_pipe = LaunchErrorPipe::take(error_pipe)?;
+    joined(request, &error_pipe).inspect_err(|error| error_pipe.tell(&LaunchError::of_launcher(error)))
 }
 
-fn joined(request: &str, teller: &Teller) -> io::Result<i32> {
+fn joined(request: &str, error_pipe: &LaunchErrorPipe) -> io::Result<i32> {
     let request: LaunchRequest = serde_json::from_str(request)?;
     let target = request
         .join
@@ -32,7 +32,7 @@ fn joined(request: &str, teller: &Teller) -> io::Result<i32> {
     // The rest of the confinement was in place before this program was started.
     let identity = Confinement { identity: request.confinement.identity, ..Confinement::default() };
     confine_child(&identity, request.parent)?;
-    join_and_run(&request, &target, teller)
+    join_and_run(&request, &target, error_pipe)
 }
 
 /// Confines the calling process, whose parent must be the spawner.

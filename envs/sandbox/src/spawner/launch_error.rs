@@ -18,16 +18,16 @@ use crate::NotRun;
 const MESSAGE_CHARS: usize = 500;
 
 /// Most bytes of one, written as JSON.
-pub(crate) const MOST_BYTES: usize = 4096;
+pub(crate) const MAX_BYTES: usize = 4096;
 
 /// What stood in the way, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Trouble {
+pub(crate) struct LaunchError {
     pub(crate) not_run: NotRun,
     pub(crate) message: String,
 }
 
-impl Trouble {
+impl LaunchError {
     /// A step of the launcher itself failed.
     pub(super) fn of_launcher(error: &io::Error) -> Self {
         Self { not_run: NotRun::Launcher, message: error.to_string() }
@@ -72,9 +72,9 @@ impl Trouble {
 
 /// The writing end, where there is one.
 #[derive(Debug)]
-pub(super) struct Teller(Option<OwnedFd>);
+pub(super) struct LaunchErrorPipe(Option<OwnedFd>);
 
-impl Teller {
+impl LaunchErrorPipe {
     /// Takes over the descriptor that the spawner handed on, by its number; it ends with the next exec.
     pub(super) fn take(number: Option<&str>) -> io::Result<Self> {
         let Some(number) = number else { return Ok(Self(None)) };
@@ -94,10 +94,11 @@ impl Teller {
     }
 
     /// Tells it, unless nobody listens. By one system call, without locks: this may be a forked child.
-    pub(super) fn tell(&self, trouble: &Trouble) {
+    pub(super) fn tell(&self, launch_error: &LaunchError) {
         let Some(fd) = &self.0 else { return };
-        let message = trouble.message.chars().take(MESSAGE_CHARS).collect();
-        let bytes = serde_json::to_vec(&Trouble { message, not_run: trouble.not_run }).unwrap_or_default();
+        let message = launch_error.message.chars().take(MESSAGE_CHARS).collect();
+        let bytes =
+            serde_json::to_vec(&LaunchError { message, not_run: launch_error.not_run }).unwrap_or_default();
         let _ = rustix::io::write(fd, &bytes);
     }
 }
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     fn of_path(errno: Errno) -> NotRun {
-        Trouble::of_path(NotRun::Program, "/bin/sh".as_ref(), &errno.into()).not_run
+        LaunchError::of_path(NotRun::Program, "/bin/sh".as_ref(), &errno.into()).not_run
     }
 
     #[test]
@@ -123,15 +124,15 @@ mod tests {
     #[test]
     fn what_is_told_fits_and_is_read_back() {
         let (reading, writing) = rustix::pipe::pipe().unwrap();
-        let long = Trouble { not_run: NotRun::Folder, message: "\u{1}".repeat(100_000) };
-        Teller(Some(writing)).tell(&long);
-        let mut told = vec![0; MOST_BYTES];
+        let long = LaunchError { not_run: NotRun::Folder, message: "\u{1}".repeat(100_000) };
+        LaunchErrorPipe(Some(writing)).tell(&long);
+        let mut told = vec![0; MAX_BYTES];
         let count = rustix::io::read(&reading, &mut told).unwrap();
-        let read = Trouble::read(&told[..count]).unwrap();
+        let read = LaunchError::read(&told[..count]).unwrap();
         assert_eq!((read.not_run, read.message.len()), (NotRun::Folder, MESSAGE_CHARS));
         // Nobody holds the writing end any more.
         assert_eq!(rustix::io::read(&reading, &mut told), Ok(0));
-        assert_eq!(Trouble::read(b""), None);
-        assert_eq!(Trouble::read(b"{").unwrap().not_run, NotRun::Launcher);
+        assert_eq!(LaunchError::read(b""), None);
+        assert_eq!(LaunchError::read(b"{").unwrap().not_run, NotRun::Launcher);
     }
 }

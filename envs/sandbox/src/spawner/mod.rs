@@ -33,5 +33,5 @@ pub use protocol::{
 };
 pub use server::serve;
 
-pub(crate) use launch_error::{MOST_BYTES as MOST_TROUBLE, Trouble};
-pub(crate) use sockets::{Asked, Made, ask};
+pub(crate) use launch_error::{LaunchError, MAX_BYTES as MAX_LAUNCH_ERROR_BYTES};
+pub(crate) use sockets::{SocketReply, SocketRequest, ask};

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
-use super::container_registry::Remembered;
+use super::container_registry::ContainerRegistry;
 use super::descriptor;
 use super::direct::{self, Streams};
 use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
@@ -33,7 +33,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let mut server = Server {
         socket,
         children: HashMap::new(),
-        containers: Remembered::default(),
+        containers: ContainerRegistry::default(),
         unremoved: Vec::new(),
         own_binary: own_binary()?,
         sealed: None,
@@ -65,7 +65,7 @@ struct Server {
     /// By process id; an entry is removed when the process was reaped.
     children: HashMap<u32, Child>,
     /// Containers whose terminals were started here: they end with the harness, also when no child is left in them.
-    containers: Remembered,
+    containers: ContainerRegistry,
     /// Folders whose removal was refused, tried again with every exit.
     unremoved: Vec<PathBuf>,
     own_binary: PathBuf,
@@ -140,13 +140,13 @@ impl Server {
             .collect::<Vec<_>>()
             .try_into()
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "expected three descriptors"))?;
-        let trouble = descriptors.next();
+        let error_pipe = descriptors.next();
         let program = match &launch.join {
             None => return direct::start(launch, Streams::Separate(streams), None),
             Some(target) if target.container.is_some() => self.sealed_binary()?,
             Some(_) => self.own_binary.clone(),
         };
-        direct::start(&joining(launch, program, trouble.as_ref())?, Streams::Separate(streams), trouble)
+        direct::start(&joining(launch, program, error_pipe.as_ref())?, Streams::Separate(streams), error_pipe)
     }
 
     fn sealed_binary(&mut self) -> io::Result<PathBuf> {
@@ -188,7 +188,7 @@ impl Server {
         let outer: Vec<u32> = outer.into_iter().collect();
         for portion in outer.chunks(AT_ONCE) {
             for pid in portion {
-                inner.get(pid).map_or_else(|| procs::kill_family(*pid), |&first| procs::kill(first));
+                inner.get(pid).map_or_else(|| procs::kill_with_children(*pid), |&first| procs::kill(first));
                 // A harness that ended while it was ending a program has left its launcher stopped.
                 procs::signal(*pid, Signal::CONT);
             }
@@ -196,7 +196,7 @@ impl Server {
                 portion
                     .iter()
                     .filter(|pid| self.children.contains_key(pid))
-                    .for_each(|&pid| procs::kill_family(pid));
+                    .for_each(|&pid| procs::kill_with_children(pid));
                 self.wait_for_end(portion, exits, END_GRACE)?;
             }
         }
@@ -247,7 +247,11 @@ impl Server {
 
 /// The start of our own program, which joins the sandbox. It is not everyone's to execute, so it takes on
 /// the sandbox's identity itself.
-fn joining(launch: &LaunchRequest, program: PathBuf, trouble: Option<&OwnedFd>) -> io::Result<LaunchRequest> {
+fn joining(
+    launch: &LaunchRequest,
+    program: PathBuf,
+    error_pipe: Option<&OwnedFd>,
+) -> io::Result<LaunchRequest> {
     let words = ["join".to_owned(), serde_json::to_string(launch)?].into_iter();
     Ok(LaunchRequest {
         confinement: Confinement { identity: None, ..launch.confinement.clone() },
@@ -255,7 +259,7 @@ fn joining(launch: &LaunchRequest, program: PathBuf, trouble: Option<&OwnedFd>) 
         program,
         hidden_arguments: Vec::new(),
         data: Vec::new(),
-        arguments: words.chain(trouble.map(|fd| fd.as_raw_fd().to_string())).collect(),
+        arguments: words.chain(error_pipe.map(|fd| fd.as_raw_fd().to_string())).collect(),
         environment: Vec::new(),
         working_folder: None,
         ..launch.clone()

@@ -18,7 +18,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) enum Asked {
+pub(crate) enum SocketRequest {
     /// A socket that listens on a free port of 127.0.0.1.
     Listener,
     /// One that is connected to a port of 127.0.0.1.
@@ -27,7 +27,7 @@ pub(crate) enum Asked {
 
 /// What came of it. A socket comes beside it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Made {
+pub(crate) enum SocketReply {
     Listener(u16),
     Stream,
     Failed(i32),
@@ -37,12 +37,12 @@ pub(crate) enum Made {
 pub(super) fn make(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<()> {
     let mut buffer = Vec::new();
     while !has_ended(socket, first)?
-        && let Some((asked, _)) = descriptor::receive::<Asked>(socket, &mut buffer)?
+        && let Some((asked, _)) = descriptor::receive::<SocketRequest>(socket, &mut buffer)?
     {
         let sent = match made(asked) {
             Ok((made, fd)) => descriptor::send(socket, &made, &[fd.as_fd()]),
             Err(error) => {
-                descriptor::send(socket, &Made::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
+                descriptor::send(socket, &SocketReply::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
             }
         };
         match sent {
@@ -68,16 +68,16 @@ fn has_ended(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<bool> 
     }
 }
 
-fn made(asked: Asked) -> io::Result<(Made, OwnedFd)> {
+fn made(asked: SocketRequest) -> io::Result<(SocketReply, OwnedFd)> {
     match asked {
-        Asked::Listener => {
+        SocketRequest::Listener => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             let port = listener.local_addr()?.port();
-            Ok((Made::Listener(port), listener.into()))
+            Ok((SocketReply::Listener(port), listener.into()))
         }
-        Asked::Stream(port) => {
+        SocketRequest::Stream(port) => {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            Ok((Made::Stream, TcpStream::connect_timeout(&address, CONNECT_LIMIT)?.into()))
+            Ok((SocketReply::Stream, TcpStream::connect_timeout(&address, CONNECT_LIMIT)?.into()))
         }
     }
 }
@@ -86,7 +86,7 @@ fn made(asked: Asked) -> io::Result<(Made, OwnedFd)> {
 ///
 /// # Errors
 /// `NotConnected` when whoever makes them is gone.
-pub(crate) fn ask(socket: BorrowedFd<'_>, asked: Asked) -> io::Result<(Made, OwnedFd)> {
+pub(crate) fn ask(socket: BorrowedFd<'_>, asked: SocketRequest) -> io::Result<(SocketReply, OwnedFd)> {
     let gone = || io::Error::new(io::ErrorKind::NotConnected, "the sandbox is gone");
     match descriptor::send(socket, &asked, &[]) {
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
@@ -94,10 +94,10 @@ pub(crate) fn ask(socket: BorrowedFd<'_>, asked: Asked) -> io::Result<(Made, Own
         }
         sent => sent?,
     }
-    let answer = descriptor::receive::<Made>(socket, &mut Vec::new())?;
+    let answer = descriptor::receive::<SocketReply>(socket, &mut Vec::new())?;
     match answer {
         None => Err(gone()),
-        Some((Made::Failed(errno), _)) => Err(io::Error::from_raw_os_error(errno)),
+        Some((SocketReply::Failed(errno), _)) => Err(io::Error::from_raw_os_error(errno)),
         Some((made, fds)) => {
             let fd = fds.into_iter().next().ok_or_else(|| io::Error::other("no socket came"))?;
             Ok((made, fd))

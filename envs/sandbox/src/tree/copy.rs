@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::Budget;
 use super::chain::Chain;
-use super::data_extents::{PIECE, stretches};
+use super::data_extents::{PIECE, for_each_extent};
 use super::remove::{open_up, remove};
-use super::skipped_entries::{LeftOut, SkipReason};
+use super::skipped_entries::{SkipReason, SkippedEntries};
 use super::walk::{Entry, Visitor, walk};
-use super::{Exclusions, Room, TreeBounds, TreeError};
-use crate::safe_dir::{ActingAs, FOLDER, Right, failed, open_beneath, read_link, write_failed};
+use super::{Exclusions, SizeLimit, TreeBounds, TreeError};
+use crate::safe_dir::{ActingAs, FOLDER, Permission, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, Owner, SafeDir, SafeReadError};
 
 /// How a tree is copied.
@@ -33,7 +33,7 @@ pub struct CopyOptions {
     /// What becomes of names that the destination has already.
     pub existing: Existing,
     /// What the destination's file system is.
-    pub room: Room,
+    pub size_limit: SizeLimit,
 }
 
 /// What becomes of names that a destination has already.
@@ -58,7 +58,7 @@ pub struct CopyReport {
     /// Bytes of content that were written.
     pub bytes: u64,
     /// What the copy lacks.
-    pub skipped: LeftOut,
+    pub skipped: SkippedEntries,
 }
 
 /// Copies the content of one folder into another.
@@ -91,7 +91,7 @@ pub(super) fn copy_folder(
         buffer: vec![0; PIECE],
         report: CopyReport::default(),
     };
-    walk(source, from, options.bounds, &mut copy).map_err(|error| options.room.judged(error))?;
+    walk(source, from, options.bounds, &mut copy).map_err(|error| options.size_limit.classify(error))?;
     Ok(copy.report)
 }
 
@@ -135,7 +135,7 @@ impl Copy<'_> {
                 error => return Err(error.into()),
             },
         };
-        let stat = match entry.tree.must_allow(path, source.as_fd(), Right::Read) {
+        let stat = match entry.tree.must_allow(path, source.as_fd(), Permission::Read) {
             Err(error @ SafeReadError::Unreadable { .. }) => return self.unreadable(path, error),
             stat => stat?,
         };
@@ -241,7 +241,7 @@ pub(super) fn data(
 ) -> Result<u64, TreeError> {
     let mut bytes = 0;
     let failed = |source| TreeError::from(write_failed(path, source));
-    stretches(source, size, path, budget, buffer, |at, piece| {
+    for_each_extent(source, size, path, budget, buffer, |at, piece| {
         bytes += piece.len() as u64;
         destination.write_all_at(piece, at).map_err(failed)
     })?;

@@ -15,7 +15,7 @@ use crate::SafeReadError;
 pub(super) const PIECE: usize = 64 << 10;
 
 /// Hands on what is in `[0, size)`, each piece with its place.
-pub(super) fn stretches(
+pub(super) fn for_each_extent(
     source: &mut File,
     size: u64,
     path: &Path,

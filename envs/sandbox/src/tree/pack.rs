@@ -9,12 +9,12 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, Stat};
 
 use super::bounds::Budget;
-use super::data_extents::{PIECE, stretches};
+use super::data_extents::{PIECE, for_each_extent};
 use super::part::single;
 use super::stream::{DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, Meta, OTHER, SIZE, WHOLE, write_bytes};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, TreeBounds, TreeError};
-use crate::safe_dir::{Right, clean, failed, open_beneath, read_link, write_failed};
+use crate::safe_dir::{Permission, clean, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// Writes what is at `from`, a file or a folder, for [`unpack_tree`](super::unpack_tree).
@@ -81,7 +81,7 @@ impl<W: Write> Pack<'_, W> {
         self.begin(FILE, stat, path, name)?;
         let out = &mut self.out;
         let failed = |source: io::Error| TreeError::from(write_failed(path, source));
-        stretches(file, size, path, budget, &mut self.buffer, |at, piece| {
+        for_each_extent(file, size, path, budget, &mut self.buffer, |at, piece| {
             let placed = out.write_all(&[DATA]).and_then(|()| out.write_all(&at.to_le_bytes()));
             placed.and_then(|()| write_bytes(out, piece)).map_err(failed)
         })?;
@@ -98,7 +98,7 @@ impl<W: Write> Pack<'_, W> {
                 error => return Err(error.into()),
             },
         };
-        let stat = match entry.tree.must_allow(path, fd.as_fd(), Right::Read) {
+        let stat = match entry.tree.must_allow(path, fd.as_fd(), Permission::Read) {
             Err(error @ SafeReadError::Unreadable { .. }) => return self.unreadable(path, error),
             stat => stat?,
         };

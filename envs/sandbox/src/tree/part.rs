@@ -67,7 +67,7 @@ pub fn copy_part(
             }
         }
     };
-    put().map_err(|error| options.room.judged(error))
+    put().map_err(|error| options.size_limit.classify(error))
 }
 
 /// A file that is not in a folder that is brought, and its size: whoever asks for it by name may read it whole.
@@ -82,15 +82,15 @@ pub(super) fn single(source: &SafeDir, from: &Path, cap: u64) -> Result<(File, u
 }
 
 /// Removes what stands where a file or a folder comes, and opens the innermost folder on the way that is there.
-fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<Opened, TreeError> {
-    let mut opened = Opened::new(destination.open_folder(Path::new("."))?);
+fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<WritableFolder, TreeError> {
+    let mut opened = WritableFolder::new(destination.open_folder(Path::new("."))?);
     let mut ways: Vec<&Path> =
         to.ancestors().filter(|way| !way.as_os_str().is_empty() && *way != Path::new(".")).collect();
     ways.reverse();
     for way in ways {
         match destination.stat(way) {
             Ok(found) if found.kind == FileKind::Folder && (way != to || for_folder) => {
-                opened = Opened::new(destination.open_folder(way)?);
+                opened = WritableFolder::new(destination.open_folder(way)?);
             }
             Ok(_) => {
                 let name = way.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
@@ -106,12 +106,12 @@ fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<Opened
 }
 
 /// A folder that its owner may write to while this lives; then it has the bits that it had.
-struct Opened {
+struct WritableFolder {
     folder: OwnedFd,
     bits: Option<Mode>,
 }
 
-impl Opened {
+impl WritableFolder {
     fn new(folder: OwnedFd) -> Self {
         let bits = rustix::fs::fstat(&folder).ok().map(|stat| EntryStat::from(&stat).mode);
         let closed = bits.filter(|bits| bits & 0o300 != 0o300);
@@ -122,7 +122,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for WritableFolder {
     fn drop(&mut self) {
         if let Some(bits) = self.bits {
             let _ = rustix::fs::fchmod(&self.folder, bits);

@@ -5,7 +5,7 @@ use crate::SafeWriteError;
 
 /// What the file system of a copy is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Room {
+pub enum SizeLimit {
     /// The machine's own, or an engine's: that it is full says nothing about what was copied.
     #[default]
     Shared,
@@ -13,9 +13,9 @@ pub enum Room {
     Bounded,
 }
 
-impl Room {
+impl SizeLimit {
     /// A full file system, judged; other errors as they are.
-    pub(super) fn judged(self, error: TreeError) -> TreeError {
+    pub(super) fn classify(self, error: TreeError) -> TreeError {
         match (self, error) {
             (Self::Bounded, TreeError::Write(SafeWriteError::Full { path })) => TreeError::NoRoom { path },
             (_, error) => error,

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::FileKind;
 
 /// How many are named. Who wrote the tree chose their number and their names: all of them could be gigabytes.
-const MOST_NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 
 /// The entries that a copy lacks: their number, and the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct SkippedEntries {
     count: u64,
     first: Vec<Skipped>,
 }
@@ -34,7 +34,7 @@ pub enum SkipReason {
     Unreadable,
 }
 
-impl LeftOut {
+impl SkippedEntries {
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -56,7 +56,7 @@ impl LeftOut {
     /// Counts another one.
     pub fn add(&mut self, path: &Path, reason: SkipReason) {
         self.count = self.count.saturating_add(1);
-        if self.first.len() < MOST_NAMED {
+        if self.first.len() < MAX_NAMED {
             self.first.push(Skipped { path: path.to_owned(), reason });
         }
     }
@@ -65,8 +65,8 @@ impl LeftOut {
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
         self.count = self.count.saturating_add(later.count);
-        let room = MOST_NAMED.saturating_sub(self.first.len());
-        self.first.extend(later.first.into_iter().take(room));
+        let size_limit = MAX_NAMED.saturating_sub(self.first.len());
+        self.first.extend(later.first.into_iter().take(size_limit));
         self
     }
 
@@ -86,15 +86,15 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_the_first_are_named() {
-        let mut left_out = LeftOut::default();
-        assert!(left_out.is_empty());
+        let mut skipped_entries = SkippedEntries::default();
+        assert!(skipped_entries.is_empty());
         for index in 0..150 {
-            left_out.add(Path::new(&index.to_string()), SkipReason::Unreadable);
+            skipped_entries.add(Path::new(&index.to_string()), SkipReason::Unreadable);
         }
-        let both = left_out.clone().and(left_out);
+        let both = skipped_entries.clone().and(skipped_entries);
         assert_eq!((both.count(), both.named().len(), both.is_empty()), (300, 100, false));
         assert_eq!(both.named()[99].path, Path::new("99"));
-        let mut one = LeftOut::default();
+        let mut one = SkippedEntries::default();
         one.add(Path::new("a"), SkipReason::Unreadable);
         assert_eq!(one.clone().and(both).named().len(), 100);
         assert_eq!(one.renamed(|path| path.join("b")).named()[0].path, Path::new("a/b"));

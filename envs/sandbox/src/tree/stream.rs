@@ -18,7 +18,7 @@ use std::io::{self, Read, Write};
 
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
 
-use crate::safe_dir::Rights;
+use crate::safe_dir::EntryMetadata;
 
 pub(super) const FOLDER: u8 = b'd';
 pub(super) const LEAVE: u8 = b'u';
@@ -31,12 +31,12 @@ pub(super) const WHOLE: u8 = b'z';
 pub(super) const GIVEN_UP: u8 = b'x';
 
 /// Most bytes of a name or a target: more than the kernel has.
-pub(super) const MOST_NAME: usize = 1 << 16;
+pub(super) const MAX_NAME: usize = 1 << 16;
 
 /// Rights, and when it was modified last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meta {
-    pub(super) rights: Rights,
+    pub(super) rights: EntryMetadata,
     seconds: i64,
     nanoseconds: u32,
 }
@@ -44,13 +44,13 @@ pub(super) struct Meta {
 impl Meta {
     /// Of what nothing is known about but that it is there.
     pub(super) const UNKNOWN: Self =
-        Self { rights: Rights { mode: 0, uid: 0, gid: 0 }, seconds: 0, nanoseconds: 0 };
+        Self { rights: EntryMetadata { mode: 0, uid: 0, gid: 0 }, seconds: 0, nanoseconds: 0 };
 
     // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.
     #[allow(clippy::unnecessary_cast)]
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
-            rights: Rights { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid },
+            rights: EntryMetadata { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid },
             seconds: stat.st_mtime as i64,
             nanoseconds: stat.st_mtime_nsec as u32,
         }
@@ -78,7 +78,7 @@ impl Meta {
             u32::from_le_bytes(array(from)?),
         ];
         let seconds = i64::from_le_bytes(array(from)?);
-        Ok(Self { rights: Rights { mode, uid, gid }, seconds, nanoseconds })
+        Ok(Self { rights: EntryMetadata { mode, uid, gid }, seconds, nanoseconds })
     }
 }
 

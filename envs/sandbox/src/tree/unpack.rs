@@ -14,10 +14,10 @@ use rustix::io::Errno;
 use super::chain::Chain;
 use super::data_extents::PIECE;
 use super::stream::{
-    DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, MOST_NAME, Meta, OTHER, SIZE, WHOLE, array, read_bytes,
+    DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, MAX_NAME, Meta, OTHER, SIZE, WHOLE, array, read_bytes,
 };
 use crate::safe_dir::{FOLDER as OPEN_FOLDER, open_beneath, write_failed};
-use crate::{SafeDir, SafeWriteError, Told};
+use crate::{SafeDir, SafeWriteError, TreeMetadata};
 
 /// Why a tree was not unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -37,17 +37,17 @@ pub enum UnpackError {
 /// beyond.
 ///
 /// Files and folders belong to this process, which may read, change and remove them; what else they are, and FIFOs, sockets
-/// and devices altogether, is in the answer, for [`SafeDir::open_told`]. Blocks.
+/// and devices altogether, is in the answer, for [`SafeDir::open_with_metadata`]. Blocks.
 ///
 /// # Errors
 /// [`UnpackError`]; what was written is then of no use.
-pub fn unpack_tree(from: &mut impl Read, folder: &SafeDir, name: &str) -> Result<Told, UnpackError> {
+pub fn unpack_tree(from: &mut impl Read, folder: &SafeDir, name: &str) -> Result<TreeMetadata, UnpackError> {
     let here = folder.open_folder(Path::new(".")).map_err(SafeWriteError::from)?;
     let mut unpacking = Unpacking {
         chain: Chain::new(here),
         open: Vec::new(),
         path: PathBuf::new(),
-        told: Told::default(),
+        told: TreeMetadata::default(),
         buffer: Vec::new(),
     };
     // Of the file or folder itself, which came without a name.
@@ -60,7 +60,7 @@ pub fn unpack_tree(from: &mut impl Read, folder: &SafeDir, name: &str) -> Result
             LEAVE => unpacking.leave()?,
             FOLDER | FILE | LINK | OTHER if outermost.is_some() || !unpacking.open.is_empty() => {
                 let meta = Meta::read(from).map_err(UnpackError::Stream)?;
-                read_bytes(from, MOST_NAME, &mut unpacking.buffer).map_err(UnpackError::Stream)?;
+                read_bytes(from, MAX_NAME, &mut unpacking.buffer).map_err(UnpackError::Stream)?;
                 let name = outermost.take().unwrap_or_else(|| unpacking.buffer.clone());
                 unpacking.entry(tag, meta, entry_name(name)?, from)?;
             }
@@ -87,7 +87,7 @@ struct Unpacking {
     open: Vec<Meta>,
     /// For errors.
     path: PathBuf,
-    told: Told,
+    told: TreeMetadata,
     buffer: Vec<u8>,
 }
 
@@ -103,7 +103,7 @@ impl Unpacking {
             FOLDER => return self.folder(meta, name),
             FILE => self.file(meta, &name, from)?,
             LINK => {
-                read_bytes(from, MOST_NAME, &mut self.buffer).map_err(UnpackError::Stream)?;
+                read_bytes(from, MAX_NAME, &mut self.buffer).map_err(UnpackError::Stream)?;
                 self.link(meta, &name)?;
             }
             _ => {

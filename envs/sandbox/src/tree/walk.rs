@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::bounds::Budget;
 use super::chain::Chain;
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{FOLDER, Right, clean, failed, listing, open_beneath};
+use crate::safe_dir::{FOLDER, Permission, clean, failed, listing, open_beneath};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 /// An entry as the walk comes to it.
@@ -75,7 +75,7 @@ pub(super) fn walk(
     let base = root.open_folder(&clean(start)?)?;
     let mut path: Vec<u8> = Vec::new();
     let pending = names(base.as_fd(), &path, &mut budget)?;
-    let is_open = root.must_allow(start, base.as_fd(), Right::Pass).is_ok();
+    let is_open = root.must_allow(start, base.as_fd(), Permission::Pass).is_ok();
     let mut frames = vec![Frame { pending, path_len: 0, stat: None, is_open }];
     let mut chain = Chain::new(base);
 
@@ -106,7 +106,7 @@ pub(super) fn walk(
         }
         let folder = chain.folder().map_err(|errno| failed(here, errno))?;
         let stat = match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => root.as_told(stat),
+            Ok(stat) => root.with_metadata(stat),
             Err(errno) => {
                 skip_unreadable(visitor, here, errno)?;
                 continue;
@@ -120,11 +120,11 @@ pub(super) fn walk(
         }
         visitor.before(&entry);
         match open_beneath(folder, name.as_c_str(), FOLDER, Mode::empty()) {
-            Ok(inner) if root.must_allow(here, inner.as_fd(), Right::Read).is_err() => {
+            Ok(inner) if root.must_allow(here, inner.as_fd(), Permission::Read).is_err() => {
                 skip_unreadable(visitor, here, Errno::ACCESS)?;
             }
             Ok(inner) => {
-                let is_open = root.must_allow(here, inner.as_fd(), Right::Pass).is_ok();
+                let is_open = root.must_allow(here, inner.as_fd(), Permission::Pass).is_ok();
                 visitor.enter(&entry, &mut budget)?;
                 let pending = names(inner.as_fd(), &path, &mut budget)?;
                 chain.push(&name, inner);

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_sandbox::{
-    CarryError, CarryRequest, CopyOptions, Exclusions, Existing, Owner, Room, SafeDir, SandboxBackend,
-    TreeBounds, TreeError, copy_part, copy_tree, remove_content,
+    CopyOptions, Exclusions, Existing, Owner, SafeDir, SandboxBackend, SizeLimit, TransferError,
+    TransferRequest, TreeBounds, TreeError, copy_part, copy_tree, remove_content,
 };
 
 use crate::support::{as_normal_user_too, sh, waiting, with_backend};
@@ -17,7 +17,7 @@ const REPLACED: CopyOptions = CopyOptions {
     bounds: TreeBounds { entries: 1000, depth: 100, bytes: 1 << 20 },
     owner: None,
     existing: Existing::Replaced,
-    room: Room::Shared,
+    size_limit: SizeLimit::Shared,
 };
 
 /// Copies `from` of a source to `to` of a destination, and looks at the result; nothing outside may have changed.
@@ -162,13 +162,15 @@ fn a_full_machine_is_told_from_a_full_sandbox() {
         let destination = small.sandbox.workspace().await.unwrap().unwrap();
         let (host, _) = small.sandbox.identity();
         let owner = rustix::process::geteuid().is_root().then_some(Owner { uid: host, gid: host });
-        let copies = move |room| {
-            let options = CopyOptions { owner, room, existing: Existing::Replaced, ..CopyOptions::default() };
+        let copies = move |size_limit| {
+            let options =
+                CopyOptions { owner, size_limit, existing: Existing::Replaced, ..CopyOptions::default() };
             let tree = copy_tree(&source, &destination, options).unwrap_err();
             let part = copy_part(&source, "d/f", &destination, "f", &Exclusions::default(), options);
             [tree, part.unwrap_err()]
         };
-        let copied = tokio::task::spawn_blocking(move || [copies(Room::Shared), copies(Room::Bounded)]);
+        let copied =
+            tokio::task::spawn_blocking(move || [copies(SizeLimit::Shared), copies(SizeLimit::Bounded)]);
         let [machine, sandbox] = copied.await.unwrap();
         for error in machine {
             assert!(error.is_infrastructure() && !error.is_lasting(), "{error}");
@@ -180,15 +182,15 @@ fn a_full_machine_is_told_from_a_full_sandbox() {
 
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("f"), vec![1; 6_000_000]).unwrap();
-        let request = CarryRequest {
+        let request = TransferRequest {
             inside: "/work/carried".to_owned(),
             outside: Arc::new(SafeDir::open(outside.path()).unwrap()),
             name: "f".to_owned(),
             exclude: Exclusions::default(),
             bounds: TreeBounds::default(),
         };
-        match small.sandbox.carry_in(request).await {
-            Err(CarryError::Tree(error)) => assert!(matches!(error, TreeError::NoRoom { .. }), "{error}"),
+        match small.sandbox.copy_in(request).await {
+            Err(TransferError::Tree(error)) => assert!(matches!(error, TreeError::NoRoom { .. }), "{error}"),
             other => panic!("{other:?}"),
         }
     });

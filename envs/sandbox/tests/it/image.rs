@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clawrl_core::{Fault, ImageSource, ImageSpec, NetworkPolicy};
 use clawrl_sandbox::{
-    BubblewrapBackend, CarryRequest, Exclusions, PutFile, SafeDir, SandboxBackend, SandboxFolder,
-    SandboxSpec, StartedSandbox, TreeBounds, WorkspaceStart,
+    BubblewrapBackend, Exclusions, PutFile, SafeDir, SandboxBackend, SandboxFolder, SandboxSpec,
+    StartedSandbox, TransferRequest, TreeBounds, WorkspaceStart,
 };
 use clawrl_testkit::unpack_image;
 use rustix::fs::{CWD, FileType, Mode};
@@ -367,22 +367,22 @@ fn folders_are_shown_and_things_are_carried() {
         assert_eq!(sandbox.read("/etc/passwd".to_owned(), 10).await.unwrap_err().code, "not-kept");
         let folder = tempfile::tempdir().unwrap();
         let outside = Arc::new(SafeDir::open(folder.path()).unwrap());
-        let carry = |inside: &str, name: &str| CarryRequest {
+        let carry = |inside: &str, name: &str| TransferRequest {
             inside: inside.to_owned(),
             outside: Arc::clone(&outside),
             name: name.to_owned(),
             exclude: Exclusions::new(["*.o"]),
             bounds: TreeBounds::default(),
         };
-        sandbox.carry_out(carry("/app/out", "a")).await.unwrap();
-        sandbox.carry_out(carry("/tmp/t", "b")).await.unwrap();
+        sandbox.copy_out(carry("/app/out", "a")).await.unwrap();
+        sandbox.copy_out(carry("/tmp/t", "b")).await.unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("a/f")).unwrap(), "kept\n");
         assert!(folder.path().join("a/sub").is_dir() && !folder.path().join("a/f.o").exists());
-        assert!(sandbox.carry_out(carry("/app/nothing", "c")).await.is_err());
+        assert!(sandbox.copy_out(carry("/app/nothing", "c")).await.is_err());
         // What another image has at the destination gives way.
         let other = start(&backend, image.spec("/srv")).await;
-        other.sandbox.carry_in(carry("/srv/out", "a")).await.unwrap();
-        other.sandbox.carry_in(carry("/home/agent/deep/t", "b")).await.unwrap();
+        other.sandbox.copy_in(carry("/srv/out", "a")).await.unwrap();
+        other.sandbox.copy_in(carry("/home/agent/deep/t", "b")).await.unwrap();
         let found = said(&other, "cat out/f out/stays ~/deep/t; echo more >> out/f && echo own").await;
         assert_eq!(found, "kept\nstays\nt\nown\n");
     });

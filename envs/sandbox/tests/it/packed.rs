@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clawrl_sandbox::{
-    CopyOptions, EntryStat, Exclusions, FileKind, SafeDir, SafeReadError, SafeWriteError, SkipReason, Told,
-    TreeBound, TreeBounds, TreeError, UnpackError, copy_part, copy_tree, pack_tree, unpack_tree,
+    CopyOptions, EntryStat, Exclusions, FileKind, SafeDir, SafeReadError, SafeWriteError, SkipReason,
+    TreeBound, TreeBounds, TreeError, TreeMetadata, UnpackError, copy_part, copy_tree, pack_tree,
+    unpack_tree,
 };
 
 use crate::support::as_normal_user_too;
@@ -25,7 +26,7 @@ fn pack(source: &Scratch, from: &str) -> Vec<u8> {
     stream
 }
 
-fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, Told), UnpackError> {
+fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, TreeMetadata), UnpackError> {
     let folder = tempfile::tempdir().unwrap();
     let mut rest = stream;
     let told = unpack_tree(&mut rest, &SafeDir::open(folder.path()).unwrap(), "t")?;
@@ -36,7 +37,7 @@ fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, Told), UnpackError> {
 /// What came, kept until it is dropped, which must remove it.
 fn brought(source: &Scratch) -> SafeDir {
     let (folder, told) = unpack(&pack(source, ".")).unwrap();
-    SafeDir::open_told(folder.path().join("t"), told, Arc::new(folder)).unwrap()
+    SafeDir::open_with_metadata(folder.path().join("t"), told, Arc::new(folder)).unwrap()
 }
 
 fn hash(tree: &SafeDir) -> String {
@@ -124,7 +125,7 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
         close(b'f', 0o100_601);
         let (folder, told) = unpack(&stream).unwrap();
         let path = folder.path().to_owned();
-        let came = SafeDir::open_told(path.join("t"), told, Arc::new(folder)).unwrap();
+        let came = SafeDir::open_with_metadata(path.join("t"), told, Arc::new(folder)).unwrap();
         assert_eq!(came.read_file("folder/file", 100).unwrap(), b"content");
         for (path, mode) in [("folder", 0o700), ("folder/file", 0o600)] {
             let stat = came.stat(path).unwrap();
@@ -192,7 +193,7 @@ fn paths_may_be_longer_than_any_that_the_kernel_takes() {
         source.deep(250);
         let (folder, told) = unpack(&pack(&source, ".")).unwrap();
         let path = folder.path().to_owned();
-        let came = SafeDir::open_told(path.join("t"), told, Arc::new(folder)).unwrap();
+        let came = SafeDir::open_with_metadata(path.join("t"), told, Arc::new(folder)).unwrap();
         assert_eq!(hash(&came), hash(&source.dir()));
         drop(came);
         assert!(!path.exists());
@@ -232,7 +233,7 @@ fn a_file_goes_alone_and_holes_stay_holes() {
     let stream = pack(&source, "sparse");
     assert!(stream.len() < 1 << 17, "{}", stream.len());
     let (folder, told) = unpack(&stream).unwrap();
-    let came = SafeDir::open_told(folder.path(), told, Arc::new(())).unwrap();
+    let came = SafeDir::open_with_metadata(folder.path(), told, Arc::new(())).unwrap();
     assert_eq!(came.read_file("t", 1 << 20).unwrap(), fs::read(source.path("sparse")).unwrap());
     let copy = Scratch::new();
     copy_part(&came, "t", &copy.dir(), "copy", &Exclusions::default(), CopyOptions::default()).unwrap();

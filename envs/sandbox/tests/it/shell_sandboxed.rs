@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clawrl_core::CancelToken;
 use clawrl_sandbox::{
     Announcer, BubblewrapBackend, DirectKiller, Nonce, Pty, SandboxBackend, SandboxCommand, SandboxSpec,
-    ShellSession, StepEnd, StepLimits, StepNote, StepOutput, bash_arguments, keeper_script, rc_script,
+    ShellSession, StepEnd, StepLimits, StepNote, StepOutput, bash_arguments, rc_script, supervisor_script,
     terminal_environment,
 };
 
@@ -34,7 +34,7 @@ async fn steps(backend: BubblewrapBackend) {
             announced_by: Announcer::Script(KEEPER.to_owned()),
             support_files: vec![
                 (START_FILE.to_owned(), rc_script(&nonce)),
-                (KEEPER.to_owned(), keeper_script(&nonce, &backend.announcement(&limits))),
+                (KEEPER.to_owned(), supervisor_script(&nonce, &backend.announcement(&limits))),
             ],
             ..running("shell", "")
         })

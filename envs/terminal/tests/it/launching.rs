@@ -9,9 +9,9 @@ use clawrl_core::{
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
-    BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecError, ExecOutput, ExecSpec, Place, ProcessFacts,
-    Program, ProgramSpec, PutFile, SafeDir, SafeReadError, Sandbox, SandboxBackend, SandboxSpec,
-    StartedSandbox, WarmMarks, probe_host,
+    BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecError, ExecOutput, ExecSpec, ExposedFolder,
+    ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, Sandbox, SandboxBackend,
+    SandboxSpec, StartedSandbox, WarmMarks, probe_host,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use clawrl_testkit::{ready, small_terminal, step_ctx, terminal_task};
@@ -123,8 +123,8 @@ impl Sandbox for TroubledSandbox {
         self.inner.kill()
     }
 
-    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
-        self.inner.places()
+    fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
+        self.inner.exposed_folders()
     }
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {

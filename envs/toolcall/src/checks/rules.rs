@@ -29,7 +29,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
     Ok(Some(match check {
         Check::Answer(check) => check_answer(check, state.answer.as_deref())?,
         Check::Called { call, at_least, at_most } => {
-            let found = state.ledger.matching(call);
+            let found = state.call_log.matching(call);
             let fits = found >= *at_least as usize && at_most.is_none_or(|most| found <= most as usize);
             let wanted = match at_most {
                 None => format!("at least {at_least}"),
@@ -39,7 +39,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             Finding::of(fits, format_args!("expected {wanted}, found {found} of such calls"))
         }
         Check::CalledInOrder { calls } => {
-            let found = state.ledger.in_order(calls);
+            let found = state.call_log.in_order(calls);
             match calls.get(found) {
                 None => Finding::pass(format_args!("all {found} calls, in order")),
                 Some(missing) => Finding {
@@ -53,7 +53,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             }
         }
         Check::CallsMatch { calls, ordered, exactly } => {
-            let all = state.ledger.of_tools();
+            let all = state.call_log.of_tools();
             let found = expected::found(&all, calls, *ordered);
             let fits = found == calls.len() && (!exactly || all.len() == found);
             let order = if *ordered { ", in this order" } else { "" };
@@ -94,7 +94,7 @@ mod tests {
     fn state() -> State {
         let mut state = State { answer: Some("42".to_owned()), ..State::default() };
         for tool in ["find", "add", "add"] {
-            state.ledger.note(&ToolCall::new(tool, json!({})));
+            state.call_log.note(&ToolCall::new(tool, json!({})));
         }
         state
             .stores

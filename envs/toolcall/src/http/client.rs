@@ -16,7 +16,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::destinations::Reach;
+use super::destinations::Destinations;
 use super::dial::{DialError, Dialer};
 
 /// Idle connections are closed before servers do it: a request that meets a closing connection is lost.
@@ -44,10 +44,10 @@ pub(crate) enum SendError {
 }
 
 impl HttpClient {
-    fn new(is_secure: bool, reach: Reach) -> Result<Self, std::io::Error> {
+    fn new(is_secure: bool, destinations: Destinations) -> Result<Self, std::io::Error> {
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
-        let dialer = Dialer::new(reach);
+        let dialer = Dialer::new(destinations);
         if !is_secure {
             return Ok(Self::Open(builder.build(dialer)));
         }
@@ -89,7 +89,7 @@ pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 /// The clients of a run: reading the machine's certificates takes longer than a request.
 #[derive(Debug, Default)]
 pub(crate) struct HttpClients {
-    made: Mutex<HashMap<(bool, Reach), HttpClient>>,
+    made: Mutex<HashMap<(bool, Destinations), HttpClient>>,
 }
 
 impl HttpClients {
@@ -97,8 +97,12 @@ impl HttpClients {
     ///
     /// # Errors
     /// Certificates of this machine that cannot be read.
-    pub(crate) fn get(self: &Arc<Self>, scheme: &str, reach: &Reach) -> Result<HttpClient, std::io::Error> {
-        let key = (scheme == "https", reach.clone());
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        scheme: &str,
+        destinations: &Destinations,
+    ) -> Result<HttpClient, std::io::Error> {
+        let key = (scheme == "https", destinations.clone());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = made.get(&key) {
             return Ok(client.clone());

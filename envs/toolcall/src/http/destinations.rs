@@ -10,7 +10,7 @@ use clawrl_core::{AllowedUrl, is_public};
 
 /// What may be connected to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Reach {
+pub(crate) enum Destinations {
     /// Whatever the author of a suite named.
     Anything,
     /// Public addresses, and these.
@@ -21,7 +21,7 @@ pub(crate) enum Reach {
     },
 }
 
-impl Reach {
+impl Destinations {
     /// That of a list of what is allowed.
     pub(crate) fn of(allowed: &[AllowedUrl]) -> Self {
         Self::Public {
@@ -48,7 +48,7 @@ mod tests {
 
     fn check(allowed: &[&str], address: &str, is_localhost: bool, expected: bool) {
         let allowed: Vec<_> = allowed.iter().map(|text| AllowedUrl::parse(text).unwrap()).collect();
-        let found = Reach::of(&allowed).allows(address.parse().unwrap(), is_localhost);
+        let found = Destinations::of(&allowed).allows(address.parse().unwrap(), is_localhost);
         assert_eq!(found, expected, "{address}");
     }
 

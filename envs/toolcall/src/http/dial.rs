@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::destinations::Reach;
+use super::destinations::Destinations;
 
 /// A host that has not answered by then is not there.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Makes connections within a reach.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialer {
-    reach: Arc<Reach>,
+    destinations: Arc<Destinations>,
 }
 
 /// Why there is no connection.
@@ -48,8 +48,8 @@ impl fmt::Display for DialError {
 impl std::error::Error for DialError {}
 
 impl Dialer {
-    pub(super) fn new(reach: Reach) -> Self {
-        Self { reach: Arc::new(reach) }
+    pub(super) fn new(destinations: Destinations) -> Self {
+        Self { destinations: Arc::new(destinations) }
     }
 }
 
@@ -63,21 +63,25 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let reach = Arc::clone(&self.reach);
+        let destinations = Arc::clone(&self.destinations);
         Box::pin(async move {
             let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
             let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
             let late = |_| DialError::Unreachable(format!("{host} does not answer"));
-            tokio::time::timeout(CONNECT_LIMIT, connect(&reach, &host, port)).await.map_err(late)?
+            tokio::time::timeout(CONNECT_LIMIT, connect(&destinations, &host, port)).await.map_err(late)?
         })
     }
 }
 
-async fn connect(reach: &Reach, host: &str, port: u16) -> Result<TokioIo<TcpStream>, DialError> {
+async fn connect(
+    destinations: &Destinations,
+    host: &str,
+    port: u16,
+) -> Result<TokioIo<TcpStream>, DialError> {
     let unknown = |error| DialError::Unreachable(format!("{host} is not known: {error}"));
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await.map_err(unknown)?.collect();
     let is_localhost = is_localhost(host);
-    if let Some(address) = addresses.iter().find(|address| !reach.allows(address.ip(), is_localhost)) {
+    if let Some(address) = addresses.iter().find(|address| !destinations.allows(address.ip(), is_localhost)) {
         let reason =
             format!("{host} leads to {}, which is no public address, and is not allowed", address.ip());
         return Err(DialError::Refused(reason));

@@ -13,14 +13,14 @@ const BODY_BYTES: usize = 1 << 20;
 
 /// What is asked, allowed as it is.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct HttpRequest {
     pub(super) url: Url,
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
-impl Ask {
+impl HttpRequest {
     /// From the arguments of a call.
     ///
     /// # Errors

@@ -7,6 +7,6 @@ mod http_request;
 mod tool;
 
 pub(crate) use client::{HttpClient, HttpClients, SendError, USER_AGENT, root_cause};
-pub(crate) use destinations::Reach;
-pub(crate) use http_request::Ask;
+pub(crate) use destinations::Destinations;
+pub(crate) use http_request::HttpRequest;
 pub(crate) use tool::{HttpTool, header_map};

@@ -18,9 +18,9 @@ use hyper::{Request, Response};
 use url::Url;
 
 use super::client::{self, HttpClients, SendError, root_cause};
-use super::destinations::Reach;
-use super::http_request::Ask;
-use crate::result::{Allowance, CallResult, Outcome};
+use super::destinations::Destinations;
+use super::http_request::HttpRequest;
+use crate::result::{CallResult, CallTimeout, Outcome};
 use crate::secret::Secrets;
 
 /// Bytes of an answer that are kept.
@@ -30,14 +30,14 @@ const TEXT_BYTES: usize = 1 << 20;
 const COUNTED_BYTES: u64 = 64 << 20;
 
 /// Redirects that are followed.
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// A tool that makes requests.
 #[derive(Debug)]
 pub(crate) struct HttpTool {
     clients: Arc<HttpClients>,
     allowed: Vec<AllowedUrl>,
-    reach: Reach,
+    destinations: Destinations,
     methods: Vec<String>,
     headers: HeaderMap,
     allow_headers: Vec<String>,
@@ -70,7 +70,7 @@ impl HttpTool {
         sent.entry(USER_AGENT).or_insert(HeaderValue::from_static(client::USER_AGENT));
         Ok(Some(Self {
             clients: Arc::clone(clients),
-            reach: Reach::of(&allowed),
+            destinations: Destinations::of(&allowed),
             allowed,
             methods: methods.clone(),
             headers: sent,
@@ -106,22 +106,27 @@ impl HttpTool {
     ///
     /// # Errors
     /// A [`Fault`] when nobody answers (H3).
-    pub(crate) async fn call(&self, mut ask: Ask, allowance: Allowance) -> Result<CallResult, Fault> {
+    pub(crate) async fn call(
+        &self,
+        mut http_request: HttpRequest,
+        allowance: CallTimeout,
+    ) -> Result<CallResult, Fault> {
         let asked = async {
-            for _ in 0..=MOST_REDIRECTS {
-                match self.once(&ask).await? {
+            for _ in 0..=MAX_REDIRECTS {
+                match self.once(&http_request).await? {
                     Err(refused) => return Ok(CallResult::failed(refused)),
                     Ok(Answer::Whole(result)) => return Ok(result),
                     Ok(Answer::Redirected(url, status)) => {
                         if !self.allows(&url) {
-                            let reason = format!("{} sends on to {url}, which is not allowed", ask.url);
+                            let reason =
+                                format!("{} sends on to {url}, which is not allowed", http_request.url);
                             return Ok(CallResult::failed(reason));
                         }
-                        ask = sent_on(ask, url, status);
+                        http_request = sent_on(http_request, url, status);
                     }
                 }
             }
-            Ok(CallResult::failed(format_args!("sent on more than {MOST_REDIRECTS} times")))
+            Ok(CallResult::failed(format_args!("sent on more than {MAX_REDIRECTS} times")))
         };
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
             Ok(result) => result,
@@ -133,30 +138,30 @@ impl HttpTool {
     }
 
     /// One request; the inner error is why it may not be made.
-    async fn once(&self, ask: &Ask) -> Result<Result<Answer, String>, Fault> {
-        let client = self.clients.get(ask.url.scheme(), &self.reach).map_err(|error| {
+    async fn once(&self, http_request: &HttpRequest) -> Result<Result<Answer, String>, Fault> {
+        let client = self.clients.get(http_request.url.scheme(), &self.destinations).map_err(|error| {
             let message = format!("the certificates of this machine cannot be read: {error}");
             Fault::permanent(Boundary::Env, "http-certificates", message)
         })?;
-        let mut request = Request::new(Full::new(ask.body.clone()));
-        *request.method_mut() = ask.method.clone();
-        *request.headers_mut() = ask.headers.clone();
-        *request.uri_mut() = match ask.url.as_str().parse() {
+        let mut request = Request::new(Full::new(http_request.body.clone()));
+        *request.method_mut() = http_request.method.clone();
+        *request.headers_mut() = http_request.headers.clone();
+        *request.uri_mut() = match http_request.url.as_str().parse() {
             Ok(uri) => uri,
-            Err(error) => return Ok(Err(format!("{} cannot be asked: {error}", ask.url))),
+            Err(error) => return Ok(Err(format!("{} cannot be asked: {error}", http_request.url))),
         };
         match client.send(request).await {
-            Ok(response) => self.read(ask, response).await.map(Ok),
+            Ok(response) => self.read(http_request, response).await.map(Ok),
             Err(SendError::Refused(reason)) => Ok(Err(reason)),
-            Err(SendError::Failed(reason)) => Err(unanswered(&ask.url, &reason)),
+            Err(SendError::Failed(reason)) => Err(unanswered(&http_request.url, &reason)),
         }
     }
 
-    async fn read(&self, ask: &Ask, response: Response<Incoming>) -> Result<Answer, Fault> {
+    async fn read(&self, http_request: &HttpRequest, response: Response<Incoming>) -> Result<Answer, Fault> {
         let status = response.status();
         if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
             && let Some(to) = response.headers().get(LOCATION).and_then(|value| value.to_str().ok())
-            && let Ok(url) = ask.url.join(to)
+            && let Ok(url) = http_request.url.join(to)
             // Read anew: a server may write what no call could.
             && let Ok(mut url) = requested_url(url.as_str())
         {
@@ -166,7 +171,7 @@ impl HttpTool {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (kept, left_out) =
-            body(response.into_body()).await.map_err(|reason| unanswered(&ask.url, &reason))?;
+            body(response.into_body()).await.map_err(|reason| unanswered(&http_request.url, &reason))?;
         Ok(Answer::Whole(told(status, kind.as_deref(), &kept, left_out)))
     }
 }
@@ -205,15 +210,15 @@ fn unanswered(url: &Url, reason: &str) -> Fault {
 }
 
 /// As browsers do it: only 307 and 308 keep the method and the body.
-fn sent_on(mut ask: Ask, url: Url, status: StatusCode) -> Ask {
+fn sent_on(mut http_request: HttpRequest, url: Url, status: StatusCode) -> HttpRequest {
     if !matches!(status.as_u16(), 307 | 308) {
-        ask.body = Bytes::new();
-        if ask.method != Method::HEAD {
-            ask.method = Method::GET;
+        http_request.body = Bytes::new();
+        if http_request.method != Method::HEAD {
+            http_request.method = Method::GET;
         }
     }
-    ask.url = url;
-    ask
+    http_request.url = url;
+    http_request
 }
 
 /// What is kept of a body, and how many bytes are left out; `None` for more than are counted.

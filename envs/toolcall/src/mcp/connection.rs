@@ -22,18 +22,18 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::endpoint::{Endpoint, Trouble};
-use super::listing::MOST_TOOLS;
-use super::pending_requests::{Noted, Waiting};
-use super::result_text::told;
-use super::traffic_log::{LINE_BYTES, Overheard};
+use super::endpoint::{ConnectionErrors, Endpoint};
+use super::listing::MAX_TOOLS;
+use super::pending_requests::{PendingRequests, TrackingTransport};
+use super::result_text::call_result;
+use super::traffic_log::{LINE_BYTES, TrafficLog};
 use crate::http::HttpClient;
-use crate::ready_sandbox::Place;
-use crate::result::{Allowance, CallResult};
+use crate::ready_sandbox::ReadySandbox;
+use crate::result::{CallResult, CallTimeout};
 use crate::struck::Struck;
 
 /// Pages of a list of tools.
-const MOST_PAGES: usize = 64;
+const MAX_PAGES: usize = 64;
 
 /// How long the end of a program is waited for once its output is closed.
 const END_LIMIT: Duration = Duration::from_millis(500);
@@ -57,16 +57,16 @@ pub(crate) struct Connection {
 enum OtherSide {
     Program {
         /// Its life, and what it says.
-        running: Box<Mutex<(ProgramHandle, Overheard)>>,
+        running: Box<Mutex<(ProgramHandle, TrafficLog)>>,
         /// Of one that has a sandbox of its own.
-        home: Option<Box<Place>>,
+        home: Option<Box<ReadySandbox>>,
     },
-    Http(Arc<Trouble>),
+    Http(Arc<ConnectionErrors>),
 }
 
 /// What came of a call.
 #[derive(Debug)]
-pub(super) enum Called {
+pub(super) enum McpCallOutcome {
     Answered(CallResult),
     Late,
     /// There is no server any more; why, in words.
@@ -95,34 +95,35 @@ impl Connection {
         let opened = sandbox.open(ProgramSpec { command, user: None }).await;
         let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
         let input = input.ok_or_else(|| start_fault(decl, "it has no input"))?;
-        let waiting = Waiting::default();
-        let (mut overheard, tap) = Overheard::listen(output, errors, struck.clone(), waiting.clone());
+        let waiting = PendingRequests::default();
+        let (mut traffic_log, tap) = TrafficLog::listen(output, errors, struck.clone(), waiting.clone());
         // A message that was mended may be longer than it came.
         let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(2 * LINE_BYTES);
-        let transport = Noted { transport, waiting };
+        let transport = TrackingTransport { transport, waiting };
         let started = tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await;
         let service = match started {
             Ok(Ok(service)) => service,
             Ok(Err(
                 ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. },
             )) => {
-                return Err(match end_of(&mut handle, &mut overheard).await {
-                    Ok(how) => {
-                        start_fault(decl, &format!("it ended before it answered ({how}){}", overheard.told()))
-                    }
+                return Err(match end_of(&mut handle, &mut traffic_log).await {
+                    Ok(how) => start_fault(
+                        decl,
+                        &format!("it ended before it answered ({how}){}", traffic_log.summary()),
+                    ),
                     Err(error) => not_run(decl, error),
                 });
             }
             Ok(Err(error)) => {
-                return Err(start_fault(decl, &format!("{}{}", reason(&error), overheard.told())));
+                return Err(start_fault(decl, &format!("{}{}", reason(&error), traffic_log.summary())));
             }
             Err(_) => {
-                let said = overheard.told();
+                let said = traffic_log.summary();
                 handle.kill().await;
                 return Err(hung(decl, &said));
             }
         };
-        let running = Box::new(Mutex::new((handle, overheard)));
+        let running = Box::new(Mutex::new((handle, traffic_log)));
         Self::agreed(decl, service, OtherSide::Program { running, home: None }, struck)
     }
 
@@ -187,9 +188,9 @@ impl Connection {
     }
 
     /// Gives a program's sandbox to its connection.
-    pub(super) fn at_home(mut self, place: Place) -> Self {
+    pub(super) fn at_home(mut self, ready: ReadySandbox) -> Self {
         if let OtherSide::Program { home, .. } = &mut self.other_side {
-            *home = Some(Box::new(place));
+            *home = Some(Box::new(ready));
         }
         self
     }
@@ -226,7 +227,7 @@ impl Connection {
     async fn listed(&self, decl: &McpDecl) -> Result<Vec<Tool>, Fault> {
         let mut tools = Vec::new();
         let mut cursor = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let page = match self.peer.list_tools(Some(page)).await {
                 Ok(page) => page,
@@ -241,7 +242,7 @@ impl Connection {
             // An empty cursor, or the one that was just used, is how some servers say that this was the last page.
             let next = page.next_cursor.filter(|next| !next.is_empty() && cursor.as_ref() != Some(next));
             cursor = next;
-            if tools.len() > MOST_TOOLS {
+            if tools.len() > MAX_TOOLS {
                 break;
             }
             if cursor.is_none() {
@@ -249,7 +250,7 @@ impl Connection {
             }
         }
         let message = format!(
-            "the MCP server `{}` lists more than {MOST_TOOLS} tools, or lists them without an end",
+            "the MCP server `{}` lists more than {MAX_TOOLS} tools, or lists them without an end",
             decl.name
         );
         Err(Fault::permanent(Boundary::Provider, "mcp-list", message))
@@ -260,8 +261,8 @@ impl Connection {
         &self,
         tool: &str,
         arguments: &Map<String, Value>,
-        allowance: Allowance,
-    ) -> Called {
+        allowance: CallTimeout,
+    ) -> McpCallOutcome {
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
         let asked = async {
             let trouble = async {
@@ -278,15 +279,15 @@ impl Connection {
         };
         // Dropped, a request tells the server that nobody waits any more.
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
-            Err(_) => Called::Late,
-            Ok(Ok(result)) => Called::Answered(told(&result, &self.struck)),
+            Err(_) => McpCallOutcome::Late,
+            Ok(Ok(result)) => McpCallOutcome::Answered(call_result(&result, &self.struck)),
             Ok(Err(Some(ServiceError::McpError(error)))) => {
-                Called::Answered(CallResult::failed(error.message))
+                McpCallOutcome::Answered(CallResult::failed(error.message))
             }
-            Ok(Err(Some(ServiceError::UnexpectedResponse))) => {
-                Called::Answered(CallResult::failed("the server answered what is no result of a tool"))
-            }
-            Ok(Err(error)) => Called::Lost(self.why_lost(error.as_ref()).await),
+            Ok(Err(Some(ServiceError::UnexpectedResponse))) => McpCallOutcome::Answered(CallResult::failed(
+                "the server answered what is no result of a tool",
+            )),
+            Ok(Err(error)) => McpCallOutcome::Lost(self.why_lost(error.as_ref()).await),
         }
     }
 
@@ -297,9 +298,9 @@ impl Connection {
             }
             OtherSide::Program { running, .. } => {
                 let mut running = running.lock().await;
-                let (handle, overheard) = &mut *running;
-                let how = end_of(handle, overheard).await;
-                format!("{}{}", how.unwrap_or_else(|error| not_run_text(&error)), overheard.told())
+                let (handle, traffic_log) = &mut *running;
+                let how = end_of(handle, traffic_log).await;
+                format!("{}{}", how.unwrap_or_else(|error| not_run_text(&error)), traffic_log.summary())
             }
         }
     }
@@ -310,7 +311,7 @@ impl Connection {
             OtherSide::Http(trouble) => {
                 trouble.words().map(|reason| format!(": {reason}")).unwrap_or_default()
             }
-            OtherSide::Program { running, .. } => running.lock().await.1.told(),
+            OtherSide::Program { running, .. } => running.lock().await.1.summary(),
         }
     }
 
@@ -336,7 +337,7 @@ impl std::fmt::Debug for Connection {
 }
 
 /// How a program ended whose output is closed.
-async fn end_of(handle: &mut ProgramHandle, overheard: &mut Overheard) -> Result<String, ExecError> {
+async fn end_of(handle: &mut ProgramHandle, traffic_log: &mut TrafficLog) -> Result<String, ExecError> {
     let ended = tokio::time::timeout(END_LIMIT, handle.ended()).await;
     let Ok(code) = ended else {
         handle.kill().await;
@@ -347,7 +348,7 @@ async fn end_of(handle: &mut ProgramHandle, overheard: &mut Overheard) -> Result
         Some(code) => format!("exit code {code}"),
         None => "killed".to_owned(),
     };
-    let _ = tokio::time::timeout(END_LIMIT, overheard.end()).await;
+    let _ = tokio::time::timeout(END_LIMIT, traffic_log.end()).await;
     Ok(how)
 }
 

@@ -26,8 +26,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 use tokio::sync::Notify;
 
-use super::message_repair::mended;
-use super::pending_requests::Waiting;
+use super::message_repair::repair;
+use super::pending_requests::PendingRequests;
 use crate::http::{HttpClient, SendError, USER_AGENT as OUR_NAME, root_cause};
 
 /// Bytes of one answer, all of its events together.
@@ -44,12 +44,12 @@ const EVENTS: &str = "text/event-stream";
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     client: HttpClient,
-    trouble: Arc<Trouble>,
+    trouble: Arc<ConnectionErrors>,
 }
 
 /// What went wrong.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct ConnectionErrors {
     /// With all of the session.
     first: Mutex<Option<String>>,
     /// With one request, the last that had trouble.
@@ -57,7 +57,7 @@ pub(super) struct Trouble {
     came: Notify,
 }
 
-impl Trouble {
+impl ConnectionErrors {
     fn note(&self, reason: impl Into<String>) -> String {
         let reason = reason.into();
         self.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.clone());
@@ -95,8 +95,8 @@ impl Trouble {
 }
 
 impl Endpoint {
-    pub(super) fn new(client: HttpClient) -> (Self, Arc<Trouble>) {
-        let trouble = Arc::new(Trouble::default());
+    pub(super) fn new(client: HttpClient) -> (Self, Arc<ConnectionErrors>) {
+        let trouble = Arc::new(ConnectionErrors::default());
         (Self { client, trouble: Arc::clone(&trouble) }, trouble)
     }
 
@@ -176,17 +176,19 @@ impl Endpoint {
             }
         });
         let events = SseStream::from_bytes_stream(pieces.boxed());
-        let mended = move |event: Result<Sse, SseError>| match event {
-            Ok(event) => stream::iter(mended_events(event, &waiting).into_iter().map(Ok).collect::<Vec<_>>()),
+        let repaired = move |event: Result<Sse, SseError>| match event {
+            Ok(event) => {
+                stream::iter(repaired_events(event, &waiting).into_iter().map(Ok).collect::<Vec<_>>())
+            }
             Err(error) => stream::iter(vec![Err(error)]),
         };
-        events.flat_map(mended).boxed()
+        events.flat_map(repaired).boxed()
     }
 }
 
 /// One for each message that an event is mended to.
-fn mended_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
-    let messages = event.data.as_ref().and_then(|data| mended(data.as_bytes(), waiting));
+fn repaired_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
+    let messages = event.data.as_ref().and_then(|data| repair(data.as_bytes(), waiting));
     let Some(messages) = messages else { return vec![event] };
     let of = |message: Vec<u8>| Sse {
         data: Some(String::from_utf8_lossy(&message).into_owned()),
@@ -197,7 +199,7 @@ fn mended_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
 
 /// The message that answers a request, of those that a body is or is mended to.
 fn answer_in(body: Vec<u8>, waiting: &[i64]) -> Vec<u8> {
-    let Some(messages) = mended(&body, waiting) else { return body };
+    let Some(messages) = repair(&body, waiting) else { return body };
     let is_answer = |message: &&Vec<u8>| {
         let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
         message["id"].as_i64().is_some_and(|id| waiting.contains(&id))
@@ -217,7 +219,7 @@ impl StreamableHttpClient for Endpoint {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<io::Error>> {
         let body = serde_json::to_vec(&message)?;
-        let waiting: Vec<i64> = Waiting::id_of(&message).into_iter().collect();
+        let waiting: Vec<i64> = PendingRequests::id_of(&message).into_iter().collect();
         let awaits_nothing = !matches!(message, ClientJsonRpcMessage::Request(_));
         let response = self.send(Method::POST, &uri, body, session_id.as_deref(), headers).await?;
         let status = response.status();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::struck::Struck;
 
 /// Most tools of one server. More would fill any policy's context.
-pub(super) const MOST_TOOLS: usize = 512;
+pub(super) const MAX_TOOLS: usize = 512;
 
 /// Longest name of a tool that servers of models take.
 const NAME_CHARS: usize = 64;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 const PARSE_ERROR: i64 = -32_700;
 
 /// The messages in the place of this one; `None` where it stays. `waiting`: the requests that are not answered yet.
-pub(super) fn mended(message: &[u8], waiting: &[i64]) -> Option<Vec<Vec<u8>>> {
+pub(super) fn repair(message: &[u8], waiting: &[i64]) -> Option<Vec<Vec<u8>>> {
     let text = String::from_utf8_lossy(message);
     let written = text.trim_start_matches(BYTE_ORDER_MARK).trim_start();
     if !written.starts_with(['{', '[']) {
@@ -50,7 +50,7 @@ pub(super) fn mended(message: &[u8], waiting: &[i64]) -> Option<Vec<Vec<u8>>> {
     for mut message in messages {
         // Other objects are lines of a log, and none of their members means anything here.
         let is_message = ["jsonrpc", "id"].iter().any(|key| message.get(key).is_some());
-        is_mended |= is_message && message.as_object_mut().is_some_and(mend_message);
+        is_mended |= is_message && message.as_object_mut().is_some_and(repair_message);
         let is_nameless = message.get("error").is_some() && message.get("id").is_none_or(Value::is_null);
         if is_message && is_nameless && !waiting.is_empty() {
             // The server could not read what it was asked, not even its id.
@@ -89,7 +89,7 @@ fn named(text: &str, waiting: &[i64]) -> Vec<i64> {
 }
 
 /// Whether something was changed.
-fn mend_message(message: &mut Map<String, Value>) -> bool {
+fn repair_message(message: &mut Map<String, Value>) -> bool {
     let mut is_changed = false;
     // Only one of the two may be there.
     if message.contains_key("result") && message.contains_key("error") {
@@ -101,14 +101,14 @@ fn mend_message(message: &mut Map<String, Value>) -> bool {
         is_changed = true;
     }
     if let Some(error) = message.get_mut("error") {
-        is_changed |= mend_error(error);
+        is_changed |= repair_error(error);
     }
     let is_mended = message.get_mut("result").and_then(Value::as_object_mut).is_some_and(mend_result);
     is_changed || is_mended
 }
 
 /// An error has a number and a text.
-fn mend_error(error: &mut Value) -> bool {
+fn repair_error(error: &mut Value) -> bool {
     let code = error.get("code").and_then(Value::as_i64).filter(|code| i32::try_from(*code).is_ok());
     let text = error.get("message").and_then(Value::as_str);
     if code.is_some() && text.is_some() {
@@ -122,7 +122,7 @@ fn mend_error(error: &mut Value) -> bool {
 fn mend_result(result: &mut Map<String, Value>) -> bool {
     let mut is_changed = false;
     if result.contains_key("protocolVersion") {
-        is_changed |= mend_beginning(result);
+        is_changed |= repair_initialize_result(result);
     }
     if result.get("tools").is_some_and(Value::is_null) {
         result.insert("tools".to_owned(), json!([]));
@@ -151,7 +151,7 @@ fn mend_result(result: &mut Map<String, Value>) -> bool {
         is_changed = true;
     }
     for item in result.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten() {
-        is_changed |= mend_item(item);
+        is_changed |= repair_item(item);
     }
     match result.get("isError") {
         None | Some(Value::Bool(_)) => {}
@@ -166,7 +166,7 @@ fn mend_result(result: &mut Map<String, Value>) -> bool {
 }
 
 /// What a server says of itself, of which nothing is needed here but its version of the protocol.
-fn mend_beginning(result: &mut Map<String, Value>) -> bool {
+fn repair_initialize_result(result: &mut Map<String, Value>) -> bool {
     let mut is_changed = false;
     if !result.get("capabilities").is_some_and(Value::is_object) {
         result.insert("capabilities".to_owned(), json!({}));
@@ -185,7 +185,7 @@ fn mend_beginning(result: &mut Map<String, Value>) -> bool {
 }
 
 /// A piece of a result. One that the protocol does not have becomes a text that says so.
-fn mend_item(item: &mut Value) -> bool {
+fn repair_item(item: &mut Value) -> bool {
     // Pictures may be large, and are not looked at twice where they are as they should be.
     let is_plain = |item: &Value| {
         matches!(item["type"].as_str(), Some("image" | "audio"))
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn all(message: &[u8], waiting: &[i64]) -> Option<Vec<Value>> {
-        let messages = mended(message, waiting)?;
+        let messages = repair(message, waiting)?;
         Some(messages.iter().map(|bytes| serde_json::from_slice(bytes).unwrap()).collect())
     }
 
@@ -395,8 +395,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_mended_stays_as_it_is(message in r#"\{("id":1|,|"result":|"error":|null|\{|\}|"tools":\[|\]|"content":|"a"|NaN|"\\ud83d"){0,12}\}"#) {
-            for once in mended(message.as_bytes(), &[1]).unwrap_or_default() {
-                prop_assert_eq!(mended(&once, &[]), None);
+            for once in repair(message.as_bytes(), &[1]).unwrap_or_default() {
+                prop_assert_eq!(repair(&once, &[]), None);
             }
         }
 

@@ -17,4 +17,4 @@ mod traffic_log;
 
 pub(crate) use listing::ServedTool;
 pub(crate) use pool::McpPool;
-pub(crate) use server::{Server, Surroundings};
+pub(crate) use server::{Server, ServerContext};

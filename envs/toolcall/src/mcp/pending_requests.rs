@@ -11,9 +11,9 @@ use rmcp::transport::Transport;
 
 /// The requests that wait, shared by who sends and who reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Waiting(Arc<Mutex<BTreeSet<i64>>>);
+pub(super) struct PendingRequests(Arc<Mutex<BTreeSet<i64>>>);
 
-impl Waiting {
+impl PendingRequests {
     /// Their numbers, in order.
     pub(super) fn ids(&self) -> Vec<i64> {
         self.with(|waiting| waiting.iter().copied().collect())
@@ -40,19 +40,19 @@ fn number(id: &RequestId) -> Option<i64> {
 }
 
 /// A transport whose requests are noted.
-pub(super) struct Noted<T> {
+pub(super) struct TrackingTransport<T> {
     pub(super) transport: T,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: PendingRequests,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Noted<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for TrackingTransport<T> {
     type Error = T::Error;
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        if let Some(id) = Waiting::id_of(&item) {
+        if let Some(id) = PendingRequests::id_of(&item) {
             self.waiting.with(|waiting| waiting.insert(id));
         }
         if let JsonRpcMessage::Notification(noted) = &item

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clawrl_core::{BoxFuture, Fault, McpTransport};
 
 use super::connection::Connection;
-use crate::ready_sandbox::PlaceKind;
+use crate::ready_sandbox::SandboxKey;
 
 /// What two attempts have in common that share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     pub(super) transport: McpTransport,
     /// Of a program.
-    pub(super) place: Option<PlaceKind>,
+    pub(super) sandbox_key: Option<SandboxKey>,
     pub(super) environment: BTreeMap<String, String>,
 }
 

@@ -11,7 +11,7 @@ use crate::struck::Struck;
 const TEXT_BYTES: usize = 1 << 20;
 
 /// The result of a call, without secrets.
-pub(super) fn told(result: &CallToolResult, struck: &Struck) -> CallResult {
+pub(super) fn call_result(result: &CallToolResult, struck: &Struck) -> CallResult {
     let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
     if let Some(structured) = result.structured_content.as_ref().filter(|_| !has_text) {
@@ -61,7 +61,7 @@ mod tests {
 
     fn check(result: Value, outcome: Outcome, expected: &str) {
         let result: CallToolResult = serde_json::from_value(result).unwrap();
-        let found = told(&result, &Struck::new([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
+        let found = call_result(&result, &Struck::new([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
         assert_eq!((found.outcome, found.text.as_str()), (outcome, expected));
     }
 

@@ -9,13 +9,13 @@ use clawrl_sandbox::{Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::connection::{Called, Connection};
+use super::connection::{Connection, McpCallOutcome};
 use super::listing::{ServedTool, chosen};
 use super::pool::PoolKey;
-use crate::http::{Reach, header_map};
+use crate::http::{Destinations, header_map};
 use crate::provider::Shared;
-use crate::ready_sandbox::{self, PlaceKind};
-use crate::result::{Allowance, CallResult, Outcome};
+use crate::ready_sandbox::{self, SandboxKey};
+use crate::result::{CallResult, CallTimeout, Outcome};
 use crate::struck::Struck;
 
 /// A server that has not answered `initialize` by then is given up.
@@ -32,29 +32,29 @@ pub(crate) struct Server {
     decl: McpDecl,
     /// Without the secrets of the server.
     environment: BTreeMap<String, String>,
-    place: Option<PlaceKind>,
+    sandbox_key: Option<SandboxKey>,
     struck: Struck,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
 /// What a server of an episode stands on.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ServerContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     /// Of the attempt.
     pub(crate) sandbox: Option<&'a dyn Sandbox>,
 }
 
 impl Server {
-    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox, `struck`
+    /// A server that is not connected yet. `environment` is what programs of the workspace get, `sandbox_key` its sandbox, `struck`
     /// what it must not say.
     pub(crate) fn new(
         decl: McpDecl,
         environment: BTreeMap<String, String>,
-        place: Option<PlaceKind>,
+        sandbox_key: Option<SandboxKey>,
         struck: Struck,
     ) -> Self {
-        Self { decl, environment, place, struck, connection: Mutex::new(None) }
+        Self { decl, environment, sandbox_key, struck, connection: Mutex::new(None) }
     }
 
     /// Connects, and lists what is offered.
@@ -63,7 +63,7 @@ impl Server {
     /// A provider [`Fault`]
     pub(crate) async fn begin(
         &self,
-        on: Surroundings<'_>,
+        on: ServerContext<'_>,
         deadline: Instant,
     ) -> Result<Vec<ServedTool>, Fault> {
         let by = Instant::now() + START_LIMIT;
@@ -85,20 +85,20 @@ impl Server {
         arguments: &Map<String, Value>,
         limit: Duration,
         deadline: Instant,
-        on: Surroundings<'_>,
+        on: ServerContext<'_>,
     ) -> Result<CallResult, Fault> {
         let (connection, before) = match self.connected(on, deadline).await? {
             Ok(found) => found,
             Err(reason) => return Ok(CallResult { outcome: Outcome::Lost, ..CallResult::failed(reason) }),
         };
-        let allowance = Allowance::begin(limit, deadline);
+        let allowance = CallTimeout::begin(limit, deadline);
         let result = match connection.call(tool, arguments, allowance).await {
-            Called::Answered(result) => result,
-            Called::Late => {
+            McpCallOutcome::Answered(result) => result,
+            McpCallOutcome::Late => {
                 let text = format!("error: no answer, ended {}", allowance.when());
                 CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) }
             }
-            Called::Lost(reason) => {
+            McpCallOutcome::Lost(reason) => {
                 self.forget(&connection).await;
                 self.blame(on, &reason).await?;
                 let text = format!("the MCP server has ended ({reason}); the next call starts it again");
@@ -112,7 +112,7 @@ impl Server {
     /// where the agent may have seen to that.
     async fn connected(
         &self,
-        on: Surroundings<'_>,
+        on: ServerContext<'_>,
         deadline: Instant,
     ) -> Result<Result<(Arc<Connection>, &'static str), String>, Fault> {
         let mut held = self.connection.lock().await;
@@ -154,7 +154,7 @@ impl Server {
     }
 
     /// A fault, unless the server is a program in the attempt's sandbox, where the agent can end it.
-    async fn blame(&self, on: Surroundings<'_>, reason: &str) -> Result<(), Fault> {
+    async fn blame(&self, on: ServerContext<'_>, reason: &str) -> Result<(), Fault> {
         if !self.is_own_program() {
             let message = format!("the MCP server `{}` is lost: {reason}", self.decl.name);
             return Err(Fault::transient(Boundary::Env, "mcp-lost", message));
@@ -169,7 +169,7 @@ impl Server {
         self.decl.is_program() && self.decl.share == McpShare::Attempt
     }
 
-    async fn connect(&self, on: Surroundings<'_>, by: Instant) -> Result<Arc<Connection>, Fault> {
+    async fn connect(&self, on: ServerContext<'_>, by: Instant) -> Result<Arc<Connection>, Fault> {
         let shared = on.shared;
         match (self.decl.share, &self.decl.transport) {
             (McpShare::Attempt, McpTransport::Stdio { argv, .. }) => {
@@ -183,14 +183,14 @@ impl Server {
                 connect_http(decl, Arc::clone(shared), struck, by).await.map(Arc::new)
             }
             (McpShare::Run, transport) => {
-                let place = if self.decl.is_program() {
-                    Some(self.place.clone().ok_or_else(|| self.no_sandbox())?)
+                let sandbox_key = if self.decl.is_program() {
+                    Some(self.sandbox_key.clone().ok_or_else(|| self.no_sandbox())?)
                 } else {
                     None
                 };
                 let key = PoolKey {
                     transport: transport.clone(),
-                    place: place.clone(),
+                    sandbox_key: sandbox_key.clone(),
                     // Nothing of it reaches a server that runs already.
                     environment: if self.decl.is_program() {
                         self.environment.clone()
@@ -201,8 +201,10 @@ impl Server {
                 let (decl, own, struck) = (self.decl.clone(), Arc::clone(shared), self.struck.clone());
                 let environment = self.variables(shared)?;
                 let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
-                    match place {
-                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, struck, by)),
+                    match sandbox_key {
+                        Some(sandbox_key) => {
+                            Box::pin(connect_in_own_sandbox(decl, environment, sandbox_key, own, struck, by))
+                        }
                         None => Box::pin(connect_http(decl, own, struck, by)),
                     }
                 };
@@ -263,7 +265,7 @@ async fn connect_http(
     };
     let headers = header_map(&format!("mcp: {}", decl.name), headers, &shared.secrets)?;
     let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
-    let client = shared.http.get(&scheme, &Reach::Anything).map_err(|error| {
+    let client = shared.http.get(&scheme, &Destinations::Anything).map_err(|error| {
         let message = format!("the certificates of this machine cannot be read: {error}");
         Fault::permanent(Boundary::Provider, "http-certificates", message)
     })?;
@@ -271,10 +273,10 @@ async fn connect_http(
 }
 
 /// In a sandbox of its own.
-async fn connect_apart(
+async fn connect_in_own_sandbox(
     decl: McpDecl,
     environment: BTreeMap<String, String>,
-    kind: PlaceKind,
+    kind: SandboxKey,
     shared: Arc<Shared>,
     struck: Struck,
     by: Instant,
@@ -283,10 +285,10 @@ async fn connect_apart(
         return Err(Fault::permanent(Boundary::Harness, "not-a-program", "an address needs no sandbox"));
     };
     let backend = Arc::clone(shared.backend(kind.sandbox)?);
-    let place = ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
+    let ready = ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
     let command = command(argv, environment);
-    let connection = Connection::of_program(&decl, command, place.sandbox.as_ref(), &struck, by).await?;
-    Ok(connection.at_home(place))
+    let connection = Connection::of_program(&decl, command, ready.sandbox.as_ref(), &struck, by).await?;
+    Ok(connection.at_home(ready))
 }
 
 fn command(argv: &[String], environment: BTreeMap<String, String>) -> SandboxCommand {

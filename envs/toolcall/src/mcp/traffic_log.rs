@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-use super::message_repair::{mended, unreadable};
-use super::pending_requests::Waiting;
+use super::message_repair::{repair, unreadable};
+use super::pending_requests::PendingRequests;
 use crate::struck::Struck;
 
 /// Bytes of one message of a program.
@@ -33,35 +33,35 @@ const TOLD_CHARS: usize = 600;
 
 /// What was heard. Dropped, it listens no longer.
 #[derive(Debug)]
-pub(super) struct Overheard {
-    heard: Arc<Mutex<Heard>>,
+pub(super) struct TrafficLog {
+    heard: Arc<Mutex<Recorded>>,
     struck: Struck,
     listener: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Recorded {
     errors: Vec<u8>,
     output: Vec<u8>,
 }
 
-impl Overheard {
+impl TrafficLog {
     /// Listens to both. The output is handed on by what is returned, for the requests that wait.
     pub(super) fn listen(
         output: pipe::Receiver,
         errors: pipe::Receiver,
         struck: Struck,
-        waiting: Waiting,
-    ) -> (Self, Tap) {
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        waiting: PendingRequests,
+    ) -> (Self, RepairedOutput) {
+        let heard = Arc::new(Mutex::new(Recorded::default()));
         let listener = tokio::spawn(keep_end(errors, Arc::clone(&heard)));
-        let lines = Lines { waiting, line: Vec::new(), is_dropped: false, ready: Vec::new() };
-        let tap = Tap { output, heard: Arc::clone(&heard), lines, given: 0 };
+        let lines = LineBuffer { waiting, line: Vec::new(), is_dropped: false, ready: Vec::new() };
+        let tap = RepairedOutput { output, heard: Arc::clone(&heard), lines, given: 0 };
         (Self { heard, struck, listener }, tap)
     }
 
     /// Both, for people; empty where nothing was said.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         lock(&self.heard).told(&self.struck)
     }
 
@@ -71,7 +71,7 @@ impl Overheard {
     }
 }
 
-impl Heard {
+impl Recorded {
     fn told(&self, struck: &Struck) -> String {
         let part = |name: &str, bytes: &[u8], is_whole: bool| {
             let mut text = String::from_utf8_lossy(bytes).into_owned();
@@ -104,7 +104,7 @@ impl Heard {
     }
 }
 
-impl Drop for Overheard {
+impl Drop for TrafficLog {
     fn drop(&mut self) {
         self.listener.abort();
     }
@@ -117,11 +117,11 @@ fn last(text: &str) -> String {
     printable_line(&tail, TOLD_CHARS)
 }
 
-fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
+fn lock(heard: &Mutex<Recorded>) -> std::sync::MutexGuard<'_, Recorded> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Heard>>) {
+async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Recorded>>) {
     let mut chunk = vec![0; ERROR_BYTES];
     while let Ok(read @ 1..) = errors.read(&mut chunk).await {
         lock(&heard).push_errors(&chunk[..read]);
@@ -130,18 +130,18 @@ async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Heard>>) {
 
 /// The output of a server, whose beginning is kept and whose lines are mended.
 #[derive(Debug)]
-pub(super) struct Tap {
+pub(super) struct RepairedOutput {
     output: pipe::Receiver,
-    heard: Arc<Mutex<Heard>>,
-    lines: Lines,
+    heard: Arc<Mutex<Recorded>>,
+    lines: LineBuffer,
     /// What was handed on of what is ready.
     given: usize,
 }
 
 /// Bytes on their way to whole lines.
 #[derive(Debug)]
-struct Lines {
-    waiting: Waiting,
+struct LineBuffer {
+    waiting: PendingRequests,
     /// A line whose end has not come.
     line: Vec<u8>,
     /// The line is longer than any message, and what comes of it is dropped.
@@ -153,7 +153,7 @@ struct Lines {
 /// Bytes of a line by which it is known what it answers.
 const HEAD_BYTES: usize = 256;
 
-impl Lines {
+impl LineBuffer {
     /// Takes what came, and makes its whole lines ready.
     fn take(&mut self, bytes: &[u8]) {
         self.ready.clear();
@@ -172,7 +172,7 @@ impl Lines {
                 self.line = Vec::new();
             } else if is_end {
                 let line = std::mem::take(&mut self.line);
-                let messages = mended(&line, &self.waiting.ids()).unwrap_or_else(|| vec![line]);
+                let messages = repair(&line, &self.waiting.ids()).unwrap_or_else(|| vec![line]);
                 self.hand_on(messages);
             }
         }
@@ -188,7 +188,7 @@ impl Lines {
     }
 }
 
-impl AsyncRead for Tap {
+impl AsyncRead for RepairedOutput {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -223,7 +223,7 @@ mod tests {
         let long = (0..ERROR_BYTES).map(|n| format!("{n},")).collect();
         let secrets = [("KEY".to_owned(), "k3y-for-the-server".to_owned()), ("LONG".to_owned(), long)];
         let struck = Struck::new(secrets);
-        let mut heard = Heard::default();
+        let mut heard = Recorded::default();
         heard.push_output(output.as_bytes());
         errors.iter().for_each(|chunk| heard.push_errors(chunk.as_bytes()));
         assert_eq!(heard.told(&struck), expected);

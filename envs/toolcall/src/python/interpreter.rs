@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::message::{Beginning, Ready, Reply, Request};
+use super::message::{EpisodeConfig, Ready, Reply, Request};
 
 /// Runs in the interpreter. It takes itself from the arguments, so that its frames have a name of their own.
 const DRIVER: &str = include_str!("driver.py");
@@ -37,13 +37,13 @@ const CHUNK: usize = 8 * 1024;
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     input: pipe::Sender,
-    ear: Ear,
+    reader: OutputReader,
     calls: u64,
 }
 
 /// Our ends of what it writes, and its life.
 #[derive(Debug)]
-struct Ear {
+struct OutputReader {
     /// `None` once it is closed.
     output: Option<pipe::Receiver>,
     errors: Option<pipe::Receiver>,
@@ -66,7 +66,7 @@ pub(crate) enum StartError {
 
 /// What came of a piece of code.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct RunOutcome {
     pub(super) output: Output,
     pub(super) end: RunEnd,
 }
@@ -114,7 +114,7 @@ impl Output {
 }
 
 /// What was heard.
-enum Heard {
+enum Received {
     Line(Vec<u8>),
     TooLong,
     Ended(Result<Option<i32>, ExecError>),
@@ -136,39 +136,39 @@ impl Interpreter {
         let program = sandbox.open(ProgramSpec { command, user: None }).await.map_err(not_started)?;
         let Program { input, output, errors, handle } = program;
         let input = input.ok_or_else(|| StartError::Failed("it has no input".to_owned()))?;
-        let ear = Ear {
+        let reader = OutputReader {
             output: Some(output),
             errors: Some(errors),
             handle,
             unfinished: Vec::new(),
             chunk: Vec::with_capacity(CHUNK),
         };
-        let mut interpreter = Self { input, ear, calls: 0 };
+        let mut interpreter = Self { input, reader, calls: 0 };
         let mut said = Output::default();
-        match interpreter.ear.hear(&mut said, by).await {
-            Heard::Line(line)
+        match interpreter.reader.hear(&mut said, by).await {
+            Received::Line(line)
                 if serde_json::from_slice::<Ready>(&line).is_ok_and(|ready| ready.version[0] == 3) =>
             {
                 Ok(interpreter)
             }
-            Heard::Line(_) | Heard::TooLong => {
+            Received::Line(_) | Received::TooLong => {
                 Err(StartError::Failed("it does not speak as it should".to_owned()))
             }
-            Heard::Late => Err(StartError::Failed("it was not ready in time".to_owned())),
-            Heard::Ended(Err(error)) => Err(not_started(error)),
-            Heard::Ended(Ok(code)) => {
-                interpreter.ear.take_errors(&mut said);
+            Received::Late => Err(StartError::Failed("it was not ready in time".to_owned())),
+            Received::Ended(Err(error)) => Err(not_started(error)),
+            Received::Ended(Ok(code)) => {
+                interpreter.reader.take_errors(&mut said);
                 Err(StartError::Failed(format!("it ended: {}: {}", ending(code), said.text().0.trim_end())))
             }
         }
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ear.handle.has_ended()
+        self.reader.handle.has_ended()
     }
 
     /// Tells it what the episode holds fixed.
-    pub(super) async fn begin(&mut self, beginning: Beginning<'_>) {
+    pub(super) async fn begin(&mut self, beginning: EpisodeConfig<'_>) {
         // One that has ended is noticed by whoever wants it to run something.
         let _ = self.input.write_all(&Request::Begin { begin: beginning }.line()).await;
     }
@@ -177,45 +177,45 @@ impl Interpreter {
     ///
     /// # Errors
     /// A [`Fault`] when the machine failed.
-    pub(super) async fn run(&mut self, code: &str, until: Instant) -> Result<Ran, Fault> {
+    pub(super) async fn run(&mut self, code: &str, until: Instant) -> Result<RunOutcome, Fault> {
         self.calls += 1;
         let id = self.calls;
         let request = Request::Run { id, code }.line();
         let mut output = Output::default();
         let mut written = false;
         let heard = {
-            let Self { input, ear, .. } = self;
+            let Self { input, reader, .. } = self;
             // It may write so much that it does not read on before that is taken.
             let write = async {
                 written = input.write_all(&request).await.is_ok();
-                std::future::pending::<Heard>().await
+                std::future::pending::<Received>().await
             };
             let interrupt_at =
                 until - until.saturating_duration_since(Instant::now()).div_f64(10.0).min(GRACE);
             tokio::select! {
-                heard = ear.hear(&mut output, interrupt_at) => heard,
+                heard = reader.hear(&mut output, interrupt_at) => heard,
                 heard = write => heard,
             }
         };
         let end = match heard {
-            Heard::Late if written => self.interrupt(id, &mut output, until).await?,
-            Heard::Late => {
-                self.ear.handle.kill().await;
+            Received::Late if written => self.interrupt(id, &mut output, until).await?,
+            Received::Late => {
+                self.reader.handle.kill().await;
                 RunEnd::Killed
             }
             heard => self.end(id, heard).await?,
         };
-        self.ear.take_errors(&mut output);
-        Ok(Ran { output, end })
+        self.reader.take_errors(&mut output);
+        Ok(RunOutcome { output, end })
     }
 
     /// Ends code whose time is up.
     async fn interrupt(&mut self, id: u64, output: &mut Output, until: Instant) -> Result<RunEnd, Fault> {
         // The pipe is empty, for all of the request was taken or has room; and if not, the kill follows.
         let _ = self.input.try_write(&Request::Interrupt { interrupt: id }.line());
-        let heard = self.ear.hear(output, until).await;
-        if matches!(heard, Heard::Late) {
-            self.ear.handle.kill().await;
+        let heard = self.reader.hear(output, until).await;
+        if matches!(heard, Received::Late) {
+            self.reader.handle.kill().await;
             return Ok(RunEnd::Killed);
         }
         Ok(match self.end(id, heard).await? {
@@ -224,42 +224,42 @@ impl Interpreter {
         })
     }
 
-    async fn end(&mut self, id: u64, heard: Heard) -> Result<RunEnd, Fault> {
+    async fn end(&mut self, id: u64, heard: Received) -> Result<RunEnd, Fault> {
         match heard {
-            Heard::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
-            Heard::Ended(Err(ExecError::Fault(fault))) => Err(fault),
-            Heard::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
-            Heard::Line(line) => match serde_json::from_slice::<Reply>(&line) {
+            Received::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
+            Received::Ended(Err(ExecError::Fault(fault))) => Err(fault),
+            Received::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
+            Received::Line(line) => match serde_json::from_slice::<Reply>(&line) {
                 Ok(reply) if reply.id == id => Ok(RunEnd::Replied(reply)),
                 _ => Ok(self.garbage().await),
             },
-            Heard::TooLong | Heard::Late => Ok(self.garbage().await),
+            Received::TooLong | Received::Late => Ok(self.garbage().await),
         }
     }
 
     async fn garbage(&mut self) -> RunEnd {
-        self.ear.handle.kill().await;
+        self.reader.handle.kill().await;
         RunEnd::Garbage
     }
 }
 
-impl Ear {
+impl OutputReader {
     /// Waits for a line, and takes what is written besides.
-    async fn hear(&mut self, output: &mut Output, until: Instant) -> Heard {
+    async fn hear(&mut self, output: &mut Output, until: Instant) -> Received {
         loop {
             if let Some(end) = self.unfinished.iter().position(|&byte| byte == b'\n') {
                 let rest = self.unfinished.split_off(end + 1);
                 let mut line = std::mem::replace(&mut self.unfinished, rest);
                 line.pop();
-                return Heard::Line(line);
+                return Received::Line(line);
             }
             if self.unfinished.len() > REPLY_BYTES {
-                return Heard::TooLong;
+                return Received::TooLong;
             }
             tokio::select! {
                 biased;
                 // First, for whoever writes without an end would keep it from being looked at.
-                () = tokio::time::sleep_until(until.into()) => return Heard::Late,
+                () = tokio::time::sleep_until(until.into()) => return Received::Late,
                 open = read(&mut self.output, &mut self.unfinished) => {
                     if !open {
                         self.output = None;
@@ -276,7 +276,7 @@ impl Ear {
                     // A reply may have been written just before.
                     self.take_output();
                     if !self.unfinished.contains(&b'\n') {
-                        return Heard::Ended(end);
+                        return Received::Ended(end);
                     }
                 }
             }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clawrl_core::Fault;
 use clawrl_sandbox::Sandbox;
 
-use super::interpreter::{Interpreter, Ran, RunEnd, StartError};
-use super::message::Beginning;
-use crate::result::{Allowance, CallResult, Outcome};
+use super::interpreter::{Interpreter, RunEnd, RunOutcome, StartError};
+use super::message::EpisodeConfig;
+use crate::result::{CallResult, CallTimeout, Outcome};
 
 /// A new interpreter that is not ready by then is given up.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ impl Python {
     }
 
     async fn adopt(&mut self, mut interpreter: Interpreter) {
-        interpreter.begin(Beginning { seed: self.seed, hash_seed: self.hash_seed.as_deref() }).await;
+        interpreter.begin(EpisodeConfig { seed: self.seed, hash_seed: self.hash_seed.as_deref() }).await;
         self.interpreter = Some(interpreter);
     }
 
@@ -74,7 +74,7 @@ impl Python {
         let Some(mut interpreter) = self.interpreter.take() else {
             return Ok(CallResult::failed("there is no interpreter"));
         };
-        let allowance = Allowance::begin(limit, deadline);
+        let allowance = CallTimeout::begin(limit, deadline);
         let ran = interpreter.run(code, allowance.until).await?;
         match ran.end {
             RunEnd::Replied(_) | RunEnd::Interrupted(_) => self.interpreter = Some(interpreter),
@@ -85,7 +85,7 @@ impl Python {
     }
 }
 
-fn told(before: &str, ran: Ran, allowance: Allowance) -> CallResult {
+fn told(before: &str, ran: RunOutcome, allowance: CallTimeout) -> CallResult {
     let (output, cut) = ran.output.text();
     let mut text = format!("{before}{output}");
     let mut cuts = Vec::from_iter(cut.map(|cut| before.len() + cut));

@@ -8,7 +8,7 @@ use clawrl_core::{Fault, fill_command, fill_text};
 use clawrl_sandbox::{ExecError, ExecOutput, ExecSpec, NotRun, Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 
-use crate::result::{Allowance, CallResult, Outcome};
+use crate::result::{CallResult, CallTimeout, Outcome};
 
 /// Bytes of each stream that are kept; the rest is read and dropped.
 const OUTPUT_BYTES: usize = 512 * 1024;
@@ -56,7 +56,7 @@ pub(crate) async fn run_command(
     sandbox: &dyn Sandbox,
     call: CommandCall,
     environment: BTreeMap<String, String>,
-    allowance: Allowance,
+    allowance: CallTimeout,
 ) -> Result<CallResult, Fault> {
     let mut argv = call.argv.into_iter();
     let command =
@@ -84,7 +84,7 @@ pub(crate) async fn run_command(
     }
 }
 
-fn told(output: &ExecOutput, allowance: Allowance) -> CallResult {
+fn told(output: &ExecOutput, allowance: CallTimeout) -> CallResult {
     let (mut text, mut cuts) = (String::new(), Vec::new());
     for (title, stream) in [("", &output.stdout), ("[stderr]\n", &output.stderr)] {
         if stream.is_empty() {
@@ -150,7 +150,7 @@ mod tests {
         let check = |code: Option<i32>, stdout: &str, stderr: &str, expected: &str| {
             let output =
                 ExecOutput { code, stdout: stdout.into(), stderr: stderr.into(), ..ExecOutput::default() };
-            let allowance = Allowance { until: Instant::now(), own: Some(Duration::from_millis(1500)) };
+            let allowance = CallTimeout { until: Instant::now(), own: Some(Duration::from_millis(1500)) };
             assert_eq!(told(&output, allowance).text, expected);
         };
         check(Some(0), "a\n", "", "a\n[exit 0]");

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::finding::{Finding, check_invalid};
 use super::list::{comparable, entries, same_set};
-use super::normal::normalised;
+use super::normal::normalise;
 use super::number::number;
 use crate::checks::quote;
 use crate::schema::Schema;
@@ -42,7 +42,7 @@ pub fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<Finding
     };
     Ok(match check {
         AnswerCheck::Equals { expected } => by(answer == expected, expected),
-        AnswerCheck::Normalised { expected } => by(normalised(answer) == normalised(expected), expected),
+        AnswerCheck::Normalised { expected } => by(normalise(answer) == normalise(expected), expected),
         AnswerCheck::Number { expected, tolerance } => {
             if !expected.is_finite() || !tolerance.is_finite() || *tolerance < 0.0 {
                 return Err(check_invalid(format_args!("a number near {expected} by {tolerance}")));

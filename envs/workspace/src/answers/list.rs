@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::normal::normalised;
+use super::normal::normalise;
 use super::number::parse;
 
 /// The entries of an answer, as they are compared: a JSON array of strings or numbers, else whatever stands between commas
@@ -34,7 +34,7 @@ fn array(answer: &str) -> Option<Vec<String>> {
 /// Numbers by value, texts normalised.
 pub(super) fn comparable(entry: &str) -> String {
     // Zero has two signs, and one value.
-    parse(entry).map_or_else(|| normalised(entry), |value| (value + 0.0).to_string())
+    parse(entry).map_or_else(|| normalise(entry), |value| (value + 0.0).to_string())
 }
 
 /// Whether both have the same entries equally often.

@@ -6,7 +6,7 @@
 //!
 //! Meaning of the kinds, where their names leave it open:
 //! - `matches`: `^` and `$` are the ends of the answer unless `(?m)` is set.
-//! - `normalised` keeps a sign or a point before a digit, and a text that is nothing but punctuation.
+//! - `normalise` keeps a sign or a point before a digit, and a text that is nothing but punctuation.
 //! - `list`: entries that are numbers compare by value, in a JSON array and elsewhere; empty entries do not count.
 //!
 //! All but `rubric` is pure, with nothing to cancel.
@@ -20,4 +20,4 @@ mod rubric;
 
 pub use answer::check_answer;
 pub use finding::{Finding, check_invalid};
-pub use rubric::{Asking, Judged};
+pub use rubric::{JudgeContext, JudgeReports};

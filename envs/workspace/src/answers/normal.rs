@@ -8,7 +8,7 @@ use unicode_normalization::UnicodeNormalization;
 const PUNCTUATION: &str = ".,;:!?…'\"`*_()[]{}‘’“”‚„«»‹›¡¿。、";
 
 /// NFKC, lower case, no punctuation at the ends, white space as single spaces.
-pub(super) fn normalised(text: &str) -> String {
+pub(super) fn normalise(text: &str) -> String {
     let folded: String = text.nfkc().flat_map(char::to_lowercase).nfkc().collect();
     let spaced = folded.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_end = |character: char| character == ' ' || PUNCTUATION.contains(character);
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(normalised(text), expected, "{text:?}");
+        assert_eq!(normalise(text), expected, "{text:?}");
     }
 
     #[test]
@@ -61,8 +61,8 @@ mod tests {
     proptest! {
         #[test]
         fn n1_twice_is_once(text in any::<String>()) {
-            let once = normalised(&text);
-            prop_assert_eq!(normalised(&once), once);
+            let once = normalise(&text);
+            prop_assert_eq!(normalise(&once), once);
         }
     }
 }

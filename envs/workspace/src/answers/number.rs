@@ -4,7 +4,7 @@
 //! `$` around it and a point behind it do not count.
 
 /// A longer text is no number that anybody meant.
-const MOST_CHARS: usize = 400;
+const MAX_CHARS: usize = 400;
 
 /// Reads the number: of the whole answer, or after its last `####`, or in its last `\boxed{}` if nothing but punctuation
 /// follows that.
@@ -27,7 +27,7 @@ pub(super) fn number(answer: &str) -> Option<f64> {
 /// A text that is one number.
 pub(super) fn parse(text: &str) -> Option<f64> {
     let text = text.trim();
-    if text.len() > MOST_CHARS {
+    if text.len() > MAX_CHARS {
         return None;
     }
     let text = text.strip_suffix('.').unwrap_or(text);

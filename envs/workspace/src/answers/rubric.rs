@@ -22,7 +22,7 @@ use super::finding::Finding;
 const ANSWER_BYTES: usize = 16 * 1024;
 
 /// Who asks, and for what.
-pub struct Asking<'a> {
+pub struct JudgeContext<'a> {
     /// Who is asked.
     pub judge: Option<&'a dyn Judge>,
     /// Whose answer it is.
@@ -40,14 +40,14 @@ pub struct Asking<'a> {
 }
 
 /// Reports of the checks that ask a judge, by their places, and what the judge took.
-pub type Judged = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
+pub type JudgeReports = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
 
-impl Asking<'_> {
+impl JudgeContext<'_> {
     /// Asks for all checks at the same time.
     ///
     /// # Errors
     /// A grader [`Fault`] where too few votes came, or there is no judge.
-    pub async fn ask(&self) -> Result<Judged, Fault> {
+    pub async fn ask(&self) -> Result<JudgeReports, Fault> {
         let rubrics = self.task.checks.iter().enumerate().filter_map(|(place, spec)| match &spec.check {
             Check::Rubric { rubric, votes } => Some((place, spec, rubric.as_str(), *votes)),
             _ => None,

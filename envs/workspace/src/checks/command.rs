@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
-use clawrl_sandbox::{LeftOut, TreeError};
+use clawrl_sandbox::{SkippedEntries, TreeError};
 use memchr::memmem;
 
 use super::difference::first_difference;
 use super::quote::quote;
-use super::verdict::{Verdict, unwalked};
+use super::verdict::{CheckOutcome, unwalked};
 
 /// Characters shown of a command's output, and of a text that was looked for in it.
 const SHOWN: usize = 50;
@@ -47,7 +47,7 @@ pub struct CommandOutput {
     /// Whether there was more.
     pub stdout_truncated: bool,
     /// What the copy of the workspace lacked.
-    pub left_out: LeftOut,
+    pub left_out: SkippedEntries,
 }
 
 /// Why a command was not run.
@@ -87,7 +87,7 @@ pub(super) async fn command(
     runner: &dyn CommandRunner,
     request: CommandRequest<'_>,
     expected: Expected<'_>,
-) -> Result<Verdict, Fault> {
+) -> Result<CheckOutcome, Fault> {
     let longest =
         [expected.stdout_equals, expected.stdout_contains].into_iter().flatten().map(str::len).max();
     // One byte more than expected, so that more than expected shows.
@@ -100,15 +100,15 @@ pub(super) async fn command(
     }
 }
 
-fn judge(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected<'_>) -> Verdict {
+fn judge(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected<'_>) -> CheckOutcome {
     let flag = (!output.left_out.is_empty()).then_some("copy-incomplete");
     match failure(output, request, expected) {
-        None => Verdict::pass(format_args!("exit code {}, output as expected", expected.exit_code)),
+        None => CheckOutcome::pass(format_args!("exit code {}, output as expected", expected.exit_code)),
         Some(failure) => match output.left_out.named().first() {
-            None => Verdict::fail(failure),
+            None => CheckOutcome::fail(failure),
             Some(first) => {
                 let count = output.left_out.count();
-                Verdict::fail(format_args!("{failure}; {count} not copied, first {:?}", first.path))
+                CheckOutcome::fail(format_args!("{failure}; {count} not copied, first {:?}", first.path))
             }
         },
     }

@@ -6,7 +6,7 @@ use clawrl_sandbox::{ProcessFacts, SafeReadError};
 use super::command::{CommandRequest, Expected, command};
 use super::files::Files;
 use super::processes::process;
-use super::verdict::{Verdict, invalid, unread};
+use super::verdict::{CheckOutcome, invalid, unread};
 use super::{Answer, Evidence};
 
 /// Grades what an attempt left.
@@ -37,7 +37,7 @@ pub async fn evaluate(checks: &[CheckSpec], evidence: &Evidence<'_>) -> Result<G
 async fn without_commands(
     checks: &[CheckSpec],
     evidence: &Evidence<'_>,
-) -> Result<Vec<Option<Verdict>>, Fault> {
+) -> Result<Vec<Option<CheckOutcome>>, Fault> {
     checks.iter().try_for_each(|spec| refuse_foreign(&spec.check, evidence.answer))?;
     let workspace = match evidence.workspace {
         Ok(workspace) => workspace.clone(),
@@ -61,11 +61,11 @@ fn without_workspace(
     check: &Check,
     processes: &[ProcessFacts],
     gone: &SafeReadError,
-) -> Result<Verdict, Fault> {
+) -> Result<CheckOutcome, Fault> {
     match check {
         Check::Process { regex, running } => process(processes, regex, *running),
         _ if gone.is_infrastructure() => unread(gone),
-        _ => Ok(Verdict::fail(format_args!("the workspace: {gone}")).flagged(gone.flag())),
+        _ => Ok(CheckOutcome::fail(format_args!("the workspace: {gone}")).flagged(gone.flag())),
     }
 }
 
@@ -92,7 +92,7 @@ fn look(
     files: &Files,
     processes: &[ProcessFacts],
     is_answered: bool,
-) -> Result<Option<Verdict>, Fault> {
+) -> Result<Option<CheckOutcome>, Fault> {
     match check {
         Check::FileEquals { path, expected } => files.equals(path, expected),
         Check::FileContains { path, text } => files.contains(path, text),
@@ -105,13 +105,13 @@ fn look(
         Check::JsonValue { path, pointer, equals } => files.json_value(path, pointer, equals),
         Check::Command { .. } => return Ok(None),
         Check::AnswerCommand { .. } if is_answered => return Ok(None),
-        Check::AnswerCommand { .. } => Ok(Verdict::fail("no answer was submitted")),
+        Check::AnswerCommand { .. } => Ok(CheckOutcome::fail("no answer was submitted")),
         other => Err(invalid(format_args!("a workspace cannot be checked by {other:?}"))),
     }
     .map(Some)
 }
 
-async fn run_command(check: &Check, evidence: &Evidence<'_>) -> Result<Verdict, Fault> {
+async fn run_command(check: &Check, evidence: &Evidence<'_>) -> Result<CheckOutcome, Fault> {
     let stdout_cap = evidence.limits.stdout_bytes;
     let (request, expected) = match (check, evidence.answer) {
         (Check::Command { run, exit_code, stdout_equals, stdout_contains, timeout }, _) => {

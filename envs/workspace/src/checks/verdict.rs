@@ -10,13 +10,13 @@ const MESSAGE_CHARS: usize = 200;
 
 /// Passed or not, why, and what a reader must know besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct CheckOutcome {
     passed: bool,
     message: String,
     pub(super) flags: Vec<&'static str>,
 }
 
-impl Verdict {
+impl CheckOutcome {
     pub(super) fn pass(message: impl Display) -> Self {
         Self { passed: true, message: printable_line(&message.to_string(), MESSAGE_CHARS), flags: Vec::new() }
     }
@@ -45,9 +45,9 @@ impl Verdict {
 }
 
 /// I2 for what could not be read.
-pub(super) fn unread(error: &SafeReadError) -> Result<Verdict, Fault> {
+pub(super) fn unread(error: &SafeReadError) -> Result<CheckOutcome, Fault> {
     if !error.is_infrastructure() {
-        return Ok(Verdict::fail(error).flagged(error.flag()));
+        return Ok(CheckOutcome::fail(error).flagged(error.flag()));
     }
     Err(match error {
         SafeReadError::NoOpenat2 => Fault::permanent(Boundary::Grader, "openat2-missing", error.to_string()),
@@ -56,13 +56,13 @@ pub(super) fn unread(error: &SafeReadError) -> Result<Verdict, Fault> {
 }
 
 /// I2 for a tree that could not be hashed or copied.
-pub(super) fn unwalked(error: &TreeError) -> Result<Verdict, Fault> {
+pub(super) fn unwalked(error: &TreeError) -> Result<CheckOutcome, Fault> {
     match error {
         TreeError::Read(error) => unread(error),
         error if error.is_infrastructure() => {
             Err(copy_fault("workspace-copy-failed", error, error.to_string()))
         }
-        error => Ok(Verdict::fail(error).flagged(error.flag())),
+        error => Ok(CheckOutcome::fail(error).flagged(error.flag())),
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clawrl_core::{ArtifactSpec, Boundary, Fault, VerifierApart, WorkspaceSpec};
 use clawrl_sandbox::{
-    CarryError, CarryRequest, Exclusions, ExecError, ExecOutput, ExecSpec, SafeDir, Sandbox, SandboxCommand,
-    TreeBounds, remove_content,
+    Exclusions, ExecError, ExecOutput, ExecSpec, SafeDir, Sandbox, SandboxCommand, TransferError,
+    TransferRequest, TreeBounds, remove_content,
 };
 
 use crate::checks::copy_fault;
@@ -81,7 +81,7 @@ pub(super) async fn bring(
     let staging = Staging { folder: Arc::clone(&folder), _place: staging };
     let mut flags: Vec<String> = Vec::new();
     for (number, artifact) in artifacts.iter().enumerate() {
-        let request = |inside: &str, exclude: Exclusions| CarryRequest {
+        let request = |inside: &str, exclude: Exclusions| TransferRequest {
             inside: inside.to_owned(),
             outside: Arc::clone(&folder),
             name: number.to_string(),
@@ -89,28 +89,30 @@ pub(super) async fn bring(
             bounds,
         };
         let exclude = Exclusions::new(artifact.exclude.iter().map(String::as_str));
-        let report = match from.carry_out(request(&artifact.source, exclude)).await {
+        let report = match from.copy_out(request(&artifact.source, exclude)).await {
             Ok(report) => report,
-            Err(CarryError::Fault(fault)) => return Err(fault),
-            Err(CarryError::Tree(error)) if error.is_infrastructure() => {
+            Err(TransferError::Fault(fault)) => return Err(fault),
+            Err(TransferError::Tree(error)) if error.is_infrastructure() => {
                 return Err(copy_fault("stage", &error, format!("{}: {error}", artifact.source)));
             }
             // The agent's doing: the verifier finds nothing there.
-            Err(CarryError::Tree(error)) => {
+            Err(TransferError::Tree(error)) => {
                 flags.push(error.flag().unwrap_or("artifact-missing").to_owned());
                 continue;
             }
         };
         let mut is_complete = report.skipped.is_empty();
         let destination = artifact.destination.as_ref().unwrap_or(&artifact.source);
-        match to.carry_in(request(destination, Exclusions::default())).await {
+        match to.copy_in(request(destination, Exclusions::default())).await {
             // The copy on the host may be closed to this process, where it is not root.
             Ok(report) => is_complete &= report.skipped.is_empty(),
-            Err(CarryError::Fault(fault)) => return Err(fault),
-            Err(CarryError::Tree(error)) if error.is_infrastructure() => {
+            Err(TransferError::Fault(fault)) => return Err(fault),
+            Err(TransferError::Tree(error)) if error.is_infrastructure() => {
                 return Err(copy_fault("stage", &error, format!("{destination}: {error}")));
             }
-            Err(CarryError::Tree(error)) => flags.push(error.flag().unwrap_or("artifact-missing").to_owned()),
+            Err(TransferError::Tree(error)) => {
+                flags.push(error.flag().unwrap_or("artifact-missing").to_owned())
+            }
         }
         if !is_complete {
             flags.push("copy-incomplete".to_owned());

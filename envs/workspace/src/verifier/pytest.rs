@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Lines kept for the record.
-const MOST_LINES: usize = 50;
+const MAX_LINES: usize = 50;
 
 /// What pytest said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn summary(output: &str) -> Option<Summary> {
         return None;
     }
     summary.lines.sort_by_key(|&(passed, _)| passed);
-    summary.lines.truncate(MOST_LINES);
+    summary.lines.truncate(MAX_LINES);
     Some(summary)
 }
 
@@ -160,7 +160,7 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let lines: String = (0..10_000).map(|number| format!("PASSED t.py::n{number}\n")).collect();
         let found = summary(&format!("== short test summary info ==\n{lines}FAILED t.py::bad\n")).unwrap();
-        assert_eq!((found.passed, found.failed, found.lines.len()), (10_000, 1, MOST_LINES));
+        assert_eq!((found.passed, found.failed, found.lines.len()), (10_000, 1, MAX_LINES));
         assert!(!found.lines[0].0);
     }
 }

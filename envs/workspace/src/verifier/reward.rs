@@ -19,7 +19,7 @@ const SAID: usize = 400;
 
 /// A score with its evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct VerifierScore {
     pub(super) score: f64,
     /// Where it comes from, in a line.
     pub(super) message: String,
@@ -32,12 +32,12 @@ pub(super) async fn told(
     verifier: &VerifierSpec,
     sandbox: &dyn Sandbox,
     output: &ExecOutput,
-) -> Result<Verdict, Fault> {
+) -> Result<VerifierScore, Fault> {
     let code = output.code.unwrap_or(-1);
     match verifier.reward {
         RewardSource::ExitCode => by_exit_code(code).map_or_else(
             || Err(broken(format!("the verifier ended with code {code}, which tells no score"), output)),
-            |score| Ok(Verdict { score, message: format!("exit code {code}"), lines: Vec::new() }),
+            |score| Ok(VerifierScore { score, message: format!("exit code {code}"), lines: Vec::new() }),
         ),
         RewardSource::Pytest => {
             let Some(found) = pytest::summary(&String::from_utf8_lossy(&output.stdout)) else {
@@ -56,7 +56,7 @@ pub(super) async fn told(
             }
             let score = if found.failed == 0 { 1.0 } else { 0.0 };
             let message = format!("{} passed, {} failed; exit code {code}", found.passed, found.failed);
-            Ok(Verdict { score, message, lines: found.lines })
+            Ok(VerifierScore { score, message, lines: found.lines })
         }
         RewardSource::Files => in_files(verifier.reward_key.as_deref(), sandbox, code, output).await,
     }
@@ -67,7 +67,7 @@ async fn in_files(
     sandbox: &dyn Sandbox,
     code: i32,
     output: &ExecOutput,
-) -> Result<Verdict, Fault> {
+) -> Result<VerifierScore, Fault> {
     let json = format!("{FOLDER}/reward.json");
     let (name, path, read, shown) = match (sandbox.read(json.clone(), FILE_CAP).await?, key) {
         (Some(bytes), _) => ("reward.json", json, in_json(&bytes, key), quote(&bytes, 100)),
@@ -88,7 +88,7 @@ async fn in_files(
     if !(0.0..=1.0).contains(&score) {
         return Err(bad_reward(format!("{path} says {score}, which is not from 0 to 1")));
     }
-    Ok(Verdict { score, message: format!("{name}: {score}; exit code {code}"), lines: Vec::new() })
+    Ok(VerifierScore { score, message: format!("{name}: {score}; exit code {code}"), lines: Vec::new() })
 }
 
 /// 126 and 127 say that something could not be run, and above is a signal: none of these is a verdict.

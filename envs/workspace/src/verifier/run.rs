@@ -12,7 +12,7 @@ use clawrl_sandbox::{
 };
 
 use super::artifacts::bring;
-use super::reward::{FOLDER, Verdict, said_last, told};
+use super::reward::{FOLDER, VerifierScore, said_last, told};
 use crate::checks::copy_fault;
 use crate::fresh::{SIZE, blocking, bounds, copy_workspace, refuse_lost};
 
@@ -49,14 +49,14 @@ pub(crate) async fn verify(mut grading: Grading<'_>, checks: Option<Grade>) -> R
         // I3.
         Err(error) => {
             grading.flags.extend(error.flag().map(str::to_owned));
-            Verdict { score: 0.0, message: error.to_string(), lines: Vec::new() }
+            VerifierScore { score: 0.0, message: error.to_string(), lines: Vec::new() }
         }
     };
     Ok(joined(verdict, grading.flags, checks))
 }
 
 /// The verdict, or why the workspace that the agent left could not be copied.
-async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fault> {
+async fn run(grading: &mut Grading<'_>) -> Result<Result<VerifierScore, TreeError>, Fault> {
     let verifier = grading.verifier;
     if verifier.apart.is_none() && grading.sandbox.verifies_in_place() {
         let files = std::mem::take(&mut grading.files);
@@ -70,7 +70,7 @@ async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fa
             // that others can use, and must not get out of the count by it.
             Err(ExecError::NotRun { obstacle: NotRun::Folder | NotRun::Program, message }) => {
                 let message = format!("the verifier was not run: {message}");
-                Ok(Ok(Verdict { score: 0.0, message, lines: Vec::new() }))
+                Ok(Ok(VerifierScore { score: 0.0, message, lines: Vec::new() }))
             }
             verdict => Ok(Ok(verdict?)),
         };
@@ -138,14 +138,14 @@ fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
 
 /// Makes the folder in which a score is told, where the sandbox's folders can be reached.
 async fn make_logs(sandbox: &dyn Sandbox) -> Result<(), Fault> {
-    let places = sandbox.places().await;
-    let Some(logs) = places.into_iter().find(|place| place.path == "/logs") else { return Ok(()) };
+    let exposed_folders = sandbox.exposed_folders().await;
+    let Some(logs) = exposed_folders.into_iter().find(|place| place.path == "/logs") else { return Ok(()) };
     let made = blocking(move || logs.folder.make_dirs("verifier", 0o755, logs.owner)).await?;
     made.map_err(|error| Fault::transient(Boundary::Grader, "logs", error.to_string()))
 }
 
 /// Runs the command and reads the score.
-async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict, ExecError> {
+async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<VerifierScore, ExecError> {
     let verifier = grading.verifier;
     let mut environment = grading.spec.env.clone();
     environment.extend(verifier.env.clone());
@@ -183,7 +183,7 @@ fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) 
 }
 
 /// The score is the verifier's times that of the checks. Lines of single tests follow with weight 0.
-fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Grade {
+fn joined(verdict: VerifierScore, mut flags: Vec<String>, checks: Option<Grade>) -> Grade {
     let passed = verdict.score >= 1.0 && checks.as_ref().is_none_or(|grade| grade.passed);
     let score = verdict.score * checks.as_ref().map_or(1.0, |grade| grade.score);
     let mut reports = Vec::new();
@@ -224,8 +224,11 @@ mod tests {
     #[test]
     fn scores_are_multiplied() {
         let check = |own: f64, others: Option<f64>, expected: (f64, bool)| {
-            let verdict =
-                Verdict { score: own, message: String::new(), lines: vec![(false, "FAILED x".to_owned())] };
+            let verdict = VerifierScore {
+                score: own,
+                message: String::new(),
+                lines: vec![(false, "FAILED x".to_owned())],
+            };
             let grade = joined(verdict, vec!["tampered".to_owned()], others.map(checks));
             assert_eq!((grade.score, grade.passed), expected, "{own} {others:?}");
             assert_eq!(grade.flags, ["tampered"]);
