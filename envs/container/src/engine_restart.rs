@@ -1,4 +1,4 @@
-//! Engines that went away, and may come back: restarted, updated, crashed.
+//! Waits for container engines that restart, update or crash.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use futures_util::future::join_all;
 
 use crate::engines::Engines;
 
-/// How long one of them is waited for. Attempts whose containers it took along are made again; were it not waited for, each
-/// would use up its retries in the moment in which nothing listens.
+/// How long a restart is awaited. Attempts whose containers ended with the engine are started again; without the wait,
+/// each would use up its retries in the moment in which nothing listens.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often they are asked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Whether an engine is away, and one is there or comes back in time.
+/// Whether an engine was unreachable, and one is reachable now or again in time.
 pub(crate) async fn ended(engines: &Engines) -> bool {
     let answering = || async {
         let pings = join_all(engines.iter().map(|engine| engine.docker.ping())).await;
@@ -24,10 +24,10 @@ pub(crate) async fn ended(engines: &Engines) -> bool {
         (1.., _) => return true,
         _ => {}
     }
-    tracing::warn!("no container engine answers; it is waited for, up to {RESTART_TIMEOUT:?}");
+    tracing::warn!("no container engine answers; retrying for up to {RESTART_TIMEOUT:?}");
     let back = async {
         while answering().await.0 == 0 {
-            // timer: nobody tells that an engine listens again.
+            // timer: no event reports that an engine listens again.
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     };

@@ -1,11 +1,12 @@
-//! The engines that containers are made by, and which of them makes the next one.
+//! The container engines of a run, and the choice of the engine for the next container.
 //!
-//! I1. An engine that has the image, or is getting it, comes before one that has not; among equals the one with the fewest
-//! containers of this run. I2. One that does not answer gets none; it is asked again every time, so one that comes back
-//! takes part again. I3. An image that nobody has is got by one engine, however many wait for it.
+//! I1. An engine that has the image, or is obtaining it, is preferred; among equals the one with the fewest containers
+//! of this run.
+//! I2. An engine that does not answer gets none; it is asked every time, so one that comes back is used again.
+//! I3. An image that no engine has is obtained by one engine, however many callers wait for it.
 //!
-//! With one engine there is nothing to choose, and it is not asked. Errors: a transient provider [`Fault`] (`engine`) when
-//! none answers. Cancellation: dropping a placement leaves nothing but an image on its way.
+//! With one engine there is no choice, and it is not asked. Errors: a transient provider [`Fault`] (`engine`) when none
+//! answers. Cancellation: dropping a placement leaves at most an image that is being obtained.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,37 +26,37 @@ use crate::image_gc::{ImageGc, ImageRetention};
 use crate::labels;
 use crate::node;
 
-/// Containers that an engine makes or removes at once. Engines do most of either one after another; more only wait there,
-/// where nobody can give up on them.
+/// Containers that an engine creates or removes concurrently. Engines do most of either one after another; more would
+/// only queue there, where they cannot be cancelled.
 const REQUESTS_AT_ONCE: usize = 6;
 
-/// An engine that takes longer to say that it is there is not.
+/// Time for an engine to answer a ping.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// One engine.
+/// One container engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) docker: Docker,
     pub(crate) socket: String,
     pub(crate) images: Images,
     pub(crate) gc: Option<Arc<ImageGc>>,
-    /// Containers: from when they are placed until the engine has removed them.
+    /// Containers, from their placement until the engine has removed them.
     containers: Arc<LiveCount>,
     through_node: bool,
-    /// Made when the first container needs it, and anew when it was lost.
+    /// Created for the first container, and again when it was lost.
     node: AsyncMutex<Option<Node>>,
     pub(crate) requests: Semaphore,
-    /// Whether it had an image when it was asked, before anybody wanted the image of it.
+    /// Whether the engine had an image when asked, before the image was first requested.
     had: Mutex<HashMap<ImageSource, bool>>,
 }
 
-/// All of them.
+/// All container engines of a run.
 #[derive(Debug)]
 pub(crate) struct Engines {
     all: Vec<Arc<Engine>>,
-    /// Held from the look at engines until it is known what was chosen (I3).
+    /// Held from the query of the engines until the choice is known (I3).
     placing: AsyncMutex<()>,
-    /// What images of folders are called.
+    /// Names of images built from folders.
     names: Mutex<HashMap<ImageSource, String>>,
 }
 
@@ -77,12 +78,12 @@ impl Engine {
         })
     }
 
-    /// Whether paths of this machine are paths of the engine's.
+    /// Whether host paths of this machine are valid at the engine.
     pub(crate) fn is_here(&self) -> bool {
         self.socket.starts_with("unix://")
     }
 
-    /// Who starts programs in its containers. `None`: this process itself.
+    /// The node that starts programs in its containers. `None`: this process does so itself.
     ///
     /// # Errors
     /// A provider [`Fault`] when a node is needed and cannot be started.
@@ -138,7 +139,7 @@ impl Engines {
         self.all.iter()
     }
 
-    /// Who makes a container of this image, which counts there from now on.
+    /// Chooses the engine for a container of this image; the container counts there from now on.
     pub(crate) async fn place(&self, source: &ImageSource) -> Result<Placement, Fault> {
         if let [only] = &self.all[..] {
             let live = only.containers.begin();
@@ -150,7 +151,7 @@ impl Engines {
             join_all(self.all.iter().map(|engine| engine.candidate(source, name.as_ref()))).await;
         let Some(chosen) = choice(&candidates) else {
             let sockets: Vec<&str> = self.all.iter().map(|engine| engine.socket.as_str()).collect();
-            let message = format!("none of the engines answers: {}", sockets.join(", "));
+            let message = format!("no container engine answers: {}", sockets.join(", "));
             return Err(Fault::transient(Boundary::Provider, "engine", message));
         };
         let engine = &self.all[chosen];
@@ -159,12 +160,12 @@ impl Engines {
         Ok(Placement { engine: Arc::clone(engine), live: engine.containers.begin(), some_silent })
     }
 
-    /// A slot of the run has its container, wherever.
+    /// A slot of the run has its container, at any engine.
     pub(crate) fn started(&self, source: &ImageSource) {
         self.all.iter().filter_map(|engine| engine.gc.as_ref()).for_each(|gc| gc.started(source));
     }
 
-    /// What engines call the image. A folder is read once; where it cannot be read, its build says so.
+    /// The image's name at engines. A folder is read once; if it cannot be read, its build reports it.
     async fn name(&self, source: &ImageSource) -> Option<String> {
         let (context, dockerfile) = match source {
             ImageSource::Name(name) => return Some(name.clone()),
@@ -181,20 +182,20 @@ impl Engines {
     }
 }
 
-/// Where a container is to be made.
+/// The chosen engine for a container.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) engine: Arc<Engine>,
     /// Its place in the engine's count.
     pub(crate) live: Live,
-    /// Some engine did not answer: what cannot be had now may be had when it does.
+    /// Some engine did not answer: an image that is missing now may be available when it does.
     pub(crate) some_silent: bool,
 }
 
-/// What speaks for an engine.
+/// Properties of an engine that decide the choice.
 #[derive(Debug, Clone, Copy)]
 struct EngineCandidate {
-    /// It has the image, or gets it.
+    /// It has the image, or is obtaining it.
     has: bool,
     containers: u32,
 }

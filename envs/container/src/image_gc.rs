@@ -1,13 +1,15 @@
-//! Which images stay: a budget for the disk of those that we fetched or built.
+//! Image retention: a disk budget for images that ClawRL pulled or built.
 //!
-//! I1. Removed are images of the ledger alone, and only while the engine knows them by the name that we gave them and by
-//! no other. I2. None goes that a container is made of, that somebody waits for or starts a container of, or that a slot of
-//! this run still needs. I3. The one that was used least recently goes first. I4. What was removed is looked for again by
-//! whoever asks next.
+//! I1. Only images in the ledger are removed, and only while the engine knows them under the name that ClawRL gave them
+//! and no other.
+//! I2. An image stays if a container uses it, a caller waits for it or starts a container of it, or a slot of this run
+//! still needs it.
+//! I3. The least recently used image is removed first.
+//! I4. A removed image is obtained again when needed.
 //!
-//! It is looked at before something is fetched or built, and afterwards. A budget that cannot be kept, because everything
-//! is in use, is told once and stops nobody. Other processes keep to the same ledger; one of them may remove an image that
-//! was found here a moment ago: a container of it cannot be made then, and the image is fetched or built again.
+//! The budget is enforced before and after an image is pulled or built. If it cannot be met, because everything is in
+//! use, a warning is logged once and nothing stops. Other processes share the ledger; one of them may remove an image
+//! that was just found here: then no container can be made of it, and it is pulled or built again.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -25,20 +27,20 @@ use crate::engine::refused;
 use crate::layers;
 use crate::ledger::{Ledger, LedgerError, LedgerImage, now};
 
-/// What is kept of images.
+/// Image retention settings.
 #[derive(Debug, Clone)]
 pub struct ImageRetention {
-    /// The file that says which are ours.
+    /// The ledger's path.
     pub ledger: PathBuf,
-    /// Most bytes that they may take. `None`: all stay.
+    /// Maximum bytes of all images. `None`: all stay.
     pub budget: Option<u64>,
-    /// How many slots of the run need which.
+    /// Number of slots of the run that need each image.
     pub to_come: HashMap<ImageSource, u32>,
-    /// Counts what is removed.
+    /// Counts removed images.
     pub evicted: Arc<EvictedImages>,
 }
 
-/// Images that were removed for the budget.
+/// Images removed for the budget.
 #[derive(Debug, Default)]
 pub struct EvictedImages {
     images: AtomicU32,
@@ -46,13 +48,13 @@ pub struct EvictedImages {
 }
 
 impl EvictedImages {
-    /// How many so far, and how many bytes of layers nothing of ours has any more.
+    /// Number of removed images, and bytes of layers that were freed.
     #[must_use]
     pub fn so_far(&self) -> (u32, u64) {
         (self.images.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// As [`EvictedImages::so_far`], and counts from 0 again.
+    /// As [`EvictedImages::so_far`], and resets both to 0.
     #[must_use]
     pub fn take(&self) -> (u32, u64) {
         (self.images.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed))
@@ -64,17 +66,17 @@ impl EvictedImages {
     }
 }
 
-/// How an image is used by this process.
+/// Use of an image by this process.
 #[derive(Debug, Default)]
 struct ImageUse {
-    /// Those who wait for it, or start a container of it.
+    /// Callers that wait for it, or start a container of it.
     pins: u32,
     to_come: u32,
-    /// What the engine calls it, as far as that is known.
+    /// Its name at the engine, if known.
     name: Option<String>,
-    /// When last.
+    /// Time of the last use.
     used: u64,
-    /// Removed since somebody last asked for it.
+    /// Removed since it was last requested.
     gone: bool,
 }
 
@@ -84,13 +86,13 @@ impl ImageUse {
     }
 }
 
-/// What became of an image that was to go.
+/// Result of removing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
     Gone,
-    /// Somebody began to need it, or the engine does.
+    /// It came into use, here or at the engine.
     Kept,
-    /// Its name stands for another image now, or for none.
+    /// Its name refers to another image now, or to none.
     NotOurs,
 }
 
@@ -103,12 +105,13 @@ pub(crate) struct ImageGc {
     budget: Option<u64>,
     evicted: Arc<EvictedImages>,
     uses: Mutex<HashMap<ImageSource, ImageUse>>,
-    /// Held while images are removed, and while one is looked for: what was found is not removed before its pin is seen.
+    /// Held while images are removed, and while one is looked up: an image that was found is not removed before it is
+    /// pinned.
     removing: AsyncMutex<()>,
-    told: AtomicBool,
+    warned: AtomicBool,
 }
 
-/// Somebody needs an image; dropped, no longer.
+/// Keeps an image while it is held.
 #[derive(Debug)]
 pub(crate) struct Pin {
     gc: Arc<ImageGc>,
@@ -125,10 +128,10 @@ impl Drop for Pin {
 }
 
 impl ImageGc {
-    /// Of the engine with this id.
+    /// For the engine with this id.
     ///
     /// # Errors
-    /// When there is a budget, and what is ours is not known.
+    /// When there is a budget, and the ledger cannot be read.
     pub(crate) fn new(
         docker: Docker,
         engine: String,
@@ -145,7 +148,7 @@ impl ImageGc {
         Ok(Self {
             uses: Mutex::new(uses.collect()),
             removing: AsyncMutex::default(),
-            told: AtomicBool::new(false),
+            warned: AtomicBool::new(false),
             docker,
             engine,
             ledger,
@@ -154,7 +157,7 @@ impl ImageGc {
         })
     }
 
-    /// Keeps an image from being removed. Says as well whether it was since somebody last asked.
+    /// Keeps an image from being removed. Also returns whether it was removed since it was last requested.
     pub(crate) fn pin(self: &Arc<Self>, source: &ImageSource) -> (Pin, bool) {
         let mut uses = self.uses();
         let this = uses
@@ -165,7 +168,7 @@ impl ImageGc {
         (Pin { gc: Arc::clone(self), source: source.clone() }, std::mem::take(&mut this.gone))
     }
 
-    /// Whether it was removed since somebody last asked for it.
+    /// Whether it was removed since it was last requested.
     pub(crate) fn is_gone(&self, source: &ImageSource) -> bool {
         self.uses().get(source).is_some_and(|this| this.gone)
     }
@@ -177,55 +180,55 @@ impl ImageGc {
         }
     }
 
-    /// What the engine calls, or will call, an image that is pinned.
+    /// Sets the name, at the engine, of a pinned image.
     pub(crate) fn name(&self, source: &ImageSource, name: &str) {
         if let Some(this) = self.uses().get_mut(source) {
             this.name = Some(name.to_owned());
         }
     }
 
-    /// Held while an image is looked for.
+    /// Held while an image is looked up.
     pub(crate) async fn lock_removal(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.removing.lock().await
     }
 
-    /// An image was fetched or built by us. That it cannot be written down costs its removal some day, and nothing now.
+    /// Records a pulled or built image. If that fails, the image is never removed; nothing else is affected.
     pub(crate) async fn made(&self, name: &str) {
         let recorded = async {
             let image = self.image(name).await?;
             self.with_ledger(move |ledger| ledger.put(image)).await
         };
         if let Err(fault) = recorded.await {
-            tracing::warn!(image = name, %fault, "an image was not put on the list of those that may be removed");
+            tracing::warn!(image = name, %fault, "failed to record an image in the ledger; it will never be \
+                removed");
         }
     }
 
-    /// Writes down what was used.
+    /// Writes the times of use.
     pub(crate) async fn write_down(&self) {
         if let Err(fault) = self.with_ledger(|_| ()).await {
-            tracing::debug!(%fault, "when images were used is not written down");
+            tracing::debug!(%fault, "failed to write the times of image use");
         }
     }
 
-    /// Removes images until the rest is within the budget. What keeps it from that is told, and stops nobody.
+    /// Removes images until the rest is within the budget. Failures are logged and stop nothing.
     pub(crate) async fn make_room(&self) {
         let Some(budget) = self.budget else { return };
         match self.try_make_room(budget).await {
             Ok(0) => {}
-            Ok(over) if self.told.swap(true, Ordering::Relaxed) => {
+            Ok(over) if self.warned.swap(true, Ordering::Relaxed) => {
                 tracing::debug!(over, "the images are over their budget")
             }
             Ok(over) => tracing::warn!(
-                "images that were fetched or built for tasks take {} more than their budget of {}, and all of them are in use \
-                 or still needed by this run",
+                "images exceed their budget of {1} by {0}, and all of them are in use or still needed by this run",
                 gib(over),
                 gib(budget)
             ),
-            Err(fault) => tracing::warn!(%fault, "images over the budget were not looked for"),
+            Err(fault) => tracing::warn!(%fault, "failed to enforce the image budget"),
         }
     }
 
-    /// By how many bytes the budget is exceeded at the end.
+    /// Returns by how many bytes the budget is still exceeded.
     async fn try_make_room(&self, budget: u64) -> Result<u64, Fault> {
         let _alone = self.removing.lock().await;
         let mut ledger = self.hold().await?;
@@ -252,7 +255,7 @@ impl ImageGc {
                     self.evicted.add(freed);
                     tracing::info!(
                         image = image.name,
-                        "removed an image for the budget, {} of layers",
+                        "removed an image to meet the budget: {} of layers",
                         gib(freed)
                     );
                 }
@@ -266,7 +269,7 @@ impl ImageGc {
         Ok(over)
     }
 
-    /// Those that the engine still has as we left them (I1), and whether that is fewer.
+    /// The images that the engine still has unchanged (I1), and whether some are missing.
     async fn still_ours(&self, images: Vec<LedgerImage>) -> Result<(Vec<LedgerImage>, bool), Fault> {
         let options = ListImagesOptions { all: false, digests: true, ..ListImagesOptions::default() };
         let listed = self.docker.list_images(Some(options)).await;
@@ -276,7 +279,7 @@ impl ImageGc {
         let (own, all) = (&images, images.len());
         let given = |id: &str| own.iter().filter(|image| image.id == id).count();
         let is_ours = |image: &&LedgerImage| {
-            // One that was asked for by its digest has no other name.
+            // An image requested by digest has no other name.
             let least = usize::from(!image.name.contains('@'));
             names.get(image.id.as_str()).is_some_and(|names| (least..=given(&image.id)).contains(names))
         };
@@ -297,7 +300,7 @@ impl ImageGc {
         let unnamed: Vec<ImageSource> = self.uses().iter().filter_map(unnamed).collect();
         for source in unnamed {
             let ImageSource::Build { context, dockerfile, .. } = &source else { continue };
-            // A folder that cannot be read has no image of ours, and its build will say so.
+            // An unreadable folder has no image of ours, and its build will report it.
             if let Ok(packed) = build::pack_folder(context, dockerfile).await {
                 self.name(&source, &packed.name);
             }
@@ -331,14 +334,14 @@ impl ImageGc {
         }
     }
 
-    /// What the ledger says of an image that is there.
+    /// The ledger's entry for a present image.
     async fn image(&self, name: &str) -> Result<LedgerImage, Fault> {
         let failed = |error: Error| refused(&format!("image `{name}`"), &error);
         let facts = self.docker.inspect_image(name).await.map_err(failed)?;
         let history = self.docker.image_history(name).await.map_err(failed)?;
         let sizes = history.iter().rev().filter_map(|step| u64::try_from(step.size).ok());
         let mut sizes: Vec<u64> = sizes.filter(|&size| size > 0).collect();
-        // Images may tell less of their history than they have layers.
+        // The history may have fewer entries than there are layers.
         let all = facts.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
         let untold = all.saturating_sub(sizes.iter().sum());
         if untold > 0 {
@@ -354,14 +357,14 @@ impl ImageGc {
         })
     }
 
-    /// Changes the ledger, and writes down with it when images were used.
+    /// Changes the ledger, and updates the times of use.
     async fn with_ledger(&self, change: impl FnOnce(&mut Ledger)) -> Result<(), Fault> {
         let mut ledger = self.hold().await?;
         change(&mut ledger);
         blocking(move || ledger.write()).await
     }
 
-    /// The ledger, with what this process knows of uses.
+    /// The locked ledger, with this process's times of use.
     async fn hold(&self) -> Result<Ledger, Fault> {
         let path = self.ledger.clone();
         let mut ledger = blocking(move || Ledger::hold(&path)).await?;
@@ -378,7 +381,7 @@ impl ImageGc {
     }
 }
 
-/// A built image is named by what it is built from.
+/// A built image is named by its inputs.
 fn name_of(source: &ImageSource) -> Option<String> {
     match source {
         ImageSource::Name(name) => Some(name.clone()),
@@ -389,11 +392,11 @@ fn name_of(source: &ImageSource) -> Option<String> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Fault> {
-    let lost = |error| Fault::permanent(Boundary::Harness, "panic", format!("the list of images: {error}"));
+    let lost = |error| Fault::permanent(Boundary::Harness, "panic", format!("the image ledger: {error}"));
     Ok(tokio::task::spawn_blocking(work).await.map_err(lost)??)
 }
 
-/// For people.
+/// For messages.
 fn gib(bytes: u64) -> String {
     format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
 }

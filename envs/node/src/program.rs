@@ -1,8 +1,9 @@
-//! A program on a node, with pipes of this machine in front of its own.
+//! A program on a node, with local pipes in front of its own.
 //!
-//! P1. What it says and its end come over one stream: what it wrote to its errors before something that it wrote to its
-//! output is here before that, and all that it wrote is before its end. P2. A stream that ends without an end is a lost
-//! connection: a part is never taken for the whole. P3. Dropped, it is ended there.
+//! P1. Its output and its end come over one stream: errors written before some output arrive before that output, and
+//! everything written arrives before the end.
+//! P2. A stream without an end record is a lost connection: a part is never taken for the whole.
+//! P3. Dropping the program ends it on the node.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::wire::{ProgramRequest, Request, Said, SandboxRequest, WireExecError};
 /// Bytes of a piece of input.
 const PIECE: usize = 16 << 10;
 
-/// Starts a program there. A caller that is dropped half-way ends what it began.
+/// Starts a program on the node. Dropping the future ends what it began.
 pub(crate) async fn open(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program, ExecError> {
     let task = tokio::spawn(open_now(node, sandbox, spec));
     task.await.unwrap_or_else(|error| {
@@ -35,7 +36,7 @@ pub(crate) async fn open(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<
 }
 
 async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program, ExecError> {
-    // Before anything is asked for: nobody would end a program that has no pipes here.
+    // Created first: a remote program without local pipes would have no owner to end it.
     let failed = |error: io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
     let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
     let (input_read, input_write) = make()?;
@@ -48,7 +49,7 @@ async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program
     let to_output = pipe::Sender::from_owned_fd(output_write).map_err(failed)?;
     let to_errors = pipe::Sender::from_owned_fd(errors_write).map_err(failed)?;
     let opened: Result<u64, WireExecError> =
-        node.ask(&Request::SandboxRequest(sandbox, SandboxRequest::Open(spec))).await?;
+        node.ask(&Request::Sandbox(sandbox, SandboxRequest::Open(spec))).await?;
     let number = opened?;
     let (tell_end, end) = watch::channel(None);
     let (tell_flow, flow) = watch::channel(Flow::Flows);
@@ -62,26 +63,25 @@ async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program
     Ok(Program { input: Some(input), output, errors, handle: ProgramHandle::new(life) })
 }
 
-/// What is written here goes there, until it is closed here or nobody reads it there.
+/// Forwards local input, until it is closed here or the program stops reading.
 async fn feed(node: Node, number: u64, input: pipe::Receiver) {
     let pieces = stream::try_unfold(input, |mut input| async move {
         let mut piece = bytes::BytesMut::with_capacity(PIECE);
         let read = input.read_buf(&mut piece).await?;
         Ok::<_, io::Error>((read > 0).then(|| (piece.freeze(), input)))
     });
-    let _: Result<(), Fault> =
-        node.tell(&Request::ProgramRequest(number, ProgramRequest::Input), pieces).await;
+    let _: Result<(), Fault> = node.tell(&Request::Program(number, ProgramRequest::Input), pieces).await;
 }
 
-/// How what was said there comes on here.
+/// State of forwarding output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Flows,
-    /// As much as a pipe holds is here, and nobody has read it.
+    /// The local pipe is full, and has not been read.
     Full,
 }
 
-/// Our ends of the pipes that stand for those of a program; `None` where nobody reads any more.
+/// Our ends of the pipes that stand for the program's; `None` if the other end was closed.
 struct Pipes {
     output: Option<pipe::Sender>,
     errors: Option<pipe::Sender>,
@@ -124,14 +124,14 @@ enum PipeKind {
     Errors,
 }
 
-/// What it says comes here, and then its end (P1).
+/// Forwards its output, and then its end (P1).
 async fn hear(node: Node, number: u64, mut pipes: Pipes, tell: watch::Sender<Option<End>>) {
     let heard = async {
-        let ((), mut arriving) = node.listen(&Request::ProgramRequest(number, ProgramRequest::Said)).await?;
+        let ((), mut arriving) = node.listen(&Request::Program(number, ProgramRequest::Said)).await?;
         said(&mut arriving, &mut pipes).await.map_err(|error| node.lost(&error))
     };
     let end = heard.await.unwrap_or_else(|fault: Fault| Err(WireExecError::Fault(fault)));
-    // Closed before the end is told, as pipes of a program are that has ended.
+    // Closed before the end is reported, like pipes of a local program that has ended.
     drop(pipes);
     let _ = tell.send(Some(end.map_err(Arc::new)));
 }
@@ -170,13 +170,13 @@ struct NodeProgram {
 }
 
 impl NodeProgram {
-    async fn told(&self) -> Option<End> {
+    async fn wait_for_end(&self) -> Option<End> {
         let mut end = self.end.clone();
         end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone())
     }
 
     async fn say(&self, what: ProgramRequest) {
-        let _: Result<(), Fault> = self.node.ask(&Request::ProgramRequest(self.number, what)).await;
+        let _: Result<(), Fault> = self.node.ask(&Request::Program(self.number, what)).await;
     }
 }
 
@@ -186,7 +186,7 @@ impl ProgramLife for NodeProgram {
             if self.killed.load(Ordering::Acquire) {
                 return Ok(None);
             }
-            match self.told().await {
+            match self.wait_for_end().await {
                 Some(Ok(code)) => Ok(code),
                 Some(Err(trouble)) => Err(match trouble.as_ref() {
                     WireExecError::NotRun { obstacle, message } => {
@@ -210,10 +210,10 @@ impl ProgramLife for NodeProgram {
             }
             self.say(ProgramRequest::Kill).await;
             self.killed.store(true, Ordering::Release);
-            // What it said before is here then, as far as somebody reads it.
+            // Everything written before has arrived, if it is being read.
             let mut flow = self.flow.clone();
             tokio::select! {
-                _ = self.told() => {}
+                _ = self.wait_for_end() => {}
                 Ok(_) = flow.wait_for(|flow| *flow == Flow::Full) => {}
             }
         })
@@ -231,8 +231,7 @@ impl ProgramLife for NodeProgram {
 impl Drop for NodeProgram {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
-        let (node, question) =
-            (self.node.clone(), Request::ProgramRequest(self.number, ProgramRequest::Close));
+        let (node, question) = (self.node.clone(), Request::Program(self.number, ProgramRequest::Close));
         self.runtime.spawn(async move {
             let _: Result<(), Fault> = node.ask(&question).await;
         });

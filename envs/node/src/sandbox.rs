@@ -20,23 +20,23 @@ use crate::program;
 use crate::tree::{ReceiveError, ReceivedTree, TreeStream};
 use crate::wire::{Exec, Request, SandboxRequest, WireExecError, WireReadError, WireTreeError};
 
-/// What an image may bring into a workspace, beside what the agent may write there.
+/// What an image may add to a workspace, besides what the agent may write.
 const IMAGE_BOUNDS: TreeBounds = TreeBounds { entries: 1_000_000, depth: 256, bytes: 4 << 30 };
 
-/// Dropping it has it ended there; then the container may go.
+/// Dropping it ends the sandbox on the node; then the container may be removed.
 #[derive(Debug)]
 pub(crate) struct NodeSandbox {
     node: Node,
     number: u64,
     identity: (u32, u32),
-    /// On what is fetched of the workspace.
+    /// Limits on transfers of the workspace.
     bounds: TreeBounds,
     runtime: Handle,
-    /// Dropped when it has ended.
+    /// Dropped when the sandbox has ended.
     live: Arc<Mutex<Option<Live>>>,
-    /// Sees the end of the connection.
+    /// Notices the end of the connection.
     watch: AbortHandle,
-    /// Until nobody can look at its files.
+    /// Kept until its files can no longer be read.
     keep_alive: Option<KeepAlive>,
 }
 
@@ -53,7 +53,7 @@ impl NodeSandbox {
         let (mut gone, counted) = (node.gone(), Arc::clone(&live));
         let watch = tokio::spawn(async move {
             let _ = gone.changed().await;
-            // With the connection everything there ends.
+            // Everything on the node ends with the connection.
             drop(taken(&counted));
         });
         Self {
@@ -68,14 +68,14 @@ impl NodeSandbox {
         }
     }
 
-    /// As large as what a sandbox of this kind can leave.
+    /// As large as anything that a sandbox of this specification can leave.
     pub(crate) fn bounds(spec: &SandboxSpec) -> TreeBounds {
         let own = u64::from(spec.limits.disk_mib) << 20;
         TreeBounds { bytes: IMAGE_BOUNDS.bytes + own, ..IMAGE_BOUNDS }
     }
 
     fn about(&self, question: SandboxRequest) -> Request {
-        Request::SandboxRequest(self.number, question)
+        Request::Sandbox(self.number, question)
     }
 
     async fn ask<T: DeserializeOwned>(&self, question: SandboxRequest) -> Result<T, Fault> {
@@ -86,7 +86,7 @@ impl NodeSandbox {
         taken(&self.live)
     }
 
-    /// A tree that follows an answer.
+    /// A tree that follows a response.
     async fn fetch(&self, question: SandboxRequest) -> Result<Result<ReceivedTree, TreeError>, Fault> {
         let (answer, arriving) =
             self.node.listen::<Result<Result<(), WireTreeError>, Fault>>(&self.about(question)).await?;
@@ -104,7 +104,7 @@ impl NodeSandbox {
         }
     }
 
-    /// Sends a tree after a question. What cannot be read here is left out there.
+    /// Sends a tree after a request. Entries that cannot be read here are left out.
     async fn send(
         &self,
         tree_stream: TreeStream,
@@ -121,16 +121,16 @@ fn taken(live: &Mutex<Option<Live>>) -> Option<Live> {
     live.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// A workspace that did not come: the agent's doing, where it is one that nobody could bring.
+/// A workspace that was not transferred: the agent's fault if it could not be transferred in any case.
 fn unfetched(error: TreeError, bounds: TreeBounds) -> Result<Result<Arc<SafeDir>, SafeReadError>, Fault> {
     match error {
         TreeError::Read(error) if !error.is_infrastructure() => Ok(Err(error)),
         TreeError::Bound { path, bound, limit } => Ok(Err(SafeReadError::Bound { path, bound, limit })),
-        // The file system here, and so the largest file that it has, is none of the agent's.
+        // The local file system, and so its largest file, is not the agent's choice.
         TreeError::Write(SafeWriteError::TooLarge { path }) | TreeError::NoRoom { path } => {
             Ok(Err(SafeReadError::Bound { path, bound: TreeBound::Bytes, limit: bounds.bytes }))
         }
-        // Names and links that another file system has and this one has not are the agent's choice.
+        // Names and links that only the other file system supports are the agent's choice.
         TreeError::Write(SafeWriteError::Io { path, source })
             if matches!(source.kind(), io::ErrorKind::InvalidFilename | io::ErrorKind::AlreadyExists)
                 || source.raw_os_error() == Some(rustix::io::Errno::ILSEQ.raw_os_error()) =>
@@ -159,7 +159,7 @@ impl Drop for NodeSandbox {
         self.watch.abort();
         let held = (self.keep_alive.take(), self.ended());
         self.runtime.spawn(async move {
-            // Whatever comes of it: the container goes next.
+            // The result does not matter: the container is removed next.
             let _: Result<(), Fault> = node.ask(&leave).await;
             drop(held);
         });
@@ -177,7 +177,7 @@ impl Sandbox for NodeSandbox {
         })
     }
 
-    /// A copy, fetched each time.
+    /// A copy, transferred each time.
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         Box::pin(async move {
             let bounds = self.bounds;
@@ -232,7 +232,7 @@ impl Sandbox for NodeSandbox {
         Box::pin(async move {
             let killed = match self.ask::<Result<(), Fault>>(SandboxRequest::Kill).await {
                 Ok(killed) => killed,
-                // With its connection the node ends, and all that it started; the engine removes the container.
+                // The node ends with its connection, and so does all that it started; the engine removes the container.
                 Err(_lost) => Ok(()),
             };
             drop(self.ended());
@@ -252,7 +252,7 @@ impl Sandbox for NodeSandbox {
         true
     }
 
-    fn lay(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+    fn replace_folder(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move { self.ask::<Result<_, _>>(SandboxRequest::Lay { folder, files }).await? })
     }
 
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_could_bring_is_no_fault() {
+    fn untransferable_workspace_is_not_a_fault() {
         let check = |error: TreeError, expected: Result<&str, Retry>| {
             let found = unfetched(error, IMAGE_BOUNDS);
             let found = found.map(|refused| refused.unwrap_err().to_string()).map_err(|fault| fault.retry);

@@ -1,7 +1,8 @@
-//! The other end: answers, beside the engine.
+//! The server side: answers requests, beside the container engine.
 //!
 //! S1. Every sandbox, shell and program here belongs to the one connection; when that ends, the process ends, and its
-//! spawner ends what is left. S2. Numbers are never used twice.
+//! spawner ends what is left.
+//! S2. Ids are never reused.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -39,10 +40,10 @@ use crate::wire::{
     WireReadError, WireShellError, WireTreeError, reportable,
 };
 
-/// Questions under way at once: a few for each sandbox, and several for each program.
+/// Concurrent requests: a few for each sandbox, and several for each program.
 const MAX_REQUESTS: u32 = 1 << 16;
 
-/// Trees on their way at once: the names of a large folder are in memory while it is walked.
+/// Concurrent tree transfers: the names of a large folder are in memory while it is walked.
 const TREES_AT_ONCE: usize = 4;
 
 /// Bytes of a piece of output.
@@ -51,7 +52,7 @@ const PIECE: usize = 16 << 10;
 /// Answers until the connection ends.
 ///
 /// # Errors
-/// When the connection broke in the middle of something.
+/// When the connection broke in the middle of a message.
 pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::Result<()> {
     let host = Arc::new(Host {
         spawner,
@@ -69,7 +70,7 @@ pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::R
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(MAX_REQUESTS)
-        // Whoever asks is nobody else than who started us: many questions may be taken back at once.
+        // The client is our parent: cancelling many requests at once is legitimate.
         .max_pending_accept_reset_streams(Some(MAX_REQUESTS as usize))
         .max_local_error_reset_streams(None)
         .serve_connection(TokioIo::new(connection), answer)
@@ -83,7 +84,7 @@ struct Host {
     next: AtomicU64,
     sandboxes: Mutex<HashMap<u64, Arc<HostedSandbox>>>,
     programs: Mutex<HashMap<u64, Arc<RunningProgram>>>,
-    /// Turns of trees on their way.
+    /// Permits for tree transfers.
     trees: Arc<Semaphore>,
 }
 
@@ -97,10 +98,10 @@ struct HostedSandbox {
 }
 
 impl Host {
-    /// A question that cannot be answered has its stream reset.
+    /// If a request cannot be answered, its stream is reset.
     async fn answer(self: Arc<Self>, body: Incoming) -> OutgoingBody {
         self.answered(IncomingBody::new(body)).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "a question could not be answered");
+            tracing::warn!(%error, "failed to answer a request");
             failing(error)
         })
     }
@@ -112,26 +113,26 @@ impl Host {
             Request::Leave(sandbox) => {
                 let housed = locked(&self.sandboxes).remove(&sandbox);
                 if let Some(housed) = housed {
-                    // What could not be ended ends with the container.
+                    // Whatever could not be ended ends with the container.
                     let _ = housed.sandbox.kill().await;
                 }
                 head(&())
             }
-            Request::SandboxRequest(sandbox, question) => {
+            Request::Sandbox(sandbox, question) => {
                 let housed = locked(&self.sandboxes).get(&sandbox).map(Arc::clone);
                 let housed =
                     housed.ok_or_else(|| io::Error::other(format!("there is no sandbox {sandbox}")))?;
                 self.of_sandbox(&housed, question, arriving).await
             }
-            Request::ProgramRequest(program, ProgramRequest::Close) => {
+            Request::Program(program, ProgramRequest::Close) => {
                 let running = locked(&self.programs).remove(&program);
                 if let Some(running) = running {
-                    // Nobody waits for it, and questions about it may still be under way.
+                    // Not awaited: requests about it may still be running.
                     tokio::spawn(async move { running.order(Order::Kill).await });
                 }
                 head(&())
             }
-            Request::ProgramRequest(program, question) => {
+            Request::Program(program, question) => {
                 let running = locked(&self.programs).get(&program).map(Arc::clone);
                 let running =
                     running.ok_or_else(|| io::Error::other(format!("there is no program {program}")))?;
@@ -151,7 +152,7 @@ impl Host {
             commons,
             environment,
             capabilities,
-            // The container is kept by whoever asks.
+            // The client keeps the container.
             keep_alive: Arc::new(()),
             live: self.live.begin(),
         };
@@ -167,7 +168,7 @@ impl Host {
         Ok(Entered { sandbox, identity })
     }
 
-    /// For one tree.
+    /// A permit for one tree.
     async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
         Arc::clone(&self.trees).acquire_owned().await.map_err(io::Error::other)
     }
@@ -185,7 +186,7 @@ impl Host {
         let sandbox = housed.sandbox.as_ref();
         match question {
             SandboxRequest::Put { files } => head(&sandbox.put(files).await),
-            SandboxRequest::Lay { folder, files } => head(&sandbox.lay(folder, files).await),
+            SandboxRequest::Lay { folder, files } => head(&sandbox.replace_folder(folder, files).await),
             SandboxRequest::Read { path, cap } => {
                 let found = sandbox.read(path.clone(), cap).await;
                 let file = |content: Vec<u8>| PutFile { path, mode: 0, content: content.into() };
@@ -303,15 +304,15 @@ fn refused(error: TreeError) -> io::Result<OutgoingBody> {
 }
 
 fn no_shell() -> io::Error {
-    io::Error::other("this sandbox has no shell")
+    io::Error::other("this sandbox lacks a shell")
 }
 
-/// A tree after an answer; what becomes of it is said behind it.
+/// A tree after a response; its result is sent behind it.
 fn follows(tree_stream: TreeStream) -> io::Result<OutgoingBody> {
     head_and(&Ok::<Result<(), WireTreeError>, Fault>(Ok(())), tree_stream.stream())
 }
 
-/// A tree after a question.
+/// A tree after a request.
 async fn arrived(rest: IncomingBody) -> io::Result<Result<ReceivedTree, TreeError>> {
     let mut reader = PieceReader::of(rest);
     match blocking(move || ReceivedTree::read(&mut reader)).await.map_err(io::Error::other)? {
@@ -322,7 +323,7 @@ async fn arrived(rest: IncomingBody) -> io::Result<Result<ReceivedTree, TreeErro
 }
 
 async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<StepOutput, ShellError> {
-    // A step that is given up is dropped with its question.
+    // A cancelled step is dropped with its request.
     let cancel = CancelToken::new();
     let limits = StepLimits { deadline: Instant::now() + left, cancel: &cancel };
     match step {
@@ -336,7 +337,7 @@ async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<Step
     }
 }
 
-/// A program, taken apart: each part is asked for once.
+/// A program in parts, each requested once.
 struct RunningProgram {
     input: Mutex<Option<pipe::Sender>>,
     pipes: Mutex<Option<(pipe::Receiver, pipe::Receiver)>>,
@@ -355,12 +356,12 @@ impl RunningProgram {
     fn new(program: Program) -> Self {
         let Program { input, output, errors, handle } = program;
         let (orders, to_follow) = mpsc::channel(1);
-        let (told, end) = watch::channel(None);
-        tokio::spawn(minded(handle, to_follow, told));
+        let (end_sender, end) = watch::channel(None);
+        tokio::spawn(minded(handle, to_follow, end_sender));
         Self { input: Mutex::new(input), pipes: Mutex::new(Some((output, errors))), orders, end }
     }
 
-    /// Returns when it is followed, or the program has ended.
+    /// Returns when it is carried out, or the program has ended.
     async fn order(&self, order: Order) {
         let (done, followed) = oneshot::channel();
         if self.orders.send((order, done)).await.is_ok() {
@@ -369,11 +370,11 @@ impl RunningProgram {
     }
 }
 
-/// Follows orders until the program has ended, or nobody can give any; then it is dropped.
+/// Carries out orders until the program has ended, or no more can come; then it is dropped.
 async fn minded(
     mut handle: ProgramHandle,
     mut orders: mpsc::Receiver<(Order, oneshot::Sender<()>)>,
-    told: watch::Sender<Option<Arc<End>>>,
+    end_sender: watch::Sender<Option<Arc<End>>>,
 ) {
     loop {
         tokio::select! {
@@ -386,7 +387,7 @@ async fn minded(
                 let _ = done.send(());
             }
             end = handle.ended() => {
-                let _ = told.send(Some(Arc::new(end.map_err(WireExecError::from))));
+                let _ = end_sender.send(Some(Arc::new(end.map_err(WireExecError::from))));
                 return;
             }
         }
@@ -398,13 +399,13 @@ async fn of_program(
     question: ProgramRequest,
     mut rest: IncomingBody,
 ) -> io::Result<OutgoingBody> {
-    let taken = || io::Error::other("this part of a program was asked for before");
+    let taken = || io::Error::other("this part of a program was already requested");
     let order = match question {
         ProgramRequest::Input => {
             let mut input = locked(&running.input).take().ok_or_else(taken)?;
             while let Some(piece) = rest.next().await? {
                 if input.write_all(&piece).await.is_err() {
-                    // The program does not read any more.
+                    // The program has stopped reading.
                     break;
                 }
             }
@@ -424,15 +425,15 @@ async fn of_program(
     head(&())
 }
 
-/// What a program still may say. Of what it left behind there comes no more than is there at its end.
+/// Output that the program may still write. After its end, only what is already there counts from its descendants.
 struct RemainingOutput {
-    /// `None` where it was closed.
+    /// `None` once closed.
     output: Option<pipe::Receiver>,
     errors: Option<pipe::Receiver>,
     end: watch::Receiver<Option<Arc<End>>>,
 }
 
-/// What a program writes, and its end after all of it.
+/// A program's output, followed by its end.
 fn said(saying: RemainingOutput) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(Some(saying), |saying| async move {
         let Some(mut saying) = saying else { return Ok(None) };
@@ -480,7 +481,7 @@ fn said(saying: RemainingOutput) -> impl Stream<Item = io::Result<Bytes>> + Send
     })
 }
 
-/// Reads once. A pipe that was closed is waited for without end.
+/// Reads once. A closed pipe is never ready.
 async fn more(pipe: &mut Option<pipe::Receiver>, into: &mut BytesMut) -> io::Result<()> {
     into.reserve(PIECE);
     let read = match pipe {

@@ -23,7 +23,7 @@ impl NodeTerminal {
     }
 
     async fn ask<T: serde::de::DeserializeOwned>(&self, question: SandboxRequest) -> Result<T, ShellError> {
-        let answer = self.node.ask(&Request::SandboxRequest(self.sandbox, question)).await;
+        let answer = self.node.ask(&Request::Sandbox(self.sandbox, question)).await;
         answer.map_err(|fault: Fault| ShellError::Terminal(std::io::Error::other(fault.message)))
     }
 }
@@ -58,7 +58,7 @@ impl NodeShell {
         let done = self.terminal.ask(SandboxRequest::Step { step, left: left(limits) });
         let done: Result<StepOutput, WireShellError> = tokio::select! {
             biased;
-            // As of a session here: what was under way is given up, and the shell only fit for dropping.
+            // As for a local session: the step is cancelled, and the shell can only be dropped.
             () = limits.cancel.cancelled() => return Ok(cancelled(at.elapsed())),
             done = done => done?,
         };
@@ -93,7 +93,7 @@ impl Shell for NodeShell {
 
     fn send_keys<'a>(&'a mut self, keys: &'a str, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
         Box::pin(async move {
-            // Which bytes a cursor key is, only the terminal knows; whether there is such a key, everybody.
+            // The bytes of a cursor key depend on the terminal's mode; whether the key exists does not.
             parse_keys(keys, CursorKeys::Normal)?;
             self.step(Step::Keys(keys.to_owned()), limits).await
         })

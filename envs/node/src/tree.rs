@@ -1,9 +1,10 @@
-//! Trees on their way between two machines.
+//! Transfers of trees between two machines.
 //!
-//! I1. A tree is sent by [`clawrl_sandbox::pack_tree`], which follows no link and keeps within bounds. I2. After the tree
-//! comes what became of it (a length of four bytes, the lowest first, and so much JSON): a tree without is none. I3. What
-//! arrives lies in files and folders that are this process's, whoever it is; what else they were is told by the folder that
-//! is handed on, so that who looks at them sees what is there, and the last clone dropped can remove them.
+//! I1. A tree is sent by [`clawrl_sandbox::pack_tree`], which follows no link and keeps within limits.
+//! I2. A trailer with the result follows the tree (a little-endian length of four bytes, and that much JSON): a tree
+//! without one is invalid.
+//! I3. A received tree is stored in files and folders of this process's user. The returned folder reports the original
+//! metadata, so that readers see the original, and dropping the last clone can remove the files.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,27 +21,27 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::body::{PieceStream, pieces};
 use crate::wire::{WireTreeError, reportable};
 
-/// Most bytes of what is said after a tree: the names of what it lacks are in it.
+/// Maximum bytes of a trailer: it has the names of skipped entries.
 const MAX_TRAILER: u64 = 256 << 20;
 
-/// What is said after a tree: what whoever brought it this far copied, or why that is not all.
+/// The report of the copy, or why it is incomplete.
 type TreeTrailer = Result<CopyReport, WireTreeError>;
 
-/// What is sent of a tree.
+/// A tree to send.
 pub(crate) struct TreeStream {
     pub(crate) tree: Arc<SafeDir>,
-    /// The path there of a file or a folder.
+    /// Path there of a file or a folder.
     pub(crate) from: PathBuf,
     pub(crate) exclude: Exclusions,
     pub(crate) bounds: TreeBounds,
-    /// Of the copy that it is, if it is one.
+    /// The report of the copy, if it is one.
     pub(crate) report: CopyReport,
-    /// Held until it is sent, where few are sent at once.
+    /// Held until it is sent, where concurrent transfers are limited.
     pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl TreeStream {
-    /// The stream of it.
+    /// Streams it.
     pub(crate) fn stream(self) -> PieceStream {
         let (mut writer, stream) = pieces();
         tokio::task::spawn_blocking(move || {
@@ -50,7 +51,7 @@ impl TreeStream {
         stream
     }
 
-    /// Blocks.
+    /// Writes it. Blocks.
     fn write(self, out: &mut impl Write) -> io::Result<()> {
         let packed = pack_tree(&self.tree, &self.from, &self.exclude, self.bounds, out);
         let end: TreeTrailer = packed.map(|()| reportable(self.report)).map_err(WireTreeError::from);
@@ -60,10 +61,10 @@ impl TreeStream {
     }
 }
 
-/// A folder for something on its way; removed when it is dropped.
+/// A temporary folder for a transfer; removed when dropped.
 pub(crate) struct SpooledDir(RemoveOnDrop);
 
-/// Removes the folder when it is dropped, where that may block.
+/// Removes the folder when dropped, on a thread that may block.
 struct RemoveOnDrop(Option<TempDir>);
 
 impl RemoveOnDrop {
@@ -75,7 +76,7 @@ impl RemoveOnDrop {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let folder = self.0.take();
-        // A tree of a million files takes a while, and whoever drops the last clone may have others to serve.
+        // A tree of a million files takes a while, and the thread that drops the last clone may have other work.
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(folder))),
             Err(_none) => drop(folder),
@@ -83,56 +84,56 @@ impl Drop for RemoveOnDrop {
     }
 }
 
-/// The name there of what is on its way, be it a file or a folder.
+/// Name of the transferred file or folder there.
 const NAME: &str = "t";
 
 impl SpooledDir {
-    /// The name of what is copied there.
+    /// Name of the copied entry there.
     pub(crate) const NAME: &str = NAME;
 
-    /// With nothing in it yet, and its folder. Blocks.
+    /// An empty one, and its folder. Blocks.
     pub(crate) fn empty() -> io::Result<(Self, Arc<SafeDir>)> {
         let aside = Self(RemoveOnDrop(Some(tempfile::tempdir()?)));
         let folder = SafeDir::open(aside.0.path()).map_err(io::Error::other)?;
         Ok((aside, Arc::new(folder)))
     }
 
-    /// What was copied there. It stays until the last clone of the folder is dropped.
+    /// Sends what was copied there. It stays until the last clone of the folder is dropped.
     pub(crate) fn tree_stream(self, bounds: TreeBounds, report: CopyReport) -> io::Result<TreeStream> {
         let tree = self.folder(Path::new("."), TreeMetadata::default())?;
         let (from, exclude) = (PathBuf::from(NAME), Exclusions::default());
         Ok(TreeStream { tree: Arc::new(tree), from, exclude, bounds, report, _turn: None })
     }
 
-    fn folder(self, path: &Path, told: TreeMetadata) -> io::Result<SafeDir> {
+    fn folder(self, path: &Path, metadata: TreeMetadata) -> io::Result<SafeDir> {
         let path = self.0.path().join(path);
-        SafeDir::open_with_metadata(path, told, Arc::new(self.0)).map_err(io::Error::other)
+        SafeDir::open_with_metadata(path, metadata, Arc::new(self.0)).map_err(io::Error::other)
     }
 }
 
-/// A tree that came.
+/// A received tree.
 pub(crate) struct ReceivedTree {
     aside: SpooledDir,
-    told: TreeMetadata,
-    /// What whoever sent it says of it.
+    metadata: TreeMetadata,
+    /// The sender's report.
     pub(crate) report: CopyReport,
 }
 
-/// Why none came.
+/// Why it was not received.
 #[derive(Debug)]
 pub(crate) enum ReceiveError {
-    /// There is no place for it here.
+    /// No space to store it here.
     ExposedFolder(io::Error),
-    /// It did not come to its end, or is none.
+    /// The stream ended early, or is invalid.
     Stream(io::Error),
     /// It could not be read there, or not be written here.
     Tree(TreeError),
 }
 
 impl ReceiveError {
-    /// A [`Fault`] of the machine that lacks a place.
+    /// The [`Fault`] for missing space on this machine.
     pub(crate) fn place(error: &io::Error) -> Fault {
-        Fault::transient(Boundary::Env, "stage", format!("a folder for a tree on its way: {error}"))
+        Fault::transient(Boundary::Env, "stage", format!("failed to create a folder for a transfer: {error}"))
     }
 }
 
@@ -140,39 +141,39 @@ impl ReceivedTree {
     /// Reads the whole stream. Blocks.
     pub(crate) fn read(from: &mut impl Read) -> Result<Self, ReceiveError> {
         let (aside, folder) = SpooledDir::empty().map_err(ReceiveError::ExposedFolder)?;
-        let told = match unpack_tree(from, &folder, NAME) {
-            Ok(told) => Some(told),
+        let metadata = match unpack_tree(from, &folder, NAME) {
+            Ok(metadata) => Some(metadata),
             Err(UnpackError::GivenUp) => None,
             Err(UnpackError::Stream(error)) => return Err(ReceiveError::Stream(error)),
             Err(UnpackError::Write(error)) => return Err(ReceiveError::Tree(error.into())),
         };
-        match (told, end(from).map_err(ReceiveError::Stream)?) {
+        match (metadata, end(from).map_err(ReceiveError::Stream)?) {
             (_, Err(trouble)) => Err(ReceiveError::Tree(trouble.into())),
-            (Some(told), Ok(report)) => Ok(Self { aside, told, report }),
+            (Some(metadata), Ok(report)) => Ok(Self { aside, metadata, report }),
             (None, Ok(_)) => {
-                Err(ReceiveError::Stream(io::Error::other("a tree was given up, and nobody says why")))
+                Err(ReceiveError::Stream(io::Error::other("the sender aborted a tree without a reason")))
             }
         }
     }
 
-    /// The folder that it is in, and its name there.
+    /// The folder that contains it, and its name there.
     pub(crate) fn into_folder(self) -> io::Result<(SafeDir, &'static str)> {
-        Ok((self.aside.folder(Path::new("."), self.told)?, NAME))
+        Ok((self.aside.folder(Path::new("."), self.metadata)?, NAME))
     }
 
-    /// The tree, which is a folder.
+    /// The tree, which must be a folder.
     pub(crate) fn into_tree(self) -> io::Result<SafeDir> {
-        self.aside.folder(Path::new(NAME), self.told)
+        self.aside.folder(Path::new(NAME), self.metadata)
     }
 }
 
-/// I2. What the stream ends with is read, too: only the whole stream is the whole tree.
+/// I2. Also reads to the end of the stream: only the whole stream is the whole tree.
 fn end(from: &mut impl Read) -> io::Result<TreeTrailer> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u64::from(u32::from_le_bytes(length));
     if length > MAX_TRAILER {
-        return Err(io::Error::other("more than is said after a tree"));
+        return Err(io::Error::other("the trailer is too large"));
     }
     let mut end = Vec::new();
     from.take(length).read_to_end(&mut end)?;
@@ -189,7 +190,7 @@ mod tests {
 
     const BOUNDS: TreeBounds = TreeBounds { entries: 100, depth: 10, bytes: 1_000 };
 
-    /// What is sent of a folder, whole.
+    /// The serialised form of a folder, complete.
     fn sent(folder: &TempDir, from: &str, bounds: TreeBounds) -> Vec<u8> {
         let tree = Arc::new(SafeDir::open(folder.path()).unwrap());
         let (from, exclude) = (PathBuf::from(from), Exclusions::default());
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parcel_arrives_with_what_is_said_of_it() {
+    fn tree_arrives_with_its_report() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("a/fifo"), rustix::fs::Mode::RUSR).unwrap();
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_says_why_and_what_broke_off_is_lost() {
+    fn aborted_tree_has_reason_truncated_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), [1; 500]).unwrap();
         let check = |bounds: TreeBounds, expected: TreeBound| {

@@ -1,9 +1,8 @@
-//! What is said between the two ends, and how.
+//! The protocol between the two ends.
 //!
-//! One connection carries everything, by HTTP/2: each question is a request, so that many are asked at once, none holds
-//! up another, and one that nobody waits for any more is taken back. A body begins with a length (four bytes, the lowest
-//! first) and so much JSON; what follows is a stream of its own, where there is one. Both ends are built from the same
-//! source, so there is no version.
+//! One connection carries everything, by HTTP/2: each question is a request, so that many run concurrently, none blocks
+//! another, and each can be cancelled. A body starts with a little-endian length (four bytes) and that much JSON; a
+//! stream of data may follow. Both ends are built from the same source, so there is no version.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,19 +16,19 @@ use clawrl_sandbox::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A question, and the sandbox or the program that it is about.
+/// A request, with the sandbox or program that it is about.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Whether anybody is there.
+    /// Checks that the node answers.
     Hello,
     Enter(Box<EnterRequest>),
-    /// Nobody needs the sandbox any more.
+    /// The sandbox is no longer needed.
     Leave(u64),
-    SandboxRequest(u64, SandboxRequest),
-    ProgramRequest(u64, ProgramRequest),
+    Sandbox(u64, SandboxRequest),
+    Program(u64, ProgramRequest),
 }
 
-/// A container that runs, see [`clawrl_sandbox::RunningContainer`].
+/// A running container, see [`clawrl_sandbox::RunningContainer`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EnterRequest {
     pub(crate) spec: SandboxSpec,
@@ -43,7 +42,7 @@ pub(crate) struct EnterRequest {
     pub(crate) capabilities: u64,
 }
 
-/// What was entered.
+/// Result of entering.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entered {
     pub(crate) sandbox: u64,
@@ -64,22 +63,22 @@ pub(crate) enum SandboxRequest {
         cap: u64,
     },
     HasWorkspace,
-    /// A tree follows the answer.
+    /// A tree follows the response.
     Workspace {
         bounds: TreeBounds,
     },
-    /// A tree follows the answer.
+    /// A tree follows the response.
     CarryOut {
         inside: String,
         exclude: Exclusions,
         bounds: TreeBounds,
     },
-    /// A tree follows the question.
+    /// A tree follows the request.
     CarryIn {
         inside: String,
         bounds: TreeBounds,
     },
-    /// A tree follows the question.
+    /// A tree follows the request.
     Fill {
         folder: Option<String>,
         bounds: TreeBounds,
@@ -127,17 +126,17 @@ pub(crate) enum Step {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ProgramRequest {
-    /// Its input follows the question.
+    /// Its input follows the request.
     Input,
-    /// What it says, and its end, follow the answer.
+    /// Its output, and its end, follow the response.
     Said,
     Kill,
     Interrupt,
-    /// Nobody needs it any more: it is ended, if it has not.
+    /// It is no longer needed, and ended if it still runs.
     Close,
 }
 
-/// What a program said. So many bytes follow; none stands for a pipe that it closed.
+/// Output of a program. This many bytes follow; none stands for a closed pipe.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Said {
     Output(u32),
@@ -146,12 +145,12 @@ pub(crate) enum Said {
     End(Result<Option<i32>, WireExecError>),
 }
 
-/// What a system says: its kind decides whether it is worth another try.
+/// A system error: its kind decides whether a retry is useful.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WireSystemError {
-    /// By its number, which is the same on both ends: both run Linux.
+    /// An error number, which is the same on both ends: both run Linux.
     Numbered(i32),
-    /// One that did not come from the kernel.
+    /// An error without a number.
     TreeMetadata(String),
 }
 
@@ -170,7 +169,7 @@ impl From<WireSystemError> for io::Error {
     }
 }
 
-/// Of a file or folder that was not read. Names that are no UTF-8 are written as well as they can be.
+/// A file or folder that was not read. Names that are not UTF-8 are written lossily.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WireReadError {
     path: String,
@@ -231,7 +230,7 @@ impl From<WireReadError> for SafeReadError {
     }
 }
 
-/// Of a tree that was not copied.
+/// A tree that was not copied.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WireTreeError {
     Read(WireReadError),
@@ -276,7 +275,7 @@ impl From<WireTreeError> for TreeError {
     }
 }
 
-/// Of a program without a result.
+/// A program without a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum WireExecError {
     NotRun { obstacle: NotRun, message: String },
@@ -301,7 +300,7 @@ impl From<WireExecError> for ExecError {
     }
 }
 
-/// Of a step that could not be done. What an agent asked for in vain is found before it is sent.
+/// A step that could not be done. Invalid requests of the agent are detected before they are sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WireShellError {
     Gone,
@@ -336,7 +335,7 @@ impl From<WireShellError> for ShellError {
     }
 }
 
-/// A report whose names can be written.
+/// A report with names that can be written.
 pub(crate) fn reportable(report: CopyReport) -> CopyReport {
     CopyReport { skipped: report.skipped.renamed(|path| written(path).into()), ..report }
 }
@@ -349,8 +348,8 @@ fn written(path: &std::path::Path) -> String {
 mod tests {
     use super::*;
 
-    /// What the other end makes of an error.
-    fn told(error: TreeError) -> TreeError {
+    /// The error as the other end sees it.
+    fn roundtrip(error: TreeError) -> TreeError {
         let json = serde_json::to_vec(&WireTreeError::from(error)).unwrap();
         serde_json::from_slice::<WireTreeError>(&json).unwrap().into()
     }
@@ -361,8 +360,8 @@ mod tests {
         let check = |source: io::Error, is_lasting: bool| {
             let error = TreeError::Write(SafeWriteError::Io { path: "a".into(), source });
             let text = error.to_string();
-            let told = told(error);
-            assert_eq!((told.is_lasting(), told.to_string()), (is_lasting, text));
+            let received = roundtrip(error);
+            assert_eq!((received.is_lasting(), received.to_string()), (is_lasting, text));
         };
         check(Errno::ACCESS.into(), true);
         check(Errno::ROFS.into(), true);
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_doing_it_was_is_told() {
+    fn errors_keep_their_cause_over_the_wire() {
         let unreadable = SafeReadError::Unreadable { path: "a".into(), source: io::Error::other("closed") };
         let errors: [TreeError; 4] = [
             unreadable.into(),
@@ -381,8 +380,8 @@ mod tests {
         ];
         for error in errors {
             let expected = (error.to_string(), error.flag(), error.is_infrastructure());
-            let told = told(error);
-            assert_eq!((told.to_string(), told.flag(), told.is_infrastructure()), expected);
+            let received = roundtrip(error);
+            assert_eq!((received.to_string(), received.flag(), received.is_infrastructure()), expected);
         }
     }
 }

@@ -1,14 +1,14 @@
-//! A program on pipes that lives as long as somebody wants it to, beside the main one of its sandbox.
+//! A program on pipes, beside the sandbox's main program, that lives until its owner drops it.
 //!
-//! I1. Whether the program ran at all is never told by an exit code, which it could choose, nor by its output: a launcher
-//! that could not run it says so on a pipe that the program never holds.
-//! I2. [`ProgramHandle::kill`] ends the program with all that descends from it, sessions of their own included: a program
-//! is the one that inherits its orphans, so it is stopped first and ended last. What cannot be ended so ends with its
-//! whole sandbox.
-//! I3. A handle that is dropped kills the program in the background. One that has ended by itself leaves its daemons to the
-//! sandbox's end.
+//! I1. Whether the program ran at all is not derived from its exit code or output, which it controls: a launcher that
+//! cannot run the program reports that on a pipe that the program never holds.
+//! I2. [`ProgramHandle::kill`] ends the program and all its descendants, including those in sessions of their own. The
+//! program inherits its orphans, so it is stopped first and ended last. Anything that cannot be ended this way ends
+//! with the whole sandbox.
+//! I3. Dropping a handle kills the program in the background. If the program has already ended, its daemons live until
+//! the sandbox ends.
 //!
-//! Cancellation: every future here may be dropped; a start that is dropped ends what it began.
+//! Cancellation: every future here may be dropped; dropping a start ends what it began.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,27 +23,27 @@ use tokio::net::unix::pipe;
 
 use crate::ProcessFacts;
 use crate::blocking::blocking;
-use crate::exec::{ExecError, NotRun, spawn_fault};
+use crate::exec_error::{ExecError, NotRun};
 use crate::procs;
 use crate::spawner::{
     ExitWatch, LaunchError, LaunchRequest, MAX_LAUNCH_ERROR_BYTES, SpawnerClient, SpawnerError,
 };
 
-/// How long a kill tries to end a program alone.
+/// How long a kill tries to end the program without its sandbox.
 const ALONE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A started program with our ends of its pipes. To use parts of it at the same time, take it apart.
+/// A running program with our ends of its pipes. To use the parts concurrently, take the struct apart.
 ///
-/// A pipe holds some 64 KiB: a program whose output or errors nobody reads stands still when one is full.
+/// A pipe holds some 64 KiB: a program whose output or errors are not read blocks when a pipe is full.
 #[derive(Debug)]
 pub struct Program {
     /// Its standard input. Dropping it closes the input.
     pub input: Option<pipe::Sender>,
-    /// Its standard output. What it left behind may hold the other end when it has ended.
+    /// Its standard output. After the program has ended, its descendants may still hold the other end.
     pub output: pipe::Receiver,
     /// Its standard error.
     pub errors: pipe::Receiver,
-    /// Its life. Dropping it ends the program.
+    /// Controls the program. Dropping it ends the program.
     pub handle: ProgramHandle,
 }
 
@@ -67,11 +67,11 @@ impl Program {
     }
 }
 
-/// The life of a program, which ends with the handle.
+/// Controls a program and ends it when dropped.
 #[derive(Debug)]
 pub struct ProgramHandle(Box<dyn ProgramLife>);
 
-/// What a [`ProgramHandle`] is about. Dropping it ends the program in the background.
+/// The implementation of a [`ProgramHandle`]. Dropping it ends the program in the background.
 pub trait ProgramLife: Send + Sync + std::fmt::Debug {
     /// See [`ProgramHandle::ended`].
     fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>>;
@@ -87,17 +87,17 @@ pub trait ProgramLife: Send + Sync + std::fmt::Debug {
 }
 
 impl ProgramHandle {
-    /// Of a program somewhere.
+    /// Wraps an implementation.
     #[must_use]
     pub fn new(life: impl ProgramLife + 'static) -> Self {
         Self(Box::new(life))
     }
 
-    /// Waits for its end: its exit code, 128 + n for signal n, `None` when [`Self::kill`] ended it. May be asked again,
-    /// and given up.
+    /// Waits for the end and returns the exit code: 128 + n for signal n, `None` when [`Self::kill`] ended it. May be
+    /// called again, and the future may be dropped.
     ///
     /// # Errors
-    /// [`ExecError`] when it was never run, or nobody knows how it ended.
+    /// [`ExecError`] when the program never ran, or its end is unknown.
     pub async fn ended(&mut self) -> Result<Option<i32>, ExecError> {
         self.0.ended().await
     }
@@ -108,19 +108,19 @@ impl ProgramHandle {
         self.0.has_ended()
     }
 
-    /// Ends the program with all that descends from it (I2), and waits for that. Nothing happens to one that has ended.
+    /// Ends the program and its descendants (I2), and waits for that. Does nothing if it has ended.
     pub async fn kill(&self) {
         self.0.kill().await;
     }
 
-    /// Sends SIGINT to the program itself, as Ctrl-C would, and to nothing else. One that has not installed a handler,
-    /// which takes an interpreter its first moments, is ended by it.
+    /// Sends SIGINT to the program only, as Ctrl-C would. Without a handler, which an interpreter installs only after
+    /// some moments, the signal ends it.
     pub async fn interrupt(&self) {
         self.0.interrupt().await;
     }
 }
 
-/// A program that our spawner started.
+/// A program started by our spawner.
 #[derive(Debug)]
 struct LaunchedProgram {
     exit: ExitWatch,
@@ -128,27 +128,28 @@ struct LaunchedProgram {
     killed: AtomicBool,
     /// Our end of the pipe of I1.
     error_pipe: Option<OwnedFd>,
-    told: Vec<u8>,
-    /// A launcher that no program inside can kill, not even by using up the sandbox's memory.
+    error_bytes: Vec<u8>,
+    /// Whether the launcher is outside the sandbox, so that no program inside can kill it, not even by using up the
+    /// memory.
     launcher_is_apart: bool,
 }
 
-/// What a program's end needs of its sandbox.
+/// What ending a program needs from its sandbox.
 pub(crate) trait ProgramContext: Send + Sync + std::fmt::Debug {
-    /// The processes inside. Blocks.
+    /// Lists the processes inside. Blocks.
     fn inside(&self) -> Vec<ProcessFacts>;
 
-    /// Has everything inside end. Returns at once.
+    /// Starts ending everything inside, and returns at once.
     fn kill_all(&self);
 }
 
-/// Starts a program on fresh pipes. When its sandbox is gone, which drops its surroundings, the program is gone, too.
+/// Starts a program on fresh pipes. When its sandbox ends, which drops the context, the program has ended, too.
 pub(crate) async fn start(
     spawner: SpawnerClient,
     launch: LaunchRequest,
     context: Weak<dyn ProgramContext>,
 ) -> Result<Program, ExecError> {
-    // In a task of its own: a caller that is dropped half-way must not lose a program that is on its way.
+    // Runs in its own task: a caller that is dropped midway must not lose a starting process.
     let task = tokio::spawn(async move { start_now(&spawner, launch, context).await });
     task.await.unwrap_or_else(|error| {
         let message = format!("starting a program: {error}");
@@ -167,12 +168,12 @@ async fn start_now(
     let (our_output, their_output) = make()?;
     let (our_errors, their_errors) = make()?;
     let (our_trouble, their_trouble) = make()?;
-    // It is looked into, never waited for.
+    // Only its current state is read.
     rustix::io::ioctl_fionbio(&our_trouble, true).map_err(|errno| failed(errno.into()))?;
     let input = pipe::Sender::from_owned_fd(our_input).map_err(failed)?;
     let output = pipe::Receiver::from_owned_fd(our_output).map_err(failed)?;
     let errors = pipe::Receiver::from_owned_fd(our_errors).map_err(failed)?;
-    // Only who joins a sandbox has a launcher that stays.
+    // Only a launcher that joins a sandbox keeps running beside the program.
     let joins = launch.join.is_some();
     let launcher_is_apart = joins && launch.confinement.cgroup_entrances.is_empty();
     let error_pipe: Option<BorrowedFd<'_>> = joins.then(|| their_trouble.as_fd());
@@ -181,9 +182,9 @@ async fn start_now(
         .chain(error_pipe)
         .collect();
     let process = spawner.spawn(launch, None, &descriptors).await.map_err(|error| match error {
-        // The launcher was not even started: the sandbox's control group is gone with it, or there is no room.
+        // The launcher was not even started: the sandbox's control group is gone, or no process could be created.
         SpawnerError::Refused(message) if joins => ExecError::NotRun { obstacle: NotRun::Launcher, message },
-        error => spawn_fault(error).into(),
+        error => Fault::from(error).into(),
     })?;
     let killer = ProgramKiller { launcher: process.pid, joins, exit: process.exit.clone(), context };
     let handle = ProgramHandle::new(LaunchedProgram {
@@ -191,7 +192,7 @@ async fn start_now(
         killer: Arc::new(killer),
         killed: AtomicBool::new(false),
         error_pipe: Some(our_trouble),
-        told: Vec::new(),
+        error_bytes: Vec::new(),
         launcher_is_apart,
     });
     Ok(Program { input: Some(input), output, errors, handle })
@@ -205,17 +206,17 @@ impl ProgramLife for LaunchedProgram {
                 return Ok(None);
             }
             if let Some(error_pipe) = self.error_pipe.take() {
-                self.told = available(&error_pipe, MAX_LAUNCH_ERROR_BYTES);
+                self.error_bytes = available(&error_pipe, MAX_LAUNCH_ERROR_BYTES);
             }
-            if let Some(LaunchError { not_run, message }) = LaunchError::read(&self.told) {
+            if let Some(LaunchError { not_run, message }) = LaunchError::read(&self.error_bytes) {
                 return Err(ExecError::NotRun { obstacle: not_run, message });
             }
             match (report.code, report.signal) {
-                (None, None) => Err(spawn_fault(SpawnerError::Gone).into()),
-                // What ends the program itself is told by the launcher's exit code.
+                (None, None) => Err(Fault::from(SpawnerError::Gone).into()),
+                // The launcher's exit code reports how the program ended.
                 (None, Some(signal)) if self.launcher_is_apart => {
                     let message = format!(
-                        "signal {signal} ended the launcher of a program, which only this machine can do"
+                        "signal {signal} ended the launcher of a program, which only the machine can cause"
                     );
                     Err(Fault::transient(Boundary::Env, "launcher-killed", message).into())
                 }
@@ -236,7 +237,7 @@ impl ProgramLife for LaunchedProgram {
             self.killed.store(true, Ordering::Release);
             let killer = Arc::clone(&self.killer);
             if let Err(fault) = blocking(move || killer.now()).await {
-                tracing::error!(%fault, "a program could not be ended in order");
+                tracing::error!(%fault, "failed to end a program");
                 procs::kill(self.killer.launcher);
             }
             self.exit.clone().ended().await;
@@ -255,12 +256,12 @@ impl ProgramLife for LaunchedProgram {
                     let family = ProcessTree::of(killer.launcher, context.inside());
                     procs::signal_each(family.program.iter(), Signal::INT);
                 } else {
-                    // Not looked for: what is about to become another program has no marks for a moment.
+                    // Not searched for: a process that is about to exec shows no marks for a moment.
                     procs::signal(killer.launcher, Signal::INT);
                 }
             });
             if let Err(fault) = interrupted.await {
-                tracing::error!(%fault, "a program could not be interrupted");
+                tracing::error!(%fault, "failed to interrupt a program");
             }
         })
     }
@@ -273,28 +274,28 @@ impl Drop for LaunchedProgram {
         }
         let killer = Arc::clone(&self.killer);
         match tokio::runtime::Handle::try_current() {
-            // Nobody waits for it: at the latest, the sandbox ends it.
+            // Not awaited: at the latest, the sandbox ends it.
             Ok(runtime) => drop(runtime.spawn_blocking(move || killer.now())),
             Err(_) => killer.now(),
         }
     }
 }
 
-/// Who ends a program.
+/// Ends a program.
 #[derive(Debug)]
 struct ProgramKiller {
-    /// Process id of the launcher, whose child is the program; or of the program itself, where nothing is joined.
+    /// Process id of the launcher, whose child is the program; without joining, of the program itself.
     launcher: u32,
-    /// Whether there is a launcher beside the program.
+    /// Whether a launcher runs beside the program.
     joins: bool,
     exit: ExitWatch,
-    /// Of its sandbox, for as long as somebody holds that.
+    /// The sandbox's context, until it is dropped.
     context: Weak<dyn ProgramContext>,
 }
 
 impl ProgramKiller {
-    /// What is inside, with what the launcher just started: until that runs its program, a normal user may not look at which
-    /// namespaces it is in.
+    /// The processes inside, plus the launcher's new child: until that executes its program, an unprivileged user may
+    /// not read its namespaces.
     fn seen(&self, context: &dyn ProgramContext) -> Vec<ProcessFacts> {
         let mut seen = context.inside();
         if self.joins && !seen.iter().any(|process| process.host_parent == self.launcher) {
@@ -303,17 +304,20 @@ impl ProgramKiller {
         seen
     }
 
-    /// Blocks, for some milliseconds in general.
+    /// Ends the program. Blocks, usually for some milliseconds.
     fn now(&self) {
         if self.exit.has_ended() {
             return;
         }
-        // Without surroundings the sandbox is ending, and everything with it.
+        // Without a context the sandbox is ending, and everything with it.
         if let Some(context) = self.context.upgrade() {
-            // So that it does not start the program between the look for it and its own end.
+            // Stopped, so that it cannot start the program between the listing and the kill.
             procs::stop(self.launcher);
             if !end_process_tree(self.launcher, || self.seen(context.as_ref())) {
-                tracing::warn!(launcher = self.launcher, "a program did not end alone, so its sandbox ends");
+                tracing::warn!(
+                    launcher = self.launcher,
+                    "failed to end a program by itself; ending its sandbox"
+                );
                 context.kill_all();
             }
         }
@@ -323,7 +327,7 @@ impl ProgramKiller {
     }
 }
 
-/// A program and what descends from it.
+/// A program and its descendants.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProcessTree {
     program: Option<ProcessFacts>,
@@ -351,7 +355,7 @@ impl ProcessTree {
     }
 }
 
-/// Ends a program with its family; false when some of it are left at the limit. Blocks.
+/// Ends a program and its descendants; false when some are left at the limit. Blocks.
 fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
     let until = Instant::now() + ALONE_LIMIT;
     let mut stopped: HashMap<(u32, u64), ProcessFacts> = HashMap::new();
@@ -362,7 +366,7 @@ fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool
         let fresh: Vec<ProcessFacts> =
             program.iter().chain(&descendants).filter(|process| !known(process)).cloned().collect();
         if !fresh.is_empty() && !is_late {
-            // Stopped, none can fork any more; killed, each would make room for another one.
+            // Stopped processes cannot fork; killing them one by one would let others do so.
             procs::signal_each(fresh.iter(), Signal::STOP);
             stopped
                 .extend(fresh.into_iter().map(|process| ((process.host_pid, process.start_ticks), process)));
@@ -374,7 +378,7 @@ fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool
         if descendants.is_empty() || is_late {
             procs::kill_each(program.iter());
         }
-        // Killed, they may take a moment to end, which a launcher that is stopped does not wait for.
+        // Killed processes may take a moment to end, and a stopped launcher does not wait for them.
         if program.is_none() && !stopped.values().any(procs::is_alive) {
             return true;
         }
@@ -385,7 +389,7 @@ fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool
     }
 }
 
-/// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before
+/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
 /// an end.
 #[must_use]
 pub fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
@@ -407,7 +411,7 @@ mod tests {
         ProcessFacts { host_pid, host_parent, start_ticks: 1, command_line: String::new() }
     }
 
-    /// The family of launcher 10 among (process, parent).
+    /// The process tree of launcher 10 among (process, parent).
     fn check(seen: &[(u32, u32)], program: Option<u32>, descendants: &[u32]) {
         let family = ProcessTree::of(10, seen.iter().map(|&(pid, parent)| facts(pid, parent)).collect());
         let mut found: Vec<u32> = family.descendants.iter().map(|process| process.host_pid).collect();
@@ -420,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_who_descends_from_the_program_and_nobody_else() {
+    fn process_tree_has_only_descendants() {
         check(&[], None, &[]);
         check(&[(3, 1), (4, 3)], None, &[]);
         // Joined: the launcher is not among them.

@@ -1,7 +1,7 @@
-//! Files and folders carried into a sandbox and out of it, by their absolute paths inside.
+//! Copying files and folders into and out of a sandbox, by their absolute paths inside.
 //!
-//! I1. Everything goes through [`SafeDir`]: what is inside leads nowhere else. I2. Only places that a sandbox keeps
-//! are reached; what lies in its image is not carried.
+//! I1. Everything goes through [`SafeDir`], so content of the sandbox cannot redirect an access outside of it.
+//! I2. Only exposed folders are reached; other parts of the image are not copied.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use crate::tree::{
     CopyOptions, CopyReport, Exclusions, Existing, SizeLimit, TreeBounds, TreeError, copy_part,
 };
 
-/// A folder inside a sandbox that can be reached from outside, before and after its end.
+/// A folder inside a sandbox that can be reached from outside, before and after the sandbox's end.
 #[derive(Debug, Clone)]
 pub struct ExposedFolder {
-    /// Its absolute path inside.
+    /// Absolute path inside.
     pub path: String,
-    /// The folder.
+    /// The open folder.
     pub folder: Arc<SafeDir>,
-    /// Who owns what is written there, when this process is root.
+    /// Owner of files written there, if this process is root.
     pub owner: Option<Owner>,
-    /// Whether it is a file system of its own, as large as the sandbox's limits say.
+    /// Whether the folder is its own file system, as large as the sandbox's limits allow.
     pub is_bounded: bool,
 }
 
 impl ExposedFolder {
-    /// What its file system is to a copy.
+    /// How a copy treats a full file system here.
     #[must_use]
     pub fn size_limit(&self) -> SizeLimit {
         if self.is_bounded { SizeLimit::Bounded } else { SizeLimit::Shared }
     }
 
-    /// The path from here of something inside, if it is inside.
+    /// The path relative to this folder, if `path` is inside it.
     #[must_use]
     pub fn relative<'a>(&self, path: &'a str) -> Option<&'a Path> {
         Path::new(path).strip_prefix(&self.path).ok()
     }
 
-    /// The innermost of some places that holds a path, and the path from there.
+    /// The innermost folder that contains a path, and the path relative to it.
     #[must_use]
     pub fn of<'a>(exposed_folders: &[Self], path: &'a str) -> Option<(Self, &'a Path)> {
         let holding = exposed_folders.iter().filter_map(|exposed| Some((exposed, exposed.relative(path)?)));
@@ -49,46 +49,46 @@ impl ExposedFolder {
     }
 }
 
-/// What to carry out of a sandbox, or into one.
+/// A copy out of a sandbox, or into one.
 #[derive(Debug, Clone)]
 pub struct TransferRequest {
     /// Absolute path inside, of a file or a folder.
     pub inside: String,
     /// A folder outside.
     pub outside: Arc<SafeDir>,
-    /// Path there.
+    /// Path in the outside folder.
     pub name: String,
-    /// What stays behind.
+    /// Entries that are not copied.
     pub exclude: Exclusions,
-    /// Bounds on what is copied.
+    /// Limits on the copy.
     pub bounds: TreeBounds,
 }
 
 /// A tree to copy into a sandbox.
 #[derive(Debug, Clone)]
 pub struct FillRequest {
-    /// The tree; it is only read.
+    /// The tree, read only.
     pub tree: Arc<SafeDir>,
-    /// Absolute path inside. `None`: the workspace.
+    /// Absolute destination path inside. `None`: the workspace.
     pub folder: Option<String>,
-    /// What stays behind.
+    /// Entries that are not copied.
     pub exclude: Exclusions,
-    /// Bounds on what is copied.
+    /// Limits on the copy.
     pub bounds: TreeBounds,
 }
 
-/// Why nothing was carried.
+/// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// What is there cannot be copied. It depends on the error whose doing that was.
+    /// The source or destination cannot be copied. The error tells whether the agent or the machine caused that.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The machine failed, or the sandbox keeps nothing at such a path.
+    /// The machine failed, or the path is in no exposed folder.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
-/// Reads a file of a place.
+/// Reads a file from the exposed folders.
 pub(crate) async fn read(
     exposed_folders: Vec<ExposedFolder>,
     path: String,
@@ -108,7 +108,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Copies from a place to the outside.
+/// Copies from an exposed folder to the outside.
 pub(crate) async fn out(
     exposed_folders: Vec<ExposedFolder>,
     request: TransferRequest,
@@ -122,7 +122,7 @@ pub(crate) async fn out(
     Ok(blocking(move || copy_part(&exposed.folder, inner, &outside, name, &exclude, options)).await??)
 }
 
-/// Copies from the outside to a place; what is there already is replaced.
+/// Copies from outside into an exposed folder, replacing what exists.
 pub(crate) async fn into(
     exposed_folders: Vec<ExposedFolder>,
     request: TransferRequest,
@@ -137,7 +137,8 @@ pub(crate) async fn into(
     Ok(blocking(move || copy_part(&outside, name, &exposed.folder, inner, &exclude, options)).await??)
 }
 
-/// Fills a place, or a folder of one. The workspace comes first among places, and its owner is the agent.
+/// Fills an exposed folder, or a folder below it. The workspace is the first exposed folder, and its owner is the
+/// agent.
 pub(crate) async fn fill(
     exposed_folders: Vec<ExposedFolder>,
     filling: FillRequest,
@@ -159,8 +160,8 @@ pub(crate) async fn fill(
 
 fn not_kept(path: &str) -> Fault {
     let message = format!(
-        "{path} is in no place that this sandbox keeps: the workspace, and with an image /home/agent, /tmp, /logs \
-         and /dev/shm"
+        "{path} is outside the folders that can be copied: the workspace, and with an image /home/agent, \
+         /tmp, /logs and /dev/shm"
     );
     Fault::permanent(Boundary::Env, "not-kept", message)
 }

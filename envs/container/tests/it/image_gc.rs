@@ -19,7 +19,7 @@ use crate::engine::{Engine, backend_keeping, containers, removed_but, sh, text, 
 use crate::image;
 use crate::registry::Registry;
 
-/// Of what tells two images apart.
+/// Size of the content that distinguishes two images.
 const BLOB: usize = 2 << 20;
 
 /// An engine, a ledger, and images to be made.
@@ -42,7 +42,7 @@ impl Place {
         Self { engine, client, docker, folder, base: u64::try_from(base).unwrap(), evicted: Arc::default() }
     }
 
-    /// A backend with room for what all images have in common, and for so many of what they have not.
+    /// A backend with a budget for the shared content of all images, plus the distinct content of this many.
     async fn backend(&self, images: f64, to_come: &[&ImageSource]) -> ContainerBackend {
         let budget = self.base + (images * BLOB as f64) as u64;
         let keeping = ImageRetention {
@@ -87,7 +87,7 @@ impl Place {
         found.into_iter().map(|container| container.image_id.unwrap()).collect()
     }
 
-    /// Ids of all images that have a name, but for the one that others are built on.
+    /// Ids of all images that have a name, except the base image.
     async fn there(&self) -> BTreeSet<String> {
         let images = self.docker.list_images(None::<ListImagesOptions>).await.unwrap();
         assert!(images.iter().any(|image| image.repo_tags == [image::NAME]), "it was imported, not made");
@@ -124,14 +124,14 @@ fn with_place<F: Future<Output = ()>>(test: impl FnOnce(Arc<Place>) -> F) {
 }
 
 #[test]
-fn what_was_fetched_goes_by_the_name_it_was_fetched_by() {
+fn pulled_image_is_removed_by_its_pull_name() {
     with_place(|place| async move {
         let registry = Registry::start().await;
         let backend = place.backend(0.5, &[]).await;
         let mut last = None;
         for (name, word) in [("x/one", "1"), ("x/two", "2")] {
             let mut layer = tokio::task::spawn_blocking(image::pack).await.unwrap();
-            // What follows the end of an archive is none of its files, and makes another layer.
+            // Data after the end of an archive is part of no file, and makes another layer.
             layer.extend(word.as_bytes());
             let source = ImageSource::Name(registry.offer(name, layer));
             let started = backend.start(of(&source)).await.unwrap();
@@ -157,7 +157,7 @@ impl Place {
 }
 
 #[test]
-fn a_budget_without_a_list_of_what_is_ours_is_refused() {
+fn budget_without_readable_ledger_is_refused() {
     with_place(|place| async move {
         let keeping = ImageRetention { budget: Some(1), ..place.keeping() };
         std::fs::create_dir_all(keeping.ledger.parent().unwrap()).unwrap();
@@ -187,7 +187,7 @@ mod slow {
     use super::*;
 
     #[test]
-    fn the_one_used_least_recently_goes_and_comes_back_when_it_is_asked_for() {
+    fn least_recent_image_is_removed_and_refetched() {
         with_place(|place| async move {
             let [a, b, c] = ["a", "b", "c"].map(|name| place.build(name));
             let backend = place.backend(2.5, &[]).await;
@@ -220,11 +220,11 @@ mod slow {
 
     /// I1, I2.
     #[test]
-    fn what_is_used_needed_or_somebody_elses_stays() {
+    fn used_needed_and_foreign_images_stay() {
         with_place(|place| async move {
             let [used, needed, tagged, own, last] =
                 ["used", "needed", "tagged", "own", "last"].map(|name| place.build(name));
-            // Made by a run that keeps no ledger: nobody's, for all that is known.
+            // Made by a run without a ledger, so its owner is unknown.
             let without =
                 backend_keeping(&place.engine.socket(), place.client.clone(), "without", None).await;
             let nobodys = place.used(&without, &own).await;
@@ -255,7 +255,7 @@ mod slow {
     }
 
     #[test]
-    fn an_image_that_somebody_removed_is_made_again() {
+    fn removed_image_is_obtained_again() {
         with_place(|place| async move {
             let source = place.build("a");
             let keeping = Some(place.keeping());
@@ -273,7 +273,7 @@ mod slow {
     }
 
     #[test]
-    fn many_at_once_have_their_images_within_no_budget_at_all() {
+    fn concurrent_starts_work_with_zero_budget() {
         with_place(|place| async move {
             let sources = ["a", "b", "c", "d"].map(|name| place.build(name));
             let (one, other) = (place.backend(0.0, &[]).await, place.backend(0.0, &[]).await);

@@ -1,4 +1,4 @@
-//! The places of a running sandbox that are reached from outside, and what its workspace begins with.
+//! The folders of a running sandbox that can be reached from outside, and the workspace's initial content.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::safe_dir::{Owner, SafeDir};
 use crate::tree::{CopyOptions, SizeLimit, SkipReason, TreeBounds, copy_tree};
 use crate::{ExposedFolder, SandboxSpec};
 
-/// The workspace first; further places only with an image or with folders, because each is a descriptor.
+/// Opens the exposed folders, the workspace first. The others are opened only for an image or extra folders, because
+/// each costs a descriptor.
 pub(super) fn of(
     first_process: u32,
     spec: &SandboxSpec,
@@ -35,7 +36,7 @@ pub(super) fn of(
         .collect()
 }
 
-/// Copies what the image has in the workspace's folder into it. Blocks.
+/// Copies the image's content at the workspace's path into the workspace. Blocks.
 pub(super) fn begin(exposed_folders: &[ExposedFolder], image: &Image, disk_mib: u32) -> Result<(), Fault> {
     let (Some(workspace), Some(content)) = (exposed_folders.first(), &image.content) else { return Ok(()) };
     let bounds = TreeBounds { bytes: u64::from(disk_mib) << 20, ..TreeBounds::default() };
@@ -49,7 +50,7 @@ pub(super) fn begin(exposed_folders: &[ExposedFolder], image: &Image, disk_mib: 
         .map_err(|error| copy_fault(image, disk_mib, &error))?;
     let Some(first) = report.skipped.named().first() else { return Ok(()) };
     let why = match first.reason {
-        SkipReason::Special(kind) => format!("is {kind}, which a workspace cannot begin with"),
+        SkipReason::Special(kind) => format!("is {kind}, which a workspace cannot contain at its start"),
         SkipReason::Unreadable => "cannot be read by this user".to_owned(),
     };
     let (folder, inside, path) = (image.folder.display(), &image.workdir, first.path.display());

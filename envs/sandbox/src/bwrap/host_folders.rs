@@ -1,7 +1,9 @@
-//! Folders of the host that a sandbox sees, looked at before it starts: bubblewrap's own words name no way out.
+//! Checks host folders before they are mounted into a sandbox, because bubblewrap's own error messages do not say how
+//! to fix the problem.
 //!
-//! The look is for people. What keeps a sandbox from a folder is the kernel, which bubblewrap asks as the sandbox's user; so
-//! the look asks the kernel as that user, too, who counts access control lists and what else a file system has.
+//! The check only improves messages. The kernel enforces access when bubblewrap mounts the folder as the sandbox's
+//! user. The check therefore asks the kernel as that user, too, so that access control lists and other features of the
+//! file system count.
 
 use std::fs;
 use std::io;
@@ -11,31 +13,30 @@ use clawrl_core::{Boundary, Fault};
 use rustix::fs::Access;
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// Refuses a folder that is not there, lies over the workspace, or is closed to the sandbox's user: `user`, or whoever runs
-/// this. Blocks.
+/// Refuses a folder that does not exist, overlaps the workspace, or is not accessible to the sandbox's user: `user`, or
+/// the current user. Blocks.
 ///
 /// # Errors
-/// A permanent provider [`Fault`] that says what to do.
+/// A permanent provider [`Fault`] that says how to fix it.
 pub(super) fn examine(folder: &Path, workspace: &str, user: Option<u32>) -> Result<(), Fault> {
     let shown = folder.display();
     let refused = |code: &'static str, message: String| {
         Err(Fault::permanent(Boundary::Provider, code, format!("`read_only`: {message}")))
     };
     if folder.starts_with(workspace) || Path::new(workspace).starts_with(folder) {
-        let message = format!("{shown} would lie over the workspace, {workspace}: move the folder elsewhere");
+        let message = format!("{shown} overlaps the workspace, {workspace}: move the folder elsewhere");
         return refused("read-only-place", message);
     }
     let is_folder = fs::metadata(folder).is_ok_and(|found| found.is_dir());
     if !is_folder {
-        let message = format!(
-            "there is no folder {shown} on this machine: install what it is to hold, or correct the path"
-        );
+        let message =
+            format!("the folder {shown} does not exist on this machine: create it, or correct the path");
         return refused("read-only-missing", message);
     }
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let closed = match user {
         None => closed_place(&real),
-        // Who cannot become that user starts no sandbox either, which says more.
+        // If this fails, the sandbox's start fails as well, with a better message.
         Some(user) => as_user(user, || closed_place(&real)).unwrap_or(None),
     };
     let Some(place) = closed else { return Ok(()) };
@@ -53,7 +54,8 @@ pub(super) fn examine(folder: &Path, workspace: &str, user: Option<u32>) -> Resu
     refused("read-only-closed", message)
 }
 
-/// The uppermost place on the way to a folder that this thread's user may not enter, or the folder if it may not be listed.
+/// The uppermost folder on the path that this thread's user may not enter, or the folder itself if it may not be
+/// listed.
 fn closed_place(real: &Path) -> Option<PathBuf> {
     let may = |place: &Path, access| rustix::fs::access(place, access).is_ok();
     let mut above: Vec<&Path> = real.ancestors().skip(1).collect();
@@ -63,8 +65,8 @@ fn closed_place(real: &Path) -> Option<PathBuf> {
     closed.map(Path::to_owned)
 }
 
-/// Asks as a user of that id who is in no group of others, as sandboxes are started. In a thread of its own, which cannot
-/// turn back.
+/// Runs `ask` as the given user without supplementary groups, as sandboxes run. Uses its own thread, which cannot
+/// switch back.
 fn as_user<T: Send>(user: u32, ask: impl FnOnce() -> T + Send) -> io::Result<T> {
     let become_and_ask = || {
         let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_told_beforehand() {
+    fn inaccessible_folder_is_refused_before_start() {
         let base = tempfile::tempdir().unwrap();
         open(base.path(), 0o755);
         let (inner, file) = (base.path().join("in"), base.path().join("file"));
@@ -115,7 +117,7 @@ mod tests {
         }
     }
 
-    /// As root: nobody else can look as another user.
+    /// Only root can check access as another user.
     #[test]
     fn the_kernel_is_asked_as_the_user_of_sandboxes() {
         if !rustix::process::geteuid().is_root() {
@@ -126,7 +128,7 @@ mod tests {
         let closed = base.path().join("closed");
         let inner = closed.join("in");
         fs::create_dir_all(&inner).unwrap();
-        // A group of root's is none of a sandbox.
+        // Root's groups do not apply to sandboxes.
         open(&closed, 0o770);
         check(&inner, None, None);
         check(&closed, Some(USER), Some("read-only-closed"));
@@ -143,13 +145,13 @@ mod tests {
         }
     }
 
-    /// Lets that one user in by an access control list; false where the file system has none.
+    /// Grants that user access by an access control list; false if the file system has none.
     fn allow_by_list(folder: &Path) -> bool {
         let entry = |tag: u16, bits: u16, id: u32| {
             [tag.to_le_bytes().as_slice(), &bits.to_le_bytes(), &id.to_le_bytes()].concat()
         };
         let any = u32::MAX;
-        // The owner, that user, the owning group, the mask, everybody else.
+        // The owner, that user, the owning group, the mask, all others.
         let entries =
             [entry(1, 7, any), entry(2, 5, USER), entry(4, 0, any), entry(16, 5, any), entry(32, 0, any)];
         let list = [2u32.to_le_bytes().to_vec(), entries.concat()].concat();

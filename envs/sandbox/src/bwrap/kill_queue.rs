@@ -1,30 +1,32 @@
-//! Sandboxes end a portion at a time, however many are told to at once.
+//! Limits how many sandboxes are being killed at the same time.
 //!
-//! What the kernel keeps of a sandbox's call filter is freed by its background workers after the end. On Linux 6.18 a
-//! machine was seen that hung for good after 3,000 sandboxes with three filters each had ended in the same moment: as
-//! many workers as there may be (1,024) waited for one that waited for work queued behind them. A portion far below
-//! that number leaves room, and costs nothing: a processor ends no more than some hundred a second.
+//! The kernel frees a sandbox's call filter in background workers after the sandbox has ended. On Linux 6.18 one
+//! machine hung for good after 3,000 sandboxes with three filters each had ended in the same moment: the maximum number
+//! of workers (1,024) waited for one that waited for work queued behind them. A limit far below that number leaves
+//! room, and costs nothing: a processor ends only some hundred sandboxes a second.
 //!
-//! I1. Whoever was told to end is killed: at once while fewer than [`AT_ONCE`] are ending, else when one of those has
-//! ended. I2. One that ends by itself, before or while it waits, takes no place; neither does one that is told to end
-//! when it has ended, as every sandbox is that is killed and then dropped.
+//! I1. A sandbox that is told to end is killed at once while fewer than [`AT_ONCE`] are ending, otherwise when one of
+//! those has ended.
+//! I2. A sandbox that ends by itself, before or while it waits, takes no place in the queue. The same holds for one
+//! that is told to end after it has ended, as happens to every sandbox that is killed and then dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many are ending at once; the spawner, which ends what its harness left behind, keeps to it, too.
+/// Maximum number of sandboxes that are ending at once. The spawner keeps to it, too, when it ends the sandboxes that
+/// its harness left behind.
 pub(crate) const AT_ONCE: usize = 256;
 
-/// What can be ended.
+/// Something that can be killed.
 pub(super) trait Killable {
-    /// Kills it. Returns at once.
+    /// Sends the kill signal and returns at once.
     fn kill(&self);
 
-    /// Whether it has ended. True before [`KillQueue::ended`] is told.
+    /// Whether it has ended. True before [`KillQueue::ended`] is called.
     fn has_ended(&self) -> bool;
 }
 
-/// Who is ending, and who waits for a place.
+/// The sandboxes that are ending, and those that wait for a place.
 #[derive(Debug)]
 pub(super) struct KillQueue<T>(Mutex<State<T>>);
 
@@ -41,11 +43,11 @@ impl<T> Default for KillQueue<T> {
 }
 
 impl<T: Killable> KillQueue<T> {
-    /// Kills it now, or when there is a place. Doing it again changes nothing.
+    /// Kills it now, or when a place is free. Idempotent.
     pub(super) fn end(&self, one: &Arc<T>) {
         let mut state = self.lock();
         let known = |other: &Arc<T>| Arc::ptr_eq(other, one);
-        // Looked up under the lock: one that ends from here on gives its place back after it was noted.
+        // Checked under the lock: one that ends after this gives its place back after it was added.
         if one.has_ended() || state.under_way.iter().any(known) || state.waiting.iter().any(known) {
             return;
         }
@@ -58,7 +60,7 @@ impl<T: Killable> KillQueue<T> {
         }
     }
 
-    /// It has ended, told to or not: its place goes to the next.
+    /// Called when one has ended, killed or not; its place goes to the next.
     pub(super) fn ended(&self, one: &Arc<T>) {
         let mut state = self.lock();
         state.waiting.retain(|other| !Arc::ptr_eq(other, one));
@@ -79,7 +81,7 @@ impl<T: Killable> KillQueue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Every change under the lock is a push or a removal; a panic cannot leave it half done.
+        // Every change under the lock is a push or a removal, so a panic cannot leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_what_ends_by_itself_takes_no_place() {
+    fn i2_self_ended_takes_no_place() {
         let sandboxes = Sandboxes::told_to_end(AT_ONCE + 2);
         let last = &sandboxes.all[AT_ONCE + 1];
         sandboxes.ends(AT_ONCE);
@@ -162,9 +164,9 @@ mod tests {
         assert_eq!((sandboxes.kills(AT_ONCE), sandboxes.kills(AT_ONCE + 1)), (0, 1));
     }
 
-    /// A sandbox that is killed is dropped afterwards; one that was never told to end, too.
+    /// A sandbox that is killed is dropped afterwards; so is one that was never told to end.
     #[test]
-    fn i2_what_has_ended_takes_no_place() {
+    fn i2_ended_before_kill_takes_no_place() {
         let sandboxes = Sandboxes::new(3 * AT_ONCE);
         for index in 0..2 * AT_ONCE {
             if index % 2 == 0 {

@@ -1,4 +1,4 @@
-//! The first program of ours in a container: files, terminal, shell.
+//! Entering a container: its files, a terminal, and the main program.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,6 @@ use super::sandbox::{ContainerSandbox, EnteredContainer};
 use super::user::ContainerUser;
 use super::{first_process, terminal};
 use crate::blocking::blocking;
-use crate::exec::spawn_fault;
 use crate::live::Live;
 use crate::procs::{self, ProcessStat};
 use crate::ready::{READY, until_ready};
@@ -19,46 +18,46 @@ use crate::safe_dir::KeepAlive;
 use crate::spawner::{LaunchKind, SpawnerClient};
 use crate::{Owner, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
 
-/// How long the first process may take to become what it is going to be, and how often it is looked at meanwhile.
+/// How long the first process may take to exec its final program, and how often it is checked meanwhile.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 const SETTLE_SLICE: Duration = Duration::from_millis(2);
 
-/// Shell code that says that a container is entered. No limit of processes is set: it would count those of all
-/// containers with a user of this number. The control group's is the container's own.
+/// Shell code that prints the ready mark. It sets no process limit: that would count the processes of all containers
+/// with this user id. The control group limits the container itself.
 #[must_use]
 pub fn announce() -> String {
     format!("printf '%s' '{READY}'")
 }
 
-/// A container that runs, as its engine tells of it.
+/// A running container, as reported by its container engine.
 pub struct RunningContainer {
     /// Host process id of its first process.
     pub pid: u32,
-    /// A variable that the first process was started with, which nobody else's was. It has to ignore SIGCHLD: then the
-    /// kernel reaps its orphans.
+    /// A variable that only this container's first process was started with. The process must ignore SIGCHLD, so that
+    /// the kernel reaps its orphans.
     pub mark: (String, String),
-    /// `USER[:GROUP]` of the agent, names or numbers; nothing stands for root.
+    /// `USER[:GROUP]` of the agent, names or numbers; empty for root.
     pub user: String,
     /// Absolute path of the workspace.
     pub workdir: String,
-    /// Absolute paths of folders that are made where they are not there, writable to all.
+    /// Absolute paths of folders that are created if missing, writable by all.
     pub commons: Vec<String>,
-    /// Variables of the image.
+    /// Environment variables of the image.
     pub environment: Vec<(String, String)>,
     /// Capabilities of root inside, one bit each. The first process must hold one more, so that nothing inside can
     /// trace it.
     pub capabilities: u64,
-    /// Dropped when nobody can look at files of the container any more.
+    /// Dropped when the container's files can no longer be read.
     pub keep_alive: KeepAlive,
-    /// Its place in the backend's count, given back when it has ended.
+    /// The container's place in the backend's count, given back when it has ended.
     pub live: Live,
 }
 
-/// Starts the main program of `spec` in a container, on a terminal of its own.
+/// Starts the main program of `spec` in a container, on its own terminal.
 ///
 /// # Errors
-/// A provider [`Fault`]: the container is not what it should be, or nothing can be started in it. The container is then
-/// for the caller to end.
+/// A provider [`Fault`]: the container does not match its description, or nothing can be started in it. The caller then
+/// has to end the container.
 pub async fn enter(
     spawner: SpawnerClient,
     determinism: &Determinism,
@@ -70,15 +69,15 @@ pub async fn enter(
     let gone = || Fault::transient(Boundary::Provider, "container-gone", "the container ended as it started");
     let handle = procs::open(pid).ok_or_else(gone)?;
     let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie).ok_or_else(gone)?;
-    // Told to start, it may not have become what it is going to be.
+    // The engine has started it, but it may not have executed its final program yet.
     let until = Instant::now() + SETTLE_LIMIT;
     while !(first_process::carries(pid, &mark.0, &mark.1) && first_process::reaps(pid)) {
         if first_process::is_ending(pid) {
             return Err(gone());
         }
         if Instant::now() >= until {
-            let message = "the engine's containers are not processes of this machine, as seen from here; containers need an \
-                           engine on the same machine, and a `clawrl` that sees its processes";
+            let message = "the container engine's processes are not visible here: run `clawrl` on the \
+                engine's machine, in a process namespace that contains them";
             return Err(Fault::permanent(Boundary::Provider, "engine-elsewhere", message));
         }
         // timer: the kernel tells nobody about an exec in another process.
@@ -106,7 +105,7 @@ pub async fn enter(
         }
         for folder in &folders {
             let laid = match &folder.files {
-                Some(files) => root.lay(&folder.path, files, host_root),
+                Some(files) => root.replace_folder(&folder.path, files, host_root),
                 None => root.fresh_folder(&folder.path, 0o777, owner).map(drop),
             };
             laid.map_err(|error| failed(&folder.path, &error))?;
@@ -127,8 +126,8 @@ pub async fn enter(
         }
         let (master, terminal) =
             terminal::open(&root, size, owner.uid).map_err(|error| transient(error.to_string()))?;
-        // Whatever runs out of memory inside, it is not the first process that has to go. Where this machine forbids it, what the
-        // agent starts is still preferred: see `oom_score` of a launch.
+        // If memory runs out inside, the first process must not be the victim. If the machine forbids this setting, the
+        // agent's programs are still preferred: see `oom_score` of a launch.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
         let entrances = first_process::entrances(pid).map_err(|error| transient(error.to_string()))?;
         Ok::<_, Fault>((root, user, owner, host_root, master, terminal, entrances))
@@ -156,7 +155,7 @@ pub async fn enter(
     let launch = inside.launch(LaunchKind::OwnTerminal, words, &spec.main, &inside.user);
     let sandbox = ContainerSandbox::new(spawner.clone(), live, inside, root)?;
     let ends = [terminal.as_fd(), terminal.as_fd(), terminal.as_fd()];
-    let process = spawner.spawn(launch, None, &ends).await.map_err(spawn_fault)?;
+    let process = spawner.spawn(launch, None, &ends).await?;
     drop(terminal);
     sandbox.has_main(process.exit);
     let (terminal, _) = until_ready(master).await?;

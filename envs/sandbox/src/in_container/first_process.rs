@@ -1,4 +1,4 @@
-//! What the kernel says of a container's first process: control groups, label, user ids, its mark.
+//! What /proc tells about a container's first process: control groups, security label, user ids, its mark.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::cgroup::joined;
 
-/// The entrances of every control group that the process is in, out here.
+/// The files, on this side, by which a process enters each control group of this process.
 pub(super) fn entrances(pid: u32) -> io::Result<Vec<PathBuf>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(entrances_of(&mounts, &fs::read_to_string(format!("/proc/{pid}/cgroup"))?))
@@ -29,28 +29,28 @@ fn entrances_of(mountinfo: &str, own: &str) -> Vec<PathBuf> {
             };
             fits.then(|| joined(left[4], left[3], path))
         });
-        // A hierarchy that is mounted nowhere limits nothing that we could go around.
+        // A hierarchy that is not mounted limits nothing that we could bypass.
         found
             .extend(mount.map(|folder| folder.join(if names.is_empty() { "cgroup.procs" } else { "tasks" })));
     }
     found
 }
 
-/// The label of the security module, where there is one that confines it.
+/// The label of the security module, if one confines the process.
 pub(super) fn label(pid: u32) -> Option<String> {
     let label = fs::read_to_string(format!("/proc/{pid}/attr/current")).ok()?;
     let label = label.trim_end_matches(['\0', '\n']);
     (!label.is_empty() && label != "unconfined").then(|| label.to_owned())
 }
 
-/// Whether a variable of this name and value was there when the process was started.
+/// Whether the process was started with a variable of this name and value.
 pub(super) fn carries(pid: u32, name: &str, value: &str) -> bool {
     let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let wanted = format!("{name}={value}");
     variables.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
 }
 
-/// Whether the process ignores the end of its children, which are then reaped by the kernel.
+/// Whether the process ignores SIGCHLD, so that the kernel reaps its children.
 pub(super) fn reaps(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -58,7 +58,7 @@ pub(super) fn reaps(pid: u32) -> bool {
     ignored & (1 << (libc::SIGCHLD - 1)) != 0
 }
 
-/// The number out here of a user (`uid_map`) or group (`gid_map`) of the process's user namespace.
+/// The id on the host of a user (`uid_map`) or group (`gid_map`) of the process's user namespace.
 pub(super) fn outside(pid: u32, map: &str, inside: u32) -> Option<u32> {
     outside_of(&fs::read_to_string(format!("/proc/{pid}/{map}")).ok()?, inside)
 }
@@ -72,13 +72,13 @@ fn outside_of(map: &str, inside: u32) -> Option<u32> {
     })
 }
 
-/// Whether the process is on its way out: then the rest of its namespace has been killed or is about to be.
+/// Whether the process is exiting: the rest of its namespace has then been killed, or is about to be.
 pub(super) fn is_ending(pid: u32) -> bool {
     /// `PF_EXITING` of the kernel.
     const EXITING: u64 = 0x4;
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     let Some((_, fields)) = stat.rsplit_once(") ") else { return true };
-    // Field 9 of the file; the first here is field 3.
+    // Field 9 of the file; the first one here is field 3.
     let flags = fields.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok());
     fields.starts_with(['Z', 'X']) || flags.is_none_or(|flags| flags & EXITING != 0)
 }

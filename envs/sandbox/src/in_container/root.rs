@@ -1,4 +1,4 @@
-//! The root folder of a container, held by a descriptor.
+//! The root folder of a container, held open by a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,16 +13,16 @@ use rustix::io::Errno;
 use crate::safe_dir::{FOLDER, KeepAlive, failed, open_beneath, retry_interrupted};
 use crate::{EntryStat, FileKind, Owner, PutFile, SafeDir, SafeReadError};
 
-/// Of a folder that programs may not write to.
+/// Permission bits of a folder that programs may not write to.
 const CLOSED: u32 = 0o755;
-/// Of a folder that anybody may write to.
+/// Permission bits of a folder that all may write to.
 const OPEN: u32 = 0o777;
 
-/// File systems that the kernel makes up: proc, sysfs, cgroup, cgroup2, devpts, mqueue. Nobody works in them, and reading all
-/// of one has effects and errors of its own.
+/// Virtual file systems: proc, sysfs, cgroup, cgroup2, devpts, mqueue. They are no workspace, and reading one
+/// completely has side effects and errors of its own.
 const VIRTUAL_FILE_SYSTEMS: [u64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
 
-/// The folder, with what keeps its content.
+/// The folder, and what keeps its content alive.
 #[derive(Debug, Clone)]
 pub(super) struct ContainerRoot {
     dir: SafeDir,
@@ -30,9 +30,9 @@ pub(super) struct ContainerRoot {
 }
 
 impl ContainerRoot {
-    /// The root of the process's mount namespace.
+    /// Opens the root of the process's mount namespace.
     pub(super) fn open(pid: u32, keep_alive: KeepAlive) -> Result<Self, SafeReadError> {
-        // The link of /proc leads into the other namespace; its target's name means nothing out here.
+        // The link in /proc leads into the other namespace; its target's name means nothing here.
         let path = format!("/proc/{pid}/root");
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
@@ -40,19 +40,20 @@ impl ContainerRoot {
         Ok(Self { dir: SafeDir::kept(root, Arc::clone(&keep_alive))?, keep_alive })
     }
 
-    /// The folder itself, in which no link is followed.
+    /// The folder itself, through which no link is followed.
     pub(super) fn dir(&self) -> &SafeDir {
         &self.dir
     }
 
-    /// A folder by its path inside. Links on the way are followed as a program inside would, and lead nowhere else.
+    /// Opens a folder by its path inside. Links on the way are resolved as for a program inside, and cannot lead
+    /// outside.
     pub(super) fn folder(&self, path: &str) -> Result<SafeDir, SafeReadError> {
         let found = self.resolve(path, OFlags::PATH | OFlags::DIRECTORY)?;
         SafeDir::kept(found, Arc::clone(&self.keep_alive))
     }
 
-    /// The folder that programs are in when they start: what the path names now, as a program inside would find it. An
-    /// agent may have put anything there.
+    /// The working folder of programs: what the path refers to now, as a program inside would resolve it. An agent may
+    /// have put anything there.
     pub(super) fn workspace(&self, path: &str) -> Result<SafeDir, SafeReadError> {
         let found = self.resolve(path, OFlags::PATH)?;
         let named = |errno: Errno| failed(Path::new(path), errno);
@@ -69,7 +70,7 @@ impl ContainerRoot {
         SafeDir::kept(found, Arc::clone(&self.keep_alive))
     }
 
-    /// A file of the image, from before any program of the agent ran, or one that only misleads its own container.
+    /// Reads a file of the image: before any program of the agent ran, or one that can mislead only its own container.
     pub(super) fn read_trusting_links(&self, path: &str, cap: u64) -> Result<Vec<u8>, SafeReadError> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         self.folder(if folder.is_empty() { "/" } else { folder })?.read_file(name, cap)
@@ -82,18 +83,19 @@ impl ContainerRoot {
             .map_err(|errno| failed(Path::new(path), errno))
     }
 
-    /// Replaces whatever is at a path by a folder with these files. Files are root's, and so is the folder unless it
-    /// is empty: then it is anybody's. Nothing that the agent left on the way is followed; it is replaced. Blocks.
-    pub(super) fn lay(&self, path: &str, files: &[PutFile], owner: Owner) -> io::Result<()> {
+    /// Replaces whatever is at a path with a folder that holds these files. The files belong to root, and so does the
+    /// folder, unless it is empty: then all may write to it. Entries that the agent left on the path are replaced,
+    /// never followed. Blocks.
+    pub(super) fn replace_folder(&self, path: &str, files: &[PutFile], owner: Owner) -> io::Result<()> {
         let folder = self.fresh_folder(path, if files.is_empty() { OPEN } else { CLOSED }, owner)?;
         for file in files {
-            file.lay(&folder, file.mode, Some(owner))
+            file.write_to(&folder, file.mode, Some(owner))
                 .map_err(|error| io::Error::other(format!("{path}/{}: {error}", file.path)))?;
         }
         Ok(())
     }
 
-    /// An empty folder in place of whatever is at the path.
+    /// Creates an empty folder in place of whatever is at the path.
     pub(super) fn fresh_folder(&self, path: &str, mode: u32, owner: Owner) -> io::Result<SafeDir> {
         let names: Vec<_> = Path::new(path)
             .components()
@@ -117,7 +119,7 @@ impl ContainerRoot {
             if last {
                 let (uid, gid) = (rustix::fs::Uid::from_raw(owner.uid), rustix::fs::Gid::from_raw(owner.gid));
                 rustix::fs::fchown(&at, Some(uid), Some(gid))?;
-                // By umask some may be lacking, and after a change of owner some may be gone.
+                // The umask may have removed permission bits, and so may a change of owner.
                 rustix::fs::fchmod(&at, Mode::from_raw_mode(mode))?;
             }
         }
@@ -142,7 +144,7 @@ fn is_folder(parent: BorrowedFd<'_>, name: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes an entry with all below it, following no link.
+/// Removes an entry and everything below it, following no link.
 fn remove(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
     if is_folder(parent, name)? {
         return remove_folder(parent, name);
@@ -153,10 +155,10 @@ fn remove(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
     }
 }
 
-/// By `rm`, which needs neither stack nor descriptors for depth: the agent decides how deep it is, and the standard
-/// library's own goes down by recursion.
+/// Runs `rm`, which needs neither stack nor descriptors in proportion to the depth: the agent decides how deep the
+/// folder is, and the standard library's function recurses.
 fn remove_folder(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
-    // The descriptor stands for the folder; only the last name is looked up, and never followed.
+    // The descriptor identifies the folder; only the last name is looked up, and never followed.
     let folder = format!("/proc/{}/fd/{}", std::process::id(), parent.as_raw_fd());
     let output = Command::new("rm")
         .args(["-rf", "--one-file-system", "--"])
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_is_what_its_path_names_now() {
+    fn workspace_follows_its_current_path() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("f"), "outside").unwrap();
         let inside = tempfile::tempdir().unwrap();
@@ -199,7 +201,7 @@ mod tests {
         std::fs::write(at("app/f"), "second").unwrap();
         assert_eq!(found().unwrap().unwrap(), b"second");
         std::fs::remove_dir_all(at("app")).unwrap();
-        // A link is followed as a program inside would follow it, and never out.
+        // A link is resolved as for a program inside, and never leads outside.
         symlink("/aside", at("app")).unwrap();
         assert_eq!(found().unwrap().unwrap(), b"first");
         let replaced = |target: &Path| {
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_makes_up_is_no_workspace() {
+    fn virtual_file_systems_are_not_workspaces() {
         let root = root_at(Path::new("/"));
         for path in ["/proc", "/sys", "/proc/self/net"] {
             let found = root.workspace(path);
@@ -236,7 +238,8 @@ mod tests {
         let root = root_at(inside.path());
         let own = rustix::process::geteuid().as_raw();
         let files = [PutFile { path: "sub/f".to_owned(), mode: 0o644, content: Arc::from(&b"new"[..]) }];
-        root.lay(path, &files, Owner { uid: own, gid: rustix::process::getegid().as_raw() }).unwrap();
+        root.replace_folder(path, &files, Owner { uid: own, gid: rustix::process::getegid().as_raw() })
+            .unwrap();
         let laid = inside.path().join(path.trim_start_matches('/'));
         assert_eq!(std::fs::read_to_string(laid.join("sub/f")).unwrap(), "new");
         assert_eq!(std::fs::read_dir(&laid).unwrap().count(), 1);
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_there_is_replaced_and_no_link_is_followed() {
+    fn replacement_follows_no_link() {
         check(|_| {}, "/tests");
         check(|root| std::fs::write(root.join("tests"), "a file").unwrap(), "/tests");
         check(|root| symlink("/etc", root.join("tests")).unwrap(), "/tests");

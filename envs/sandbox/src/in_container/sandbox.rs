@@ -1,4 +1,4 @@
-//! A container that was entered: files, programs, processes, the end.
+//! An entered container: its files, programs, processes and end.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::first_process;
 use super::root::ContainerRoot;
 use super::user::ContainerUser;
 use crate::blocking::{blocking, put_files};
-use crate::exec::ExecError;
+use crate::exec_error::ExecError;
 use crate::freezer::Freezer;
 use crate::live::Live;
 use crate::procs;
@@ -32,10 +32,10 @@ use crate::{ExposedFolder, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxC
 /// A killed container that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
-/// A container that has not stopped by then is killed as it runs.
+/// A container that has not frozen by then is killed while it runs.
 const FREEZE_LIMIT: Duration = Duration::from_secs(1);
 
-/// What an engine would set: programs of images are ordinary programs.
+/// The limit that an engine would set: programs of images are ordinary programs.
 const OPEN_FILES: u64 = 65_536;
 
 /// A container after it was entered.
@@ -43,14 +43,14 @@ const OPEN_FILES: u64 = 65_536;
 pub(super) struct EnteredContainer {
     pub(super) pid: u32,
     pub(super) start_ticks: u64,
-    /// Of its first process.
+    /// Handle of the container's first process.
     pub(super) handle: OwnedFd,
-    /// We ended it, so its end is nobody's fault.
+    /// Set when we end it, so that its end is not a fault.
     pub(super) killed: AtomicBool,
     pub(super) user: ContainerUser,
-    /// The agent's ids out here.
+    /// Ids of the agent on the host.
     pub(super) owner: Owner,
-    /// Those of root inside.
+    /// Ids on the host of root inside.
     pub(super) host_root: Owner,
     pub(super) workdir: String,
     pub(super) environment: Vec<(String, String)>,
@@ -62,7 +62,7 @@ pub(super) struct EnteredContainer {
 }
 
 impl EnteredContainer {
-    /// The start of a program by a user.
+    /// The launch request for a program that a user runs.
     pub(super) fn launch(
         &self,
         kind: LaunchKind,
@@ -75,7 +75,7 @@ impl EnteredContainer {
             kind,
             confinement: Confinement {
                 identity: None,
-                // The program goes through them itself, the launcher stays outside.
+                // The program enters the control groups itself; the launcher stays outside.
                 cgroup_entrances: Vec::new(),
                 limits: vec![(ResourceLimit::Core, 0), (ResourceLimit::OpenFiles, OPEN_FILES)],
                 oom_score: Some(500),
@@ -103,7 +103,8 @@ impl EnteredContainer {
         }
     }
 
-    /// The image's variables, over them what the plan fixes, over those the user's and the command's own.
+    /// Environment: the image's variables, overridden by the plan's fixed ones, by the user's, and by the command's
+    /// own.
     fn variables(&self, command: &SandboxCommand, user: &ContainerUser) -> Vec<(String, String)> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut variables = vec![("PATH".to_owned(), path.to_owned())];
@@ -123,11 +124,11 @@ impl EnteredContainer {
 
     fn kill_all(&self) {
         self.killed.store(true, Ordering::Release);
-        // ESRCH: it has ended by itself.
+        // ESRCH: it has already ended.
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
-    /// Processes of the container's pid namespace, without its first one.
+    /// Processes of the container's pid namespace, without the first one.
     fn processes(&self) -> Vec<ProcessFacts> {
         let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let Some(own) = namespace(self.pid) else { return Vec::new() };
@@ -138,11 +139,11 @@ impl EnteredContainer {
             .collect()
     }
 
-    /// Kills all but the first process; false when some are left at the limit. Blocks.
+    /// Kills all processes but the first; false when some are left at the limit. Blocks.
     fn strike_all(&self) -> bool {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
-            // Frozen, none can fork between the look and its end; the signals wait until all are let go.
+            // While frozen, no process can fork between being listed and being killed; the signals take effect on thaw.
             let freezer = Freezer::among(&self.entrances);
             if let Some(freezer) = &freezer {
                 freezer.freeze(FREEZE_LIMIT);
@@ -173,14 +174,14 @@ impl ProgramContext for EnteredContainer {
     }
 }
 
-/// The [`Sandbox`] in a container. Dropping it kills everything inside.
+/// The [`Sandbox`] of a container. Dropping it kills everything inside.
 #[derive(Debug)]
 pub struct ContainerSandbox {
     spawner: SpawnerClient,
     inside: Arc<EnteredContainer>,
     root: ContainerRoot,
     ended: watch::Receiver<bool>,
-    /// Of the main program's launcher, which is outside.
+    /// The main program's launcher, which runs outside.
     main: Mutex<Option<ExitWatch>>,
 }
 
@@ -194,12 +195,12 @@ impl ContainerSandbox {
         let failed = |error: std::io::Error| {
             Fault::transient(Boundary::Provider, "container-start", error.to_string())
         };
-        // The watched one is another descriptor of the same process, so that the task alone owns it.
+        // The watched descriptor is a second one of the same process, so that the task owns it alone.
         let watched =
             inside.handle.try_clone().and_then(|fd| watched_for(fd, Interest::READABLE)).map_err(failed)?;
         let (tell_ended, ended) = watch::channel(false);
         tokio::spawn(async move {
-            // Readable when it has ended, which the kernel lets it do after all others in its namespace.
+            // Readable when it has ended. The kernel lets it end after all others in its namespace.
             let _ = watched.readable().await.map(drop);
             drop(live);
             let _ = tell_ended.send(true);
@@ -239,7 +240,7 @@ impl Sandbox for ContainerSandbox {
         })
     }
 
-    /// Looked up anew each time: all of the container is the agent's, who may have put another folder at the path.
+    /// Looked up each time: the agent owns the whole container and may have put another folder at the path.
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         let (root, path) = (self.root.clone(), self.inside.workdir.clone());
         Box::pin(async move {
@@ -315,17 +316,17 @@ impl Sandbox for ContainerSandbox {
         true
     }
 
-    fn lay(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+    fn replace_folder(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
         let (root, owner) = (self.root.clone(), self.inside.host_root);
         Box::pin(async move {
             let laid = blocking(move || {
-                root.lay(&folder, &files, owner).map_err(|error| format!("{folder}: {error}"))
+                root.replace_folder(&folder, &files, owner).map_err(|error| format!("{folder}: {error}"))
             });
             laid.await?.map_err(|error| Fault::permanent(Boundary::Env, "put-file", error))
         })
     }
 
-    /// Without a workspace, what is at its path is looked for from the root, where it is not found.
+    /// Without a workspace, its path is looked up from the root, where it is not found.
     fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
         Box::pin(async move {
             let exposed = |path: &str, folder, owner| ExposedFolder {
@@ -345,8 +346,8 @@ impl Sandbox for ContainerSandbox {
         Box::pin(async move {
             let ended = *self.ended.borrow() || first_process::is_ending(self.inside.pid);
             (ended && !self.inside.killed.load(Ordering::Acquire)).then(|| {
-                let message = "the container ended and nothing inside can have done it: the engine was restarted, or somebody \
-                               ended it";
+                let message = "the container ended, and nothing inside can have ended it: the container \
+                    engine was restarted, or another process stopped the container";
                 Fault::transient(Boundary::Env, "container-lost", message)
             })
         })

@@ -1,7 +1,7 @@
-//! A terminal of the container's own.
+//! A terminal that belongs to the container.
 //!
-//! It is opened in the container's file system of terminals, so that programs find it under `/dev/pts`. That is a mount
-//! which the engine made, and nothing of the agent runs yet.
+//! It is opened in the container's devpts, so that programs find it under `/dev/pts`. The engine mounted it, and no
+//! program of the agent runs yet.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,13 +15,13 @@ use super::root::ContainerRoot;
 /// `DEVPTS_SUPER_MAGIC`.
 const DEVPTS: u64 = 0x1cd1;
 
-/// Opens one that belongs to the user with this number out here; returns both ends, the harness's first.
+/// Opens a terminal owned by this host user id; returns both ends, the harness's first.
 pub(super) fn open(root: &ContainerRoot, size: (u16, u16), owner: u32) -> io::Result<(OwnedFd, OwnedFd)> {
     let master = root
         .resolve("/dev/pts/ptmx", OFlags::RDWR | OFlags::NOCTTY)
-        .map_err(|error| io::Error::other(format!("the container has no terminals: {error}")))?;
+        .map_err(|error| io::Error::other(format!("failed to open the container's terminals: {error}")))?;
     if fstatfs(&master)?.f_type as u64 != DEVPTS {
-        return Err(io::Error::other("the container has something else where terminals are opened"));
+        return Err(io::Error::other("/dev/pts of the container is not a terminal file system"));
     }
     unlockpt(&master)?;
     let terminal =

@@ -1,25 +1,25 @@
-//! Users by name, as an engine reads them: from the container's own files.
+//! Resolves user names from the container's own files, as an engine does.
 
 use clawrl_core::{Boundary, Fault};
 
 use super::root::ContainerRoot;
 
-/// Files of users and groups are small; what is larger is none.
+/// User and group files are small; a larger one is ignored.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A user inside.
+/// A user of the container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerUser {
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Supplementary ones.
+    /// Supplementary groups.
     pub(super) groups: Vec<u32>,
     pub(super) name: String,
     pub(super) home: String,
 }
 
 impl ContainerUser {
-    /// `USER`, `USER:GROUP`, each a name or a number; nothing stands for root. Blocks.
+    /// Resolves `USER` or `USER:GROUP`, each a name or a number; empty for root. Blocks.
     ///
     /// # Errors
     /// A permanent provider [`Fault`] for a name that the container does not know.
@@ -30,7 +30,7 @@ impl ContainerUser {
         };
         Self::among(&text("/etc/passwd"), &text("/etc/group"), wanted).ok_or_else(|| {
             let message =
-                format!("the image has no user `{wanted}`; name one of its /etc/passwd, or a number");
+                format!("the image's /etc/passwd lacks the user `{wanted}`: use a listed name, or a number");
             Fault::permanent(Boundary::Provider, "no-such-user", message)
         })
     }
@@ -52,7 +52,7 @@ impl ContainerUser {
             })
         });
         let mut found = match (known, number) {
-            // Root is root, whatever the file calls it by now.
+            // Id 0 is always root, whatever the agent wrote into the file.
             (known, _) if user == "root" || number == Some(0) => {
                 let home =
                     known.filter(|known| known.uid == 0).map_or("/root".to_owned(), |known| known.home);

@@ -1,20 +1,20 @@
-//! What the entries of a tree are where the tree comes from.
+//! The original metadata of a tree that was copied from elsewhere.
 //!
-//! A tree that was brought from elsewhere is kept in files and folders that this process can read and remove, whoever it
-//! is; kinds, rights and owners, which it might not be allowed to give them, stand beside them. Whoever looks at the tree
-//! through a [`SafeDir`](crate::SafeDir) is told those.
+//! The copy is kept in files and folders that this process can read and remove as any user. It may not be allowed to
+//! give them the original kinds, permissions and owners, so these are kept beside the files, and a
+//! [`SafeDir`](crate::SafeDir) reports them in place of the copy's own.
 
 use std::collections::HashMap;
 
 use rustix::fs::Stat;
 
-/// By the number of the file: the tree is within one file system, and nobody writes to it.
+/// Keyed by inode number: the tree lies within one file system, and nothing writes to it.
 #[derive(Debug, Default)]
 pub struct TreeMetadata {
     entries: HashMap<u64, EntryMetadata>,
 }
 
-/// Of an entry. The kind is in its mode.
+/// Metadata of an entry. `mode` includes the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryMetadata {
     pub(crate) mode: u32,
@@ -28,7 +28,7 @@ impl TreeMetadata {
     pub(crate) fn tell(&mut self, of: &Stat, rights: EntryMetadata) -> rustix::io::Result<()> {
         match self.entries.insert(of.st_ino as u64, rights) {
             None => Ok(()),
-            // Some layered file systems number folders anew: what is told would be told of another.
+            // Some layered file systems renumber folders: the metadata could be attributed to another entry.
             Some(_) => Err(rustix::io::Errno::OPNOTSUPP),
         }
     }

@@ -1,10 +1,11 @@
-//! The loop of a step: reads while it writes, until the shell arrives somewhere, silence says enough, or time is up.
+//! The loop of a step: reads while it writes, until a prompt arrives, the output has been silent long enough, or time
+//! is up.
 //!
 //! D1. Output is always read while input waits to be written, so neither side can block the other for ever.
-//! D2. An arrival ends the step as soon as nothing more is there to read; no timer is involved.
-//! D3. Silence is judged only when it lasted; see [`super::activity`].
+//! D2. An arrival ends the step as soon as there is nothing more to read; no timer is involved.
+//! D3. A silence is judged only after it has lasted; see [`super::activity`].
 //!
-//! Cancellation: by the token, seen within one wake-up. A dropped future loses nothing but the rest of the input.
+//! Cancellation: by the token, noticed within one wake-up. A dropped future loses only the rest of the input.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,14 +18,14 @@ use super::activity::{Activity, foreground_activity, writes_elsewhere};
 use super::output_tracker::{Arrival, Foreground, OutputTracker, Phase};
 use crate::pty::{Pty, PtyRead};
 
-/// Reads between two looks at the clock, each up to a buffer.
+/// Reads between two checks of the clock, each up to one buffer.
 const READS_IN_A_ROW: usize = 64;
-/// The line discipline gives no more at once.
+/// The line discipline returns at most this much at once.
 const READ_BYTES: usize = 4096;
-/// A program that is blocked reading the terminal is believed after this share of the idle time.
+/// A program that is blocked reading the terminal is trusted to be idle after this fraction of the idle time.
 const SETTLE_SHARE: u32 = 8;
 
-/// When silence ends a step.
+/// Whether silence ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleRule {
     /// Never.
@@ -33,7 +34,7 @@ pub(super) enum IdleRule {
     Checked,
 }
 
-/// What ends a drive beside an arrival.
+/// What ends a drive, besides an arrival.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DriveLimits<'a> {
     pub(super) deadline: Instant,
@@ -53,35 +54,35 @@ pub(super) enum DriveEnd {
     HungUp,
 }
 
-/// Who is silent.
+/// Which program is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SilentParty {
     /// The shell, at a prompt of its line editor.
     LineEditor,
     /// The shell, probably at a prompt that its line editor draws elsewhere.
     HiddenEditor,
-    /// A program, or the shell busy itself.
+    /// A program, or the shell itself while busy.
     Program,
 }
 
-/// A terminal with what is read from it and what is to be written to it.
+/// A terminal, with the state of its output and the input still to be written.
 #[derive(Debug)]
 pub(super) struct TerminalIo {
     pub(super) pty: Pty,
     pub(super) tracker: OutputTracker,
     pub(super) outgoing: Vec<u8>,
-    /// What the shell runs, to notice that it became another program.
+    /// The shell's program, to notice that it became another one.
     shell_program: Option<String>,
-    /// And with which arguments.
+    /// The shell's arguments.
     shell_arguments: Option<Vec<u8>>,
     buffer: Box<[u8; READ_BYTES]>,
     record_input: bool,
 }
 
-/// What a judgement comes to.
+/// Result of judging a silence.
 enum SilenceVerdict {
     Over(DriveEnd),
-    /// It was no silence: something was on its way, one way or the other.
+    /// There was no silence: data was under way in one of the directions.
     Heard,
     Open,
 }
@@ -106,12 +107,12 @@ impl TerminalIo {
         }
     }
 
-    /// Reads what is there already. A hang-up is left for the next drive to find.
+    /// Reads what is already there. A hang-up is left for the next drive to find.
     pub(super) fn drain(&mut self) -> io::Result<()> {
         read_some(&self.pty, &mut self.tracker, &mut self.buffer[..]).map(drop)
     }
 
-    /// Sends `outgoing`, reads, and returns when something ends it. What was not sent by then is kept.
+    /// Sends `outgoing`, reads, and returns when something ends it. Unsent input is kept.
     pub(super) async fn drive(&mut self, until: DriveLimits<'_>) -> io::Result<DriveEnd> {
         let started = Instant::now();
         if self.record_input && !self.outgoing.is_empty() {
@@ -134,7 +135,7 @@ impl TerminalIo {
                 guard = self.pty.readable() => {
                     let mut guard = guard?;
                     match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
-                        // Found empty after the readiness was taken: what comes now makes it ready anew.
+                        // The buffer was empty after the readiness was consumed: new data makes it ready again.
                         Drained::Nothing | Drained::All => guard.clear_ready(),
                         Drained::More => more = true,
                         Drained::HungUp => return Ok(DriveEnd::HungUp),
@@ -150,7 +151,7 @@ impl TerminalIo {
                     if send_some(&self.pty, &mut self.outgoing)? == 0 {
                         guard.clear_ready();
                     } else {
-                        // Reading is a sign of life, too.
+                        // The program read input, which counts as activity, too.
                         last_sign = Instant::now();
                     }
                 }
@@ -187,11 +188,11 @@ impl TerminalIo {
         }
     }
 
-    /// What a silence means.
+    /// Decides what a silence means.
     fn judge(&mut self, silence: Duration, until: DriveLimits<'_>) -> io::Result<SilenceVerdict> {
         let Some(shell) = self.tracker.shell else { return Ok(SilenceVerdict::Open) };
         if self.pty.foreground_group().is_none() {
-            // The session's leader is gone, even if something keeps the terminal open.
+            // The session leader has ended, even if another process keeps the terminal open.
             return Ok(SilenceVerdict::Over(DriveEnd::HungUp));
         }
         let activity = foreground_activity(shell);
@@ -202,8 +203,9 @@ impl TerminalIo {
             }
         }
         let Some(silent) = self.silent(activity, silence, until)? else { return Ok(SilenceVerdict::Open) };
-        // Only now, because it may wait for a thread of the kernel. The order matters: who waits for input has got
-        // all of it, and what was written before somebody was seen waiting is read before the silence is believed.
+        // Only now, because it may wait for a kernel thread. The order matters: a program that waits for input has
+        // received all of it, and output written before the program was seen waiting is read before the silence is
+        // trusted.
         self.pty.deliver_input();
         let wakes = activity != Activity::Working && foreground_activity(shell) == Activity::Working;
         match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
@@ -219,7 +221,7 @@ impl TerminalIo {
         }
     }
 
-    /// Who is silent for long enough to say so.
+    /// Which program has been silent for long enough, if any.
     fn silent(
         &self,
         activity: Activity,
@@ -239,9 +241,9 @@ impl TerminalIo {
             let hidden = activity == Activity::Waiting && self.may_be_at_hidden_editor()?;
             return Ok(Some(if hidden { SilentParty::HiddenEditor } else { SilentParty::Program }));
         }
-        // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
-        // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
-        // input yet.
+        // The line editor also sleeps in reading the terminal, between two keys. Only the idle time tells; and if not
+        // even an echo came back, only the patience: on a loaded machine the kernel may not have delivered the input
+        // yet.
         let heard = self.tracker.phase != Phase::Echo || self.tracker.echoed;
         let enough = if heard { idle } else { silence >= until.patience };
         Ok(enough.then_some(SilentParty::LineEditor))
@@ -255,8 +257,8 @@ impl TerminalIo {
             && self.is_same_shell())
     }
 
-    /// Whether the shell may be reading a line without anything of it being drawn here. What tells it from the shell's
-    /// `read -n` is that returns are read as they are typed; from its `read` on a raw terminal, that it polls.
+    /// Whether the shell may be reading a line while nothing is drawn on the terminal. Unlike the shell's `read -n`,
+    /// carriage returns are read as typed; unlike `read` on a raw terminal, it polls.
     fn may_be_at_hidden_editor(&self) -> io::Result<bool> {
         let Some(shell) = self.tracker.shell else { return Ok(false) };
         let mode = self.pty.line_mode()?;
@@ -269,19 +271,18 @@ impl TerminalIo {
             && writes_elsewhere(shell))
     }
 
-    /// Remembers which program the shell is, at its first prompt.
+    /// Remembers the shell's program at its first prompt.
     pub(super) fn know_shell(&mut self) {
         self.shell_program = self.tracker.shell.and_then(program_name);
         self.shell_arguments = self.tracker.shell.and_then(program_arguments);
     }
 
-    /// Whether the shell's process still runs the program it ran at first.
+    /// Whether the shell's process still runs its first program.
     fn is_same_shell(&self) -> bool {
         self.tracker.shell.and_then(program_name) == self.shell_program
     }
 
-    /// Whether the shell is another one of the same program, and has read nothing yet: one that took the place of ours
-    /// by `exec`.
+    /// Whether another shell of the same program, which has read nothing yet, replaced ours by `exec`.
     pub(super) fn is_at_first_line_of_another(&self) -> bool {
         let arguments = self.tracker.shell.and_then(program_arguments);
         arguments.is_some()
@@ -291,7 +292,7 @@ impl TerminalIo {
     }
 }
 
-/// The silence after which to judge again: the idle time, then intervals that double, but not past the patience.
+/// The silence after which to judge again: the idle time, then intervals that double, up to the patience.
 fn next_threshold(silence: Duration, until: DriveLimits<'_>) -> Duration {
     if silence < until.idle {
         until.idle

@@ -1,7 +1,7 @@
 //! The persistent shell of a terminal: one bash, driven step by step.
 //!
-//! A backend lays [`rc_script`] into its sandbox, starts bash with [`bash_arguments`] and [`terminal_environment`] on a
-//! pseudo-terminal and hands the master over; [`ShellSession`] does the rest, the same for every backend.
+//! A backend writes [`rc_script`] into its sandbox, starts bash with [`bash_arguments`] and [`terminal_environment`] on
+//! a pseudo-terminal and hands the master over; [`ShellSession`] does the rest, the same for every backend.
 
 mod activity;
 mod capture;

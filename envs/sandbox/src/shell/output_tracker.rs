@@ -1,23 +1,24 @@
-//! Takes in what the terminal shows: believes marks or not, and keeps text, screen and recording.
+//! Tracks the terminal's output: decides which marks to trust, and maintains text, screen and recording.
 //!
-//! N1. A mark counts only if it carries the nonce, its number fits, the shell's process group is in the
-//! foreground when it is read, and the line editor has the terminal (it takes it before it shows a prompt). A
-//! prompt counts only as a whole: the mark and the visible text.
-//! N2. What claims to be a mark and does not count is noted; its escape sequence is not part of the text, what
-//! stands around it is.
-//! N3. Numbers only rise, by at most one per line that was sent, so no mark counts twice.
+//! N1. A mark counts only if it carries the nonce, its number fits, the shell's process group is in the foreground when
+//! it is read, and the line editor has the terminal (it takes it before it shows a prompt). A prompt counts only as a
+//! whole: the mark and the visible text.
+//! N2. A sequence that looks like a mark and does not count is noted; the escape sequence is removed from the text, the
+//! text around it stays.
+//! N3. Numbers only increase, by at most one per line that was sent, so no mark counts twice.
 //!
-//! A prompt without line editor (`set +o emacs`) is doubtful: it counts if nothing follows and the shell then waits. So
-//! is a hidden one, of which only the mark is written to the terminal; bash writes it for each line of a paste, too.
+//! A prompt without the line editor (`set +o emacs`) is doubtful: it counts if nothing follows and the shell then
+//! waits. The same holds for a hidden prompt, of which only the mark is written to the terminal; bash also writes it
+//! for each line of a paste.
 //!
-//! That the shell was replaced by a new one counts if the old one does not run any more and the number fits. Prompts
-//! are then counted anew. What the shell reports of itself counts once for each time it is asked.
+//! A report that a new shell replaced the old one counts if the old one does not run any more and the number fits.
+//! Prompts are then counted from the start. A shell's report about itself counts once per request.
 //!
-//! What remains: a program that prints a mark and is gone when it is read, just when the line editor takes the
-//! terminal, can end a step early with a wrong exit code. The genuine prompt that follows exposes it, in this step or
-//! in the next. Only the agent itself is deceived.
+//! Remaining weakness: a program that prints a mark and has ended when the mark is read, just when the line editor
+//! takes the terminal, can end a step early with a wrong exit code. The genuine prompt that follows reveals it, in this
+//! step or in the next. Only the agent itself is deceived.
 //!
-//! Pure but for the questions asked of the terminal; nothing to cancel.
+//! Pure except for the queries to the terminal; nothing to cancel.
 
 use std::time::Instant;
 
@@ -34,40 +35,40 @@ use crate::cast::CastRecorder;
 use crate::pty::LineMode;
 use crate::screen::LazyScreen;
 
-/// Text that is going to be dropped.
+/// Capacity for text that will be discarded.
 const ASIDE_BYTES: usize = 4096;
 
-/// What the output is, at the moment.
+/// What the current output is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The line editor's drawing of what was sent.
+    /// The line editor's echo of the sent input.
     Echo,
-    /// The line was accepted; the rest of its line end may come.
+    /// The line was accepted; the rest of its line end may follow.
     Accepted,
     /// Output of programs.
     Output,
 }
 
-/// Where the shell came to.
+/// Where the shell has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// A prompt.
     Prompt {
-        /// Of the last command.
+        /// Exit code of the last command.
         exit_code: i32,
     },
     /// A continuation prompt.
     Continuation,
 }
 
-/// What the terminal says when asked.
+/// The terminal's foreground group and mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Foreground {
     pub(super) group: Option<Pid>,
     pub(super) mode: LineMode,
 }
 
-/// A prompt that is not yet to be believed.
+/// A prompt that is not trusted yet.
 #[derive(Debug, Clone, Copy)]
 struct PendingPrompt {
     number: u64,
@@ -79,21 +80,21 @@ struct PendingPrompt {
 enum PromptStage {
     /// Its mark came; its text is to follow.
     Marked,
-    /// It is the current prompt, drawn again by the line editor; its text is to follow.
+    /// The current prompt, redrawn by the line editor; its text is to follow.
     Redrawn,
-    /// It came as a whole, but not from a line editor.
+    /// It is complete, but not from a line editor.
     Doubtful,
-    /// It is its mark alone.
+    /// It consists of its mark only.
     Hidden,
 }
 
-/// What a shell reported, and what the number of its last primary prompt tells.
+/// A shell's report, and what the number of its last primary prompt shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShellReport {
     pub(super) report: Report,
-    /// The number is one that a mark could have had.
+    /// A mark could have had the number.
     pub(super) is_known: bool,
-    /// The number is not that of the last prompt that counted.
+    /// The number differs from that of the last counted prompt.
     pub(super) is_new: bool,
 }
 
@@ -112,30 +113,30 @@ pub(super) struct OutputTracker {
     arrival: Option<Arrival>,
     last_number: u64,
     last_exit_code: i32,
-    /// Highest number that the lines sent so far can have led to.
+    /// Highest number that the lines sent so far can lead to.
     highest_number: u64,
-    /// More than one prompt may come from what was sent.
+    /// The sent input may cause more than one prompt.
     pub(super) expects_prompts: bool,
-    /// The line editor reads: it has switched bracketed paste on.
+    /// The line editor is reading: it has switched bracketed paste on.
     pub(super) paste_on: bool,
     pub(super) cursor_keys: CursorKeys,
     /// The terminal's settings at the last prompt.
     pub(super) prompt_mode: Option<LineMode>,
-    /// Something was drawn while in [`Phase::Echo`].
+    /// Something was drawn during [`Phase::Echo`].
     pub(super) echoed: bool,
     pub(super) forged: bool,
-    /// The last prompt was drawn elsewhere than on the terminal.
+    /// The last prompt was drawn somewhere other than the terminal.
     pub(super) hidden: bool,
-    /// How often the line editor has begun to read a line, as far as that was seen.
+    /// How often the line editor was seen to start reading a line.
     pub(super) lines_begun: u64,
-    /// The same at the last prompt that counted.
+    /// The same at the last counted prompt.
     pub(super) lines_at_prompt: u64,
-    /// The shell was asked to report, and has not.
+    /// The shell was asked to report, and has not yet.
     asked: bool,
     reported: Option<ShellReport>,
-    /// Exit code of a shell that has ended, since the last question.
+    /// Exit code of a shell that has ended, since the last query.
     replaced: Option<i32>,
-    /// How many have ended.
+    /// Number of shells that have ended.
     replacements: u64,
     folder_quoted: Vec<u8>,
     begun_folder: Vec<u8>,
@@ -177,7 +178,7 @@ impl OutputTracker {
         }
     }
 
-    /// What was sent may lead to so many prompts.
+    /// The sent input may lead to this many prompts.
     pub(super) fn expect_numbers(&mut self, lines: u64) {
         self.highest_number = self.highest_number.saturating_add(lines);
     }
@@ -200,12 +201,12 @@ impl OutputTracker {
         self.reported = None;
     }
 
-    /// What it has reported since.
+    /// The report received since, if any.
     pub(super) fn take_report(&mut self) -> Option<ShellReport> {
         self.reported.take()
     }
 
-    /// Exit code of the shell that has ended since the last call; a new one is on this terminal.
+    /// Exit code of a shell that has ended since the last call; a new one is on this terminal.
     pub(super) fn take_replaced(&mut self) -> Option<i32> {
         self.replaced.take()
     }
@@ -215,17 +216,17 @@ impl OutputTracker {
         self.text.take()
     }
 
-    /// Keeps the text so far out of what comes next.
+    /// Keeps the text so far separate from what comes next.
     pub(super) fn set_text_aside(&mut self) -> TextCleaner {
         std::mem::replace(&mut self.text, TextCleaner::new(ASIDE_BYTES))
     }
 
-    /// Takes it back; what came in between is dropped.
+    /// Restores that text; what came in between is discarded.
     pub(super) fn restore_text(&mut self, text: TextCleaner) {
         self.text = text;
     }
 
-    /// Where the shell came to, when everything there is was read.
+    /// Where the shell has arrived, after all available output was read.
     pub(super) fn take_arrival(&mut self) -> Option<Arrival> {
         let arrival = self.arrival.take()?;
         if self.screen.is_full_screen() {
@@ -265,7 +266,7 @@ impl OutputTracker {
             }
         }
         if !rest.is_empty() {
-            // Something follows a prompt that was doubtful.
+            // More output follows a doubtful prompt.
             self.disbelieve();
             self.program_output(rest);
         }
@@ -275,7 +276,7 @@ impl OutputTracker {
         match self.phase {
             Phase::Echo => self.echoed = true,
             Phase::Accepted => {
-                // With echo the line end was drawn, and only the return of the line editor is left of it.
+                // With echo, the line end was drawn, and only the line editor's carriage return is left.
                 let rest = match bytes.iter().position(|&byte| byte != b'\r') {
                     None => return,
                     Some(at) if bytes[at] == b'\n' && !self.echoed => at + 1,
@@ -304,7 +305,7 @@ impl OutputTracker {
         }
         self.screen.feed(bytes);
         if self.phase == Phase::Output {
-            // It shows nothing, but it ends an unfinished character or sequence.
+            // It is invisible, but it ends an unfinished character or sequence.
             self.text.feed(bytes);
         }
     }
@@ -334,7 +335,7 @@ impl OutputTracker {
         front: &impl Fn() -> Option<Foreground>,
     ) -> bool {
         let arrival = Arrival::Prompt { exit_code };
-        // While an arrival waits to be taken, a second prompt of its number is a rival, not a drawing.
+        // While an arrival waits to be taken, a second prompt with its number is a rival, not a redraw.
         if number == self.last_number && self.arrival.is_none() && !hidden {
             self.begun = Some(PendingPrompt { number, arrival, stage: PromptStage::Redrawn });
             return true;
@@ -370,7 +371,7 @@ impl OutputTracker {
         true
     }
 
-    /// Takes over the shell's own number: somebody else may have counted.
+    /// Adopts the shell's own number: another process may have counted.
     fn reported(&mut self, number: u64, report: Report) -> bool {
         if !std::mem::take(&mut self.asked) {
             return false;
@@ -390,7 +391,8 @@ impl OutputTracker {
         exit_code: i32,
         front: &impl Fn() -> Option<Foreground>,
     ) -> bool {
-        // A second one before the new shell's prompt: the first was forged by the old shell, which ended before it was read.
+        // A second report before the new shell's prompt: the old shell, which ended before the report was read, forged
+        // the first one.
         if number == self.replacements && self.shell.is_none() && self.replaced.is_some() {
             self.replaced = Some(exit_code);
             self.forged = true;
@@ -429,7 +431,7 @@ impl OutputTracker {
             return;
         };
         if stage == PromptStage::Redrawn {
-            // The editor draws what it was given; another code means that one of the two was forged.
+            // The editor redraws the same prompt; a different exit code means that one of the two was forged.
             self.forged |= arrival != Arrival::Prompt { exit_code: self.last_exit_code };
             self.begun = None;
             self.prompt_text.clear();
@@ -468,17 +470,17 @@ impl OutputTracker {
         }
         self.settle_folder(arrival);
         if self.phase == Phase::Echo {
-            // The line that was sent is not yet accepted: this prompt is an earlier one, come late.
+            // The sent line is not accepted yet: this is an earlier prompt that came late.
             return;
         }
         if self.arrival.is_some() && !self.expects_prompts {
-            // One command, two prompts: one of them was not the shell's.
+            // One command, two prompts: one of them did not come from the shell.
             self.forged = true;
         }
         self.arrival = Some(arrival);
     }
 
-    /// What began as a prompt was none: it is output.
+    /// The start of a prompt turned out to be ordinary output.
     fn disbelieve(&mut self) {
         match self.begun.take() {
             None => return,

@@ -2,15 +2,15 @@
 //!
 //! H1. A step ends exactly once, with one [`StepEnd`]; it returns within its limits.
 //! H2. State persists: folder, variables, jobs, running programs.
-//! H3. Whatever a step leaves behind (lost marks, a raw terminal, half a line), the next command runs as given, or
-//! its output says why not.
-//! H4. Lines of ours are typed at primary prompts alone. At a prompt that may be another, a key asks the shell which it
-//! is.
+//! H3. Whatever a step leaves behind (lost marks, a raw terminal, half a line), the next command runs as given, or its
+//! output says why not.
+//! H4. The session types its own lines at primary prompts only. If the kind of prompt is unknown, a key asks the shell
+//! for it.
 //!
-//! Between steps nobody reads: a background job that fills the terminal's buffer (some kilobytes) waits.
+//! Output is not read between steps: a background job that fills the terminal's buffer (some kilobytes) waits.
 //!
-//! Cancellation: by the token of the limits. A dropped step future leaves a session that is only fit for dropping.
-//! Errors: [`ShellError`]; a failing command is none.
+//! Cancellation: by the token of the limits. After a dropped step future, the session can only be dropped. Errors:
+//! [`ShellError`]; a failing command is not an error.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,17 +29,17 @@ use crate::screen::ScreenView;
 
 /// C-c.
 const INTERRUPT: u8 = 0x03;
-/// C-e C-u: to the end of the line, then drop it. The kernel's own line editing knows the second.
+/// C-e C-u: to the end of the line, then delete it. The kernel's own line editing knows the second.
 const DROP_LINE: &[u8] = b"\x05\x15";
-/// How often a line is interrupted. An interrupt between the drawing of a prompt and the wait for a key is taken note
-/// of, but acted upon with the next key only (bash 5.2: `rl_getc` asks for the shell's signals when its wait was cut
-/// short, not before it).
+/// How often a line is interrupted. An interrupt between the drawing of a prompt and the wait for a key is recorded,
+/// but handled with the next key only (bash 5.2: `rl_getc` asks for the shell's signals when its wait was cut short,
+/// not before it).
 const INTERRUPTS: usize = 3;
-/// What tells a shell to end, beside the end of its input.
+/// Commands that end a shell, besides the end of its input.
 const LEAVING: [&str; 2] = ["exit", "logout"];
-/// How often the foreground is looked at within a grace period.
+/// How often the foreground is checked within a grace period.
 const KILL_SLICES: u32 = 2;
-/// A command that is not finished after so many bytes is not looked into any more.
+/// An unfinished command is no longer analysed after this many bytes.
 const MAX_UNFINISHED: usize = 256 * 1024;
 
 /// A shell that takes one step at a time. Dropping it hangs the terminal up, which ends the shell.
@@ -48,40 +48,40 @@ pub struct ShellSession {
     config: ShellConfig,
     killer: Arc<dyn ForegroundKiller>,
     state: State,
-    /// The terminal's settings are not those of a fresh one.
+    /// The terminal's settings differ from those of a fresh one.
     unsound: bool,
-    /// Putting them back did not help; do not try at every step.
+    /// Restoring them failed; do not try at every step.
     repair_failed: bool,
-    /// The shell does not answer the key.
+    /// The shell does not react to the report key.
     deaf: bool,
-    /// A new shell has begun since the last step ended.
+    /// A new shell has started since the last step ended.
     renewed: bool,
-    /// The command that is not finished, where all of it is known.
+    /// The unfinished command, if all of it is known.
     unfinished: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Prompt {
-        /// Something was typed at it.
+        /// Something was typed at the prompt.
         typed: bool,
     },
-    /// A prompt without marks, of which nobody knows whether a command begins or goes on there.
+    /// A prompt without marks; it is unknown whether it is primary.
     Unmarked,
     Continuation,
     Running,
     Gone,
 }
 
-/// What happened before and within a step.
+/// State of a step.
 struct StepContext {
     at: Instant,
-    /// What came before the step began.
+    /// An end that came before the step began.
     late: Option<StepEnd>,
     notes: Vec<StepNote>,
-    /// What was sent may have told the shell to end.
+    /// The sent input may have told the shell to end.
     ends_shell: bool,
-    /// Lines that the line editor had begun to read.
+    /// Number of lines that the line editor had started to read.
     lines_begun: u64,
 }
 
@@ -116,7 +116,7 @@ impl ShellSession {
         match ending {
             DriveEnd::Arrived(_) => {
                 session.wire.know_shell();
-                // What the start printed is nobody's output.
+                // Output of the start belongs to no step.
                 drop(session.wire.tracker.take_text());
                 session.state = State::Prompt { typed: false };
                 Ok(session)
@@ -128,14 +128,14 @@ impl ShellSession {
         }
     }
 
-    /// Runs a command at the prompt, or goes on with an incomplete one. If a program is running, the command is typed
-    /// into it, followed by Enter, and [`StepNote::TypedIntoProgram`] says so; ask [`Self::state`] first to do otherwise.
+    /// Runs a command at the prompt, or continues an incomplete one. If a program is running, the command is typed into
+    /// it, followed by Enter, and [`StepNote::TypedIntoProgram`] reports that; check [`Self::state`] first to avoid it.
     ///
     /// # Errors
     /// [`ShellError::Command`], [`ShellError::Gone`], [`ShellError::Terminal`].
     pub async fn run(&mut self, command: &str, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
         let mut step = self.begin()?;
-        // Refused before anything is touched.
+        // Refused before anything changes.
         let mut bytes = std::mem::take(&mut self.wire.outgoing);
         push_command(command, &mut bytes)?;
         if let Some(ended) = self.make_ready(&mut step, limits).await? {
@@ -185,7 +185,7 @@ impl ShellSession {
         self.send(step, bytes, limits).await
     }
 
-    /// Types text literally; a line end in it is the Enter key, none is added.
+    /// Types text literally; a newline in it is the Enter key, none is added.
     ///
     /// # Errors
     /// [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -196,7 +196,7 @@ impl ShellSession {
         self.send(step, bytes, limits).await
     }
 
-    /// Watches for `duration`, or until the program that runs has ended. The deadline only cuts the watch short.
+    /// Watches for `duration`, or until the running program has ended. The deadline only shortens the wait.
     ///
     /// # Errors
     /// [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -219,7 +219,7 @@ impl ShellSession {
         self.settle(step, ending, was, limits).await
     }
 
-    /// Signals the job in the foreground and watches what becomes of it.
+    /// Signals the foreground job and watches the result.
     ///
     /// # Errors
     /// [`ShellError::Signal`], [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -241,9 +241,9 @@ impl ShellSession {
         self.settle(step, ending, State::Running, limits).await
     }
 
-    /// Drops what stands at the prompt, and the lines before it that it goes on with. What is drawn meanwhile is
-    /// nobody's output. The step ends as [`StepEnd::Completed`] without a code; where nothing was to be dropped, as
-    /// the state is.
+    /// Discards the text at the prompt, and the lines of the command that it continues. Output drawn meanwhile is
+    /// discarded. The step ends as [`StepEnd::Completed`] without a code; if there was nothing to discard, according to
+    /// the state.
     ///
     /// # Errors
     /// [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -254,15 +254,15 @@ impl ShellSession {
         Ok(self.finish(step, end))
     }
 
-    /// Ends the shell; a new one begins, in the folder in which the first one began. What the old one started in the
-    /// background goes on. The step ends as [`StepEnd::ShellReplaced`], or as it failed.
+    /// Ends the shell; a new one starts, in the folder in which the first one started. Background programs of the old
+    /// one keep running. The step ends as [`StepEnd::ShellReplaced`], or with its failure.
     ///
     /// # Errors
     /// [`ShellError::Signal`], [`ShellError::Gone`], [`ShellError::Terminal`].
     pub async fn renew(&mut self, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
         let step = self.begin()?;
         let shell = self.wire.tracker.shell.ok_or(ShellError::Gone)?;
-        // Its line editor cannot do it any more, and an image may have no `stty` for the keeper.
+        // Its line editor cannot do it any more, and an image may have no `stty` for the supervisor.
         self.wire.pty.gather_lines()?;
         self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
         let text = self.wire.tracker.set_text_aside();
@@ -301,7 +301,7 @@ impl ShellSession {
         Ok(())
     }
 
-    /// What the session is ready for, as of the last step.
+    /// The session's state after the last step.
     #[must_use]
     pub fn state(&self) -> ShellState {
         match self.state {
@@ -329,7 +329,7 @@ impl ShellSession {
         Ok(StepContext { at, late, notes: Vec::new(), ends_shell: false, lines_begun })
     }
 
-    /// What came since the last step belongs to the next; so does a prompt that came late.
+    /// Output since the last step belongs to the next step; so does a prompt that came late.
     fn take_late_output(&mut self) -> Result<Option<StepEnd>, ShellError> {
         self.wire.tracker.phase = Phase::Output;
         self.wire.drain()?;
@@ -337,7 +337,7 @@ impl ShellSession {
         Ok(late.map(|arrival| self.arrive(arrival)))
     }
 
-    /// The shell is at a prompt of ours.
+    /// The shell is at one of our prompts.
     fn arrive(&mut self, arrival: Arrival) -> StepEnd {
         self.deaf = false;
         if let Some(exit_code) = self.wire.tracker.take_replaced() {
@@ -351,7 +351,7 @@ impl ShellSession {
         match arrival {
             Arrival::Prompt { exit_code } => {
                 self.state = State::Prompt { typed: false };
-                // The line editor leaves output processing as it found it; a terminal left raw has none.
+                // The line editor leaves output processing unchanged; a terminal left raw has none.
                 self.unsound |= self.wire.tracker.prompt_mode.is_some_and(|mode| !mode.processes_output);
                 StepEnd::Completed { exit_code: Some(exit_code) }
             }
@@ -385,7 +385,7 @@ impl ShellSession {
         } else if at_prompt && (self.unsound || !paste_on && !hidden) {
             bytes.extend_from_slice(REPAIR_LINE);
         } else if at_prompt && hidden && paste_on {
-            // The prompts can be drawn on the terminal again.
+            // Prompts can be drawn on the terminal again.
             let ending = self.ask(limits).await?.1;
             return Ok(self.ended_early(ending));
         } else if self.state == State::Unmarked && self.wire.is_at_first_line_of_another() {
@@ -410,7 +410,7 @@ impl ShellSession {
         Ok(None)
     }
 
-    /// Presses the key that has the shell report. The ending is the silence after that.
+    /// Presses the key that makes the shell report. The ending is the silence after that.
     async fn ask(&mut self, limits: StepLimits<'_>) -> Result<(Option<ShellReport>, DriveEnd), ShellError> {
         self.wire.tracker.ask();
         let ending = self.prepare(REPORT_KEY, limits).await?;
@@ -454,7 +454,7 @@ impl ShellSession {
         })
     }
 
-    /// Interrupts the line that stands at the prompt, if any. `Some` when that ended the step.
+    /// Interrupts the line at the prompt, if any. `Some` when that ended the step.
     async fn interrupt_line(&mut self, limits: StepLimits<'_>) -> Result<Option<StepEnd>, ShellError> {
         for _ in 0..INTERRUPTS {
             if !matches!(self.state, State::Prompt { typed: true } | State::Continuation) {
@@ -472,7 +472,7 @@ impl ShellSession {
         Ok(None)
     }
 
-    /// Sends something of our own, whose output nobody is to see.
+    /// Sends the session's own input, whose output is discarded.
     async fn prepare(&mut self, bytes: &[u8], limits: StepLimits<'_>) -> Result<DriveEnd, ShellError> {
         self.wire.outgoing.extend_from_slice(bytes);
         self.wire.tracker.expects_prompts = true;
@@ -526,7 +526,7 @@ impl ShellSession {
             DriveEnd::SilentParty(SilentParty::LineEditor)
                 if self.wire.tracker.lines_begun == step.lines_begun =>
             {
-                // No other line was begun: what was typed stands there.
+                // No other line was started: the typed text is still at the prompt.
                 self.state = match was {
                     State::Prompt { .. } => State::Prompt { typed: true },
                     other => other,
@@ -537,7 +537,7 @@ impl ShellSession {
             DriveEnd::SilentParty(SilentParty::HiddenEditor) => {
                 let end = self.identify(&mut step, limits).await?;
                 if self.deaf {
-                    // It was none.
+                    // It was not one.
                     step.notes.retain(|note| *note != StepNote::MarksLost);
                     self.state = State::Running;
                     StepEnd::Running
@@ -570,7 +570,7 @@ impl ShellSession {
         }
     }
 
-    /// How a step ends that changed nothing.
+    /// The end of a step that changed nothing.
     fn still(&self, state: State) -> StepEnd {
         match state {
             State::Prompt { typed: false } | State::Unmarked => StepEnd::Completed { exit_code: None },
@@ -603,7 +603,7 @@ impl ShellSession {
         }
     }
 
-    /// Ends what holds the terminal: by an interrupt, then by killing. Returns whether the shell is back.
+    /// Ends the program that holds the terminal: by an interrupt, then by killing. Returns whether the shell is back.
     async fn stop_foreground(&mut self, limits: StepLimits<'_>) -> Result<bool, ShellError> {
         self.wire.tracker.expect_numbers(1);
         self.wire.tracker.expects_prompts = true;
@@ -631,9 +631,9 @@ impl ShellSession {
                 self.deliver(JobSignal::Kill).await.map_err(ShellError::Signal)?;
             }
         }
-        // It is the shell itself that does not come back.
+        // The shell itself does not return to its prompt.
         if let Some(shell) = self.wire.tracker.shell {
-            // Its line editor cannot do it any more, and an image may have no `stty` for the keeper.
+            // Its line editor cannot do it any more, and an image may have no `stty` for the supervisor.
             self.wire.pty.gather_lines()?;
             self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
         }
@@ -696,17 +696,17 @@ fn says_goodbye(text: &str) -> bool {
     text.lines().next_back().is_some_and(|line| LEAVING.contains(&line))
 }
 
-/// Where a shell is that shows no mark, by what it reported; `None` where that does not tell.
+/// The state of a shell that shows no mark, by its report; `None` if unclear.
 fn prompt_of(reported: ShellReport) -> Option<State> {
     let prompt = Some(State::Prompt { typed: false });
     let ShellReport { report, is_known, is_new } = reported;
     let Report { has_prompt, has_continuation, expands, continues, on_terminal, .. } = report;
     match (has_prompt, has_continuation) {
         _ if !expands => None,
-        // A prompt that is ours would have shown its mark, if it was drawn on the terminal and its number was in reach.
+        // One of our prompts would have shown its mark, if it was drawn on the terminal and its number was in reach.
         (true, false) if on_terminal => Some(State::Continuation),
         (false, true) if on_terminal || !continues => prompt,
-        // The shell reads a line by itself, as `read -e` does.
+        // The shell itself reads a line, as `read -e` does.
         (true, true) if is_known && (on_terminal || !is_new && !continues) => Some(State::Running),
         (true, true) if continues => Some(State::Continuation),
         (true, true) => prompt,

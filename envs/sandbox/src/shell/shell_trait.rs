@@ -1,4 +1,4 @@
-//! A shell session wherever it runs: beside us, or on the machine of its sandbox.
+//! The interface of a shell session, on this machine or on the machine of its sandbox.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::step::{ShellConfig, ShellError, StepLimits, StepOutput};
 use crate::Terminal;
 use crate::pty::Pty;
 
-/// What came of a step.
+/// Result of a step.
 pub type StepResult = Result<StepOutput, ShellError>;
 
 /// A persistent shell that takes one step at a time. Each method is that of [`ShellSession`], with the same errors.
 ///
-/// Cancellation: by the token of the limits. A dropped step leaves a shell that is only fit for dropping.
+/// Cancellation: by the token of the limits. After a dropped step the shell can only be dropped.
 pub trait Shell: Send + Sync {
     /// See [`ShellSession::run`].
     fn run<'a>(&'a mut self, command: &'a str, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult>;
@@ -40,7 +40,7 @@ pub trait Shell: Send + Sync {
     /// See [`ShellSession::renew`].
     fn renew<'a>(&'a mut self, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult>;
 
-    /// The recording so far, as asciicast v2; nothing where it is lost with its machine.
+    /// The recording so far, as asciicast v2; empty if it was lost with its machine.
     fn cast(&mut self) -> BoxFuture<'_, String>;
 }
 
@@ -80,10 +80,10 @@ impl Shell for ShellSession {
 }
 
 impl Terminal {
-    /// Its master.
+    /// The terminal's master.
     ///
     /// # Errors
-    /// [`std::io::ErrorKind::Unsupported`] for one on another machine.
+    /// [`std::io::ErrorKind::Unsupported`] for a terminal on another machine.
     pub fn master(self) -> std::io::Result<OwnedFd> {
         match self {
             Self::Local(master) => Ok(master),
@@ -91,8 +91,8 @@ impl Terminal {
         }
     }
 
-    /// Waits for the first prompt of the bash on this terminal, as [`ShellSession::start`]. Jobs are signalled from this
-    /// process, or on the other machine by the one that has the terminal.
+    /// Waits for the first prompt of the bash on this terminal, as [`ShellSession::start`]. Jobs are signalled by the
+    /// process that holds the terminal: this one, or one on the other machine.
     ///
     /// # Errors
     /// As there.

@@ -1,8 +1,8 @@
-//! Containers that end with the harness.
+//! The containers that must end with the harness.
 //!
-//! I1. A container is remembered until its first process has ended, whatever became of the programs that were started in
-//! it: between a halt and its verifier there is none. I2. What is remembered costs a start the same, however many
-//! containers there were.
+//! I1. A container stays registered until its first process has ended, whatever happened to the programs started in it:
+//! between a halt and its verifier no program runs.
+//! I2. Registering costs each start the same, however many containers there were.
 
 use std::os::fd::AsFd;
 
@@ -12,20 +12,20 @@ use super::protocol::JoinTarget;
 use crate::freezer::Freezer;
 use crate::procs::{self, ProcessStat};
 
-/// So many are remembered before those that have ended are looked for.
+/// Number of entries above which ended containers are removed.
 const CLEANUP_THRESHOLD: usize = 64;
 
 /// The containers in which a main program was started.
 #[derive(Debug, Default)]
 pub(super) struct ContainerRegistry {
     containers: Vec<Container>,
-    /// Their number at which those that have ended are looked for: twice what was left the last time.
+    /// Number of entries at which the next cleanup runs: twice what the last one left.
     crowded: usize,
 }
 
 #[derive(Debug)]
 struct Container {
-    /// Its first process, and when that started.
+    /// Process id and start time of the first process.
     pid: u32,
     start_ticks: u64,
     freezer: Option<Freezer>,
@@ -57,11 +57,11 @@ impl Container {
     }
 
     fn end(&self) {
-        // Opened before it is looked at: the handle stays with the process that was seen.
+        // Opened before the check: the handle stays with the checked process.
         let Some(handle) = procs::open(self.pid).filter(|_| self.is_there()) else { return };
-        // ESRCH: it has ended by itself.
+        // ESRCH: it has already ended.
         let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
-        // The harness may have died while it had stopped the container, and in version 1 who is stopped does not die.
+        // The harness may have died while the container was frozen, and in version 1 a frozen process does not die.
         if let Some(freezer) = &self.freezer {
             freezer.thaw();
         }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_what_has_ended_is_forgotten_and_what_has_not_is_ended() {
+    fn i2_ended_are_forgotten_live_are_killed() {
         let waiting = || Command::new("sleep").arg("1000").spawn().unwrap();
         let mut remembered = ContainerRegistry::default();
         let mut living = waiting();
@@ -92,7 +92,7 @@ mod tests {
             ended.wait().unwrap();
         }
         assert!(remembered.containers.len() <= CLEANUP_THRESHOLD + 1, "{}", remembered.containers.len());
-        // A number that somebody else has by now is nobody's business.
+        // A reused process id must not be touched.
         let mut another = waiting();
         remembered.add(&JoinTarget { start_ticks: 1, ..target(&another) });
         remembered.end();

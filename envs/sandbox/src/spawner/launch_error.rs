@@ -1,8 +1,9 @@
-//! Why a program was never run, from its launcher to the harness.
+//! Why a program was never run, reported by its launcher to the harness.
 //!
-//! A pipe of its own: a program may end with any exit code, and may write anything to its standard error.
-//! I1. No program ever holds the writing end. It is the launcher's, and its child's until exec, which closes it; neither
-//! can be looked into from inside before that. I2. Whatever was told, no program was run; nothing told says that one was.
+//! It uses its own pipe: a program may end with any exit code, and may write anything to its standard error.
+//! I1. No program ever holds the writing end. It belongs to the launcher, and to its child until exec, which closes it;
+//! nothing inside can look into either before that.
+//! I2. If an error was reported, no program was run; an empty pipe does not prove that one was.
 
 #![allow(unsafe_code)]
 
@@ -12,15 +13,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::NotRun;
+use crate::exec_error::NotRun;
 
-/// Characters of a message. All of it fits into a pipe at once, so that telling never waits.
+/// Maximum characters of a message. All of it fits into a pipe at once, so that reporting never blocks.
 const MESSAGE_CHARS: usize = 500;
 
-/// Most bytes of one, written as JSON.
+/// Maximum bytes of one, written as JSON.
 pub(crate) const MAX_BYTES: usize = 4096;
 
-/// What stood in the way, and how.
+/// The kind of failure, and its message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaunchError {
     pub(crate) not_run: NotRun,
@@ -33,8 +34,8 @@ impl LaunchError {
         Self { not_run: NotRun::Launcher, message: error.to_string() }
     }
 
-    /// A step failed for which a path inside was followed. What is wrong with the path is a matter of the inside;
-    /// anything else, such as a want of memory, is not.
+    /// A step that followed a path inside failed. A wrong path is attributed to the inside; any other error, such as a
+    /// lack of memory, is not.
     pub(super) fn of_path(not_run: NotRun, path: &std::path::Path, error: &io::Error) -> Self {
         const PATH_IS_WRONG: [Errno; 9] = [
             Errno::NOENT,
@@ -57,33 +58,32 @@ impl LaunchError {
         }
     }
 
-    /// What was told; `None` where nothing was.
-    pub(crate) fn read(told: &[u8]) -> Option<Self> {
-        if told.is_empty() {
+    /// Parses what was reported; `None` if nothing was.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.is_empty() {
             return None;
         }
         let unclear = || Self {
             not_run: NotRun::Launcher,
-            message: format!("the launcher said {:?}", String::from_utf8_lossy(told)),
+            message: format!("the launcher reported {:?}", String::from_utf8_lossy(bytes)),
         };
-        Some(serde_json::from_slice(told).unwrap_or_else(|_| unclear()))
+        Some(serde_json::from_slice(bytes).unwrap_or_else(|_| unclear()))
     }
 }
 
-/// The writing end, where there is one.
+/// The writing end, if there is one.
 #[derive(Debug)]
 pub(super) struct LaunchErrorPipe(Option<OwnedFd>);
 
 impl LaunchErrorPipe {
-    /// Takes over the descriptor that the spawner handed on, by its number; it ends with the next exec.
+    /// Takes over the descriptor that the spawner passed on, by its number; the next exec closes it.
     pub(super) fn take(number: Option<&str>) -> io::Result<Self> {
         let Some(number) = number else { return Ok(Self(None)) };
-        let number: RawFd =
-            number.parse().ok().filter(|number| *number > 2).ok_or_else(|| {
-                io::Error::new(io::ErrorKind::InvalidInput, "no descriptor to tell trouble")
-            })?;
-        // SAFETY: the spawner opened it for this process alone and names it once, so nothing else here owns it. Were it
-        // not open, every use of it would be an error, and telling ignores errors.
+        let number: RawFd = number.parse().ok().filter(|number| *number > 2).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "invalid descriptor for launch errors")
+        })?;
+        // SAFETY: the spawner opened it for this process alone and names it once, so nothing else here owns it. If it
+        // were not open, every use would be an error, and reporting ignores errors.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
         Ok(Self(Some(fd)))
@@ -93,7 +93,7 @@ impl LaunchErrorPipe {
         self.0.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Tells it, unless nobody listens. By one system call, without locks: this may be a forked child.
+    /// Reports it, if there is a pipe. Uses one system call and no locks, because this may be a forked child.
     pub(super) fn tell(&self, launch_error: &LaunchError) {
         let Some(fd) = &self.0 else { return };
         let message = launch_error.message.chars().take(MESSAGE_CHARS).collect();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_path_is_told_from_what_the_machine_lacks() {
+    fn path_errors_differ_from_machine_errors() {
         for errno in [Errno::NOENT, Errno::ACCESS, Errno::LOOP, Errno::NOEXEC] {
             assert_eq!(of_path(errno), NotRun::Program, "{errno}");
         }
@@ -122,16 +122,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_fits_and_is_read_back() {
+    fn reported_error_fits_pipe_and_reads_back() {
         let (reading, writing) = rustix::pipe::pipe().unwrap();
         let long = LaunchError { not_run: NotRun::Folder, message: "\u{1}".repeat(100_000) };
         LaunchErrorPipe(Some(writing)).tell(&long);
-        let mut told = vec![0; MAX_BYTES];
-        let count = rustix::io::read(&reading, &mut told).unwrap();
-        let read = LaunchError::read(&told[..count]).unwrap();
+        let mut bytes = vec![0; MAX_BYTES];
+        let count = rustix::io::read(&reading, &mut bytes).unwrap();
+        let read = LaunchError::read(&bytes[..count]).unwrap();
         assert_eq!((read.not_run, read.message.len()), (NotRun::Folder, MESSAGE_CHARS));
-        // Nobody holds the writing end any more.
-        assert_eq!(rustix::io::read(&reading, &mut told), Ok(0));
+        // No process holds the writing end any more.
+        assert_eq!(rustix::io::read(&reading, &mut bytes), Ok(0));
         assert_eq!(LaunchError::read(b""), None);
         assert_eq!(LaunchError::read(b"{").unwrap().not_run, NotRun::Launcher);
     }

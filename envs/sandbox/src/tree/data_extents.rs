@@ -1,4 +1,4 @@
-//! The content of a file, from one stretch of data to the next: holes are passed over.
+//! Reads a file's data extents; holes are skipped.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,10 +11,10 @@ use super::TreeError;
 use super::bounds::Budget;
 use crate::SafeReadError;
 
-/// Most bytes that are brought at once.
+/// Maximum bytes read at once.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// Hands on what is in `[0, size)`, each piece with its place.
+/// Passes the data in `[0, size)` on, each piece with its offset.
 pub(super) fn for_each_extent(
     source: &mut File,
     size: u64,
@@ -37,7 +37,7 @@ pub(super) fn for_each_extent(
         while at < end {
             let most = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
             let count = match source.read(&mut buffer[..most]) {
-                // It was cut while it was read: the rest is a hole in the copy.
+                // The file was truncated while it was read: the rest is a hole in the copy.
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -1,6 +1,6 @@
 //! The hash of a tree.
 //!
-//! The definition is the documentation of [`SafeDir::tree_hash`].
+//! It is defined in the documentation of [`SafeDir::tree_hash`].
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! A tree, written to a stream.
+//! Writes a tree to a stream.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ use super::{Exclusions, TreeBounds, TreeError};
 use crate::safe_dir::{Permission, clean, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
-/// Writes what is at `from`, a file or a folder, for [`unpack_tree`](super::unpack_tree).
+/// Writes the file or folder at `from`, for [`unpack_tree`](super::unpack_tree).
 ///
-/// All that whoever looks at the tree would see goes along: kinds, rights, owners, times of last modification, contents
-/// (holes stay holes), link targets, and of what this process may not read that it is there. A link at `from` is refused,
-/// not followed. Blocks.
+/// The stream has everything that a reader of the tree would see: kinds, permissions, owners, modification times,
+/// contents (holes stay holes), link targets, and the existence of entries that this process may not read. A link at
+/// `from` is refused, not followed. Blocks.
 ///
 /// # Errors
-/// [`TreeError`]; whoever unpacks is told that the rest is missing. An error of `out` is one of writing.
+/// [`TreeError`]; the stream tells the receiver that the rest is missing. An error of `out` is a write error.
 pub fn pack_tree(
     source: &SafeDir,
     from: impl AsRef<Path>,

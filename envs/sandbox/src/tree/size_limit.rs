@@ -1,20 +1,20 @@
-//! Whose doing it is that a copy finds no room.
+//! Attributes a full file system to the machine or to the copied tree.
 
 use super::TreeError;
 use crate::SafeWriteError;
 
-/// What the file system of a copy is.
+/// The kind of file system that a copy is written to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SizeLimit {
-    /// The machine's own, or an engine's: that it is full says nothing about what was copied.
+    /// Shared with the machine or a container engine: being full says nothing about the copied tree.
     #[default]
     Shared,
-    /// A sandbox's own, of the size that its limits say: what does not fit into it is too large.
+    /// A sandbox's own, as large as its limits allow: a tree that does not fit is too large.
     Bounded,
 }
 
 impl SizeLimit {
-    /// A full file system, judged; other errors as they are.
+    /// Attributes a full file system; passes other errors through.
     pub(super) fn classify(self, error: TreeError) -> TreeError {
         match (self, error) {
             (Self::Bounded, TreeError::Write(SafeWriteError::Full { path })) => TreeError::NoRoom { path },

@@ -1,4 +1,4 @@
-//! What a copy lacks, within bounds.
+//! The entries that a copy lacks; bounded in size.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::FileKind;
 
-/// How many are named. Who wrote the tree chose their number and their names: all of them could be gigabytes.
+/// Maximum number of entries named. The tree's writer chose their number and names: all of them could be gigabytes.
 const MAX_NAMED: usize = 100;
 
-/// The entries that a copy lacks: their number, and the first of them.
+/// The number of entries that a copy lacks, and the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedEntries {
     count: u64,
@@ -30,7 +30,7 @@ pub struct Skipped {
 pub enum SkipReason {
     /// It is a FIFO, a socket or a device.
     Special(FileKind),
-    /// This process may not read it. A folder is left out with its content.
+    /// The number of entries.
     Unreadable,
 }
 
@@ -47,13 +47,13 @@ impl SkippedEntries {
         self.count == 0
     }
 
-    /// Some of them, in the order of the walk: all, where there are few.
+    /// The first entries in the order of the walk: all, if there are few.
     #[must_use]
     pub fn named(&self) -> &[Skipped] {
         &self.first
     }
 
-    /// Counts another one.
+    /// Adds an entry.
     pub fn add(&mut self, path: &Path, reason: SkipReason) {
         self.count = self.count.saturating_add(1);
         if self.first.len() < MAX_NAMED {
@@ -61,7 +61,7 @@ impl SkippedEntries {
         }
     }
 
-    /// These, and those that a later copy of the same tree left out.
+    /// Combines these with the entries that a later copy of the same tree skipped.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
         self.count = self.count.saturating_add(later.count);
@@ -70,7 +70,7 @@ impl SkippedEntries {
         self
     }
 
-    /// The same with other paths.
+    /// The same entries under other paths.
     #[must_use]
     pub fn renamed(mut self, name: impl Fn(&Path) -> PathBuf) -> Self {
         for skipped in &mut self.first {

@@ -1,4 +1,4 @@
-//! Depth first over a tree: names of a folder in the order of their bytes, a folder before its content.
+//! A depth-first walk over a tree: names of a folder in byte order, a folder before its content.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,25 +14,25 @@ use super::{TreeBounds, TreeError};
 use crate::safe_dir::{FOLDER, Permission, clean, failed, listing, open_beneath};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
-/// An entry as the walk comes to it.
+/// A visited entry.
 pub(super) struct Entry<'a> {
-    /// What is walked over.
+    /// The walked tree.
     pub(super) tree: &'a SafeDir,
-    /// The folder it is in.
+    /// The entry's folder.
     pub(super) folder: BorrowedFd<'a>,
-    /// Its name there.
+    /// Name in that folder.
     pub(super) name: &'a CStr,
-    /// Its path, relative to where the walk began.
+    /// Path relative to the start of the walk.
     pub(super) path: &'a Path,
-    /// As the folder's listing was followed up.
+    /// Metadata, read after the listing.
     pub(super) stat: &'a Stat,
-    /// The same, in our words.
+    /// The entry's kind.
     pub(super) kind: FileKind,
 }
 
-/// What is done on the way.
+/// Callbacks of a walk.
 pub(super) trait Visitor {
-    /// Whether the entry at this path, relative to where the walk began, is passed over with its content.
+    /// Whether the entry at this path, relative to the start of the walk, is skipped with its content.
     fn passes_over(&self, _path: &[u8]) -> bool {
         false
     }
@@ -43,24 +43,24 @@ pub(super) trait Visitor {
     /// A folder was opened; its content follows.
     fn enter(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
 
-    /// Anything that is no folder.
+    /// Anything that is not a folder.
     fn leaf(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
 
-    /// The content of the folder that was entered last and not left yet is done.
+    /// The innermost open folder is done.
     fn leave(&mut self, stat: &Stat, path: &Path) -> Result<(), TreeError>;
 
-    /// An entry whose kind or content its owner or this process may not see.
+    /// An entry whose kind or content its owner or this process may not read.
     fn unreadable(&mut self, path: &Path, error: SafeReadError) -> Result<(), TreeError>;
 }
 
 struct Frame {
-    /// Names still to come, last first.
+    /// Remaining names, in reverse order.
     pending: Vec<CString>,
     /// Length of the path of this folder.
     path_len: usize,
-    /// Of this folder; none for the one where the walk began.
+    /// Metadata of this folder; `None` for the start.
     stat: Option<Stat>,
-    /// Whether its owner may come to what is in it.
+    /// Whether its owner may reach its content.
     is_open: bool,
 }
 

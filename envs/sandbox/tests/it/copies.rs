@@ -1,4 +1,4 @@
-//! Copies to places where something is already, or where there is no room.
+//! Copies to destinations that are not empty, or have no space.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -37,7 +37,7 @@ fn check(
     assert_eq!(fs::read_dir(there.outside("")).unwrap().count(), 1);
 }
 
-/// A folder with what is hard to remove.
+/// A folder whose content is hard to remove.
 fn folder_in_the_way(at: &Scratch, name: &str) {
     at.file(format!("{name}/deep/er/f"), "old");
     at.link(at.outside(""), format!("{name}/deep/out"));
@@ -72,7 +72,7 @@ fn a_file_takes_the_place_of_whatever_is_there() {
 }
 
 #[test]
-fn a_folder_takes_the_place_of_what_is_none_and_fills_one() {
+fn folder_replaces_files_and_fills_folders() {
     let comes = |at: &Scratch| at.file("new/f", "new");
     let look = |at: &Scratch| assert_eq!(file(at, "there/f"), "new");
     check(comes, |at| at.file("there", "old"), ("new", "there"), look);
@@ -116,7 +116,7 @@ fn the_same_holds_for_everything_in_a_folder() {
 }
 
 #[test]
-fn what_is_no_folder_on_the_way_makes_room_for_one() {
+fn non_folder_on_path_is_replaced() {
     let comes = |at: &Scratch| at.file("new", "new");
     let look = |at: &Scratch| assert_eq!(file(at, "a/b/c"), "new");
     check(comes, |at| at.file("a", "old"), ("new", "a/b/c"), look);
@@ -134,7 +134,7 @@ fn what_is_no_folder_on_the_way_makes_room_for_one() {
 }
 
 #[test]
-fn a_file_cannot_take_the_place_of_all_and_nothing_is_replaced_unasked() {
+fn file_cannot_replace_whole_destination() {
     let (comes, there) = (Scratch::new(), Scratch::new());
     comes.file("new", "new");
     there.file("there/f", "old");
@@ -149,9 +149,9 @@ fn a_file_cannot_take_the_place_of_all_and_nothing_is_replaced_unasked() {
     assert_eq!(file(&there, "there/f"), "old");
 }
 
-/// One disk of 4 MiB, and files that are larger.
+/// One disk of 4 MiB, and larger files.
 #[test]
-fn a_full_machine_is_told_from_a_full_sandbox() {
+fn full_machine_differs_from_full_sandbox() {
     with_backend("room", |backend| async move {
         let small = backend.start(waiting("small")).await.unwrap();
         let mut spec = waiting("large");

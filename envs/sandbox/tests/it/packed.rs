@@ -1,4 +1,4 @@
-//! Trees that go by a stream: whoever looks at what came sees what was there, root or not.
+//! Trees sent through a stream: the received copy looks like the source, with and without root.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -34,7 +34,7 @@ fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, TreeMetadata), UnpackErro
     Ok((folder, told))
 }
 
-/// What came, kept until it is dropped, which must remove it.
+/// The received tree, kept until it is dropped, which must remove it.
 fn brought(source: &Scratch) -> SafeDir {
     let (folder, told) = unpack(&pack(source, ".")).unwrap();
     SafeDir::open_with_metadata(folder.path().join("t"), told, Arc::new(folder)).unwrap()
@@ -80,14 +80,14 @@ impl std::ops::Deref for Hostile {
 
 impl Drop for Hostile {
     fn drop(&mut self) {
-        // So that the one who is not root can remove it.
+        // So that the unprivileged user can remove it.
         self.0.mode("folder", 0o755);
     }
 }
 
 #[test]
-fn what_came_looks_as_what_was_there() {
-    as_normal_user_too("packed::what_came_looks_as_what_was_there", || {
+fn unpacked_tree_looks_like_its_source() {
+    as_normal_user_too("packed::unpacked_tree_looks_like_its_source", || {
         let source = hostile();
         let came = brought(&source);
         assert_eq!(hash(&came), hash(&source.dir()));
@@ -104,11 +104,11 @@ fn what_came_looks_as_what_was_there() {
     });
 }
 
-/// Where root packs, files of others and closed ones go along: who unpacks reads them, is told whose they are, and can
+/// If root packs a tree, foreign and closed files are included: the receiver can read them, sees their owners, and can
 /// remove them.
 #[test]
-fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
-    as_normal_user_too("packed::who_is_not_root_reads_what_is_closed_and_knows_whose_it_is", || {
+fn unpacking_without_root_keeps_metadata() {
+    as_normal_user_too("packed::unpacking_without_root_keeps_metadata", || {
         let source = Scratch::new();
         source.file("folder/file", "content");
         source.mode("folder/file", 0o601);
@@ -144,8 +144,8 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
 }
 
 #[test]
-fn a_copy_of_what_came_is_one_of_what_was_there() {
-    as_normal_user_too("packed::a_copy_of_what_came_is_one_of_what_was_there", || {
+fn copy_of_unpacked_equals_copy_of_source() {
+    as_normal_user_too("packed::copy_of_unpacked_equals_copy_of_source", || {
         let (source, copies) = (hostile(), [Scratch::new(), Scratch::new()]);
         let trees = [source.dir(), brought(&source)];
         let copied = trees.iter().zip(&copies);
@@ -251,7 +251,7 @@ fn a_file_goes_alone_and_holes_stay_holes() {
 }
 
 #[test]
-fn what_is_cut_short_or_made_up_is_no_tree_and_leads_nowhere() {
+fn invalid_stream_is_refused_and_contained() {
     let source = hostile();
     let stream = pack(&source, ".");
     for length in (0..stream.len()).step_by(31) {
@@ -279,10 +279,10 @@ fn what_is_cut_short_or_made_up_is_no_tree_and_leads_nowhere() {
     assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 1);
 }
 
-/// What cannot be read is there, for whoever counts what a copy lacks.
+/// Unreadable entries exist in the tree, so that a copy can count them as missing.
 #[test]
-fn what_cannot_be_read_is_told() {
-    as_normal_user_too("packed::what_cannot_be_read_is_told", || {
+fn unreadable_entries_are_reported() {
+    as_normal_user_too("packed::unreadable_entries_are_reported", || {
         let source = Scratch::new();
         source.file("closed", "x");
         source.file("folder/file", "x");

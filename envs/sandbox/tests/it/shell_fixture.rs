@@ -99,7 +99,7 @@ pub(crate) async fn shell() -> Shell {
     shell_with(config()).await
 }
 
-/// For a test whose steps end by a silence, and which must not take one that a busy machine makes for it.
+/// For a test whose steps end by silence, and which must not mistake a busy machine for it.
 pub(crate) async fn patient_shell() -> Shell {
     shell_with(ShellConfig { idle: Duration::from_secs(2), ..config() }).await
 }

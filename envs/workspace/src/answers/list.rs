@@ -1,4 +1,4 @@
-//! The entries that an answer lists.
+//! Answers that are lists.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::normal::normalise;
 use super::number::parse;
 
-/// The entries of an answer, as they are compared: a JSON array of strings or numbers, else whatever stands between commas
-/// and line ends. Empty ones do not count.
+/// The entries of an answer in comparable form: a JSON array of strings or numbers, otherwise the parts between commas
+/// and newlines. Empty ones do not count.
 pub(super) fn entries(answer: &str) -> Vec<String> {
     let texts = match array(answer) {
         Some(texts) => texts,

@@ -1,4 +1,4 @@
-//! All checks of a workspace.
+//! Evaluates all checks of a workspace.
 
 use clawrl_core::{Boundary, Check, CheckSpec, Fault, Grade};
 use clawrl_sandbox::{ProcessFacts, SafeReadError};
@@ -9,11 +9,11 @@ use super::processes::process;
 use super::verdict::{CheckOutcome, invalid, unread};
 use super::{Answer, Evidence};
 
-/// Grades what an attempt left.
+/// Grades the evidence of an attempt.
 ///
 /// # Errors
-/// A [`Fault`] at the grader boundary: the machine failed (retry sound), or a check is one that cannot be
-/// evaluated (`check-invalid`, retry never), as those that no workspace can tell of.
+/// A [`Fault`] at the grader boundary: the machine failed (retry sound), or a check cannot be evaluated
+/// (`check-invalid`, retry never), for example because it is not about a workspace.
 pub async fn evaluate(checks: &[CheckSpec], evidence: &Evidence<'_>) -> Result<Grade, Fault> {
     let mut verdicts = without_commands(checks, evidence).await?;
     let mut reports = Vec::with_capacity(checks.len());
@@ -33,7 +33,7 @@ pub async fn evaluate(checks: &[CheckSpec], evidence: &Evidence<'_>) -> Result<G
     Ok(Grade::from_checks(reports, flags))
 }
 
-/// One blocking pass; `None` stands for a command, whose turn comes later.
+/// One blocking pass; `None` stands for a command, which runs later.
 async fn without_commands(
     checks: &[CheckSpec],
     evidence: &Evidence<'_>,
@@ -52,11 +52,15 @@ async fn without_commands(
     let is_answered = matches!(evidence.answer, Answer::Given(_));
     let pass = move || checks.iter().map(|check| look(check, &files, &processes, is_answered)).collect();
     tokio::task::spawn_blocking(pass).await.unwrap_or_else(|error| {
-        Err(Fault::permanent(Boundary::Grader, "grader-panicked", format!("a check did not finish: {error}")))
+        Err(Fault::permanent(
+            Boundary::Grader,
+            "grader-panicked",
+            format!("a check failed to finish: {error}"),
+        ))
     })
 }
 
-/// Processes are looked at wherever they work; what was to be in the workspace is not there, nor is its absence a success.
+/// Process checks are evaluated without a workspace; files count as missing, but their absence does not pass a check.
 fn without_workspace(
     check: &Check,
     processes: &[ProcessFacts],
@@ -69,7 +73,7 @@ fn without_workspace(
     }
 }
 
-/// A check that says nothing about a workspace must not count as one that failed.
+/// A check that is not about a workspace must not count as failed.
 fn refuse_foreign(check: &Check, answer: Answer<'_>) -> Result<(), Fault> {
     match check {
         Check::FileEquals { .. }

@@ -10,10 +10,10 @@ use super::quote::quote;
 use super::verdict::{CheckOutcome, invalid, unread, unwalked};
 use super::{CheckLimits, UidMap};
 
-/// Characters shown of a text that was looked for, and of a file's beginning.
+/// Maximum characters shown of an expected text, and of a file's beginning.
 const SHOWN: usize = 50;
 
-/// Files, and how far they are read.
+/// Files, and the limit on reading them.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     pub(super) workspace: SafeDir,
@@ -107,7 +107,7 @@ impl Files {
         }
     }
 
-    /// `expected_len` raises the limit: what a check expects is read even when it is larger.
+    /// `expected_len` raises the limit: content that a check expects is read even if it is larger.
     pub(super) fn with_content(
         &self,
         path: &str,

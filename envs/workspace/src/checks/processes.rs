@@ -1,4 +1,4 @@
-//! What ran in the sandbox before everything was stopped.
+//! Checks of the processes that ran before everything was stopped.
 
 use clawrl_core::{Check, CheckSpec, Fault};
 use clawrl_sandbox::ProcessFacts;
@@ -7,10 +7,10 @@ use regex::Regex;
 use super::quote::quote;
 use super::verdict::{CheckOutcome, invalid};
 
-/// Characters shown of the expression and of a command line.
+/// Maximum characters shown of the expression and of a command line.
 const SHOWN: usize = 60;
 
-/// Whether every process check holds for what runs now. A check that cannot be evaluated does not.
+/// Whether every process check passes for the current processes. A check that cannot be evaluated fails.
 pub(crate) fn processes_hold(checks: &[CheckSpec], processes: &[ProcessFacts]) -> bool {
     checks.iter().all(|spec| match &spec.check {
         Check::Process { regex, running } => {

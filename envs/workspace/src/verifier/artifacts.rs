@@ -1,4 +1,4 @@
-//! Artifacts: from the agent's sandbox to a verifier apart.
+//! Transfers artifacts from the agent's sandbox to a separate verifier.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +12,9 @@ use clawrl_sandbox::{
 use crate::checks::copy_fault;
 use crate::fresh::blocking;
 
-/// Runs what readies artifacts, while the agent's sandbox is still as the agent left it. Returns flags.
+/// Runs the commands that prepare artifacts, while the agent's sandbox is still unchanged. Returns flags.
 ///
-/// A command that fails is the agent's doing as likely as not, so it is no fault.
+/// A failing command is not a fault, because the agent may be the cause.
 ///
 /// # Errors
 /// A [`Fault`] when the machine failed.
@@ -50,7 +50,7 @@ pub(crate) async fn collect(
     Ok(flags)
 }
 
-/// Where artifacts are on their way.
+/// A temporary folder for artifacts in transfer.
 struct Staging {
     folder: Arc<SafeDir>,
     /// Declared last, so removed last.
@@ -59,13 +59,13 @@ struct Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Their modes may close folders to this process. What cannot be removed stays in the temporary folder.
+        // Modes may close folders to this process. What cannot be removed stays in the temporary folder.
         let _ = remove_content(&self.folder);
     }
 }
 
-/// Brings artifacts over, by way of a folder on the host. What the image has at their places makes room, be it a file where
-/// a folder comes or a folder where a file comes. Returns flags for what could not be brought.
+/// Transfers artifacts through a folder on the host, replacing what the image has at their paths, even if a file
+/// replaces a folder or the other way round. Returns flags for artifacts that could not be transferred.
 pub(super) async fn bring(
     artifacts: &[ArtifactSpec],
     from: &dyn Sandbox,
@@ -104,7 +104,7 @@ pub(super) async fn bring(
         let mut is_complete = report.skipped.is_empty();
         let destination = artifact.destination.as_ref().unwrap_or(&artifact.source);
         match to.copy_in(request(destination, Exclusions::default())).await {
-            // The copy on the host may be closed to this process, where it is not root.
+            // The copy on the host may be closed to this process if it is not root.
             Ok(report) => is_complete &= report.skipped.is_empty(),
             Err(TransferError::Fault(fault)) => return Err(fault),
             Err(TransferError::Tree(error)) if error.is_infrastructure() => {
