@@ -1,8 +1,8 @@
-//! A browser with a context, a proxy and a tab for one attempt, made before anybody needs it.
+//! A browser with a context, a proxy and a tab for one attempt, prepared ahead.
 //!
-//! G1. An attempt sees tabs of its own context only, and its context reaches its own proxy only. G2. Which tab is active
-//! is what the browser says, in the order in which tabs were opened. G3. What happens in a page is waited for, within the
-//! task's limit, before it is looked at.
+//! G1. An attempt sees only the tabs of its own context, and its context reaches only its own proxy.
+//! G2. The browser determines the active tab and the order in which tabs were opened.
+//! G3. Effects in a page are awaited, within the task's limit, before it is observed.
 
 mod clicks;
 mod downloads;
@@ -22,10 +22,9 @@ use url::Url;
 
 use crate::action::{Action, Chord, DELETE, ENTER, Target};
 use crate::bidi::{BidiError, Event};
-use crate::browser::{Browser, Listening, lost, no_downloads};
+use crate::browser::{Browser, BrowserKind, Listening, lost, no_downloads};
 use crate::page::{Page, PageError, Point, ScrollTo, gone, preload, refusal, within};
 use crate::picture::{PictureError, taken};
-use crate::provider::BrowserKind;
 use crate::proxy::Proxy;
 use crate::site::Sites;
 
@@ -33,13 +32,13 @@ pub(crate) use snapshot::PageSnapshot;
 
 use downloads::Downloads;
 
-/// Tabs of an attempt. Those that are opened beyond it are closed.
+/// Maximum tabs of an attempt. Further ones are closed.
 const MAX_TABS: usize = 20;
 
-/// Where an empty tab is.
+/// Address of an empty tab.
 const EMPTY: &str = "about:blank";
 
-/// A dialog that a page opened and waits for.
+/// An open dialog that blocks its page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenDialog {
     /// `alert`, `confirm`, `prompt` or `beforeunload`.
@@ -51,47 +50,47 @@ pub(crate) struct OpenDialog {
 struct Tab {
     handle: String,
     title: String,
-    /// Whether nobody has looked at it.
+    /// Whether it has not been observed yet.
     is_new: bool,
 }
 
-/// All of it.
+/// A browser session of one attempt.
 pub(crate) struct BrowserSession {
     pub(crate) browser: Browser,
     events: mpsc::Receiver<Event>,
     context: String,
     pub(crate) proxy: Proxy,
-    /// What the proxy serves, once an attempt has begun.
+    /// The sites that the proxy serves, once an attempt has begun.
     pub(crate) sites: Option<Arc<Sites>>,
     tabs: Vec<Tab>,
     active: usize,
-    /// By the tabs that wait for them.
+    /// By the tabs that they block.
     dialogs: HashMap<String, OpenDialog>,
-    /// Frames, with what they are in: a tab, or another frame.
+    /// Frames, with their parents: a tab, or another frame.
     frames: HashMap<String, String>,
     downloads: Downloads,
-    /// Tabs and frames in which one began.
+    /// Tabs and frames in which a download started.
     loaded_files: HashSet<String>,
-    /// Where they are laid, on the browser's machine; `None` where they cannot be had.
+    /// Folder for downloads on the browser's machine; `None` if downloads are not supported.
     pub(crate) downloads_folder: Option<String>,
     /// Unique within the browser.
     number: u64,
-    /// Of its windows.
+    /// Window size.
     viewport: (u16, u16),
-    /// Whether what was downloaded counts.
+    /// Whether downloads matter to the task.
     pub(crate) is_for_downloads: bool,
-    /// Whether files were laid in for it.
+    /// Whether files were uploaded for it.
     has_uploads: bool,
-    /// Where they are, on the browser's machine, by their paths in the task.
+    /// Paths on the browser's machine, by their paths in the task.
     uploads: HashMap<String, String>,
     pub(crate) kind: BrowserKind,
-    /// How many attempts the browser has had, this one included.
+    /// Number of attempts of the browser, this one included.
     pub(crate) attempts: u32,
     _live: Live,
 }
 
 impl BrowserSession {
-    /// Makes a context ready in a browser. `number` is unique within the browser.
+    /// Prepares a context in a browser. `number` is unique within the browser.
     ///
     /// # Errors
     /// A [`Fault`]; the browser is ended then.
@@ -134,35 +133,35 @@ impl BrowserSession {
         Ok(session)
     }
 
-    /// Of which kind, and how often its browser was used.
+    /// Sets the kind and the number of attempts.
     pub(crate) fn of(self, kind: BrowserKind, attempts: u32) -> Self {
         Self { kind, attempts, ..self }
     }
 
-    /// Whether the sandbox is as before the attempt.
+    /// Whether the sandbox is in its state from before the attempt.
     pub(crate) fn is_clean(&mut self) -> bool {
         self.hear_all();
-        // Of one that began, and that nobody has told of yet, the file comes later.
+        // A download that started but was not reported yet writes its file later.
         let has_downloads = self.downloads.are_any(self.proxy.files());
-        // Where the next attempt's are laid into the same folder, nobody goes by what is known.
+        // If the next attempt uses the same folder, known names are not reliable.
         let may_have_some = self.is_for_downloads && self.browser.shares_downloads();
         !has_downloads && !may_have_some && !self.has_uploads
     }
 
-    /// Ends the context; the browser is as before it.
+    /// Removes the context; the browser returns to its earlier state.
     ///
     /// # Errors
-    /// A [`Fault`]; the browser is not to be used again.
+    /// A [`Fault`]; the browser must not be reused.
     pub(crate) async fn discard(self) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
         let Self { browser, mut events, context, proxy, .. } = self;
         browser.remove_context(&context).await?;
-        // Until then its port is its own: pages that go on may not reach what another attempt listens on.
+        // Its port stays reserved until then: late requests of its pages must not reach another attempt's listener.
         drop(proxy);
         while events.try_recv().is_ok() {}
         Ok((browser, events))
     }
 
-    /// Opens the first page, runs what prepares it, and looks.
+    /// Opens the first page, runs its preparation, and takes a snapshot.
     ///
     /// # Errors
     /// A setup [`Fault`]: the page cannot be opened, or a script fails.
@@ -170,7 +169,7 @@ impl BrowserSession {
         let handle = self.tabs.first().map(|tab| tab.handle.clone()).unwrap_or_default();
         self.viewport = spec.viewport;
         self.browser.set_viewport(&handle, spec.viewport).await?;
-        // What is not there yet is looked at as it is; what it is, is known then.
+        // A page that is still loading is observed in its current state.
         let mut is_known = false;
         match self.open(&spec.start, spec).await {
             Ok(NavigationResult::Done) => {
@@ -206,10 +205,11 @@ impl BrowserSession {
         Ok(snapshot)
     }
 
-    /// Does something after something else of the same action, which nobody has looked at: what it opened holds up this one.
+    /// Performs an action after another one of the same step without a snapshot in between: what the first one opened
+    /// delays this one.
     ///
     /// # Errors
-    /// As of [`Self::act`].
+    /// As [`Self::act`].
     pub(crate) async fn act_next(
         &mut self,
         action: &Action,
@@ -219,10 +219,10 @@ impl BrowserSession {
         self.act(action, spec).await
     }
 
-    /// Does something. The answer is for the agent: why it could not be done.
+    /// Performs an action. The result is a message for the agent if it could not be done.
     ///
     /// # Errors
-    /// [`PageError`] that is nothing an agent can do about, and [`PageError::Dialog`] where one opened meanwhile.
+    /// A [`PageError`] that the agent cannot influence, and [`PageError::Dialog`] if a dialog opened meanwhile.
     pub(crate) async fn act(&mut self, action: &Action, spec: &GuiSpec) -> Result<Option<String>, PageError> {
         self.hear_all();
         if let Action::Dialog { accept, text } = action {
@@ -305,17 +305,17 @@ impl BrowserSession {
                 }
                 None => return Ok(Some(format!("there is no tab {number}"))),
             },
-            // timer: what was asked for is that time passes.
+            // timer: the agent asked to wait.
             Action::Wait(time) => tokio::time::sleep(*time).await,
             Action::Dialog { .. } | Action::Submit(_) | Action::Screenshot => {}
         }
         Ok(None)
     }
 
-    /// What the active tab looks like now.
+    /// A picture of the active tab.
     ///
     /// # Errors
-    /// Why there is no picture. That is no fault.
+    /// Why there is none, which is not a fault.
     pub(crate) async fn picture(&self) -> Result<Vec<u8>, PictureError> {
         if self.dialog().is_some() {
             return Err(PictureError::Dialog);
@@ -325,10 +325,10 @@ impl BrowserSession {
         taken(self.viewport, answer).await
     }
 
-    /// That every file of the sites was as the plan says, and that the origins of the task could be reached.
+    /// Verifies that every file of the sites matched the plan, and that the task's origins could be reached.
     ///
     /// # Errors
-    /// The first [`Fault`] of one that was not.
+    /// The first [`Fault`] among them.
     pub(crate) fn must_have_served(&self, boundary: Boundary) -> Result<(), Fault> {
         if let Some(why) = self.proxy.unreachable() {
             return Err(Fault::transient(boundary, "origin-unreachable", why));
@@ -339,17 +339,17 @@ impl BrowserSession {
         }
     }
 
-    /// That of the active tab.
+    /// Handle of the active tab.
     fn handle(&self) -> String {
         self.tabs.get(self.active).map(|tab| tab.handle.clone()).unwrap_or_default()
     }
 
-    /// The one that the active tab waits for.
+    /// The dialog that blocks the active tab.
     fn dialog(&self) -> Option<&OpenDialog> {
         self.dialogs.get(&self.tabs.get(self.active)?.handle)
     }
 
-    /// The id of the attempt's user context.
+    /// Id of the attempt's user context.
     pub(crate) fn context(&self) -> &str {
         &self.context
     }
@@ -370,16 +370,16 @@ impl BrowserSession {
             .map_err(|error| PageError::Refused(error.to_string()))?;
         within(async { Ok(self.browser.client.switch_to_window(handle).await?) }).await?;
         self.active = at;
-        // One in the background draws no frames, and comes to no rest.
+        // A tab in the background draws no frames, and never settles.
         let front = json!({ "context": self.tabs[at].handle });
         let shown = self.browser.bidi.command("browsingContext.activate", front).await;
         shown.map(drop).map_err(|error| PageError::Lost(lost(error)))
     }
 
-    /// Takes note of what the browser told; whether another tab is active now.
+    /// Processes the browser's events; returns whether another tab is active now.
     async fn refresh(&mut self) -> Result<bool, PageError> {
         let (tree, open) = self.tree().await?;
-        // What was there when they were asked for, and is none of the browser's, was closed.
+        // A tab that existed when the list was requested, and is not in the browser's list, was closed.
         let is_closed = |handle: &str| {
             let is_known = self.tabs.iter().any(|tab| tab.handle == handle);
             is_known && open.as_ref().is_some_and(|open| !open.contains(handle))
@@ -390,7 +390,7 @@ impl BrowserSession {
             if tab["userContext"].as_str() != Some(&self.context) || is_closed(handle) {
                 continue;
             }
-            // A browser with windows closes a tab that was opened for a file; nothing in it would ever answer.
+            // A browser with windows closes a tab that was opened for a file; commands in it would never be answered.
             let is_new = self.tabs.iter().all(|tab| tab.handle != handle || tab.is_new);
             let is_empty = matches!(tab["url"].as_str(), Some("" | EMPTY));
             if is_new && is_empty && self.loaded_files.contains(handle) {
@@ -398,7 +398,7 @@ impl BrowserSession {
                 continue;
             }
             if !is_empty {
-                // It is a page, which had something else laid down.
+                // It is a page that started a download.
                 self.loaded_files.remove(handle);
             }
             there.push(handle.to_owned());
@@ -415,13 +415,13 @@ impl BrowserSession {
                 self.close_unseen(&handle).await;
                 continue;
             }
-            // One that closed itself meanwhile has no size, and is missed at the next look.
+            // A tab that closed itself meanwhile has no size, and is removed at the next snapshot.
             let _ = self.browser.set_viewport(&handle, self.viewport).await;
             self.tabs.push(Tab { handle, title: String::new(), is_new: true });
             opened = true;
         }
         if self.tabs.is_empty() {
-            // Whoever closes the last window of a browser begins with an empty one.
+            // After the last window of a browser was closed, it starts with an empty one.
             self.open_tab(self.viewport).await.map_err(PageError::Lost)?;
             return Ok(true);
         }
@@ -437,12 +437,12 @@ impl BrowserSession {
         Ok(true)
     }
 
-    /// Closes a tab that the agent has not seen. One that closed itself meanwhile is closed.
+    /// Closes a tab that the agent has not seen. It may have closed itself meanwhile.
     async fn close_unseen(&self, handle: &str) {
         let _ = self.browser.bidi.command("browsingContext.close", json!({ "context": handle })).await;
     }
 
-    /// Lays in what the attempt may upload.
+    /// Uploads the files that the attempt may use.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -452,7 +452,7 @@ impl BrowserSession {
         Ok(())
     }
 
-    /// Ends what could still write among the downloads. Only [`Self::downloaded`] works after it.
+    /// Ends everything that could still write to the downloads. Only [`Self::downloaded`] works afterwards.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -461,10 +461,10 @@ impl BrowserSession {
         self.browser.seal(&self.context).await
     }
 
-    /// A file that was downloaded, after [`Self::seal`]; `None` when there is none.
+    /// Reads a downloaded file, after [`Self::seal`]; `None` when there is none.
     ///
     /// # Errors
-    /// An env [`Fault`], also for one of more than `most` bytes.
+    /// An env [`Fault`], also for a file larger than `most` bytes.
     pub(crate) async fn downloaded(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, Fault> {
         let folder = self.downloads_folder.as_deref().ok_or_else(no_downloads)?;
         self.browser.downloaded(folder, name, most).await
@@ -505,13 +505,13 @@ impl BrowserSession {
             self.dialogs.remove(&self.handle());
         }
         match answered {
-            // It is not there any more, though nobody has told so.
+            // It has closed, although no event has reported it.
             Err(PageError::Refused(_)) => Ok(Some(NONE.to_owned())),
             answered => answered.map(|()| None),
         }
     }
 
-    /// The place of a tab. One that is not known may be one that what was done before is just opening.
+    /// The index of a tab. An unknown one may just be opening as a result of the previous action.
     async fn tab_of_number(&mut self, number: usize, spec: &GuiSpec) -> Result<Option<usize>, PageError> {
         let Some(at) = number.checked_sub(1) else { return Ok(None) };
         if at >= self.tabs.len() {
@@ -521,7 +521,7 @@ impl BrowserSession {
         Ok(Some(at).filter(|&at| at < self.tabs.len()))
     }
 
-    /// Waits until the page has done what is to be expected of it, or has gone.
+    /// Waits until the page has settled, or is gone.
     async fn come_to_rest(&mut self, spec: &GuiSpec) -> Result<(), PageError> {
         match self.page().settle(spec.settle, &spec.hidden).await {
             Ok(settled) => self.downloads.click(settled.files),
@@ -535,7 +535,7 @@ impl BrowserSession {
         self.place_at(target, ScrollTo::Middle, spec).await
     }
 
-    /// Where something is, after it was scrolled to there where it has to be.
+    /// The position of a target, scrolled into view if necessary.
     async fn place_at(
         &self,
         target: &Target,
@@ -630,10 +630,10 @@ impl BrowserSession {
     async fn open(&mut self, url: &str, spec: &GuiSpec) -> Result<NavigationResult, PageError> {
         let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
         if !url.contains("://") || !matches!(scheme.as_str(), "http" | "https") {
-            let why = format!("`{url}` is no address; addresses begin with http:// or https://");
+            let why = format!("`{url}` is not an address; addresses begin with http:// or https://");
             return Ok(NavigationResult::Refused(why));
         }
-        // Commands of this kind hold up no others: what loads for long is looked at as it is.
+        // Commands of this kind block no others: a page that loads for long is observed in its current state.
         let question = json!({ "context": self.handle(), "url": url, "wait": "complete" });
         let opening = self.browser.bidi.command("browsingContext.navigate", question);
         match tokio::time::timeout(spec.settle, opening).await {
@@ -646,7 +646,7 @@ impl BrowserSession {
         }
     }
 
-    /// That the first page is none that says that something went wrong, but for one that the task wrote.
+    /// Fails if the first page is an error page that the task did not define.
     async fn must_have_begun(&self, spec: &GuiSpec) -> Result<(), Fault> {
         self.must_have_served(Boundary::Env)?;
         let asked = within(async { Ok(self.browser.client.execute(STATUS, Vec::new()).await?) }).await;
@@ -659,7 +659,7 @@ impl BrowserSession {
                 answer["status"].as_u64().unwrap_or_default(),
                 answer["address"].as_str().unwrap_or_default().to_owned(),
             ),
-            // It is there, and what it does is seen at the first look.
+            // It exists, and the first snapshot shows its effects.
             Err(PageError::Dialog | PageError::NoTab | PageError::Left | PageError::Refused(_)) => {
                 return Ok(());
             }
@@ -672,7 +672,7 @@ impl BrowserSession {
             return Ok(());
         }
         let message = format!("{}: {address} was answered with status {status}", spec.start);
-        // Sites have the same files at the next attempt; elsewhere it may pass.
+        // Sites have the same files in the next attempt; elsewhere the error may pass.
         Err(match of_site {
             Some(_) => Fault::permanent(Boundary::Env, "page-unreachable", message),
             None => Fault::transient(Boundary::Env, "page-unreachable", message),
@@ -680,19 +680,19 @@ impl BrowserSession {
     }
 }
 
-/// Where an address led.
+/// Result of opening an address.
 enum NavigationResult {
-    /// To a page, all of which is there.
+    /// A page that has loaded completely.
     Done,
-    /// To one that is not there yet.
+    /// A page that has not loaded yet.
     Late,
-    /// Nowhere: a sentence for the agent.
+    /// Refused, with a message for the agent.
     Refused(String),
 }
 
-/// The answer that a page came with, which no script of the page changes, and whether it is the browser's own page for none.
+/// The page's HTTP status, which no script of the page can change, and whether it is the browser's own error page.
 const STATUS: &str = "const [begun] = performance.getEntriesByType('navigation');\
     return { status: begun?.responseStatus ?? 0, address: begun?.name ?? '', failed: location.protocol === 'chrome-error:' };";
 
-/// The first status that says that something went wrong.
+/// The first status that denotes an error.
 const FIRST_ERROR: u64 = 400;

@@ -1,4 +1,4 @@
-//! Checks of pages, of what the browser keeps, and of what the sites were asked, while all of it is still there.
+//! Checks of pages, of the browser's storage, and of the requests to the sites, made while all of them still exist.
 
 use clawrl_core::{
     Boundary, CheckReport, CheckSpec, ElementPattern, Fault, PageCheck, StorageArea, TextPattern,
@@ -12,13 +12,13 @@ use crate::browser_session::BrowserSession;
 use crate::page::{PageError, within};
 use crate::site::{LoggedRequest, Matching};
 
-/// What a check found: its score, and a sentence.
+/// A check's score, and an explanation.
 type CheckResult = (f64, String);
 
-/// Judges one check.
+/// Evaluates one check.
 ///
 /// # Errors
-/// A grader [`Fault`]: the page does not answer, or the check cannot be made.
+/// A grader [`Fault`]: the page does not answer, or the check cannot be evaluated.
 pub(crate) async fn judge(
     session: &BrowserSession,
     spec: &CheckSpec,
@@ -45,7 +45,7 @@ async fn found(session: &BrowserSession, check: &PageCheck) -> Result<CheckResul
                 Err(why) => return Ok((0.0, format!("the page has no reward: {why}"))),
             };
             let Some(reward) = value.as_f64().filter(|reward| reward.is_finite()) else {
-                return Ok((0.0, format!("the page's reward is no number: {value}")));
+                return Ok((0.0, format!("the page's reward is not a number: {value}")));
             };
             let score = ((reward - lowest) / (highest - lowest)).clamp(0.0, 1.0);
             Ok((score, format!("the page's reward is {reward}")))
@@ -61,14 +61,14 @@ async fn found(session: &BrowserSession, check: &PageCheck) -> Result<CheckResul
                 within(page.call("elements", json!([selector]))).await.map_err(PageError::fault)?;
             let Answer { elements, total } = answer;
             let Some(elements) = elements else {
-                return Err(invalid(format!("`{selector}` is no CSS selector")));
+                return Err(invalid(format!("`{selector}` is not a CSS selector")));
             };
             let mut count = 0;
             for element in &elements {
                 count += u32::from(element.fits(with)?);
             }
             let what = format!("of {total} elements that `{selector}` finds, {count} are as wanted");
-            // Of those that were not looked at, none is for the better.
+            // Elements beyond the limit never improve the score.
             let unseen = total.saturating_sub(elements.len() as u32);
             Ok(match at_most.filter(|&most| count + unseen > most) {
                 Some(most) => {
@@ -127,7 +127,7 @@ async fn found(session: &BrowserSession, check: &PageCheck) -> Result<CheckResul
         PageCheck::Requested { site, request, at_least, at_most } => {
             let Some(sites) = &session.sites else { return Err(invalid("no page was opened".to_owned())) };
             let Matching { surely, perhaps } = sites.matching(site.as_deref(), request);
-            // Of what was too large to be kept, none is for the better.
+            // Content that was too large to be kept never improves the score.
             let most = at_most.filter(|&most| surely + perhaps > most);
             let what = match perhaps {
                 0 => format!("{surely} requests are as wanted"),
@@ -145,13 +145,13 @@ async fn found(session: &BrowserSession, check: &PageCheck) -> Result<CheckResul
             ))
         }
         PageCheck::Downloaded { .. } => {
-            Err(invalid("downloads are looked at when the browser has ended".to_owned()))
+            Err(invalid("downloads are checked after the browser has ended".to_owned()))
         }
-        other => Err(invalid(format!("this check is not known here: {other:?}"))),
+        other => Err(invalid(format!("unknown check: {other:?}"))),
     }
 }
 
-/// What sites were asked, the last few, for whoever wonders why a check did not pass.
+/// The last few requests to the sites, to explain a failed check.
 fn asked(requests: &[LoggedRequest]) -> String {
     const FEW: usize = 5;
     if requests.is_empty() {
@@ -165,7 +165,7 @@ fn asked(requests: &[LoggedRequest]) -> String {
     format!("of {} requests the last were {}", requests.len(), few.join(", "))
 }
 
-/// Compares a text with what it has to be; without a pattern, nothing may be there.
+/// Compares a text with the expected one; without a pattern, the text must not exist.
 pub(crate) fn compared(
     what: &str,
     found: Option<&str>,
@@ -203,7 +203,7 @@ fn fits(text: &str, pattern: &TextPattern) -> Result<bool, Fault> {
     })
 }
 
-/// An element, as the page's script tells of it.
+/// An element, as reported by the page's script.
 #[derive(Debug, Deserialize)]
 struct Element {
     text: String,
@@ -254,7 +254,7 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Of a text that may be long.
+/// A text shortened for a message.
 fn shown(text: &str) -> String {
     const MAX_SHOWN: usize = 200;
     match text.char_indices().nth(MAX_SHOWN) {

@@ -1,7 +1,8 @@
-//! How an action names an element: by its number, or by its role and name as observations show them.
+//! References to elements in actions: a number, or a role and name as shown in observations.
 //!
-//! N1. What is written by [`ElementRef`]'s `Display` is read as the same, whatever follows it. N2. A number begins with a digit or
-//! a bracket, a role with a letter, a name with a quotation mark: which of them is meant shows at the first character.
+//! N1. The output of [`ElementRef`]'s `Display` parses to the same value, whatever follows it.
+//! N2. The first character decides the form: a number starts with a digit or a bracket, a role with a letter, a name
+//! with a quotation mark.
 
 use std::fmt;
 
@@ -14,21 +15,21 @@ pub(crate) enum ElementRef {
     Number(u32),
     /// `button "Send"`, `"Send"`, `button "Delete" #2`.
     Words {
-        /// What stands before the name, if it matters.
+        /// The role before the name, if given.
         role: Option<String>,
         name: String,
-        /// Which of several, from 1, in document order.
+        /// Which of several matches, from 1, in document order.
         place: Option<u32>,
     },
 }
 
 impl ElementRef {
-    /// Reads it from the front of a text; what follows is returned, without the white space in between.
+    /// Parses the reference at the start of a text; returns the rest without leading white space.
     ///
-    /// A `#2` behind a name always says which of several is meant: a text that begins like that needs one before it.
+    /// A `#2` after a name always selects one of several matches: a text that starts like that needs one before it.
     ///
     /// # Errors
-    /// What is expected, in words that fit behind "takes".
+    /// The expected form, as a phrase that follows "takes".
     pub(crate) fn read(text: &str) -> Result<(Self, &str), String> {
         const WANTED: &str = "the number of an element, or its role and name in quotation marks";
         if text.starts_with(|c: char| c.is_ascii_digit() || c == '[') {
@@ -56,12 +57,12 @@ impl ElementRef {
     }
 }
 
-/// The first word, and what follows it behind one white space.
+/// The first word, and the rest after one white space.
 pub(crate) fn split_word(text: &str) -> (&str, &str) {
     text.split_once(char::is_whitespace).unwrap_or((text, ""))
 }
 
-/// A name as observations write it, up to its quotation mark, and what follows that.
+/// A quoted name as in observations, and the rest.
 fn unquoted(text: &str) -> Result<(String, &str), String> {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -79,7 +80,7 @@ fn unquoted(text: &str) -> Result<(String, &str), String> {
     Err("names that end with a quotation mark".to_owned())
 }
 
-/// `#2` at the front of a text, and what follows it.
+/// `#2` at the start of a text, and the rest.
 fn placed(text: &str) -> Result<Option<(u32, &str)>, String> {
     let (word, rest) = split_word(text);
     let Some(digits) = word.strip_prefix('#').filter(|digits| !digits.is_empty()) else { return Ok(None) };
@@ -107,7 +108,7 @@ impl fmt::Display for ElementRef {
     }
 }
 
-/// A name as observations write it.
+/// A name, quoted as in observations.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"))
 }
@@ -165,7 +166,7 @@ mod tests {
         check("button \"Delete\" #2", words("button", "Delete", Some(2)), "");
         check("textbox \"Tag\" #2 fan", words("textbox", "Tag", Some(2)), "fan");
         check("textbox \"Tag\" #1 #2", words("textbox", "Tag", Some(1)), "#2");
-        // What only looks like a place.
+        // Looks like an index but is not one.
         check("textbox \"Tag\" #fan", words("textbox", "Tag", None), "#fan");
         check("textbox \"Tag\" #2nd", words("textbox", "Tag", None), "#2nd");
         check("textbox \"Tag\"  #2", words("textbox", "Tag", None), " #2");
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_says_what_does() {
+    fn invalid_reference_shows_an_example() {
         let check = |text: &str, part: &str| {
             let why = ElementRef::read(text).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");
@@ -202,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn n1_what_is_written_is_read_as_the_same(naming in naming(), rest in any::<String>()) {
+        fn n1_display_parses_back(naming in naming(), rest in any::<String>()) {
             let is_placed = !matches!(naming, ElementRef::Words { place: None, .. });
             prop_assume!(is_placed || !rest.starts_with('#'));
             let text = format!("{naming} {rest}");

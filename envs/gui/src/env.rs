@@ -1,11 +1,11 @@
 //! A browser for one episode.
 //!
-//! I1. Grading looks at pages, storage and requests while they are there, and at nothing that the agent wrote down. I2. A
-//! step future that was dropped poisons the environment, and its browser is ended, not used again. I3. The same seed and the
-//! same actions give the same observations, as far as the pages do.
+//! I1. Grading inspects pages, storage and requests while they exist, and nothing that the agent wrote.
+//! I2. Dropping a step future poisons the environment, and its browser is ended, not reused.
+//! I3. The same seed and the same actions give the same observations, if the pages are deterministic.
 //!
-//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the environment
-//! ends its browser.
+//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the
+//! environment ends its browser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +33,12 @@ pub(crate) struct GuiEnv {
     attempt: AttemptId,
     seed: u64,
     answer: Option<String>,
-    /// Keeps pictures.
+    /// Stores pictures.
     blobs: Arc<dyn BlobStore>,
-    /// `None` after `close`, and where it cannot be used again.
+    /// `None` after `close`, and when it cannot be reused.
     session: Option<BrowserSession>,
     progress: Progress,
-    /// Whether a step ran into its limit.
+    /// Whether a step reached its limit.
     spent: bool,
 }
 
@@ -111,9 +111,9 @@ impl GuiEnv {
                 _ => session.act_next(&action, spec).await,
             };
             match done {
-                // One that opened meanwhile is what the next call may answer.
+                // The next call may answer a dialog that opened meanwhile.
                 Ok(None) | Err(PageError::Dialog) => {}
-                // What comes after it was meant for a page on which it had been done.
+                // Later calls assume that this one succeeded.
                 Ok(Some(why)) => {
                     refused.push(why);
                     break;
@@ -136,10 +136,10 @@ impl GuiEnv {
                 match within(session.page().is_true(expression)).await {
                     Ok(Ok(done)) => done.then(|| StopReason::Ended("page-done".to_owned())),
                     Ok(Err(why)) => {
-                        let message = format!("`end_when` cannot be asked: {why}");
+                        let message = format!("failed to evaluate `end_when`: {why}");
                         return Err(Fault::permanent(Boundary::Env, "end-when", message));
                     }
-                    // What happened since is for the next look.
+                    // The next snapshot shows what has happened since.
                     Err(PageError::Dialog | PageError::NoTab | PageError::Left) => None,
                     Err(trouble) => return Err(trouble.fault()),
                 }
@@ -149,7 +149,7 @@ impl GuiEnv {
         Ok(StepResult { observation, end, process_reward: None })
     }
 
-    /// What was seen, with a picture of it where the task says so, or where the agent `asked` for one.
+    /// The observation of a snapshot, with a picture if the task requires one or the agent `asked` for one.
     async fn observed(
         &mut self,
         snapshot: &PageSnapshot,
@@ -183,7 +183,7 @@ impl GuiEnv {
         }
     }
 
-    /// The inner error says why there is none.
+    /// The inner error explains why there is no picture.
     async fn picture(&mut self) -> Result<Result<BlobRef, String>, Fault> {
         let bytes = match self.session()?.picture().await {
             Ok(bytes) => bytes,
@@ -192,9 +192,9 @@ impl GuiEnv {
         match self.blobs.keep(MEDIA_TYPE, bytes).await {
             Ok(blob) => Ok(Ok(blob)),
             Err(error @ BlobError::TooLarge { .. }) => Ok(Err(error.to_string())),
-            // Whatever else the record is given, it would not keep either.
+            // The record would drop other content as well.
             Err(error) => {
-                let message = format!("a picture was not kept: {error}");
+                let message = format!("failed to store a picture: {error}");
                 Err(Fault::permanent(Boundary::Harness, "not-recorded", message))
             }
         }
@@ -217,15 +217,15 @@ impl GuiEnv {
                 Check::Rubric { .. } => None,
                 Check::Answer(check) => Some(check_answer(check, self.answer.as_deref())?.report(spec)),
                 Check::Page(check) if !readable && is_of_page(check) => {
-                    let message = "the page opens one dialog after another, and cannot be read".to_owned();
+                    let message = "the page opens one dialog after another and cannot be read".to_owned();
                     Some(CheckReport { label: spec.label.clone(), score: 0.0, weight: spec.weight, message })
                 }
                 Check::Page(check) => Some(judge(self.session()?, spec, check).await?),
-                other => return Err(invalid(format!("a GUI task has no check of this kind: {other:?}"))),
+                other => return Err(invalid(format!("not a check of GUI tasks: {other:?}"))),
             });
         }
         if has_downloads {
-            // Files lie where the browser writes: what writes there has to be ended before they are believed.
+            // The browser can write to the folder of its files: end everything that could before trusting them.
             let mut session = self.session.take().ok_or_else(Progress::closed)?;
             session.seal().await.map_err(of_grader)?;
             for (spec, report) in task.checks.iter().zip(&mut reports) {
@@ -249,7 +249,7 @@ impl GuiEnv {
         Ok(Grade { judge_usage, ..grade })
     }
 
-    /// What a judge says of the answer, where it is asked.
+    /// The judge's reports on the answer, if there are rubrics.
     async fn asked(&self, ctx: &StepCtx) -> Result<JudgeReports, Fault> {
         if self.task.rubrics().next().is_none() {
             return Ok(JudgeReports::default());
@@ -305,8 +305,7 @@ impl Env for GuiEnv {
             let limit = self.task.timeouts.step;
             let work = shared.limited(self.act(calls));
             let result = bounded(&ctx, Boundary::Env, Limit::Step, limit, work).await;
-            // After a fault the browser may still do what nobody waits for. What ran into the limit can be graded, and is
-            // not used again.
+            // After a fault the browser may still be busy. After a limit it can be graded, but is not reused.
             let late = result.as_ref().is_err_and(|fault| fault.limit == Some(Limit::Step));
             self.spent |= late;
             if result.is_ok() || late {
@@ -350,7 +349,7 @@ async fn bounded<T>(
 ) -> Result<T, Fault> {
     tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Fault::transient(boundary, "cancelled", "the attempt was given up")),
+        () = ctx.cancel.cancelled() => Err(Fault::transient(boundary, "cancelled", "the attempt was cancelled")),
         done = tokio::time::timeout_at(ctx.deadline.into(), work) => {
             done.unwrap_or_else(|_| Err(Fault::limit(boundary, limit, time)))
         }

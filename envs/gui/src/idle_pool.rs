@@ -1,9 +1,10 @@
-//! What is kept for the next who wants one, for a while.
+//! Keeps idle items for reuse, for a limited time.
 //!
-//! D1. Of too many the oldest make way. D2. What nobody took for [`MAX_IDLE`] is dropped. D3. Nothing
-//! is dropped under the lock: to end a browser may take a moment.
+//! D1. Beyond the maximum the oldest items are dropped.
+//! D2. An item that stays unused for [`MAX_IDLE`] is dropped.
+//! D3. Nothing is dropped under the lock: ending a browser may take a moment.
 //!
-//! Cancellation: the task that looks for what has been there too long ends with the shelf, and when the shelf is empty.
+//! Cancellation: the cleanup task ends with the pool, and when the pool is empty.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// How long something is kept that nobody takes.
+/// Time after which an unused item is dropped.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
-/// Things of several kinds, the last one that came to be taken first.
+/// Items of several kinds; the newest is taken first.
 #[derive(Debug)]
 pub(crate) struct IdlePool<K, T> {
     kept: Arc<Mutex<PoolState<K, T>>>,
@@ -24,7 +25,7 @@ pub(crate) struct IdlePool<K, T> {
 struct PoolState<K, T> {
     /// Oldest first.
     items: Vec<(Instant, K, T)>,
-    /// Who drops what has been there too long, while there is anything.
+    /// The cleanup task, while there are items.
     watch: Option<AbortHandle>,
 }
 
@@ -35,7 +36,7 @@ impl<K, T> Default for IdlePool<K, T> {
 }
 
 impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
-    /// Keeps a thing.
+    /// Adds an item.
     pub(crate) fn put(&self, kind: K, item: T) {
         let mut kept = lock(&self.kept);
         kept.items.push((Instant::now(), kind, item));
@@ -44,7 +45,7 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
         }
     }
 
-    /// Drops all but the `most` that came last.
+    /// Drops all but the newest `most`.
     pub(crate) fn keep(&self, most: usize) {
         let surplus: Vec<_> = {
             let mut kept = lock(&self.kept);
@@ -54,19 +55,19 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
         drop(surplus);
     }
 
-    /// Takes one of a kind.
+    /// Takes an item of a kind.
     pub(crate) fn take(&self, kind: &K) -> Option<T> {
         let mut kept = lock(&self.kept);
         let at = kept.items.iter().rposition(|(_, known, _)| known == kind)?;
         Some(kept.items.remove(at).2)
     }
 
-    /// How many there are.
+    /// Number of items.
     pub(crate) fn len(&self) -> usize {
         lock(&self.kept).items.len()
     }
 
-    /// Drops all.
+    /// Drops all items.
     pub(crate) fn clear(&self) {
         let items = std::mem::take(&mut lock(&self.kept).items);
         drop(items);
@@ -92,7 +93,7 @@ async fn watch<K, T>(shelf: Arc<Mutex<PoolState<K, T>>>) {
                 }
             }
         };
-        // timer: until the oldest has been there too long
+        // timer: until the oldest item expires
         tokio::time::sleep_until(next).await;
         let old: Vec<_> = {
             let mut kept = lock(&shelf);
@@ -134,9 +135,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn d2_what_nobody_takes_is_dropped() {
+    async fn d2_unused_item_is_dropped() {
         let (shelf, item) = (IdlePool::default(), Arc::new(()));
-        // Again and again: whoever watched before has ended meanwhile.
+        // Repeatedly: an earlier cleanup task may have ended meanwhile.
         for _ in 0..2 {
             shelf.put("a", Arc::clone(&item));
             tokio::time::sleep(MAX_IDLE / 2).await;

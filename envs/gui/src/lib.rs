@@ -1,4 +1,4 @@
-//! The GUI environment: a browser, pages that the harness serves, and what an agent did to them.
+//! The GUI environment: a browser, pages that the harness serves, and grading of the resulting state.
 
 mod action;
 mod bidi;
@@ -20,7 +20,8 @@ mod sandboxed;
 mod site;
 mod work_limiter;
 
+pub use browser::BrowserKind;
 pub use programs::{BrowserPrograms, find_programs};
-pub use provider::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
+pub use provider::{BrowserSource, GuiConfig, GuiProvider};
 pub use remote::{EndpointError, EndpointStatus, Endpoints};
 pub use site::folder_hash;

@@ -1,7 +1,7 @@
-//! Pictures of the window of a tab, as PNG.
+//! Pictures of a tab's window, as PNG.
 //!
-//! I1. A picture that cannot be had is no fault: what kept it away is told in words, after [`LIMIT`] at the latest. I2. What
-//! is given on is a PNG of at most [`MAX_PIXELS`] and [`MOST_BLOB_BYTES`] bytes, whatever the browser answered.
+//! I1. A missing picture is not a fault: the reason is reported, after [`LIMIT`] at the latest.
+//! I2. The result is a PNG of at most [`MAX_PIXELS`] and [`MOST_BLOB_BYTES`] bytes, whatever the browser answered.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use serde_json::Value;
 
 use crate::bidi::BidiError;
 
-/// What pictures are.
+/// Media type of pictures.
 pub(crate) const MEDIA_TYPE: &str = "image/png";
 
-/// A page that has not drawn itself by then is busy with something else.
+/// A page that has not drawn itself by then is busy.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Larger windows have no pictures: their worst one would not fit into a message of the browser.
+/// Larger windows have no pictures: the worst one would not fit into a message of the browser.
 pub(crate) const MAX_PIXELS: u64 = 6_000_000;
 
-/// Why there is none, for the agent and for the record.
+/// Why there is no picture, for the agent and for the record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PictureError {
     #[error("a dialog is open")]
@@ -30,11 +30,11 @@ pub(crate) enum PictureError {
     Late,
     #[error("the window is too large for one")]
     TooLarge,
-    #[error("the browser gives none: {0}")]
+    #[error("the browser refused: {0}")]
     Refused(String),
 }
 
-/// Waits for what the browser answers to `browsingContext.captureScreenshot`, for a while.
+/// Waits for the browser's answer to `browsingContext.captureScreenshot`, for a limited time.
 pub(crate) async fn taken(
     (width, height): (u16, u16),
     answer: impl Future<Output = Result<Value, BidiError>>,
@@ -54,7 +54,7 @@ pub(crate) async fn taken(
     };
     let bytes = answer["data"].as_str().and_then(|text| STANDARD.decode(text).ok());
     let bytes = bytes.filter(|bytes| size(bytes).is_some());
-    let bytes = bytes.ok_or_else(|| PictureError::Refused("what it sent is no PNG".to_owned()))?;
+    let bytes = bytes.ok_or_else(|| PictureError::Refused("its answer is not a PNG".to_owned()))?;
     let pixels = size(&bytes).map_or(0, |(width, height)| u64::from(width) * u64::from(height));
     if pixels > MAX_PIXELS || bytes.len() > MOST_BLOB_BYTES {
         return Err(PictureError::TooLarge);
@@ -62,7 +62,7 @@ pub(crate) async fn taken(
     Ok(bytes)
 }
 
-/// Width and height of a PNG: its first chunk has them.
+/// Width and height of a PNG, from its first chunk.
 fn size(bytes: &[u8]) -> Option<(u32, u32)> {
     let header = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR")?;
     let number = |at: usize| Some(u32::from_be_bytes(header.get(at..at + 4)?.try_into().ok()?));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn i1_one_that_never_comes_is_given_up() {
+    async fn i1_missing_picture_times_out() {
         let begun = tokio::time::Instant::now();
         assert_eq!(taken((1024, 768), std::future::pending()).await, Err(PictureError::Late));
         assert_eq!(begun.elapsed(), LIMIT);

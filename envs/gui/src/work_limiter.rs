@@ -1,11 +1,13 @@
-//! How many browsers of this machine are busy at once.
+//! Limits how many local browsers work at the same time.
 //!
-//! Pages, drivers and whoever waits for a page to come to rest go by the clock. Where fifty browsers share two cores and all
-//! are asked something at once, each answers late, and what should have been waited for no longer is. In turns, the same work
-//! takes no longer in all, and each page has about the time that it has on a machine of its own.
+//! Pages, drivers and page waits depend on the clock. If fifty browsers share two cores and all get work at once, each
+//! answers late, and waits end before their events. With a limit, the same work takes no longer in total, and each page
+//! has about the time that it would have on its own machine.
 //!
-//! R1. First come, first served. R2. A turn ends with the work, or after [`MAX_HOLD`]: pages that load for long, and agents that
-//! wait, hold up nobody. R3. Dropping the future gives the turn back.
+//! R1. First come, first served.
+//! R2. A permit ends with the work, or after [`MAX_HOLD`]: pages that load for long and agents that wait do not block
+//! others.
+//! R3. Dropping the future gives the permit back.
 
 use std::num::NonZero;
 use std::pin::pin;
@@ -14,13 +16,13 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// Turns at once for each core: enough to use it while some wait for frames.
+/// Concurrent permits per core: enough to use it while some browsers wait for frames.
 const PER_CORE: usize = 4;
 
-/// Longest turn.
+/// Longest time that a permit is held.
 const MAX_HOLD: Duration = Duration::from_secs(2);
 
-/// Who works, and who waits for a turn.
+/// Grants permits to browsers.
 #[derive(Debug)]
 pub(crate) struct WorkLimiter(Semaphore);
 
@@ -35,15 +37,15 @@ impl WorkLimiter {
         Self(Semaphore::new(at_once))
     }
 
-    /// Works when it is its turn.
+    /// Runs work under a permit.
     pub(crate) async fn take<T>(&self, work: impl Future<Output = T>) -> T {
-        // It is never closed.
+        // The semaphore is never closed.
         let turn = self.0.acquire().await;
         let mut work = pin!(work);
         tokio::select! {
             biased;
             done = &mut work => return done,
-            // timer: the end of the turn
+            // timer: the end of the permit
             () = tokio::time::sleep(MAX_HOLD) => drop(turn),
         }
         work.await
@@ -60,7 +62,8 @@ mod tests {
 
     use super::*;
 
-    /// Works of so long each, begun at once: when the last is done, and how many there were at once at most.
+    /// Runs this many works of this length, started at once: the time of the last end, and the highest number of
+    /// concurrent ones.
     async fn run(works: usize, long: Duration, at_once: usize) -> (Duration, usize) {
         let turns = Arc::new(WorkLimiter::new(at_once));
         let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -89,14 +92,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_works_for_long_holds_up_nobody() {
+    async fn long_work_does_not_block_others() {
         let (took, most) = run(12, Duration::from_secs(60), 4).await;
-        // The last begin after two turns.
+        // The last ones start after two rounds.
         assert_eq!((took.as_secs(), most), (64, 12));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_is_given_up_gives_its_turn_back() {
+    async fn dropped_work_returns_its_permit() {
         let turns = WorkLimiter::new(1);
         let given_up =
             tokio::time::timeout(Duration::from_millis(1), turns.take(std::future::pending::<()>()));

@@ -1,4 +1,4 @@
-//! Double and triple clicks. Drivers tell them from single ones by the time between them, which a busy machine stretches.
+//! Double and triple clicks. Drivers distinguish them by the time between clicks, which a busy machine stretches.
 
 use serde_json::{Value, json};
 
@@ -16,14 +16,14 @@ impl BrowserSession {
         button: u64,
         presses: u32,
     ) -> Result<(), PageError> {
-        // Nothing is held from before.
+        // Nothing may be held from before.
         self.page().point(&[point], button, 0).await?;
         let session = match self.command("goog:cdp.getSession", json!({ "context": self.handle() })).await? {
             Ok(answer) => answer["session"].clone(),
-            // Of a browser with no such commands.
+            // The browser does not support these commands.
             Err(_) => return self.page().point(&[point], button, presses).await,
         };
-        // Bits of buttons that are down, as in `MouseEvent.buttons`.
+        // Bits of pressed buttons, as in `MouseEvent.buttons`.
         let (name, down) = match button {
             1 => ("middle", 4),
             2 => ("right", 2),
@@ -45,7 +45,7 @@ impl BrowserSession {
     async fn dispatch(&mut self, event: Value) -> Result<(), PageError> {
         match self.command("goog:cdp.sendCommand", event).await? {
             Ok(_) => Ok(()),
-            // The page went away, or its tab did, at the click before.
+            // The page, or its tab, went away at the previous click.
             Err((error, _)) if error == "no such frame" => Err(PageError::NoTab),
             Err((_, message)) if message.contains("closed") || message.contains("not found") => {
                 Err(PageError::NoTab)

@@ -1,4 +1,4 @@
-//! Dragging: two places, both of which have to be in view at once.
+//! Dragging, which needs both ends in view at once.
 
 use clawrl_core::GuiSpec;
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use super::BrowserSession;
 use crate::action::Target;
 use crate::page::{PageError, Point, ScrollTo, way, within};
 
-/// Where both are looked for that are not in view: in the middle of the window, then at its edges.
+/// Where to scroll ends that are out of view: to the middle of the window, then to its edges.
 const TRIES: [ScrollTo; 2] = [ScrollTo::Middle, ScrollTo::Near];
 
 impl BrowserSession {
-    /// Drags from one place to another. The answer is for the agent: why it could not be done.
+    /// Drags from one place to another. The result is a message for the agent if it could not be done.
     ///
     /// # Errors
     /// [`PageError`]
@@ -29,7 +29,7 @@ impl BrowserSession {
                 Ok(point) => point,
                 Err(why) => return Ok(Some(why)),
             };
-            // To bring the one into view may have moved the other out of it.
+            // Scrolling one into view may have moved the other out of it.
             let Ok(to_point) = self.place_at(to, ScrollTo::Nowhere, spec).await? else { continue };
             let (from_point, to_point) = match scroll_to {
                 ScrollTo::Near => self.off_the_edges((from, from_point), (to, to_point), spec).await?,
@@ -41,8 +41,8 @@ impl BrowserSession {
         Ok(Some("both places do not fit into the window at once".to_owned()))
     }
 
-    /// Scrolls the window so that both are as far from its edges: what is dragged to an edge makes it scroll by itself. Where
-    /// they are then.
+    /// Scrolls the window so that both are equally far from its edges: dragging to an edge makes it scroll by itself.
+    /// Returns the new positions.
     async fn off_the_edges(
         &self,
         (from, from_point): (&Target, Point),
@@ -59,7 +59,7 @@ impl BrowserSession {
         );
         Ok(match places {
             (Ok(from_point), Ok(to_point)) => (from_point, to_point),
-            // What is in a part that scrolls by itself was not moved.
+            // A part that scrolls by itself was not moved.
             _ => (from_point, to_point),
         })
     }

@@ -1,4 +1,4 @@
-//! What the browser tells, beside what it answers.
+//! Events of the browser, in addition to its answers.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::bidi::{BidiError, Event};
 use crate::browser::lost;
 use crate::page::PageError;
 
-/// Events come over another connection than the answers that they go with, and late where the machine is busy.
+/// Events come over another connection than their answers, and late on a busy machine.
 const EVENT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a download may take to end after which nobody looks any more.
+/// Time for the last downloads to end.
 const LAST_DOWNLOADS: Duration = Duration::from_secs(20);
 
 impl BrowserSession {
-    /// Waits until downloads that have to begin, as far as is known, have begun and ended, for a while.
+    /// Waits, for a limited time, until all expected downloads have started and ended.
     pub(super) async fn finish_downloads(&mut self) {
         self.wait_for_downloads(EVENT_LIMIT).await;
     }
 
-    /// The same, for longer where some have begun: what has not ended by then is lost.
+    /// The same with a longer limit if some have started: those that have not ended by then are lost.
     pub(super) async fn finish_last_downloads(&mut self) {
         self.wait_for_downloads(LAST_DOWNLOADS).await;
     }
@@ -45,11 +45,11 @@ impl BrowserSession {
         }
     }
 
-    /// A command that a dialog may hold up.
+    /// Sends a command that a dialog may block.
     ///
     /// # Errors
-    /// [`PageError::Dialog`] when one opened meanwhile; [`PageError::Hung`], [`PageError::Lost`]. The inner error is the browser's word
-    /// and message.
+    /// [`PageError::Dialog`] when one opened meanwhile; [`PageError::Hung`], [`PageError::Lost`]. The inner error is
+    /// the browser's code and message.
     pub(super) async fn command(
         &mut self,
         method: &str,
@@ -68,8 +68,9 @@ impl BrowserSession {
         }
     }
 
-    /// The contexts of all tabs, and handles of those of the attempt by which the browser itself goes, `None` where it does not say.
-    /// Events come over another connection and may be late; the tree is the driver's own, and may be so too.
+    /// The contexts of all tabs, and the browser's own handles of the attempt's tabs, `None` if it does not report
+    /// them. Events come over another connection and may be late; the tree is the driver's own, and may be late as
+    /// well.
     ///
     /// # Errors
     /// [`PageError::Lost`]
@@ -87,7 +88,7 @@ impl BrowserSession {
             if open.iter().flatten().all(is_told) {
                 return Ok((tree, open));
             }
-            // The driver tells of a tab when it knows it. One that was closed meanwhile it need never have known.
+            // The driver reports a tab once it knows it. It may never learn of one that was closed meanwhile.
             match tokio::time::timeout_at(until, self.events.recv()).await {
                 Ok(Some(event)) => self.hear(&event),
                 Ok(None) | Err(_) => return Ok((tree, open)),
@@ -99,7 +100,7 @@ impl BrowserSession {
         let question = json!({ "method": "Target.getTargets", "params": {} });
         let targets = match self.browser.bidi.command("goog:cdp.sendCommand", question).await {
             Ok(mut answer) => answer["result"]["targetInfos"].take(),
-            // Of a browser with no such commands.
+            // The browser does not support these commands.
             Err(BidiError::Refused { .. }) => return Ok(None),
             Err(error) => return Err(PageError::Lost(lost(error))),
         };
@@ -136,7 +137,7 @@ impl BrowserSession {
                 self.frames.remove(&text("context"));
                 self.loaded_files.remove(&text("context"));
             }
-            // Nothing goes on in a tab while a frame in it waits.
+            // A dialog of a frame blocks the whole tab.
             "browsingContext.userPromptOpened" => {
                 let tab = self.tab_of(text("context"));
                 self.dialogs.insert(tab, OpenDialog { kind: text("type"), message: text("message") });
@@ -167,10 +168,10 @@ impl BrowserSession {
         at
     }
 
-    /// Takes note of a dialog that is open, of which no event has come yet.
+    /// Registers an open dialog for which no event has come yet.
     ///
     /// # Errors
-    /// [`PageError`] where the driver does not say whether there is one.
+    /// [`PageError`] if the driver does not report whether there is one.
     pub(super) async fn notice_dialog(&mut self) -> Result<(), PageError> {
         self.hear_all();
         if self.dialog().is_none() && self.page().has_dialog().await? {
@@ -194,7 +195,7 @@ impl BrowserSession {
     }
 }
 
-/// What is answered, unless the browser tells first of something that ends the waiting; and all that it told meanwhile.
+/// Waits for an answer, or for an event that ends the wait first; processes all events meanwhile.
 pub(super) async fn answer_or_event<T>(
     answer: impl Future<Output = T>,
     events: &mut mpsc::Receiver<Event>,
@@ -209,7 +210,7 @@ pub(super) async fn answer_or_event<T>(
                 return;
             }
         }
-        // The answer says that the connection is over.
+        // The answer reports that the connection has ended.
         std::future::pending().await
     };
     let answer = tokio::select! {

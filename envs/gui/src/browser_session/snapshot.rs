@@ -1,4 +1,4 @@
-//! Waiting until what happens has happened, and looking at it.
+//! Waits for a page to settle, and takes a snapshot of it.
 
 use std::time::{Duration, Instant};
 
@@ -9,44 +9,44 @@ use super::{BrowserSession, OpenDialog};
 use crate::bidi::Event;
 use crate::page::{Page, PageError, PageView, SettledPage};
 
-/// Pages that may go away, one after another, while one is waited for. Those that never stay are a fault.
+/// How many pages may replace each other during one wait. More are a fault.
 const MAX_PAGES: u32 = 10;
 
-/// Dialogs that are dismissed before the pages are judged.
+/// Maximum dialogs dismissed before the pages are graded.
 const MAX_DIALOGS: u32 = 5;
 
-/// What is there to see.
+/// The visible state of the browser.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PageSnapshot {
     /// Titles, in the order in which they were opened.
     pub(crate) tabs: Vec<String>,
-    /// Place of the one that is looked at.
+    /// Index of the active one.
     pub(crate) active: usize,
     pub(crate) dialog: Option<OpenDialog>,
     /// `None` behind a dialog.
     pub(crate) view: Option<PageView>,
-    /// Names of files that were downloaded since the last look, in order.
+    /// Names of files downloaded since the last snapshot, in order.
     pub(crate) downloads: Vec<String>,
-    /// Whether the page came to rest in time.
+    /// Whether the page settled in time.
     pub(crate) quiet: bool,
-    /// Origins that were asked for and refused so far, in order.
+    /// Refused origins so far, in order.
     pub(crate) refused: Vec<String>,
 }
 
-/// What a look came to so far.
+/// State of a snapshot in progress.
 struct SnapshotProgress {
-    /// Longer it does not wait for the page that is there.
+    /// Time limit for the current page.
     until: Instant,
     /// How many pages went away before they were read.
     pages: u32,
-    /// Whether the page came to rest.
+    /// Whether the page settled.
     quiet: bool,
-    /// The document that was read last, and has to be read again.
+    /// The document that was read last, and must be read again.
     unseen: Option<String>,
 }
 
 impl BrowserSession {
-    /// Waits until what happens has happened, and looks.
+    /// Waits for the page to settle, and takes a snapshot.
     ///
     /// # Errors
     /// An env [`Fault`]: the page does not answer, or the browser is gone.
@@ -66,7 +66,7 @@ impl BrowserSession {
                     self.hear_of_dialog().await;
                     return Ok(self.build_snapshot(None, true));
                 }
-                // The page that comes next has its own time.
+                // The next page has its own time.
                 Err(PageError::NoTab | PageError::Left) if progress.pages < MAX_PAGES => {
                     progress.pages += 1;
                     progress.until = Instant::now() + spec.settle;
@@ -94,12 +94,12 @@ impl BrowserSession {
             progress.quiet = settled.quiet;
             self.downloads.click(settled.files);
             if self.proxy.in_flight() > 0 && Instant::now() < until {
-                // What the page waits for may change it once more.
+                // The awaited event may change the page once more.
                 let _ = tokio::time::timeout_at(until.into(), self.proxy.quiet()).await;
                 continue;
             }
             self.finish_downloads().await;
-            // A tab that was opened by the last action is the one to look at.
+            // A tab opened by the last action becomes the observed one.
             if self.refresh().await? {
                 return Err(PageError::Left);
             }
@@ -108,17 +108,17 @@ impl BrowserSession {
             let view = self.page().observe_of(of, progress.unseen.as_deref(), &spec.hidden).await?;
             progress.unseen = view.as_ref().map(|view| view.identity.clone()).or(progress.unseen.take());
             match view {
-                // Another document came meanwhile: what was seen is not what came to rest.
+                // Another document came meanwhile: the text is not of the settled one.
                 None => return Err(PageError::Left),
-                // One may be on its way.
+                // One may still be opening.
                 Some(_) if has_time && self.proxy.in_flight() > 0 => {}
                 Some(view) => return Ok(view),
             }
         }
     }
 
-    /// Waits until the active tab is at rest. One that was opened for a file never is, which the browser may tell of when it
-    /// is waited for: [`PageError::NoTab`].
+    /// Waits until the active tab has settled. A tab opened for a file never does, which the browser may report
+    /// meanwhile: [`PageError::NoTab`].
     async fn settle(&mut self, left: Duration, spec: &GuiSpec) -> Result<SettledPage, PageError> {
         self.hear_all();
         let new = self.tabs.get(self.active).filter(|tab| tab.is_new).map(|tab| tab.handle.clone());
@@ -147,11 +147,11 @@ impl BrowserSession {
         }
     }
 
-    /// Brings the pages to rest for whoever judges them: nothing is under way, and dialogs are dismissed. Whether they can be
+    /// Brings the pages to rest for grading: nothing is loading, and dialogs are dismissed. Returns whether they can be
     /// read: a page may open one dialog after another.
     ///
     /// # Errors
-    /// As of [`Self::snapshot`].
+    /// As [`Self::snapshot`].
     pub(crate) async fn rest(&mut self, spec: &GuiSpec) -> Result<bool, Fault> {
         for _ in 0..MAX_DIALOGS {
             if self.snapshot(spec).await?.dialog.is_none() {

@@ -1,12 +1,12 @@
-//! What pages asked for in vain.
+//! Origins that pages requested and the proxy refused.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Origins that are remembered; a page can make up any number of them.
+/// Maximum number of remembered origins; a page can make up any number of them.
 const MAX_ORIGINS: usize = 100;
 
-/// Distinct origins. In which order they were refused is chance, and forgotten.
+/// Distinct origins. Their order of arrival is random, and not kept.
 #[derive(Debug, Default)]
 pub(super) struct RefusedOrigins {
     origins: Mutex<BTreeSet<String>>,

@@ -1,4 +1,4 @@
-//! A request to a site, read as far as checks and routes look at it.
+//! A request to a site, read as far as checks and routes need it.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use super::multipart::{Multipart, boundary};
 use super::path::shown;
 use super::pattern::{Features, Fit, fit};
 
-/// Most bytes of a body.
+/// Maximum bytes of a body.
 pub(crate) const BODY_BYTES: usize = 64 << 20;
-/// Bytes of a body that are kept for checks.
+/// Maximum bytes of a body that are kept for checks.
 pub(super) const KEPT_BYTES: usize = 1 << 20;
-/// Most values of a query, a form or cookies; what is more is no page's doing.
+/// Maximum values of a query, a form or cookies; pages do not send more.
 const VALUES: usize = 1_000;
-/// A body of which nothing more came in this time will not come.
+/// A body that makes no progress for this time is abandoned.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// A request that came in full.
+/// A complete request.
 #[derive(Debug)]
 pub(super) struct SiteRequest {
     pub(super) method: Method,
-    /// As people write it.
+    /// In readable form.
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) cookies: Vec<(String, String)>,
     pub(super) content: Sent,
 }
 
-/// What its body has.
+/// Content of the body.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sent {
     pub(super) form: Vec<(String, String)>,
@@ -44,7 +44,7 @@ pub(super) struct Sent {
     pub(super) is_cut: bool,
 }
 
-/// Why a request did not come in full.
+/// Why a request is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestError {
     TooLarge,
@@ -54,7 +54,7 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// What is answered, where somebody still listens.
+    /// The status to answer, if the client still listens.
     pub(super) fn status(self) -> Option<StatusCode> {
         match self {
             Self::TooLarge => Some(StatusCode::PAYLOAD_TOO_LARGE),
@@ -90,7 +90,7 @@ impl SiteRequest {
         })
     }
 
-    /// Compares it with a pattern.
+    /// Matches it against a pattern.
     pub(super) fn fit(&self, pattern: &RequestPattern) -> Fit {
         let Sent { form, json, is_cut } = &self.content;
         let request = Features {
@@ -125,7 +125,7 @@ impl Sent {
         }
         let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let is_form = kind == "application/x-www-form-urlencoded";
-        // Scripts often send JSON without saying so.
+        // Scripts often send JSON without declaring it.
         let may_be_json =
             matches!(kind.as_str(), "" | "application/json" | "text/plain") || kind.ends_with("+json");
         let mut kept = Vec::new();
@@ -150,7 +150,7 @@ impl Sent {
     }
 }
 
-/// A body that is limited in its length and in its patience.
+/// A body with a maximum length and a stall timeout.
 struct LimitedBody<B> {
     body: B,
     room: usize,
@@ -163,7 +163,7 @@ impl<B: hyper::body::Body<Data = Bytes> + Unpin> LimitedBody<B> {
                 tokio::time::timeout(STALLED, self.body.frame()).await.map_err(|_| RequestError::Stalled)?;
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|_| RequestError::Broken)?;
-            // Trailers say nothing here.
+            // Trailers are ignored.
             let Ok(piece) = frame.into_data() else { continue };
             self.room = self.room.checked_sub(piece.len()).ok_or(RequestError::TooLarge)?;
             return Ok(Some(piece));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_that_do_not_come_are_given_up() {
+    async fn stalled_body_is_abandoned() {
         let never = http_body_util::StreamBody::new(futures_util::stream::pending());
         let never: http_body_util::combinators::BoxBody<Bytes, std::io::Error> = never.boxed();
         let arriving = LimitedBody { body: never, room: BODY_BYTES };
