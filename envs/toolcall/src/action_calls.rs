@@ -1,12 +1,14 @@
-//! The calls of one action: which are run, and what comes of them.
+//! Executes the calls of one action.
 //!
-//! T1. Calls are taken up in their order, and run at the same time; results stand in the order of the calls. T2. A call that
-//! is refused runs nothing, and says why in one line. T3. A call whose time is up is ended, and the others go on. T4. Nothing
-//! after an accepted `submit` is run. T5. No call is run twice (I7 of the architecture).
+//! T1. Calls are accepted in their order, and run concurrently; results are in the order of the calls.
+//! T2. A refused call runs nothing, and its result says why in one line.
+//! T3. A call whose time is up is ended, and the others continue.
+//! T4. Calls after an accepted `submit` are not run.
+//! T5. No call is run twice (I7 of the architecture).
 //!
-//! Calls of `python` take turns, since there is one interpreter; each one's time begins with its turn.
+//! Calls of `python` run one after another, since there is one interpreter; the time of each starts with its own run.
 //!
-//! Cancellation: dropping the future of [`finish`] leaves programs to the end of the sandbox.
+//! Cancellation: after the future of [`finish`] was dropped, programs run until the sandbox ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,13 +30,13 @@ use crate::step_reward::EarnedRewards;
 use crate::toolbox::{Origin, SUBMIT, Tool, Toolbox};
 use crate::tools::{CommandCall, Store, arithmetic, command_call, look_up, run_command};
 
-/// What an episode keeps in this process.
+/// State of an episode in this process.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) call_log: CallLog,
     /// By the names of their tools.
     pub(crate) stores: BTreeMap<String, Store>,
-    /// What was submitted.
+    /// The submitted answer.
     pub(crate) answer: Option<String>,
     pub(crate) earnings: EarnedRewards,
 }
@@ -49,10 +51,10 @@ impl State {
     }
 }
 
-/// What is left to do for a call.
+/// Remaining work of a call.
 #[derive(Debug)]
 pub(crate) enum Job<'a> {
-    /// It is done, or refused.
+    /// The result is known, or the call was refused.
     Known(CallResult),
     Python {
         code: &'a str,
@@ -79,15 +81,15 @@ pub(crate) enum Job<'a> {
     },
 }
 
-/// The calls of an action, taken up.
+/// The accepted calls of an action.
 #[derive(Debug)]
 pub(crate) struct AcceptedCalls<'a> {
-    /// In the order of the calls; an accepted `submit` has none.
+    /// In the order of the calls; an accepted `submit` is not included.
     pub(crate) jobs: Vec<(&'a ToolCall, Job<'a>)>,
     pub(crate) submitted: bool,
 }
 
-/// Takes the calls up: what is no program is done at once.
+/// Accepts the calls; those that need no program are done at once.
 pub(crate) fn accept_calls<'a>(
     calls: &'a [ToolCall],
     spec: &'a ToolcallSpec,
@@ -126,7 +128,7 @@ pub(crate) fn accept_calls<'a>(
     AcceptedCalls { jobs, submitted: false }
 }
 
-/// The tool of a call that may be run; else why not.
+/// The tool of a call that may be run, or why it is refused.
 fn accept<'a>(
     call: &ToolCall,
     run: u32,
@@ -197,10 +199,7 @@ fn job<'a>(call: &'a ToolCall, tool: &'a Tool, spec: &'a ToolcallSpec, state: &m
         ToolKind::Arithmetic => Job::Known(arithmetic(arguments)),
         ToolKind::Returns { text } => Job::Known(CallResult::done(text)),
         ToolKind::Fails { message } => Job::Known(CallResult::failed(message)),
-        other => Job::Known(CallResult::refused(format_args!(
-            "tools of the kind `{}` are not known here",
-            other.key()
-        ))),
+        other => Job::Known(CallResult::refused(format_args!("unknown kind of tool: `{}`", other.key()))),
     }
 }
 
@@ -209,11 +208,11 @@ fn job<'a>(call: &'a ToolCall, tool: &'a Tool, spec: &'a ToolcallSpec, state: &m
 pub(crate) struct Programs<'a> {
     pub(crate) sandbox: &'a dyn Sandbox,
     pub(crate) python: Option<&'a Mutex<Python>>,
-    /// Of commands.
+    /// Environment variables of commands.
     pub(crate) environment: &'a BTreeMap<String, String>,
 }
 
-/// What jobs are finished with.
+/// What jobs need to finish.
 #[derive(Clone, Copy)]
 pub(crate) struct JobContext<'a> {
     pub(crate) programs: Option<Programs<'a>>,
@@ -221,7 +220,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
 }
 
-/// Finishes all jobs at the same time.
+/// Finishes all jobs concurrently.
 ///
 /// # Errors
 /// The first [`Fault`].
@@ -238,12 +237,12 @@ pub(crate) async fn finish<'a>(
 
 async fn finish_one(job: Job<'_>, ground: JobContext<'_>, deadline: Instant) -> Result<CallResult, Fault> {
     let programs = ground.programs;
-    let nowhere = || Ok(CallResult::failed("there is nothing to run it in"));
+    let nowhere = || Ok(CallResult::failed("no sandbox to run it in"));
     match job {
         Job::Known(result) => Ok(result),
         Job::Never { limit } => {
             let allowance = CallTimeout::begin(limit, deadline);
-            // timer: that nothing comes is what this tool is for.
+            // timer: waiting is the purpose of this tool.
             tokio::time::sleep_until(allowance.until.into()).await;
             let text = format!("error: no answer, ended {}", allowance.when());
             Ok(CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) })

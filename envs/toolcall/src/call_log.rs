@@ -1,6 +1,7 @@
-//! The calls of an episode that were run.
+//! The executed calls of an episode.
 //!
-//! L1. A refused call is not in it. L2. A call is in it before its result is there, so one that never answers is, too.
+//! L1. Refused calls are not in it.
+//! L2. A call is added before its result is known, so one that never returns is included.
 
 use clawrl_core::{CallPattern, ToolCall};
 use clawrl_workspace::equal_json;
@@ -14,7 +15,7 @@ pub(crate) struct CallLog {
 }
 
 impl CallLog {
-    /// All of them but `submit`.
+    /// All calls except `submit`.
     pub(crate) fn of_tools(&self) -> Vec<&ToolCall> {
         self.calls.iter().filter(|call| call.name != SUBMIT).collect()
     }
@@ -23,22 +24,22 @@ impl CallLog {
         self.calls.push(call.clone());
     }
 
-    /// How often a tool was called.
+    /// Number of calls of a tool.
     pub(crate) fn count(&self, tool: &str) -> usize {
         self.calls.iter().filter(|call| call.name == tool).count()
     }
 
-    /// How often tools that are looked for were called.
+    /// Number of calls whose tool satisfies a predicate.
     pub(crate) fn count_of(&self, is_one: impl Fn(&str) -> bool) -> usize {
         self.calls.iter().filter(|call| is_one(&call.name)).count()
     }
 
-    /// How many calls fit a pattern.
+    /// Number of calls that match a pattern.
     pub(crate) fn matching(&self, pattern: &CallPattern) -> usize {
         self.calls.iter().filter(|call| fits(call, pattern)).count()
     }
 
-    /// How many of the patterns, from the first on, are found one after another.
+    /// How many of the patterns, from the first on, match calls in this order.
     pub(crate) fn in_order(&self, patterns: &[CallPattern]) -> usize {
         let mut found = 0;
         for call in &self.calls {
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_name_what_a_call_has_at_least() {
+    fn pattern_matches_calls_with_more_arguments() {
         let check = |tool: &str, arguments: Value, expected: usize| {
             assert_eq!(
                 call_log().matching(&pattern(tool, arguments.clone())),

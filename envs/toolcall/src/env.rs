@@ -1,12 +1,12 @@
 //! Tools for one episode.
 //!
-//! I1. Grading follows one order: live probes, then everything of the agent is killed, then files, then commands on copies in
-//! fresh sandboxes. Answers, calls and stores are in this process, where the agent cannot reach. I2. A step future that was
-//! dropped poisons the environment. I3. The same seed and the same actions give the same observations, as far as the
-//! programs do.
+//! I1. Grading follows one order: live probes, then all processes of the agent are killed, then files, then commands on
+//! copies in fresh sandboxes. Answers, calls and stores are in this process, where the agent cannot reach them.
+//! I2. Dropping a step future poisons the environment.
+//! I3. The same seed and the same actions give the same observations, if the programs are deterministic.
 //!
-//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the environment
-//! kills its sandbox.
+//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the
+//! environment kills its sandbox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,15 +39,15 @@ pub(crate) struct ToolcallEnv {
     task: Arc<TaskSpec>,
     toolbox: Toolbox,
     state: State,
-    /// `None` where the task needs none, and after `close`.
+    /// `None` if the task needs no sandbox, and after `close`.
     ready: Option<ReadySandbox>,
-    /// From reset on, where there is an interpreter.
+    /// Set at reset, if the task has an interpreter.
     python: Option<Mutex<Python>>,
-    /// Of the task, connected from reset on.
+    /// The task's servers, connected at reset.
     servers: Vec<Server>,
-    /// What is struck out of everything that tools and servers say.
+    /// Secrets to redact from everything that tools and servers say.
     struck: Struck,
-    /// Of commands, from reset on.
+    /// Environment variables of commands, set at reset.
     environment: BTreeMap<String, String>,
     attempt: AttemptId,
     label: String,
@@ -109,10 +109,10 @@ impl ToolcallEnv {
         self.connect(spec, deadline).await
     }
 
-    /// Connects to the servers of the task, all at the same time, and takes up their tools.
+    /// Connects to the servers of the task concurrently, and adds their tools.
     async fn connect(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
         let sandbox_key = SandboxKey::of(spec).map(SandboxKey::without_interpreter);
-        // What all attempts share cannot have the seed of one.
+        // A server shared by all attempts cannot have the seed of one.
         let of_all = || {
             let own = spec.workspace.as_ref().map(|workspace| workspace.env.clone()).unwrap_or_default();
             interpreter_variables(own, &self.shared.determinism)
@@ -135,7 +135,7 @@ impl ToolcallEnv {
         Ok(())
     }
 
-    /// Lays the files in, and tells the interpreter what the episode holds fixed.
+    /// Writes the task's files, and configures the interpreter for the episode.
     async fn furnish(&mut self, workspace: &WorkspaceSpec) -> Result<(), Fault> {
         let files = self.shared.fixtures.read(workspace.files.clone()).await?;
         let determinism = &self.shared.determinism;
@@ -170,7 +170,7 @@ impl ToolcallEnv {
             results = finish(taken.jobs, ground, ctx.deadline) => results,
         };
         let mut results = results.map_err(|fault| self.struck.fault(fault))?;
-        // Before anything is cut to what the policy is shown: half a secret is still too much.
+        // Before the text is cut to the policy's budget: half a secret is still too much.
         results.iter_mut().for_each(|(_, result)| result.clean(&self.struck));
         let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
         let State { call_log, earnings, .. } = &mut self.state;
@@ -188,7 +188,7 @@ impl ToolcallEnv {
         let (by_judge, judge_usage) = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => {
-                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was given up"));
+                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was cancelled"));
             }
             asked = tokio::time::timeout_at(ctx.deadline.into(), self.asked(&ctx, judged.len())) => {
                 let limit = self.task.timeouts.grade;
@@ -217,7 +217,8 @@ impl ToolcallEnv {
         grade(request, &ctx).await.map(with_usage)
     }
 
-    /// What a judge says, where it is asked. Nothing of the agent runs meanwhile (I1): no check of tools looks at what does.
+    /// The judge's reports on the answer, if there are rubrics. No program of the agent needs to run meanwhile (I1): no
+    /// check of tools inspects processes.
     async fn asked(&self, ctx: &StepCtx, by_rule: usize) -> Result<JudgeReports, Fault> {
         let rubrics = self.task.rubrics().count();
         if rubrics == 0 {
@@ -262,7 +263,7 @@ impl Env for ToolcallEnv {
         Box::pin(async move {
             self.progress.begin()?;
             let result = self.act(calls, ctx).await;
-            // After a fault programs may still run that nobody waits for.
+            // After a fault, programs may still run unattended.
             if result.is_ok() {
                 self.progress.end();
             }
@@ -289,7 +290,7 @@ impl Env for ToolcallEnv {
                 if let Err(fault) = ready.sandbox.kill().await {
                     leftovers.push(fault.message);
                 }
-                // After the sandbox, with which it has ended: nobody has to look for what it started.
+                // After the sandbox, whose end has ended its programs.
                 drop(ready);
                 self.python = None;
             }
@@ -310,7 +311,7 @@ fn spec_of(task: &TaskSpec) -> Result<&ToolcallSpec, Fault> {
 }
 
 fn cancelled() -> Fault {
-    Fault::transient(Boundary::Env, "cancelled", "the attempt was given up")
+    Fault::transient(Boundary::Env, "cancelled", "the attempt was cancelled")
 }
 
 fn no_place() -> Fault {

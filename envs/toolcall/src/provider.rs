@@ -1,4 +1,5 @@
-//! Provides tools: at once where they are no programs, else with a sandbox, some of them made ahead.
+//! Provides tool environments: immediately if no tool is a program, otherwise with a sandbox, some of them created
+//! ahead.
 
 use std::sync::Arc;
 
@@ -18,24 +19,24 @@ use crate::ready_sandbox::{self, ReadySandbox, SandboxKey};
 use crate::secret::Secrets;
 use crate::toolbox::Toolbox;
 
-/// What a provider is made of.
+/// Settings of a provider.
 pub struct ToolcallConfig {
-    /// One backend for each isolation that may be asked for.
+    /// One backend per kind of sandbox.
     pub backends: Backends,
-    /// When to make sandboxes ahead.
+    /// When to create sandboxes ahead.
     pub marks: WarmMarks,
-    /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
-    /// ahead.
+    /// Expected environments, with their counts. [`EnvProvider::warm_up`] divides in proportion to it, and no more are
+    /// created ahead.
     pub expected: Vec<(ToolcallSpec, u32)>,
-    /// What is held fixed.
+    /// Values held fixed.
     pub determinism: Determinism,
-    /// The values of the environment variables that tasks name.
+    /// Values of the environment variables that tasks name.
     pub secrets: Secrets,
-    /// Who says whether answers meet rubrics; needed where a task has one.
+    /// Judges whether answers meet rubrics; required if a task has one.
     pub judge: Option<Arc<dyn Judge>>,
 }
 
-/// What environments share with their provider.
+/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     pub(crate) determinism: Determinism,
@@ -53,12 +54,12 @@ pub(crate) struct Shared {
 pub struct ToolcallProvider {
     shared: Arc<Shared>,
     pool: WarmPool<SandboxKey, ReadySandbox>,
-    /// `None` stands for those that need no sandbox.
+    /// `None` stands for environments without a sandbox.
     expected: Vec<(Option<SandboxKey>, u32)>,
 }
 
 impl ToolcallProvider {
-    /// A provider with an empty pool.
+    /// Creates a provider with an empty pool.
     #[must_use]
     pub fn new(config: ToolcallConfig) -> Self {
         let shared = Arc::new(Shared {
@@ -100,7 +101,7 @@ impl EnvProvider for ToolcallProvider {
     fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async move {
             let EnvSpec::Toolcall(spec) = &request.task.env else {
-                let message = format!("a provider of tools cannot provide `{}`", request.task.env.kind());
+                let message = format!("the tool provider does not support `{}`", request.task.env.kind());
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let toolbox = Toolbox::new(spec, &self.shared.schemas, &self.shared.secrets, &self.shared.http)?;

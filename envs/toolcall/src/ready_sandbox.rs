@@ -1,8 +1,8 @@
-//! The sandbox of an episode: what two tasks must have in common to share a pool of them, and how one is made.
+//! The sandbox of an episode: its pool key, and how it is created.
 //!
-//! The main program of such a sandbox is idle; tools run beside it. Where a task has a `python` tool, an interpreter is
-//! started ahead, too. Nobody knows by then which seed it will have, so its own hashes are seeded with 0, unless the plan
-//! fixes a number: they are the same in every episode.
+//! The main program of such a sandbox is idle; tools run beside it. If a task has a `python` tool, an interpreter is
+//! also started ahead. Its seed is not known then, so its own hashes are seeded with 0, unless the plan fixes a number:
+//! they are the same in every episode.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use clawrl_sandbox::{
 
 use crate::python::{Interpreter, StartError};
 
-/// An interpreter that is not ready by then is given up.
+/// Time for an interpreter to become ready.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// What two tasks must have in common to share a pool of sandboxes.
+/// Tasks with equal keys share a pool of sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SandboxKey {
     pub(crate) sandbox: SandboxKind,
@@ -31,12 +31,12 @@ pub(crate) struct SandboxKey {
     network: NetworkPolicy,
     image: Option<ImageSpec>,
     read_only: Vec<PathBuf>,
-    /// The variables of the interpreter, where there is one.
+    /// Environment variables of the interpreter, if there is one.
     interpreter: Option<BTreeMap<String, String>>,
 }
 
 impl SandboxKey {
-    /// `None` where a task needs no sandbox.
+    /// `None` if a task needs no sandbox.
     pub(crate) fn of(spec: &ToolcallSpec) -> Option<Self> {
         let workspace = spec.workspace.as_ref()?;
         let has_python = spec.tools.iter().any(|tool| tool.kind == ToolKind::Python);
@@ -58,20 +58,21 @@ impl SandboxKey {
     }
 }
 
-/// A sandbox that is ready.
+/// A sandbox that is ready for use.
 pub(crate) struct ReadySandbox {
-    /// Declared first, so dropped first: the interpreter then ends with it, and nobody has to look for what it started.
+    /// Declared first, so dropped first: the interpreter then ends with it, and its descendants need not be searched
+    /// for.
     pub(crate) sandbox: Box<dyn Sandbox>,
     pub(crate) interpreter: Option<Interpreter>,
-    /// A terminal that is hung up would end the main program, and the sandbox with it.
+    /// Hanging the terminal up would end the main program, and the sandbox with it.
     _terminal: Terminal,
     _live: Live,
 }
 
-/// Makes a sandbox, with an interpreter if it is to have one.
+/// Creates a sandbox, with an interpreter if required.
 ///
 /// # Errors
-/// A provider [`Fault`] that says what is missing.
+/// A provider [`Fault`] that names what is missing.
 pub(crate) async fn make(
     backend: &dyn SandboxBackend,
     kind: SandboxKey,
@@ -110,7 +111,7 @@ pub(crate) async fn make(
     Ok(ReadySandbox { sandbox: started.sandbox, interpreter, _terminal: started.terminal, _live: live })
 }
 
-/// The variables of every interpreter of a task.
+/// Environment variables of every interpreter of a task.
 pub(crate) fn interpreter_variables(
     mut variables: BTreeMap<String, String>,
     determinism: &Determinism,
@@ -126,8 +127,8 @@ fn start_fault(error: StartError) -> Fault {
         StartError::Fault(fault) => fault,
         StartError::Missing(reason) => {
             let message = format!(
-                "a task with a `python` tool needs `python3` in its sandbox, and there is none: {reason}; \
-                 install it, or give the task an `image` that has it"
+                "a task with a `python` tool needs `python3` in its sandbox: {reason}; install it, or use an \
+                 `image` that contains it"
             );
             Fault::permanent(Boundary::Provider, "python-missing", message)
         }

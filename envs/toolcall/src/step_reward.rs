@@ -1,21 +1,22 @@
-//! What single steps are worth, apart from the checks.
+//! Rewards of single steps, independent of the checks.
 //!
-//! W1. The first call that fits a pattern earns its reward; no later one does. W2. Only calls that were run count as calls,
-//! as in checks. W3. A task without such rewards gives none, which is not the same as 0. Pure; nothing to cancel.
+//! W1. The first call that matches a pattern earns its reward; later ones do not.
+//! W2. Only executed calls count as calls, as in checks.
+//! W3. A task without such rewards gives none, which differs from 0. Pure; nothing to cancel.
 
 use clawrl_core::{StepEvent, StepReward};
 
 use crate::call_log::CallLog;
 
-/// What of a task's process rewards was earned.
+/// The process rewards that were earned.
 #[derive(Debug, Default)]
 pub(crate) struct EarnedRewards {
-    /// For each reward, whether it was earned; matters for those that are earned once.
+    /// For each reward, whether it was earned; used for those that are earned once.
     earned: Vec<bool>,
 }
 
 impl EarnedRewards {
-    /// The process reward of a step after which the calls are these, and in which so many were refused.
+    /// The process reward of a step, given the calls so far and the number of refused calls.
     pub(crate) fn step(&mut self, rewards: &[StepReward], call_log: &CallLog, refused: usize) -> Option<f64> {
         self.earned.resize(rewards.len(), false);
         let worth = |(reward, earned): (&StepReward, &mut bool)| match &reward.event {
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w1_w2_w3_steps_earn_what_they_bring() {
+    fn w1_w2_w3_steps_earn_their_rewards() {
         let called = |tool: &str, arguments: serde_json::Value| {
             let arguments = arguments.as_object().cloned().unwrap_or_default();
             StepEvent::Called(CallPattern { tool: tool.to_owned(), arguments })

@@ -1,4 +1,4 @@
-//! All checks that need no workspace.
+//! All checks that do not need a workspace.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::action_calls::State;
 /// Characters shown of a value.
 const SHOWN: usize = 60;
 
-/// Reports of the checks that need no workspace, by their places.
+/// Reports of the checks that do not need a workspace, by their indices.
 ///
 /// # Errors
 /// A permanent grader [`Fault`] for a check that cannot be evaluated.
@@ -78,7 +78,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             let wanted = equals.as_deref();
             Finding::of(found == wanted, format_args!("expected {}, found {}", shown(wanted), shown(found)))
         }
-        // Of the workspace, or for a judge.
+        // For the workspace, or for a judge.
         _ => return Ok(None),
     }))
 }
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_the_workspace_is_left_to_it() {
+    fn workspace_checks_are_skipped() {
         check(Check::FileAbsent { path: "f".to_owned() }, None);
         let answer = Check::Answer(AnswerCheck::Equals { expected: "42".to_owned() });
         check(answer, Some((1.0, "as expected")));
     }
 
     #[test]
-    fn c3_what_cannot_be_evaluated_is_a_fault() {
+    fn c3_unevaluable_check_is_fault() {
         let stored = Check::Stored { tool: "none".to_owned(), key: "k".to_owned(), equals: None };
         let broken = Check::Answer(AnswerCheck::Matches { regex: "(".to_owned() });
         for check in [stored, broken] {

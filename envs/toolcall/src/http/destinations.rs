@@ -1,28 +1,29 @@
-//! Which addresses of the network are reached.
+//! Permitted network addresses.
 //!
-//! R1. A name leads to public addresses alone, whatever a name server says, unless the very address it leads to is allowed.
-//! R2. An address inside another one, as IPv6 has IPv4 addresses in several ways, counts as what it is.
+//! R1. A name resolves to public addresses only, whatever a name server answers, unless the exact address is permitted.
+//! R2. An address embedded in another one, as IPv6 embeds IPv4 addresses in several ways, is judged as the embedded
+//! one.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use clawrl_core::{AllowedUrl, is_public};
 
-/// What may be connected to.
+/// Permitted destinations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Destinations {
-    /// Whatever the author of a suite named.
+    /// Any address that the suite's author named.
     Anything,
-    /// Public addresses, and these.
+    /// Public addresses, and the listed ones.
     Public {
         besides: BTreeSet<IpAddr>,
-        /// This machine, by the name that it has for itself.
+        /// This machine, by its own name.
         localhost: bool,
     },
 }
 
 impl Destinations {
-    /// That of a list of what is allowed.
+    /// Derived from a list of permitted URLs.
     pub(crate) fn of(allowed: &[AllowedUrl]) -> Self {
         Self::Public {
             besides: allowed.iter().filter_map(AllowedUrl::address).collect(),
@@ -30,7 +31,7 @@ impl Destinations {
         }
     }
 
-    /// Whether an address may be connected to.
+    /// Whether an address is permitted.
     pub(crate) fn allows(&self, address: IpAddr, is_localhost: bool) -> bool {
         match self {
             Self::Anything => true,
@@ -55,7 +56,7 @@ mod tests {
     #[test]
     fn r1_r2_private_addresses_are_named_or_not_reached() {
         let names = ["https://api.example.com/"];
-        // Which addresses are private is tested where it is decided.
+        // The classification of private addresses is tested in its own module.
         for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1"] {
             check(&names, address, false, false);
         }

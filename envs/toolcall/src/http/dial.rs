@@ -1,7 +1,8 @@
-//! Connections, each to exactly the address that was looked at.
+//! Connects to addresses that were checked, and to no others.
 //!
-//! D1. A name is looked up once for a connection, and what was judged is what is connected to: nobody can answer a second
-//! question differently. D2. A name of which one address may not be reached is not reached at all.
+//! D1. A name is resolved once per connection, and the checked address is the one connected to: a second, different
+//! answer of the name server cannot be used.
+//! D2. If one address of a name is forbidden, the whole name is.
 //!
 //! Cancellation: dropping the future ends the attempt to connect.
 
@@ -19,10 +20,10 @@ use tower_service::Service;
 
 use super::destinations::Destinations;
 
-/// A host that has not answered by then is not there.
+/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Makes connections within a reach.
+/// Connects to permitted destinations.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialer {
     destinations: Arc<Destinations>,
@@ -31,9 +32,9 @@ pub(crate) struct Dialer {
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DialError {
-    /// It leads where nothing may lead.
+    /// A forbidden destination.
     Refused(String),
-    /// Nobody is there.
+    /// The destination does not answer.
     Unreachable(String),
 }
 
@@ -78,23 +79,24 @@ async fn connect(
     host: &str,
     port: u16,
 ) -> Result<TokioIo<TcpStream>, DialError> {
-    let unknown = |error| DialError::Unreachable(format!("{host} is not known: {error}"));
+    let unknown = |error| DialError::Unreachable(format!("failed to resolve {host}: {error}"));
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await.map_err(unknown)?.collect();
     let is_localhost = is_localhost(host);
     if let Some(address) = addresses.iter().find(|address| !destinations.allows(address.ip(), is_localhost)) {
-        let reason =
-            format!("{host} leads to {}, which is no public address, and is not allowed", address.ip());
+        let reason = format!("{host} resolves to {}, which is neither public nor allowed", address.ip());
         return Err(DialError::Refused(reason));
     }
-    let mut last = DialError::Unreachable(format!("{host} has no address"));
+    let mut last = DialError::Unreachable(format!("{host} does not resolve"));
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // Requests are small and waited for; it is no matter where this cannot be set.
+                // Requests are small and wait for their responses; best effort.
                 let _ = stream.set_nodelay(true);
                 return Ok(TokioIo::new(stream));
             }
-            Err(error) => last = DialError::Unreachable(format!("no connection to {host}:{port}: {error}")),
+            Err(error) => {
+                last = DialError::Unreachable(format!("failed to connect to {host}:{port}: {error}"))
+            }
         }
     }
     Err(last)

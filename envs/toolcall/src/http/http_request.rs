@@ -1,4 +1,4 @@
-//! One request of the `http` tool, as a call asks for it.
+//! A request of the `http` tool, built from a call.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use hyper::body::Bytes;
@@ -8,10 +8,10 @@ use url::Url;
 use super::tool::HttpTool;
 use clawrl_core::requested_url;
 
-/// Bytes of a body that is sent.
+/// Maximum bytes of a request body.
 const BODY_BYTES: usize = 1 << 20;
 
-/// What is asked, allowed as it is.
+/// A permitted request.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpRequest {
     pub(super) url: Url,
@@ -24,7 +24,7 @@ impl HttpRequest {
     /// From the arguments of a call.
     ///
     /// # Errors
-    /// Why it may not be asked, for the policy.
+    /// Why it is not permitted, for the policy.
     pub(crate) fn new(tool: &HttpTool, arguments: &Map<String, Value>) -> Result<Self, String> {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str);
         let written = text("url").ok_or("`url` is missing, a string")?;
@@ -37,7 +37,7 @@ impl HttpRequest {
         if !tool.methods().iter().any(|method| method == name) {
             return Err(format!("the method is one of {}", tool.methods().join(", ")));
         }
-        let method = Method::from_bytes(name.as_bytes()).map_err(|_| "this is no method")?;
+        let method = Method::from_bytes(name.as_bytes()).map_err(|_| "not a valid method")?;
         let body = text("body").unwrap_or_default();
         if body.len() > BODY_BYTES {
             return Err(format!("the body is longer than {} KiB", BODY_BYTES >> 10));

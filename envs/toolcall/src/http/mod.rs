@@ -1,4 +1,4 @@
-//! HTTP of tools: one client for requests of the `http` tool and for servers of the Model Context Protocol.
+//! HTTP of tools: one client for the `http` tool and for servers of the Model Context Protocol.
 
 mod client;
 mod destinations;

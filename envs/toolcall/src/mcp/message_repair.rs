@@ -1,13 +1,14 @@
-//! Messages of servers, as the SDK reads them.
+//! Repairs messages of servers so that the SDK can read them.
 //!
-//! The SDK passes over a message that it cannot read, and whoever waits for it waits until the limit. Servers write such messages: text
-//! that was cut inside an emoji, numbers that JSON lacks, members that are null and should be missing, tools without a schema, several
-//! messages in one list.
+//! The SDK ignores a message that it cannot read, and its caller waits until the limit. Servers do write such messages:
+//! text that was cut inside an emoji, numbers that JSON lacks, null members that should be missing, tools without a
+//! schema, several messages in one list.
 //!
-//! M1. A message without such faults stays as it is. M2. An answer that cannot be mended becomes an error of the requests that it may
-//! answer: those that wait and that it names, else all that wait.
+//! M1. A valid message stays unchanged.
+//! M2. A response that cannot be repaired becomes an error of the requests that it may answer: the pending ones that it
+//! names, otherwise all pending ones.
 //!
-//! Source: the schema of MCP 2025-06-18, and what servers were seen to send. Pure.
+//! Source: the schema of MCP 2025-06-18, and messages that servers were seen to send. Pure.
 
 use std::borrow::Cow;
 
@@ -16,27 +17,27 @@ use rmcp::model::{ContentBlock, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What JSON-RPC calls a text that cannot be read.
+/// JSON-RPC's code for unreadable text.
 const PARSE_ERROR: i64 = -32_700;
 
-/// The messages in the place of this one; `None` where it stays. `waiting`: the requests that are not answered yet.
+/// The messages that replace this one; `None` if it stays unchanged. `waiting`: the pending requests.
 pub(super) fn repair(message: &[u8], waiting: &[i64]) -> Option<Vec<Vec<u8>>> {
     let text = String::from_utf8_lossy(message);
     let written = text.trim_start_matches(BYTE_ORDER_MARK).trim_start();
     if !written.starts_with(['{', '[']) {
-        // A message of several lines is none. Other output is not ours to judge.
+        // A message does not span lines. Other output is left alone.
         let is_part = written.starts_with("\"jsonrpc\"");
-        return is_part.then(|| unreadable(written, "one message has to be one line", waiting));
+        return is_part.then(|| unreadable(written, "a message must be one line", waiting));
     }
     let (value, is_changed): (Value, bool) = match serde_json::from_str(written) {
         Ok(value) => (value, matches!(text, Cow::Owned(_))),
         Err(error) => match read_python_json(written) {
             Ok(value) => (value, true),
             Err(_) => {
-                // What has a method and names no request that waits is no answer.
+                // A message with a method that names no pending request is not a response.
                 let is_answer = written.contains("\"jsonrpc\"") && !written.contains("\"method\"");
                 let is_ours = is_answer || !named(written, waiting).is_empty();
-                return is_ours.then(|| unreadable(written, &format!("it is no JSON: {error}"), waiting));
+                return is_ours.then(|| unreadable(written, &format!("invalid JSON: {error}"), waiting));
             }
         },
     };
@@ -46,27 +47,27 @@ pub(super) fn repair(message: &[u8], waiting: &[i64]) -> Option<Vec<Vec<u8>>> {
         message @ Value::Object(_) => vec![message],
         _ => return None,
     };
-    let (mut told, mut is_mended) = (Vec::new(), is_changed || is_batch);
+    let (mut repaired, mut is_mended) = (Vec::new(), is_changed || is_batch);
     for mut message in messages {
-        // Other objects are lines of a log, and none of their members means anything here.
+        // Other objects are log lines, whose members mean nothing here.
         let is_message = ["jsonrpc", "id"].iter().any(|key| message.get(key).is_some());
         is_mended |= is_message && message.as_object_mut().is_some_and(repair_message);
         let is_nameless = message.get("error").is_some() && message.get("id").is_none_or(Value::is_null);
         if is_message && is_nameless && !waiting.is_empty() {
-            // The server could not read what it was asked, not even its id.
+            // The server could not read the request, not even its id.
             is_mended = true;
             for id in waiting {
                 message["id"] = (*id).into();
-                told.push(message.to_string().into_bytes());
+                repaired.push(message.to_string().into_bytes());
             }
         } else {
-            told.push(message.to_string().into_bytes());
+            repaired.push(message.to_string().into_bytes());
         }
     }
-    is_mended.then_some(told)
+    is_mended.then_some(repaired)
 }
 
-/// Errors that answer the requests which a text may answer.
+/// Errors for the requests that a text may answer.
 pub(super) fn unreadable(text: &str, reason: &str, waiting: &[i64]) -> Vec<Vec<u8>> {
     let named = named(text, waiting);
     let answered = if named.is_empty() { waiting } else { &named };
@@ -76,7 +77,7 @@ pub(super) fn unreadable(text: &str, reason: &str, waiting: &[i64]) -> Vec<Vec<u
     answered.iter().map(one).collect()
 }
 
-/// The requests, of those that wait, whose number stands behind an `"id"` of a text.
+/// The pending requests whose number follows an `"id"` in a text.
 fn named(text: &str, waiting: &[i64]) -> Vec<i64> {
     let number = |behind: &str| {
         let number = behind.trim_start().strip_prefix(':')?.trim_start();
@@ -88,10 +89,10 @@ fn named(text: &str, waiting: &[i64]) -> Vec<i64> {
     waiting.iter().filter(|id| written.contains(id)).copied().collect()
 }
 
-/// Whether something was changed.
+/// Returns whether something was changed.
 fn repair_message(message: &mut Map<String, Value>) -> bool {
     let mut is_changed = false;
-    // Only one of the two may be there.
+    // Only one of the two may be present.
     if message.contains_key("result") && message.contains_key("error") {
         let null = if message["error"].is_null() { "error" } else { "result" };
         is_changed = message.remove(null).is_some();
@@ -165,7 +166,7 @@ fn mend_result(result: &mut Map<String, Value>) -> bool {
     is_changed
 }
 
-/// What a server says of itself, of which nothing is needed here but its version of the protocol.
+/// The server's description of itself, of which only the protocol version is needed here.
 fn repair_initialize_result(result: &mut Map<String, Value>) -> bool {
     let mut is_changed = false;
     if !result.get("capabilities").is_some_and(Value::is_object) {
@@ -184,9 +185,9 @@ fn repair_initialize_result(result: &mut Map<String, Value>) -> bool {
     is_changed
 }
 
-/// A piece of a result. One that the protocol does not have becomes a text that says so.
+/// An item of a result. An unknown kind becomes a text that says so.
 fn repair_item(item: &mut Value) -> bool {
-    // Pictures may be large, and are not looked at twice where they are as they should be.
+    // Pictures may be large; valid ones are not parsed twice.
     let is_plain = |item: &Value| {
         matches!(item["type"].as_str(), Some("image" | "audio"))
             && item["data"].is_string()
@@ -219,7 +220,7 @@ fn mend_tool(tool: &mut Map<String, Value>) -> bool {
         is_changed = true;
     }
     if !tool.get("name").is_some_and(Value::is_string) {
-        // It is refused by this name, where it is wanted.
+        // It is refused under this name, if selected.
         let name = tool.get("name").map(Value::to_string).unwrap_or_default();
         tool.insert("name".to_owned(), name.into());
         is_changed = true;
@@ -227,7 +228,7 @@ fn mend_tool(tool: &mut Map<String, Value>) -> bool {
     if Tool::deserialize(&*tool).is_ok() {
         return is_changed;
     }
-    // What else is said of a tool is not shown to anybody.
+    // Other members of a tool are not shown.
     tool.retain(|key, value| match key.as_str() {
         "name" | "inputSchema" => true,
         "title" | "description" => value.is_string(),
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_a_list_are_told_one_by_one() {
+    fn batched_messages_are_split() {
         let result = |id: i64| json!({"jsonrpc": "2.0", "id": id, "result": {}});
         let list = json!([result(1), result(2)]).to_string();
         assert_eq!(all(list.as_bytes(), &[1, 2]), Some(vec![result(1), result(2)]));
@@ -362,14 +363,14 @@ mod tests {
 
     /// M2.
     #[test]
-    fn an_answer_that_cannot_be_read_is_an_error_of_its_request() {
+    fn m2_unreadable_answer_is_error_of_its_request() {
         let answered = |message: &str, waiting: &[i64]| -> Option<Vec<i64>> {
-            let told = all(message.as_bytes(), waiting)?;
-            for error in &told {
+            let repaired = all(message.as_bytes(), waiting)?;
+            for error in &repaired {
                 let text = error["error"]["message"].as_str().unwrap();
                 assert!(text.starts_with("the server's answer cannot be read: ") || text == "no", "{text}");
             }
-            Some(told.iter().map(|error| error["id"].as_i64().unwrap()).collect())
+            Some(repaired.iter().map(|error| error["id"].as_i64().unwrap()).collect())
         };
         let cut = r#"{"jsonrpc":"2.0", "id": 12, "result": {"content": [}"#;
         assert_eq!(answered(cut, &[11, 12]), Some(vec![12]));
@@ -385,7 +386,7 @@ mod tests {
             answered(&format!(r#"{{"id":5,"result":{}1{}}}"#, "[".repeat(999), "]".repeat(999)), &[5]),
             Some(vec![5])
         );
-        // What a program prints besides is no answer.
+        // Other output of a program is not a response.
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":}}"#;
         for output in ["{ level: 'info' }", "{", "[info] 3 tools", "\"jsonrpc", log] {
             assert_eq!(answered(output, &[1]), None, "{output}");
@@ -394,20 +395,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_mended_stays_as_it_is(message in r#"\{("id":1|,|"result":|"error":|null|\{|\}|"tools":\[|\]|"content":|"a"|NaN|"\\ud83d"){0,12}\}"#) {
+        fn repair_is_idempotent(message in r#"\{("id":1|,|"result":|"error":|null|\{|\}|"tools":\[|\]|"content":|"a"|NaN|"\\ud83d"){0,12}\}"#) {
             for once in repair(message.as_bytes(), &[1]).unwrap_or_default() {
                 prop_assert_eq!(repair(&once, &[]), None);
             }
         }
 
-        /// M2: whatever is cut off or put in, what waits is answered or may still be.
+        /// M2: whatever is cut off or inserted, a pending request is answered or still can be.
         #[test]
         fn no_answer_is_lost(cut in 0usize..70, put in ".{0,3}") {
             let whole = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}]}}"#;
             let broken = format!("{}{put}", &whole[..cut.min(whole.len())]);
-            let told = all(broken.as_bytes(), &[1]);
+            let repaired = all(broken.as_bytes(), &[1]);
             if broken.contains("\"jsonrpc\"") && serde_json::from_str::<Value>(&broken).is_err() {
-                prop_assert!(told.is_some_and(|told| told.iter().all(|message| message["id"] == 1)), "{}", broken);
+                prop_assert!(repaired.is_some_and(|repaired| repaired.iter().all(|message| message["id"] == 1)), "{}", broken);
             }
         }
     }

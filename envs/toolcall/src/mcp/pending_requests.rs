@@ -1,6 +1,6 @@
-//! Which requests to a program wait for an answer: an answer that cannot be read is theirs.
+//! Requests to a program that wait for a response: they get the error for an unreadable response.
 //!
-//! A request that is cancelled counts as answered: nobody waits for it any more.
+//! A cancelled request counts as answered: its caller does not wait any more.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,17 +9,17 @@ use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, Requ
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// The requests that wait, shared by who sends and who reads.
+/// The pending requests, shared by sender and reader.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PendingRequests(Arc<Mutex<BTreeSet<i64>>>);
 
 impl PendingRequests {
-    /// Their numbers, in order.
+    /// Their ids, in order.
     pub(super) fn ids(&self) -> Vec<i64> {
         self.with(|waiting| waiting.iter().copied().collect())
     }
 
-    /// The number of a request, as the SDK counts them.
+    /// The id of a request, as assigned by the SDK.
     pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<i64> {
         match message {
             JsonRpcMessage::Request(request) => number(&request.id),
@@ -39,7 +39,7 @@ fn number(id: &RequestId) -> Option<i64> {
     }
 }
 
-/// A transport whose requests are noted.
+/// A transport that tracks its requests.
 pub(super) struct TrackingTransport<T> {
     pub(super) transport: T,
     pub(super) waiting: PendingRequests,

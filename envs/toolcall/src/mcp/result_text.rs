@@ -1,16 +1,17 @@
-//! From what a server answers to what the policy is told.
+//! Converts a server's result to the policy's text.
 //!
-//! Texts are joined by line ends. What is no text is named in brackets; a structured result is told where there is no text.
+//! Texts are joined by newlines. Content that is not text is named in brackets; a structured result is shown if there
+//! is no text.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::result::CallResult;
 use crate::struck::Struck;
 
-/// Bytes of a result that are kept.
+/// Maximum bytes of a result.
 const TEXT_BYTES: usize = 1 << 20;
 
-/// The result of a call, without secrets.
+/// The result of a call, with secrets redacted.
 pub(super) fn call_result(result: &CallToolResult, struck: &Struck) -> CallResult {
     let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
@@ -41,12 +42,12 @@ fn part(block: &ContentBlock) -> String {
             }
             _ => "[resource of an unknown kind]".to_owned(),
         },
-        // Kinds that a later version of the protocol brings.
+        // Kinds of a later protocol version.
         _ => "[content of an unknown kind]".to_owned(),
     }
 }
 
-/// Bytes of what is written in base64.
+/// Decoded length of a base64 text, bytes.
 fn decoded(text: &str) -> usize {
     let digits = text.trim_end_matches('=').len();
     digits * 3 / 4

@@ -1,4 +1,4 @@
-//! A server of an episode: its connection, made at reset and, where it was lost, anew.
+//! A server of an episode: connected at reset and, if the connection is lost, again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::ready_sandbox::{self, SandboxKey};
 use crate::result::{CallResult, CallTimeout, Outcome};
 use crate::struck::Struck;
 
-/// A server that has not answered `initialize` by then is given up.
+/// Time for a server to answer `initialize`.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Left of the time for a reset, to say why it failed.
+/// Part of a reset's time that is reserved for reporting a failure.
 const LEFT_OVER: Duration = Duration::from_millis(250);
 
 const RESTARTED: &str = "[the MCP server was restarted; what it kept is lost]\n";
@@ -30,24 +30,24 @@ const RESTARTED: &str = "[the MCP server was restarted; what it kept is lost]\n"
 #[derive(Debug)]
 pub(crate) struct Server {
     decl: McpDecl,
-    /// Without the secrets of the server.
+    /// Without the server's secrets.
     environment: BTreeMap<String, String>,
     sandbox_key: Option<SandboxKey>,
     struck: Struck,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
-/// What a server of an episode stands on.
+/// What a server of an episode runs on.
 #[derive(Clone, Copy)]
 pub(crate) struct ServerContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    /// Of the attempt.
+    /// The attempt's sandbox.
     pub(crate) sandbox: Option<&'a dyn Sandbox>,
 }
 
 impl Server {
-    /// A server that is not connected yet. `environment` is what programs of the workspace get, `sandbox_key` its sandbox, `struck`
-    /// what it must not say.
+    /// A server that is not connected yet. `environment` has the variables of workspace programs, `sandbox_key`
+    /// identifies its sandbox, `struck` has the secrets to redact.
     pub(crate) fn new(
         decl: McpDecl,
         environment: BTreeMap<String, String>,
@@ -57,7 +57,7 @@ impl Server {
         Self { decl, environment, sandbox_key, struck, connection: Mutex::new(None) }
     }
 
-    /// Connects, and lists what is offered.
+    /// Connects, and lists the offered tools.
     ///
     /// # Errors
     /// A provider [`Fault`]
@@ -78,7 +78,7 @@ impl Server {
     /// Calls a tool by the server's own name.
     ///
     /// # Errors
-    /// A [`Fault`] when the server is lost and no agent can have done that (M5).
+    /// A [`Fault`] when the server is lost and the agent cannot have caused that (M5).
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -108,8 +108,8 @@ impl Server {
         Ok(CallResult { text: format!("{before}{}", result.text), ..result })
     }
 
-    /// The connection, made anew if it was lost, with what the policy is told of that. The inner error is why there is none,
-    /// where the agent may have seen to that.
+    /// The connection, renewed if it was lost, with a note for the policy in that case. The inner error says why there
+    /// is none, if the agent may have caused that.
     async fn connected(
         &self,
         on: ServerContext<'_>,
@@ -126,7 +126,7 @@ impl Server {
             return Err(Fault::transient(Boundary::Env, "mcp-lost", message));
         }
         if !self.is_own_program() {
-            // Of a shared one, another attempt may have noticed.
+            // Another attempt may have noticed the loss of a shared connection first.
             let by = deadline.min(Instant::now() + START_LIMIT);
             let connection = self.connect(on, by).await.map_err(lost)?;
             *held = Some(Arc::clone(&connection));
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// A fault, unless the server is a program in the attempt's sandbox, where the agent can end it.
+    /// Returns a fault, unless the server is a program in the attempt's sandbox, where the agent can end it.
     async fn blame(&self, on: ServerContext<'_>, reason: &str) -> Result<(), Fault> {
         if !self.is_own_program() {
             let message = format!("the MCP server `{}` is lost: {reason}", self.decl.name);
@@ -191,7 +191,7 @@ impl Server {
                 let key = PoolKey {
                     transport: transport.clone(),
                     sandbox_key: sandbox_key.clone(),
-                    // Nothing of it reaches a server that runs already.
+                    // Variables cannot reach a running server.
                     environment: if self.decl.is_program() {
                         self.environment.clone()
                     } else {
@@ -210,14 +210,14 @@ impl Server {
                 };
                 let connected = tokio::time::timeout_at(by.into(), shared.mcp.get(key, connect)).await;
                 connected.unwrap_or_else(|_| {
-                    let message = format!("the MCP server `{}` was not there in time", self.decl.name);
+                    let message = format!("the MCP server `{}` did not start in time", self.decl.name);
                     Err(Fault::transient(Boundary::Provider, "mcp-hung", message))
                 })
             }
         }
     }
 
-    /// Those of the workspace, and its own, secrets among them.
+    /// Variables of the workspace and the server's own, secrets included.
     fn variables(&self, shared: &Shared) -> Result<BTreeMap<String, String>, Fault> {
         let mut environment = self.environment.clone();
         if let McpTransport::Stdio { env, .. } = &self.decl.transport {
@@ -230,12 +230,11 @@ impl Server {
     }
 
     fn no_sandbox(&self) -> Fault {
-        let message =
-            format!("the MCP server `{}` is a program, and there is no sandbox for it", self.decl.name);
+        let message = format!("the MCP server `{}` is a program, but has no sandbox", self.decl.name);
         Fault::permanent(Boundary::Harness, "no-sandbox", message)
     }
 
-    /// Ends a connection of its own; one that is shared stays.
+    /// Ends its own connection; a shared one stays.
     pub(crate) async fn end(&self) {
         let connection = self.connection.lock().await.take();
         if let (Some(connection), McpShare::Attempt) = (connection, self.decl.share) {
@@ -243,13 +242,13 @@ impl Server {
         }
     }
 
-    /// Most calls of its tools in an episode.
+    /// Maximum calls of its tools in an episode.
     pub(crate) fn max_calls(&self) -> Option<u32> {
         self.decl.max_calls
     }
 }
 
-/// In the middle of an episode, a server that cannot be reached is lost.
+/// During an episode, an unreachable server counts as lost.
 fn lost(fault: Fault) -> Fault {
     Fault::transient(Boundary::Env, "mcp-lost", fault.message)
 }
@@ -266,13 +265,13 @@ async fn connect_http(
     let headers = header_map(&format!("mcp: {}", decl.name), headers, &shared.secrets)?;
     let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let client = shared.http.get(&scheme, &Destinations::Anything).map_err(|error| {
-        let message = format!("the certificates of this machine cannot be read: {error}");
+        let message = format!("failed to read this machine's certificates: {error}");
         Fault::permanent(Boundary::Provider, "http-certificates", message)
     })?;
     Connection::of_endpoint(&decl, url, headers, client, &struck, by).await
 }
 
-/// In a sandbox of its own.
+/// Connects in a separate sandbox.
 async fn connect_in_own_sandbox(
     decl: McpDecl,
     environment: BTreeMap<String, String>,

@@ -1,6 +1,6 @@
-//! What a server says besides messages: the end of its standard error, and the beginning of an output that is none.
+//! A server's output other than messages: the end of its standard error, and the beginning of invalid output.
 //!
-//! O1. What is told shows no secret, nor the part of one that is left where something was cut off (I2 of secrets).
+//! O1. The summary contains no secret, nor a part of one that a cut left behind (I2 of secrets).
 
 use std::io;
 use std::pin::Pin;
@@ -16,22 +16,22 @@ use super::message_repair::{repair, unreadable};
 use super::pending_requests::PendingRequests;
 use crate::struck::Struck;
 
-/// Bytes of one message of a program.
+/// Maximum bytes of a program's message.
 pub(super) const LINE_BYTES: usize = 16 << 20;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const CHUNK_BYTES: usize = 8 * 1024;
 
-/// Bytes of standard error that are kept, its last ones.
+/// Last bytes of standard error that are kept.
 const ERROR_BYTES: usize = 4 * 1024;
 
-/// Bytes of output that are kept, its first ones.
+/// First bytes of the output that are kept.
 const OUTPUT_BYTES: usize = 512;
 
-/// Characters of each that are told.
+/// Maximum characters of each in the summary.
 const TOLD_CHARS: usize = 600;
 
-/// What was heard. Dropped, it listens no longer.
+/// Recorded output. Dropping it stops the recording.
 #[derive(Debug)]
 pub(super) struct TrafficLog {
     heard: Arc<Mutex<Recorded>>,
@@ -46,7 +46,7 @@ struct Recorded {
 }
 
 impl TrafficLog {
-    /// Listens to both. The output is handed on by what is returned, for the requests that wait.
+    /// Records both streams. The returned reader passes the output on, for the pending requests.
     pub(super) fn listen(
         output: pipe::Receiver,
         errors: pipe::Receiver,
@@ -60,22 +60,22 @@ impl TrafficLog {
         (Self { heard, struck, listener }, tap)
     }
 
-    /// Both, for people; empty where nothing was said.
+    /// Both, for an error message; empty if there was no output.
     pub(super) fn summary(&self) -> String {
-        lock(&self.heard).told(&self.struck)
+        lock(&self.heard).summary(&self.struck)
     }
 
-    /// Waits until standard error is closed, as it is soon after a program has ended.
+    /// Waits until standard error is closed, which happens soon after a program has ended.
     pub(super) async fn end(&mut self) {
         let _ = (&mut self.listener).await;
     }
 }
 
 impl Recorded {
-    fn told(&self, struck: &Struck) -> String {
+    fn summary(&self, struck: &Struck) -> String {
         let part = |name: &str, bytes: &[u8], is_whole: bool| {
             let mut text = String::from_utf8_lossy(bytes).into_owned();
-            // More may be on its way, so even an end that nobody cut off may be the beginning of something.
+            // More may follow, so even an untruncated end may be the beginning of a secret.
             if is_whole {
                 struck.clean_head(&mut text);
             } else {
@@ -128,33 +128,33 @@ async fn keep_end(mut errors: pipe::Receiver, heard: Arc<Mutex<Recorded>>) {
     }
 }
 
-/// The output of a server, whose beginning is kept and whose lines are mended.
+/// A server's output: its beginning is kept, and its lines are repaired.
 #[derive(Debug)]
 pub(super) struct RepairedOutput {
     output: pipe::Receiver,
     heard: Arc<Mutex<Recorded>>,
     lines: LineBuffer,
-    /// What was handed on of what is ready.
+    /// Bytes of `ready` that were already returned.
     given: usize,
 }
 
-/// Bytes on their way to whole lines.
+/// Splits bytes into whole lines.
 #[derive(Debug)]
 struct LineBuffer {
     waiting: PendingRequests,
-    /// A line whose end has not come.
+    /// The current, incomplete line.
     line: Vec<u8>,
-    /// The line is longer than any message, and what comes of it is dropped.
+    /// The line exceeds the maximum, and its bytes are discarded.
     is_dropped: bool,
-    /// What is handed on next.
+    /// Output to return next.
     ready: Vec<u8>,
 }
 
-/// Bytes of a line by which it is known what it answers.
+/// Bytes of a line that identify the request it answers.
 const HEAD_BYTES: usize = 256;
 
 impl LineBuffer {
-    /// Takes what came, and makes its whole lines ready.
+    /// Processes new bytes; their complete lines become ready.
     fn take(&mut self, bytes: &[u8]) {
         self.ready.clear();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -203,7 +203,7 @@ impl AsyncRead for RepairedOutput {
             self.given = 0;
             self.lines.take(&chunk[..came]);
             if came == 0 {
-                // The end. A message without its newline may be incomplete.
+                // End of input. A message without its newline may be incomplete.
                 return Poll::Ready(Ok(()));
             }
         }
@@ -226,11 +226,11 @@ mod tests {
         let mut heard = Recorded::default();
         heard.push_output(output.as_bytes());
         errors.iter().for_each(|chunk| heard.push_errors(chunk.as_bytes()));
-        assert_eq!(heard.told(&struck), expected);
+        assert_eq!(heard.summary(&struck), expected);
     }
 
     #[test]
-    fn o1_no_part_of_a_secret_is_told() {
+    fn o1_summary_contains_no_part_of_a_secret() {
         check("", &["bad key k3y-for-", "the-server\n"], "; its standard error: bad key [KEY]");
         check("", &["bad key k3y-for"], "; its standard error: bad key [KEY]");
         check("k3y-for-the-server?", &[], "; it wrote: [KEY]?");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_not_told_and_the_rest_is_short() {
+    fn summary_omits_messages_and_is_short() {
         check(" {\"jsonrpc\"", &[], "");
         check("Listening\n", &["a\n", "b\n"], "; it wrote: Listening; its standard error: a\\nb");
         let long = "x".repeat(1000);

@@ -1,8 +1,8 @@
-//! What is said to the driver and what it answers: JSON, one document a line.
+//! Messages to and from the driver: JSON, one document per line.
 
 use serde::{Deserialize, Serialize};
 
-/// To the driver.
+/// A request to the driver.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Request<'a> {
@@ -11,17 +11,17 @@ pub(super) enum Request<'a> {
     Interrupt { interrupt: u64 },
 }
 
-/// What the episode holds fixed.
+/// Values held fixed during the episode.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct EpisodeConfig<'a> {
-    /// Of `random`.
+    /// Seed of `random`.
     pub(super) seed: u64,
-    /// `PYTHONHASHSEED` of programs that code starts.
+    /// `PYTHONHASHSEED` of programs that the code starts.
     pub(super) hash_seed: Option<&'a str>,
 }
 
 impl Request<'_> {
-    /// With its line end.
+    /// With a final newline.
     pub(super) fn line(&self) -> Vec<u8> {
         // Numbers and strings always have a JSON form.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
@@ -43,23 +43,23 @@ pub(super) struct Ready {
 pub(super) struct Reply {
     pub(super) id: u64,
     pub(super) ok: bool,
-    /// Representation of the last expression, unless it is None.
+    /// `repr` of the last expression, unless it is None.
     pub(super) result: Option<OutputText>,
     /// Traceback.
     pub(super) error: Option<OutputText>,
 }
 
-/// A text of code.
+/// A text produced by code.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(super) enum OutputText {
     Whole(String),
-    /// Its beginning, how many characters are left out, and its end.
+    /// The beginning, the number of characters left out, and the end.
     Shortened(String, u64, String),
 }
 
 impl OutputText {
-    /// Appends it, and where something was cut off.
+    /// Appends it, and records where something was cut off.
     pub(super) fn append_to(&self, text: &mut String, cuts: &mut Vec<usize>) {
         match self {
             Self::Whole(all) => text.push_str(all.trim_end_matches('\n')),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_code_said_is_told_with_its_cuts() {
+    fn code_output_records_its_cuts() {
         let check = |said: &str, expected: &str, at: &[usize]| {
             let (mut text, mut cuts) = ("> ".to_owned(), Vec::new());
             serde_json::from_str::<OutputText>(said).unwrap().append_to(&mut text, &mut cuts);

@@ -1,4 +1,4 @@
-//! The tool `python`: calls to an interpreter, and a new one where it was lost.
+//! The tool `python`: calls to an interpreter, which is replaced if it was lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::interpreter::{Interpreter, RunEnd, RunOutcome, StartError};
 use super::message::EpisodeConfig;
 use crate::result::{CallResult, CallTimeout, Outcome};
 
-/// A new interpreter that is not ready by then is given up.
+/// Time for a new interpreter to become ready.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 const RESTARTED: &str = "[the interpreter was restarted; variables are lost]\n";
@@ -23,12 +23,12 @@ pub(crate) struct Python {
     interpreter: Option<Interpreter>,
     environment: BTreeMap<String, String>,
     seed: u64,
-    /// `PYTHONHASHSEED` of programs that code starts, where the plan does not fix it.
+    /// `PYTHONHASHSEED` of programs that the code starts, if the plan does not fix it.
     hash_seed: Option<String>,
 }
 
 impl Python {
-    /// Makes an interpreter the one of an episode.
+    /// Assigns an interpreter to the episode.
     pub(crate) async fn begin(
         interpreter: Interpreter,
         environment: BTreeMap<String, String>,
@@ -64,7 +64,7 @@ impl Python {
             match Interpreter::start(sandbox, self.environment.clone(), by).await {
                 Ok(interpreter) => self.adopt(interpreter).await,
                 Err(StartError::Fault(fault)) => return Err(fault),
-                // Who has been in the sandbox may have left no room for it.
+                // The agent may have used up the sandbox's resources.
                 Err(StartError::Missing(reason) | StartError::Failed(reason)) => {
                     sandbox.lost().await.map_or(Ok(()), Err)?;
                     return Ok(CallResult::failed(format_args!("no interpreter could be started: {reason}")));
@@ -81,11 +81,11 @@ impl Python {
             RunEnd::Ended(_) => sandbox.lost().await.map_or(Ok(()), Err)?,
             RunEnd::Killed | RunEnd::Garbage => {}
         }
-        Ok(told(before, ran, allowance))
+        Ok(call_result(before, ran, allowance))
     }
 }
 
-fn told(before: &str, ran: RunOutcome, allowance: CallTimeout) -> CallResult {
+fn call_result(before: &str, ran: RunOutcome, allowance: CallTimeout) -> CallResult {
     let (output, cut) = ran.output.text();
     let mut text = format!("{before}{output}");
     let mut cuts = Vec::from_iter(cut.map(|cut| before.len() + cut));

@@ -1,6 +1,6 @@
-//! Values by key, for the length of an episode.
+//! A key-value store for the length of an episode.
 //!
-//! Bounds, because it lives in this process and not in a sandbox: [`MAX_KEYS`], [`MAX_BYTES`] in all.
+//! Bounded, because it lives in this process and not in a sandbox: [`MAX_KEYS`] keys, [`MAX_BYTES`] in total.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::result::CallResult;
 const MAX_KEYS: usize = 1_000;
 const MAX_BYTES: usize = 1 << 20;
 
-/// What one store tool holds.
+/// Content of one store tool.
 #[derive(Debug)]
 pub(crate) struct Store {
     values: BTreeMap<String, String>,
