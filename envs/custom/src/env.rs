@@ -1,11 +1,13 @@
-//! One episode of an environment that somebody else wrote.
+//! One episode of a user-provided environment.
 //!
-//! I1. No request is sent twice (I7 of the architecture). I2. A step future that was dropped poisons the environment. I3. An
-//! operation whose time was up leaves it as it is: an attempt that has used up its time is still graded, if it answers that.
-//! One whose time is up before it begins is not asked for. I4. A session that was opened is closed, whatever happened to it.
+//! I1. No request is sent twice (I7 of the architecture).
+//! I2. Dropping a step future poisons the environment.
+//! I3. An operation that runs out of time leaves the environment usable: an attempt that has used up its time is still
+//! graded, if the environment answers that. An operation whose time is up before it starts is not sent.
+//! I4. A session that was opened is closed, whatever happened to it.
 //!
 //! Cancellation: `ctx.cancel` ends an operation early; after that the environment can only be closed. Dropping the
-//! environment kills its sandbox, or tells its server in the background.
+//! environment kills its sandbox, or informs its server in the background.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,10 +31,10 @@ pub(crate) struct CustomEnv {
     peer: Option<Peer>,
     session: String,
     seed: u64,
-    /// Whether a reset was sent, so that there is a session to be closed.
+    /// Whether a reset was sent, so that there is a session to close.
     opened: bool,
     own_submit: bool,
-    /// What was submitted.
+    /// The submitted answer.
     answer: Option<String>,
     progress: Progress,
     /// Counts an environment without a sandbox; one with a sandbox is counted with that.
@@ -57,7 +59,7 @@ impl CustomEnv {
         }
     }
 
-    /// Ends an operation, and says in words of faults why it gave nothing.
+    /// Ends an operation; converts its error to a fault.
     fn end<T>(&mut self, result: Result<T, PeerError>, operation: Operation) -> Result<T, Fault> {
         if matches!(result, Ok(_) | Err(PeerError::Late)) {
             self.progress.end();
@@ -98,7 +100,7 @@ impl CustomEnv {
             self.own_submit = stepped.own_submit.unwrap_or(self.own_submit);
             result = stepped.result;
         }
-        // The environment may have ended the episode by a call before it.
+        // An earlier call may have made the environment end the episode.
         if let (Some(at), None) = (submit, &result.end) {
             self.answer = calls[at].str_argument("answer").map(str::to_owned);
             result.end = Some(StopReason::Submitted);
@@ -123,7 +125,7 @@ impl CustomEnv {
     }
 }
 
-/// Runs it, unless that is of no use any more (I3).
+/// Runs an operation, unless its result would be useless (I3).
 async fn unless_over<T>(
     ctx: &StepCtx,
     operation: impl Future<Output = Result<T, PeerError>>,
@@ -172,7 +174,7 @@ impl Env for CustomEnv {
             let is_idle = self.progress.close();
             let mut leftovers = Vec::new();
             if let Some(mut peer) = self.peer.take() {
-                // A server keeps a session that nobody closes; a program that is stuck ends with its sandbox.
+                // A server keeps a session that is not closed; a stuck program ends with its sandbox.
                 if self.opened && (is_idle || !matches!(peer, Peer::Process(_))) {
                     peer.close(&self.session).await;
                 }
@@ -189,7 +191,7 @@ impl Env for CustomEnv {
     }
 }
 
-/// Tells the server in the background; the provider's end waits for that.
+/// Informs the server in the background; the provider's shutdown waits for that.
 impl Drop for CustomEnv {
     fn drop(&mut self) {
         let Some(mut peer) = self.peer.take() else { return };
@@ -210,8 +212,7 @@ fn spec_of(task: &TaskSpec) -> Result<&CustomSpec, Fault> {
     match &task.env {
         EnvSpec::Custom(spec) => Ok(spec),
         other => {
-            let message =
-                format!("an environment of somebody else was leased for a task of kind `{}`", other.kind());
+            let message = format!("a custom environment was leased for a task of kind `{}`", other.kind());
             Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
         }
     }

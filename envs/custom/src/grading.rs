@@ -1,19 +1,20 @@
-//! From what an environment says about an episode to a grade.
+//! Converts an environment's report about an episode to a grade.
 //!
-//! I1. Names and messages are a line each and do nothing to a screen: a name has at most 80 characters, a message 1,000.
+//! I1. Names and messages are single lines without control characters: a name has at most 80 characters, a message
+//! 1,000.
 
 use clawrl_core::{CheckReport, Grade, StopReason, printable_line};
 
 use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, NAME, SAID};
 use crate::peer_error::PeerError;
 
-/// Characters of a reason for an end.
+/// Maximum characters of a stop reason.
 const REASON_CHARS: usize = 64;
 
-/// The grade. The score alone decides whether it is passed, as it decides the reward; checks say what was looked at.
+/// Builds the grade. The score alone decides whether it is passed, as it decides the reward; checks are informative.
 ///
 /// # Errors
-/// [`PeerError`] for numbers that are no scores.
+/// [`PeerError`] for invalid scores.
 pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, PeerError> {
     let score = score_of(answer.score, "score")?;
     let mut checks: Vec<CheckReport> = answer.checks.into_iter().map(check).collect::<Result<_, _>>()?;

@@ -1,6 +1,6 @@
-//! Whoever plays the environment, behind one set of operations.
+//! The other side of an environment, with one set of operations for all kinds.
 //!
-//! Cancellation: dropping the future of an operation leaves a peer that can only be closed.
+//! Cancellation: after the future of an operation was dropped, the peer can only be closed.
 
 use std::time::{Duration, Instant};
 
@@ -21,20 +21,20 @@ use crate::peer_error::PeerError;
 use crate::process::ReadyProgram;
 use crate::tools::{ToolOffer, offer};
 
-/// How long a peer may take to answer that it has closed a session. It is closed anyway.
+/// Time for a peer to confirm that it has closed a session. It is closed anyway.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// JSON readers of other languages keep whole numbers up to here.
+/// JSON readers of other languages preserve integers up to here.
 const SEED_MASK: u64 = (1 << 53) - 1;
 
-/// Whoever plays the environment.
+/// The other side of an environment.
 pub(crate) enum Peer {
     Process(Box<ReadyProgram>),
     Http(Box<HttpSession>),
     Openenv(Box<OpenenvSession>),
 }
 
-/// What an episode begins with.
+/// Parameters of an episode's start.
 pub(crate) struct EpisodeStart<'a> {
     pub(crate) session: &'a str,
     pub(crate) task: &'a TaskSpec,
@@ -43,18 +43,18 @@ pub(crate) struct EpisodeStart<'a> {
     pub(crate) budget: usize,
 }
 
-/// A begun episode.
+/// A started episode.
 pub(crate) struct StartedEpisode {
-    /// With the tools on offer.
+    /// Includes the offered tools.
     pub(crate) observation: Observation,
     /// Whether `submit` is the environment's own tool.
     pub(crate) own_submit: bool,
 }
 
-/// A step that was made.
+/// A finished step.
 pub(crate) struct StepOutcome {
     pub(crate) result: StepResult,
-    /// Whether `submit` is the environment's own tool from now on; `None` where the tools are the same.
+    /// Whether `submit` is the environment's own tool from now on; `None` if the tools are unchanged.
     pub(crate) own_submit: Option<bool>,
 }
 
@@ -130,7 +130,7 @@ impl Peer {
         grade(answer)
     }
 
-    /// Says that a session is over. Whether it is heard does not matter.
+    /// Reports that a session is over. The result does not matter.
     pub(crate) async fn close(&mut self, session: &str) {
         let until = Instant::now() + CLOSING;
         if let Self::Openenv(session) = self {
@@ -140,7 +140,7 @@ impl Peer {
         let _ = self.ask(Method::Close, &CloseParams { session }, until).await;
     }
 
-    /// What it wrote besides.
+    /// Its other output.
     pub(crate) fn last_words(&mut self) -> Option<String> {
         match self {
             Self::Process(place) => Some(place.talk.last_words()),
@@ -164,8 +164,8 @@ impl Peer {
                 let asked = timeout_at(until.into(), session.ask(text, method)).await;
                 asked.unwrap_or(Err(PeerError::Late))
             }
-            // It speaks otherwise, and every operation has asked it above.
-            Self::Openenv(_) => Err(PeerError::protocol("a server of OpenEnv has no such methods")),
+            // Its protocol differs; every operation above has handled it.
+            Self::Openenv(_) => Err(PeerError::protocol("OpenEnv servers do not support this method")),
         }
     }
 }

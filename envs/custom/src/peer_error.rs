@@ -1,16 +1,16 @@
-//! What can go wrong with an environment that somebody else wrote, as typed faults.
+//! Errors of a user-provided environment, as typed faults.
 //!
-//! | code | boundary | retried | what happened |
+//! | code | boundary | retried | cause |
 //! | --- | --- | --- | --- |
-//! | `program-missing` | provider | no | there is no such program |
+//! | `program-missing` | provider | no | the program does not exist |
 //! | `program-ended` | of the operation | yes | it ended before it answered |
 //! | `pipe-closed` | of the operation | yes | it closed its standard input or output |
-//! | `protocol` | of the operation | yes | what it wrote is no answer, or not one to this request |
+//! | `protocol` | of the operation | yes | its output is not an answer, or not to this request |
 //! | `answer-unasked` | of the operation | yes | it answered a request that was never made |
 //! | `answer-twice` | of the operation | yes | it answered a request again |
 //! | `message-too-large` | of the operation | no | a message is larger than `message_kib` |
 //! | `protocol-version` | of the operation | no | it speaks another version |
-//! | `env-error` | of the operation | as it says | it answered with an error |
+//! | `env-error` | of the operation | as it reports | it answered with an error |
 //! | `server-unreachable`, `connection-lost` | of the operation | yes | the network, or the server's end |
 //! | `http-status` | of the operation | 5xx, 408, 429 | the server refuses |
 //! | `limit` | of the operation | yes | no answer in time; names the limit |
@@ -24,19 +24,19 @@ use clawrl_core::{Boundary, Fault, Limit, Retry, printable};
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PeerError {
-    /// Its time is up. What was asked may still be answered.
+    /// Its time is up. The request may still be answered.
     Late,
-    /// The attempt was given up.
+    /// The attempt was cancelled.
     Cancelled,
-    /// It did something that it must not.
+    /// The environment violated the protocol.
     Wrong { code: &'static str, message: String, retry: Retry },
-    /// There is no such program.
+    /// The program does not exist.
     Missing(String),
     /// The machine failed.
     Fault(Fault),
 }
 
-/// What was asked for.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) boundary: Boundary,
@@ -45,34 +45,34 @@ pub(crate) struct Operation {
 }
 
 impl PeerError {
-    /// One that a fresh environment may cure.
+    /// An error that a fresh environment may avoid.
     pub(crate) fn sound(code: &'static str, message: impl Into<String>) -> Self {
         Self::Wrong { code, message: message.into(), retry: Retry::Sound }
     }
 
-    /// One that would come back.
+    /// An error that would recur.
     pub(crate) fn lasting(code: &'static str, message: impl Into<String>) -> Self {
         Self::Wrong { code, message: message.into(), retry: Retry::Never }
     }
 
-    /// What was said is not what the protocol asks for.
+    /// The output violates the protocol.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::sound("protocol", message)
     }
 
-    /// As a fault of an operation, with what a program wrote to its standard error. Of what others said, nothing in it does
-    /// anything to a screen.
+    /// Converts it to a fault of an operation, with the program's standard error. Foreign text is cleaned of control
+    /// characters.
     pub(crate) fn fault(self, operation: Operation, errors: Option<String>) -> Fault {
         let mut fault = match self {
             Self::Late => Fault::limit(operation.boundary, operation.limit, operation.length),
-            Self::Cancelled => Fault::transient(Boundary::Env, "cancelled", "the attempt was given up"),
+            Self::Cancelled => Fault::transient(Boundary::Env, "cancelled", "the attempt was cancelled"),
             Self::Wrong { code, message, retry } => {
                 Fault { retry, ..Fault::transient(operation.boundary, code, message) }
             }
             Self::Missing(message) => Fault::permanent(Boundary::Provider, "program-missing", message),
             Self::Fault(fault) => fault,
         };
-        // Libraries repeat what they were given.
+        // Libraries repeat their input in messages.
         fault.message = printable(&fault.message).into_owned();
         if let Some(errors) = errors.filter(|errors| !errors.trim().is_empty()) {
             fault.message =

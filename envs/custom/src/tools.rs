@@ -1,7 +1,8 @@
-//! The tools of an environment, as its reset tells them.
+//! The tools of an environment, from the answer to its reset.
 //!
-//! T1. What is offered to a policy has names that every action format and every server of models takes, no name twice, and
-//! an object for arguments. T2. `submit` is offered besides, unless the environment has a tool of that name itself.
+//! T1. Offered tools have names that every action format and model server accepts, no name twice, and an object for
+//! arguments.
+//! T2. `submit` is offered as well, unless the environment has a tool of that name itself.
 
 use std::collections::HashSet;
 
@@ -14,16 +15,16 @@ use crate::peer_error::PeerError;
 /// Ends an episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// What an environment offers.
+/// The tools to offer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ToolOffer {
-    /// In its order, then `submit`.
+    /// In the environment's order, then `submit`.
     pub(crate) tools: Vec<ToolSpec>,
     /// Whether `submit` is the environment's own.
     pub(crate) own_submit: bool,
 }
 
-/// Takes the tools of an answer.
+/// Validates the tools of an answer.
 ///
 /// # Errors
 /// [`PeerError`] that says which tool is wrong, and why.
@@ -64,7 +65,7 @@ fn tool(answer: ToolAnswer) -> Result<ToolSpec, PeerError> {
     if let Some(argument) = &text_argument
         && parameters["properties"][argument]["type"] != "string"
     {
-        let message = format!("`text_argument` of the tool `{name}` names no string among its `properties`");
+        let message = format!("`text_argument` of the tool `{name}` is not a string among its `properties`");
         return Err(PeerError::protocol(message));
     }
     Ok(ToolSpec { name, description, parameters, text_argument })

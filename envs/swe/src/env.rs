@@ -1,7 +1,7 @@
 //! One repository for one episode.
 //!
-//! N1. A step future that was dropped poisons the environment. N2. The same seed and the same actions give the same
-//! observations, as far as the programs do.
+//! N1. Dropping a step future poisons the environment.
+//! N2. The same seed and the same actions give the same observations, if the programs are deterministic.
 //!
 //! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
 
@@ -28,9 +28,9 @@ pub(crate) struct SweEnv {
     label: String,
     seed: u64,
     progress: Progress,
-    /// The diff that the agent handed in.
+    /// The submitted diff.
     patch: Option<String>,
-    /// What every shell of this episode begins with.
+    /// Commands that every shell of this episode starts with.
     beginning: String,
     cast: Option<String>,
 }
@@ -64,13 +64,13 @@ impl SweEnv {
         self.terminal.as_mut().ok_or_else(Progress::closed)
     }
 
-    /// Variables of the task's own commands, in the agent's sandbox as in that of the tests.
+    /// Environment variables of the task's own commands, in the agent's sandbox and in that of the tests.
     fn variables(&self, spec: &SweSpec) -> BTreeMap<String, String> {
         let mut variables = spec.workspace.env.clone();
         if self.shared.determinism.python_hash_seed.is_none() {
             variables.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| (self.seed as u32).to_string());
         }
-        // No one can quit a pager here.
+        // A pager could not be quit here.
         for pager in ["PAGER", "GIT_PAGER"] {
             variables.entry(pager.to_owned()).or_insert_with(|| "cat".to_owned());
         }
@@ -102,7 +102,7 @@ impl SweEnv {
                 StepEnd::Completed { exit_code: Some(0) } => Ok(()),
                 end => {
                     let text: String = output.text.chars().take(500).collect();
-                    let message = format!("the shell was not made ready: `activate` {end}; it said: {text}");
+                    let message = format!("failed to prepare the shell: `activate` {end}; output: {text}");
                     Err(Fault::permanent(Boundary::Env, "setup-failed", message))
                 }
             }
@@ -110,7 +110,7 @@ impl SweEnv {
         tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => {
-                return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
+                return Err(Fault::transient(Boundary::Env, "cancelled", "reset was cancelled"));
             }
             ready = tokio::time::timeout_at(ctx.deadline.into(), ready) => match ready {
                 Ok(ready) => ready?,
@@ -149,8 +149,8 @@ impl SweEnv {
         Ok(observed.into_result())
     }
 
-    /// A program that waits for input is interrupted, and one that does not mind is killed: nobody gives it any. So
-    /// is half a command dropped.
+    /// A program that waits for input is interrupted, and killed if it ignores that, because no input will come. An
+    /// incomplete command is dropped.
     async fn bash(&mut self, command: &str, ctx: &StepCtx, observed: &mut Observed) -> Result<(), Fault> {
         let limits = || StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
         let beginning = self.beginning.clone();

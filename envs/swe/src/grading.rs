@@ -1,8 +1,9 @@
-//! The grading of an attempt: what was submitted, tested in a sandbox where its agent has never been.
+//! Grades an attempt: tests the submission in a sandbox that the agent never used.
 //!
-//! G1. Everything of the agent is ended before its tree is looked at. G2. A run of tests that hangs, ends early or prints
-//! without end is the doing of the code under test: it has not passed. What keeps a run from beginning is a fault.
-//! G3. What was found in a sandbox that somebody else ended is a fault.
+//! G1. All processes of the agent are ended before its tree is read.
+//! G2. A test run that hangs, ends early or prints endlessly is attributed to the code under test: the attempt fails.
+//! What prevents a run from starting is a fault.
+//! G3. Results from a sandbox that something else ended are a fault.
 //!
 //! Errors: a [`Fault`] of the machine, of a plan that cannot be graded, or of a limit. Cancellation: `ctx.cancel` ends
 //! grading early; dropping the future ends the sandbox that was started for it.
@@ -29,40 +30,40 @@ use crate::results::TestResults;
 use crate::submission::{BaseTree, FOLDER, RejectedSubmission, Submission, SubmittedWork, adopt};
 use crate::suspicion;
 
-/// Columns and rows of a terminal that nobody looks at.
+/// Columns and rows of the unused terminal.
 const SIZE: (u16, u16) = (80, 24);
 
-/// Most bytes of a test run that are read.
+/// Maximum bytes read of a test run.
 const LOG_CAP: usize = 32 << 20;
 
-/// Most tests that a report names.
+/// Maximum tests named in a report.
 const NAMED: usize = 50;
 
-/// Most characters of a line in a report.
+/// Maximum characters of a line in a report.
 const LINE: usize = 200;
 
-/// What is graded, and with what.
+/// The inputs of grading.
 pub(crate) struct Grading<'a> {
-    /// The agent's. Nothing of the agent runs in it afterwards.
+    /// The agent's sandbox. No process of the agent runs in it afterwards.
     pub(crate) sandbox: &'a dyn Sandbox,
     pub(crate) backend: &'a dyn SandboxBackend,
     pub(crate) task: &'a TaskSpec,
     pub(crate) spec: &'a SweSpec,
     pub(crate) fixtures: &'a Arc<FixtureReader>,
     pub(crate) label: &'a str,
-    /// Of the task's own commands, and of its tests.
+    /// Environment variables of the task's own commands and of its tests.
     pub(crate) variables: &'a BTreeMap<String, String>,
-    /// The diff that the agent handed in instead of its tree.
+    /// The diff that the agent submitted in place of its tree.
     pub(crate) patch: Option<&'a str>,
 }
 
-/// What the tests came to.
+/// Result of the test run.
 struct TestRun {
     output: ExecOutput,
     resolution: Resolution,
 }
 
-/// Grades it.
+/// Grades the attempt.
 ///
 /// # Errors
 /// See the module.
@@ -70,7 +71,8 @@ pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, 
     let (sandbox, limit) = (grading.sandbox, grading.task.timeouts.grade);
     let graded = tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was \
+            cancelled")),
         graded = tokio::time::timeout_at(ctx.deadline.into(), graded(&grading, ctx.deadline)) => {
             graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, limit)))
         }
@@ -78,7 +80,7 @@ pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, 
     // G3.
     refuse_lost(sandbox).await?;
     graded.map_err(|fault| match fault.boundary {
-        // Of the sandbox that grades, not of the agent's.
+        // Those of the grading sandbox, not of the agent's.
         Boundary::Env => Fault { boundary: Boundary::Grader, ..fault },
         _ => fault,
     })
@@ -133,7 +135,7 @@ async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault
     result
 }
 
-/// A sandbox as the agent's was, and a folder for what it left.
+/// A sandbox like the agent's, with an additional folder for the agent's tree.
 fn fresh_spec(grading: &Grading<'_>) -> SandboxSpec {
     let workspace = &grading.spec.workspace;
     SandboxSpec {
@@ -156,7 +158,7 @@ fn fresh_spec(grading: &Grading<'_>) -> SandboxSpec {
     }
 }
 
-/// Prints the paths that the diff on standard input touches, old names among them; `$1` is the fresh repository's tree.
+/// Prints the paths that the diff on standard input touches, old names included; `$1` is the fresh repository's tree.
 const TOUCHED: &str = r#"
 export GIT_INDEX_FILE=$PWD/.git/clawrl.touched
 git read-tree "$1"
@@ -178,19 +180,20 @@ async fn touched(
         output_cap: 4 << 20,
         ..Script::new(TOUCHED, deadline)
     };
-    let output = script.expect(fresh, "applying the task's patch of tests").await?;
+    let output = script.expect(fresh, "applying the task's test patch").await?;
     let paths = output.split(|&byte| byte == 0).filter(|path| !path.is_empty());
     Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
-/// Removes what only the comparison needed. The folder itself may be a mount point, and stays; closed folders are opened.
+/// Removes what only the comparison needed. The folder itself may be a mount point, and stays; closed folders are
+/// opened.
 const CLEARED: &str = r#"
 rm -f .git/info/attributes
 find /submission -mindepth 1 -type d ! -perm -700 -exec chmod u+rwx {} \;
 find /submission -mindepth 1 -delete
 "#;
 
-/// Lays the files that decide over the repository, and removes what it was compared with.
+/// Writes the test files over the repository, and removes the compared tree.
 async fn write_test_files(
     fresh: &dyn Sandbox,
     files: Vec<PutFile>,
@@ -202,7 +205,7 @@ async fn write_test_files(
             input: patch.content.to_vec(),
             ..Script::new("git apply --whitespace=nowarn -", deadline)
         };
-        script.expect(fresh, "applying the task's patch of tests").await?;
+        script.expect(fresh, "applying the task's test patch").await?;
     }
     Script::new(CLEARED, deadline).expect(fresh, "removing the agent's tree").await?;
     fresh.put(files).await
@@ -230,11 +233,11 @@ async fn run_tests(
     };
     let output = fresh.exec(exec).await.map_err(Fault::from)?;
     if output.code.is_none() && deadline < own_deadline {
-        // All of grading took too long: nobody knows how much of that the tests did.
+        // All of grading took too long: the tests' share of that is unknown.
         std::future::pending::<()>().await;
     }
     fresh.halt().await?;
-    // A log of many megabytes takes a while to read.
+    // Parsing a log of many megabytes takes a while.
     let (parser, expected) = (spec.tests.parser, Arc::clone(expected));
     let read = tokio::task::spawn_blocking(move || {
         let results = TestResults::read(parser, &String::from_utf8_lossy(&output.stdout));
@@ -244,7 +247,7 @@ async fn run_tests(
     read.await.map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))
 }
 
-/// Exit code of a program that the kernel ended for want of memory, or anybody by force.
+/// Exit code of a program that was killed, by the kernel for lack of memory or by any other process.
 const KILLED: i32 = 128 + 9;
 
 fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, tested: &TestRun) -> Grade {
@@ -320,7 +323,7 @@ fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
 
-/// The last line that says something.
+/// The last line with content.
 fn said(output: &ExecOutput) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -334,7 +337,7 @@ fn outcome(test: &TestOutcome) -> String {
     }
 }
 
-/// The grade of a submission that there is nothing to test of.
+/// The grade of a submission that cannot be tested.
 fn refused(RejectedSubmission { flag, message }: RejectedSubmission) -> Grade {
     let report = CheckReport {
         label: "tests".to_owned(),

@@ -1,9 +1,9 @@
-//! The HTTP client that the attempts of a run share, and its way to make connections for what is not HTTP.
+//! The HTTP client that the attempts of a run share, which also makes connections for other protocols.
 //!
-//! HTTP/1.1 alone. Redirects are not followed and proxies not used: what is asked goes to the host that was named. TLS trusts
-//! what the machine trusts.
+//! HTTP/1.1 only. Redirects are not followed and proxies not used: requests go to the named host. TLS trusts the
+//! machine's certificates.
 //!
-//! I1. A request of which anything may have reached the server is never sent again.
+//! I1. A request that may have reached the server in part is never sent again.
 //!
 //! Cancellation: dropping a request closes its connection.
 
@@ -25,29 +25,29 @@ use crate::message::shown;
 use crate::peer_error::PeerError;
 use crate::process::too_large;
 
-/// A connection has to stand by then.
+/// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request that meets a closing
-/// connection is lost.
+/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request on a closing connection
+/// is lost.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A peer that is gone without a word is noticed, even if an answer would be waited for longer.
+/// Detects a peer that disappeared without closing the connection, even if an answer would be awaited for longer.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Clones share the connections.
 #[derive(Debug, Clone)]
 pub(crate) enum HttpClient {
-    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    /// For `http://`, so that a machine without certificates can use a local server.
     Open(HttpConnector, Client<HttpConnector, Full<Bytes>>),
     /// For `https://`.
     Secure(HttpsConnector<HttpConnector>, Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
-/// A connection on which anything may be spoken.
+/// A connection for any protocol.
 pub(crate) type Connection = TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
-/// An answer: the body of a success, or why there is none.
+/// The body of a success, or why there is none.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
@@ -55,10 +55,10 @@ pub(crate) struct Answered {
 }
 
 impl HttpClient {
-    /// A client for servers at such an address.
+    /// A client for servers at this address.
     ///
     /// # Errors
-    /// Certificates of this machine that cannot be read.
+    /// The machine's certificates cannot be read.
     pub(crate) fn new(base_url: &str) -> Result<Self, std::io::Error> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(CONNECT));
@@ -75,10 +75,10 @@ impl HttpClient {
         Ok(Self::Secure(connector.clone(), builder.build(connector)))
     }
 
-    /// Connects with the server of an address, as for a request to it.
+    /// Connects to the server of an address, as for a request to it.
     pub(crate) async fn dial(&self, url: &str) -> Result<Connection, PeerError> {
         let uri = address(url)?;
-        // Neither of them has to be waited for until it is ready.
+        // Neither of them needs to be polled for readiness.
         let stream = match self {
             Self::Open(tcp, _) => {
                 let stream = tcp.clone().call(uri).await.map_err(|error| unconnected(&error, url))?;
@@ -92,7 +92,7 @@ impl HttpClient {
         Ok(TokioIo::new(stream))
     }
 
-    /// Sends JSON and reads the whole answer, at most so many bytes of it.
+    /// Sends JSON and reads the whole answer, up to `most` bytes.
     pub(crate) async fn post(&self, url: &str, body: String, most: usize) -> Result<Answered, PeerError> {
         self.send(Method::POST, url, body, most).await
     }
@@ -129,15 +129,16 @@ impl HttpClient {
 }
 
 fn address(url: &str) -> Result<Uri, PeerError> {
-    url.parse()
-        .map_err(|error| PeerError::lasting("server-unreachable", format!("`{url}` is no address: {error}")))
+    url.parse().map_err(|error| {
+        PeerError::lasting("server-unreachable", format!("`{url}` is not an address: {error}"))
+    })
 }
 
 async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, PeerError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            let message = format!("the answer of {url} broke off ({})", root_cause(&error));
+            let message = format!("the answer of {url} ended early ({})", root_cause(&error));
             PeerError::sound("connection-lost", message)
         })?;
         // Trailers carry nothing that is needed.
@@ -152,7 +153,7 @@ async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Pe
 }
 
 impl Answered {
-    /// What a status that is no success means.
+    /// The error for a status that is not a success.
     pub(crate) fn refusal(&self, url: &str) -> PeerError {
         let status = self.status;
         let message = format!("{url} answered with HTTP {} and {}", status.as_u16(), shown(&self.body));
@@ -175,12 +176,12 @@ fn unsent(error: &Error, url: &str) -> PeerError {
 fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> PeerError {
     let cause = root_cause(error);
     let message = format!(
-        "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
+        "failed to connect to {url} ({cause}): check that the server runs, and the host and port of `base_url`"
     );
     PeerError::sound("server-unreachable", message)
 }
 
-/// The innermost error: the outer ones say only which layer it came through.
+/// The innermost error: the outer ones only name layers.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

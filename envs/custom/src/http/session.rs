@@ -1,7 +1,8 @@
-//! One attempt's session with a server that has many.
+//! One attempt's session with a server that serves many.
 //!
-//! P1. A request is sent once and never again. P2. Every request has the attempt's session, so that a server tells attempts
-//! apart. P3. An answer is to the request of its own exchange, or a fault.
+//! P1. A request is sent once and never again.
+//! P2. Every request names the attempt's session, so that a server can distinguish attempts.
+//! P3. An answer belongs to the request of its own exchange, or is a fault.
 //!
 //! Cancellation: dropping the future of [`HttpSession::ask`] closes its connection.
 
@@ -15,7 +16,7 @@ use crate::peer_error::PeerError;
 #[derive(Debug)]
 pub(crate) struct HttpSession {
     client: HttpClient,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     base_url: String,
     most: usize,
     last_id: u64,
@@ -45,11 +46,11 @@ impl HttpSession {
             Answer { id: AnswerId::Number(id), result } if id == self.last_id => result,
             Answer { id: AnswerId::Null, result } => result,
             Answer { id: AnswerId::Number(id), .. } => {
-                let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
+                let message = format!("{url} answered the request {} with the id {id}", self.last_id);
                 Err(PeerError::sound("answer-unasked", message))
             }
             Answer { id: AnswerId::Other(id), .. } => {
-                let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
+                let message = format!("{url} answered the request {} with the id {id}", self.last_id);
                 Err(PeerError::sound("answer-unasked", message))
             }
         }

@@ -1,27 +1,27 @@
-//! The actions of a server of OpenEnv as tools.
+//! The actions of an OpenEnv server, as tools.
 //!
-//! A server says by a JSON schema what its actions are. Most have one kind, which becomes one tool, [`ACT`]. Those that
-//! offer tools of MCP have an action that calls one by name, and list them when asked.
+//! A server describes its actions by a JSON schema. Most have one kind, which becomes one tool, [`ACT`]. Those that
+//! offer MCP tools have an action that calls one by name, and list them on request.
 
 use clawrl_core::ToolCall;
 use serde_json::{Value, json};
 
 use crate::message::ToolAnswer;
 
-/// The tool of a server whose actions are of one kind.
+/// The tool of a server with one kind of action.
 pub(super) const ACT: &str = "act";
 
-/// How a server is acted on.
+/// How actions are sent to a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ActionStyle {
-    /// By an action of its own kind.
+    /// As an action of its own kind.
     #[default]
     Plain,
-    /// By calls of tools.
+    /// As calls of tools.
     Tools,
 }
 
-/// How a server is acted on whose actions have this schema.
+/// The style of a server whose actions have this schema.
 pub(super) fn action_style(schema: &Value) -> ActionStyle {
     let properties = &schema["properties"];
     let is_call = properties.get("tool_name").is_some() && properties.get("arguments").is_some();
@@ -43,7 +43,7 @@ pub(super) fn act_tool(mut schema: Value) -> ToolAnswer {
     ToolAnswer { name: ACT.to_owned(), description, parameters: Some(schema), text_argument }
 }
 
-/// The one argument that there is, where that is a text.
+/// The only argument, if there is exactly one and it is a text.
 fn only_text(schema: &Value) -> Option<String> {
     let mut properties = schema["properties"].as_object()?.iter();
     match (properties.next(), properties.next()) {
@@ -69,7 +69,7 @@ pub(super) fn listed_tools(observation: &Value) -> Vec<ToolAnswer> {
     tools.filter_map(one).collect()
 }
 
-/// The message that carries out a call.
+/// The message that performs a call.
 pub(super) fn step(action_style: ActionStyle, call: &ToolCall) -> Value {
     let data = match action_style {
         ActionStyle::Plain => call.arguments.clone(),

@@ -1,14 +1,15 @@
-//! One attempt's session with a server of OpenEnv: one WebSocket, on which messages are answered in order.
+//! One attempt's session with an OpenEnv server: one WebSocket, on which messages are answered in order.
 //!
-//! P1. A message is sent once and never again. P2. Messages have no ids, so after one whose time was up nothing is asked any
-//! more: what would be heard could be its answer. Grading needs no message. P3. An action that the server's schema refuses
-//! is answered by an observation, for it is the policy's. P4. An episode with an answer that nobody asked for is not graded:
-//! its rewards may belong to other actions.
+//! P1. A message is sent once and never again.
+//! P2. Messages have no ids, so after one has timed out nothing more is sent: the next answer could be its own. Grading
+//! needs no message.
+//! P3. An action that the server's schema refuses becomes an observation, because the policy caused it.
+//! P4. An episode with an unexpected answer is not graded: its rewards may belong to other actions.
 //!
-//! The score is what the rewards come to, held within [0, 1]; one that was outside is flagged `reward-out-of-range`.
+//! The score is the sum of the rewards, clamped to [0, 1]; one that was outside is flagged `reward-out-of-range`.
 //!
-//! Cancellation: dropping the session closes its connection, and the server ends its environment with it.
-//! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
+//! Cancellation: dropping the session closes its connection, and the server ends its environment with it. Source:
+//! openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
 
 use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall, printable_line};
 use serde::Deserialize;
@@ -26,7 +27,7 @@ use crate::observe::observation;
 use crate::peer_error::PeerError;
 use crate::process::too_large;
 
-/// Difference that adding floats leaves.
+/// Tolerance for the rounding of float sums.
 const ROUNDING: f64 = 1e-9;
 
 /// A session with a server.
@@ -36,14 +37,14 @@ pub(crate) struct OpenenvSession {
     base_url: String,
     most: usize,
     score: RewardTotal,
-    /// From the first message on, and while nothing is asked.
+    /// From the first message on, while no message is pending.
     socket: Option<Socket>,
     action_style: ActionStyle,
     /// Of the steps that had one.
     rewards: Vec<f64>,
 }
 
-/// What the server says of a state.
+/// The server's report of a state.
 #[derive(Debug, Deserialize)]
 struct StateAnswer {
     observation: Value,
@@ -53,7 +54,7 @@ struct StateAnswer {
     done: bool,
 }
 
-/// Some servers reward by truth values.
+/// Some servers use booleans as rewards.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
 enum Reward {
@@ -70,14 +71,14 @@ impl Reward {
     }
 }
 
-/// What a message was answered with.
+/// The answer to a message.
 enum SocketReply {
     State(StateAnswer),
-    /// It does not fit the server's schema; in its words, for the policy.
+    /// It does not fit the server's schema; the server's explanation, for the policy.
     Refused(String),
 }
 
-/// A sum without what floats leave of it: ten times 0.1 is 1.
+/// A sum without rounding errors: ten times 0.1 is 1.
 fn straightened(sum: f64) -> f64 {
     let whole = sum.round();
     if (sum - whole).abs() < ROUNDING { whole } else { sum }
@@ -96,7 +97,7 @@ impl OpenenvSession {
         }
     }
 
-    /// Begins an episode: its first text, and its tools.
+    /// Starts an episode: its first text, and its tools.
     pub(crate) async fn reset(
         &mut self,
         session: &str,
@@ -121,7 +122,7 @@ impl OpenenvSession {
         Ok((answer, tools))
     }
 
-    /// Carries calls out, one after another, until the episode is over.
+    /// Performs calls one after another, until the episode is over.
     pub(crate) async fn step(&mut self, calls: &[ToolCall], budget: usize) -> Result<StepResult, PeerError> {
         let (mut texts, mut reward, mut end) = (Vec::new(), None, None);
         for call in calls {
@@ -133,7 +134,7 @@ impl OpenenvSession {
                         self.rewards.push(of_step);
                         let total = reward.unwrap_or(0.0) + of_step;
                         if !total.is_finite() {
-                            return Err(PeerError::protocol("the rewards of a step have no finite sum"));
+                            return Err(PeerError::protocol("the sum of a step's rewards is not finite"));
                         }
                         reward = Some(total);
                     }
@@ -148,10 +149,10 @@ impl OpenenvSession {
         Ok(StepResult { observation: observation(answer, budget), end, process_reward: reward })
     }
 
-    /// What the rewards come to.
+    /// The score of the rewards.
     ///
     /// # Errors
-    /// [`PeerError`] of an answer that nobody had asked for (P4).
+    /// [`PeerError`] for an unexpected answer (P4).
     pub(crate) fn grade(&mut self) -> Result<Grade, PeerError> {
         if self.socket.as_mut().is_some_and(Socket::was_told_unasked) {
             return Err(unasked("grade"));
@@ -175,7 +176,7 @@ impl OpenenvSession {
         }
     }
 
-    /// What actions look like; `null` of a server that does not say.
+    /// The action schema; `null` if the server does not provide it.
     async fn action_schema(&self) -> Result<Value, PeerError> {
         let url = format!("{}/schema", self.base_url);
         let answered = self.client.get(&url, self.most).await?;
@@ -192,7 +193,7 @@ impl OpenenvSession {
     }
 
     async fn connect(&mut self) -> Result<(), PeerError> {
-        // The address was looked at when the suite was checked: it begins with `http`, so this with `ws`.
+        // The suite's check ensured that the address begins with `http`, so this one begins with `ws`.
         let url = format!("ws{}/ws", self.base_url.trim_start_matches("http"));
         let config =
             WebSocketConfig::default().max_message_size(Some(self.most)).max_frame_size(Some(self.most));
@@ -200,7 +201,10 @@ impl OpenenvSession {
         let connected = client_async_with_config(url.as_str(), connection, Some(config)).await;
         let (stream, _) = connected.map_err(|error| {
             let help = "check that the server runs, and the host and port of `base_url`";
-            PeerError::sound("server-unreachable", format!("no WebSocket at {url} ({error}); {help}"))
+            PeerError::sound(
+                "server-unreachable",
+                format!("failed to open a WebSocket at {url} ({error}): {help}"),
+            )
         })?;
         self.socket = Some(Socket::new(stream));
         Ok(())
@@ -216,13 +220,13 @@ impl OpenenvSession {
         }
     }
 
-    /// Sends a message and takes its answer.
+    /// Sends a message and receives its answer.
     async fn send(&mut self, message: &Value, method: Method) -> Result<SocketReply, PeerError> {
-        // Put back when the answer is there: one that is dropped half-way is not used again (P2).
+        // Put back when the answer is there: a session that is dropped midway is not used again (P2).
         let socket = self
             .socket
             .take()
-            .ok_or_else(|| PeerError::sound("connection-lost", "the session has no connection"))?;
+            .ok_or_else(|| PeerError::sound("connection-lost", "the session lost its connection"))?;
         let (socket, answer) =
             socket.ask(message.to_string()).await.map_err(|ended| self.lost(ended, method.name()))?;
         let reply = self.read(&answer, method)?;
@@ -278,7 +282,7 @@ impl OpenenvSession {
         let message = match ended {
             Disconnected::Unasked => return unasked(method),
             Disconnected::Broken(Error::Capacity(_)) => return too_large(self.most),
-            Disconnected::Broken(error) => format!("the WebSocket of the session broke ({error})"),
+            Disconnected::Broken(error) => format!("lost the session's WebSocket ({error})"),
             Disconnected::Closed(frame) => {
                 let said = match frame {
                     Some(frame) if frame.reason.is_empty() => format!(" (code {})", frame.code),
@@ -293,7 +297,7 @@ impl OpenenvSession {
 }
 
 fn unasked(method: &str) -> PeerError {
-    PeerError::sound("answer-unasked", format!("before `{method}` was asked, there was an answer"))
+    PeerError::sound("answer-unasked", format!("an answer came before `{method}` was sent"))
 }
 
 #[cfg(test)]
@@ -301,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_what_they_were_meant_to_be() {
+    fn reward_sums_have_no_float_noise() {
         let check = |rewards: &[f64], expected: f64| {
             assert_eq!(straightened(rewards.iter().sum()), expected, "{rewards:?}");
         };

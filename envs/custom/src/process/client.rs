@@ -1,14 +1,15 @@
-//! A program that is spoken to over pipes, a message a line, from our side.
+//! The client of a program that communicates over pipes, one message per line.
 //!
-//! P1. A request is sent once and never again. P2. Memory is bounded, whatever the program writes: a message has a limit, and
-//! of its standard error the end is kept. P3. Whatever is not the one answer to the one open request is a fault: another
-//! answer to a request before it, an answer to one that was never made, anything that is no answer. What was abandoned
-//! because its time was up may still be answered, once; nobody looks at that.
+//! P1. A request is sent once and never again.
+//! P2. Memory is bounded, whatever the program writes: a message has a limit, and of its standard error the end is
+//! kept.
+//! P3. Anything other than the one answer to the one pending request is a fault: a second answer to an earlier request,
+//! an answer to an unknown one, or invalid output. A request that timed out may still be answered once; that answer is
+//! ignored.
 //!
-//! Two answers at once are found when the next request is made, and not before: so it does not matter how soon the second
-//! one comes.
+//! A second answer is detected at the next request, and not before: so its timing does not matter.
 //!
-//! Cancellation: a program whose [`ProcessClient::ask`] was dropped half-way is of no use any more.
+//! Cancellation: after the future of [`ProcessClient::ask`] was dropped midway, the program must be dropped.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -22,54 +23,54 @@ use tokio::net::unix::pipe;
 use crate::message::{Answer, AnswerId, Method, read};
 use crate::peer_error::PeerError;
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
 
-/// How long the end of a program is waited for that has closed a pipe: mostly it is about to end.
+/// How long to wait for a program to end after it closed a pipe: mostly it is about to.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A program with which one request at a time is under way.
+/// A program with one pending request at a time.
 #[derive(Debug)]
 pub(crate) struct ProcessClient {
-    /// The program, for messages.
+    /// The program's name, for messages.
     name: String,
     input: pipe::Sender,
     ear: OutputReader,
     last_id: u64,
-    /// Requests that were given up.
+    /// Requests that timed out.
     abandoned: BTreeSet<u64>,
-    /// A part of a request was not taken when its time was up.
+    /// Part of a request was not read when its time was up.
     is_stuck: bool,
 }
 
-/// Our ends of what it writes, and its life.
+/// Our ends of its output pipes, and the program.
 #[derive(Debug)]
 struct OutputReader {
     /// `None` once it is closed.
     output: Option<pipe::Receiver>,
     errors: Option<pipe::Receiver>,
     handle: ProgramHandle,
-    /// The beginning of a line.
+    /// The start of an incomplete line.
     unfinished: Vec<u8>,
-    /// Bytes of it that were looked through for an end of line.
+    /// Bytes of it that were already searched for a newline.
     looked: usize,
     chunk: Vec<u8>,
     tail: Tail,
     most: usize,
 }
 
-/// What was heard.
+/// A received event.
 enum Received {
     Line(Vec<u8>),
     TooLong,
-    /// It will never say anything again, but has not ended.
+    /// It cannot write any more, but has not ended.
     Closed,
     Ended(Result<Option<i32>, ExecError>),
     Late,
 }
 
 impl ProcessClient {
-    /// `None` for a program without an input, which there is not.
+    /// `None` for a program without an input, which does not occur.
     pub(crate) fn new(program: Program, name: &str, most: usize) -> Option<Self> {
         let Program { input, output, errors, handle } = program;
         let ear = OutputReader {
@@ -107,11 +108,11 @@ impl ProcessClient {
     ) -> Result<Value, PeerError> {
         if self.is_stuck {
             let message =
-                format!("`{}` did not read a request to its end, so no other one can be made", self.name);
+                format!("`{}` did not read all of a request, so no other request is possible", self.name);
             return Err(PeerError::sound("pipe-closed", message));
         }
         let id = self.last_id;
-        // What is there now came before anybody asked.
+        // Output that is there now came before the request.
         self.ear.take_available();
         while let Some(line) = self.ear.line()? {
             let answer = read(&line, method)?;
@@ -123,13 +124,13 @@ impl ProcessClient {
             let Self { input, ear, .. } = self;
             let heard = tokio::select! {
                 heard = ear.hear(until) => heard,
-                // At the same time: it may write so much that it does not read on before that is taken.
+                // Concurrently: it may write so much that it stops reading until its output is read.
                 wrote = input.write(unsent), if !unsent.is_empty() => match wrote {
                     Ok(count @ 1..) => {
                         unsent = &unsent[count..];
                         continue;
                     }
-                    // It has closed its input or ended, which of both is told now.
+                    // It has closed its input or ended; which of both shows now.
                     _ => match ear.hear(until.min(Instant::now() + LINGER)).await {
                         Received::Late => Received::Closed,
                         heard => heard,
@@ -140,7 +141,7 @@ impl ProcessClient {
                 Received::Line(line) => line,
                 other => {
                     let trouble = self.trouble(other, method);
-                    // What it has not begun to take was never asked.
+                    // A request of which nothing was read was never made.
                     if trouble == PeerError::Late && unsent.len() < request.len() {
                         self.abandoned.insert(id);
                         self.is_stuck = !unsent.is_empty();
@@ -155,7 +156,7 @@ impl ProcessClient {
         }
     }
 
-    /// The result, of an answer to the open request; nothing, of one to an abandoned one.
+    /// The result in an answer to the pending request; `None` for an answer to an abandoned one.
     fn settle(
         &mut self,
         answer: Answer,
@@ -163,7 +164,7 @@ impl ProcessClient {
     ) -> Result<Option<Result<Value, PeerError>>, PeerError> {
         let Answer { id, result } = answer;
         match id {
-            // What cannot say which request it answers, answers the oldest one that was given up, before the open one.
+            // An answer without an id answers the oldest abandoned request, before the pending one.
             AnswerId::Null if self.abandoned.pop_first().is_some() => Ok(None),
             AnswerId::Null => match open {
                 Some(_) => Ok(Some(result)),
@@ -176,10 +177,10 @@ impl ProcessClient {
             }
             AnswerId::Number(id) => Err(PeerError::sound(
                 "answer-unasked",
-                format!("request {id} was answered, which was not made"),
+                format!("an answer to request {id} came, which was never made"),
             )),
             AnswerId::Other(id) => {
-                let message = format!("an answer has the id {id}, and ids of requests are whole numbers");
+                let message = format!("an answer has the id {id}, but request ids are integers");
                 Err(PeerError::sound("answer-unasked", message))
             }
         }
@@ -192,7 +193,7 @@ impl ProcessClient {
             Received::TooLong => too_large(self.ear.most),
             Received::Closed => {
                 let message = format!(
-                    "`{name}` closed its standard input or output before it answered `{method}`, and lives on"
+                    "`{name}` closed its standard input or output before it answered `{method}`, and still runs"
                 );
                 PeerError::sound("pipe-closed", message)
             }
@@ -202,8 +203,7 @@ impl ProcessClient {
             }
             Received::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
             Received::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
-                let help =
-                    "name a program that its sandbox has, or give the task an `image` or `files` with it";
+                let help = "name a program in its sandbox, or add it with `image` or `files`";
                 PeerError::Missing(format!(
                     "the environment's program `{name}` cannot be run: {message}; {help}"
                 ))
@@ -214,22 +214,21 @@ impl ProcessClient {
         }
     }
 
-    /// The end of what it wrote to its standard error.
+    /// The end of its standard error.
     pub(crate) fn last_words(&mut self) -> String {
         self.ear.take_errors();
         self.ear.tail.text()
     }
 }
 
-/// A message that is larger than the task allows.
+/// A message larger than the task allows.
 pub(crate) fn too_large(most: usize) -> PeerError {
-    let message =
-        format!("a message is larger than {} KiB; raise `message_kib` if it has to be", most / 1024);
+    let message = format!("a message is larger than {} KiB: raise `message_kib` if necessary", most / 1024);
     PeerError::lasting("message-too-large", message)
 }
 
 impl OutputReader {
-    /// Takes a whole line, if there is one.
+    /// Takes a complete line, if there is one.
     fn line(&mut self) -> Result<Option<Vec<u8>>, PeerError> {
         let fresh = &self.unfinished[self.looked..];
         let Some(end) = fresh.iter().position(|&byte| byte == b'\n') else {
@@ -258,7 +257,7 @@ impl OutputReader {
             }
             tokio::select! {
                 biased;
-                // First, for whoever writes without an end would keep it from being looked at.
+                // First, because an endless writer would keep it from being checked.
                 () = tokio::time::sleep_until(patience.into()) => {
                     return if patience < until { Received::Closed } else { Received::Late };
                 }
@@ -287,14 +286,14 @@ impl OutputReader {
         }
     }
 
-    /// Takes what was written to the output and is there now.
+    /// Reads the output that is available now.
     fn take_available(&mut self) {
         if let Some(output) = &self.output {
             available(output, self.most, |chunk| self.unfinished.extend_from_slice(chunk));
         }
     }
 
-    /// Takes what was written to the errors and is there now.
+    /// Reads the errors that are available now.
     fn take_errors(&mut self) {
         if let Some(errors) = &self.errors {
             available(errors, CHUNK * 16, |chunk| self.tail.push(chunk));
@@ -302,12 +301,12 @@ impl OutputReader {
     }
 }
 
-/// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before an
-/// end.
+/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
+/// an end.
 fn available(pipe: &pipe::Receiver, most: usize, mut take: impl FnMut(&[u8])) {
     let mut chunk = [0u8; CHUNK];
     let mut taken = 0;
-    // Somebody else may still write, without an end.
+    // Another process may still write endlessly.
     while taken <= most {
         match rustix::io::read(pipe, &mut chunk) {
             Ok(read) if read > 0 => {
@@ -320,7 +319,7 @@ fn available(pipe: &pipe::Receiver, most: usize, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Reads what there is; false at the end. A pipe that is closed is never ready.
+/// Reads what is available; false at the end. A closed pipe is never ready.
 async fn receive(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
     match pipe {
         Some(pipe) => {

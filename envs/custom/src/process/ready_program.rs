@@ -1,8 +1,8 @@
-//! The sandbox of a program: what two tasks must have in common to share a pool of them, and how one is made.
+//! The sandbox of a program: its pool key, and how it is created.
 //!
-//! The main program of such a sandbox is idle; the environment's runs beside it, started ahead with its files. It does not
-//! know yet which task it will have. Nobody knows by then which seed it will have either, so Python's hashes are seeded
-//! with 0 unless the plan fixes a number: they are the same in every episode.
+//! The main program of such a sandbox is idle; the environment's program runs beside it, started ahead with its files,
+//! before its task is known. The seed is not known either, so Python's hashes are seeded with 0 unless the plan fixes a
+//! number: they are the same in every episode.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use clawrl_workspace::FixtureReader;
 
 use super::client::ProcessClient;
 
-/// What two tasks must have in common to share a pool of programs: all that the program is started with.
+/// Tasks with equal keys share a pool of programs: everything that the program is started with.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramKey {
     command: Arc<[String]>,
@@ -41,10 +41,10 @@ impl Hash for ProgramKey {
 }
 
 impl ProgramKey {
-    /// `None` where there is no program.
+    /// `None` if there is no program.
     pub(crate) fn of(spec: &CustomSpec) -> Option<Self> {
         let CustomLink::Process { command, workspace } = &spec.link else { return None };
-        // Plain data, as it stands in the plan.
+        // Plain data, as in the plan.
         let key = serde_json::to_string(&(command, workspace, spec.message_bytes)).ok()?;
         Some(Self {
             command: command.as_slice().into(),
@@ -61,18 +61,19 @@ impl ProgramKey {
 
 /// A sandbox with a program that waits for a request.
 pub(crate) struct ReadyProgram {
-    /// Declared first, so dropped first: the program then ends with it, and nobody has to look for what it started.
+    /// Declared first, so dropped first: the program then ends with it, and its descendants need not be searched for.
     pub(crate) sandbox: Box<dyn Sandbox>,
     pub(crate) talk: ProcessClient,
-    /// A terminal that is hung up would end the main program, and the sandbox with it.
+    /// Hanging the terminal up would end the main program, and the sandbox with it.
     _terminal: Terminal,
     _live: Live,
 }
 
-/// Makes a sandbox, lays its files in, and starts the program.
+/// Creates a sandbox, writes its files, and starts the program.
 ///
 /// # Errors
-/// A provider [`Fault`] that says what is missing. That the program itself cannot be run is told when it is asked.
+/// A provider [`Fault`] that names what is missing. If the program itself cannot be run, its first request reports
+/// that.
 pub(crate) async fn make(
     backend: &dyn SandboxBackend,
     kind: ProgramKey,
@@ -115,5 +116,5 @@ pub(crate) async fn make(
 }
 
 fn no_command() -> Fault {
-    Fault::permanent(Boundary::Harness, "no-command", "a plan has an environment without a program")
+    Fault::permanent(Boundary::Harness, "no-command", "the plan lacks the environment's program")
 }
