@@ -18,7 +18,7 @@ use clawrl_core::{
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
     Announcer, BubblewrapBackend, BubblewrapConfig, CgroupHost, Nonce, SandboxBackend, SandboxCommand,
-    SandboxSpec, WarmMarks, WorkspaceStart, announcement, bash_arguments, keeper_script, probe_host,
+    SandboxSpec, WarmMarks, WorkspaceStart, announcement, bash_arguments, probe_host, supervisor_script,
     terminal_environment,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
@@ -168,7 +168,7 @@ pub(crate) fn bash_sandbox(nonce: &Nonce, start_file: String) -> SandboxSpec {
         arguments: bash_arguments(START_FILE),
         environment: terminal_environment().into_iter().collect(),
     };
-    let keeper = keeper_script(nonce, &announcement(&TerminalSpec::default().limits));
+    let keeper = supervisor_script(nonce, &announcement(&TerminalSpec::default().limits));
     let support_files = vec![(START_FILE.to_owned(), start_file), (KEEPER.to_owned(), keeper)];
     SandboxSpec { announced_by: Announcer::Script(KEEPER.to_owned()), support_files, ..sandbox(main) }
 }

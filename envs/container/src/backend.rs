@@ -7,46 +7,46 @@ use std::time::Duration;
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, Retry, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
-    Enclosure, Keeper, Live, LiveCount, SandboxBackend, SandboxSpec, StartedSandbox, announce, enter,
-    owner_name,
+    KeepAlive, Live, LiveCount, RunningContainer, SandboxBackend, SandboxSpec, StartedSandbox, announce,
+    enter, owner_name,
 };
 use tokio::sync::Semaphore;
 
-use crate::absence;
 use crate::container::{Container, ContainerPlan, MARK, remove};
+use crate::engine_restart;
+use crate::engines::{Engines, Placement};
 use crate::image::{IMAGE_GONE, IMAGE_MISSING, MAKINGS};
 use crate::image_facts::ImageFacts;
-use crate::keeping::ImageKeeping;
-use crate::site::{Placement, Sites};
+use crate::image_gc::ImageRetention;
 use crate::sweep::owned;
 use crate::{EngineReport, capabilities, labels};
 
-/// Where tasks of others expect to find and to leave things.
-const COMMONS: [&str; 4] = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/solution"];
+/// Folders in which imported tasks expect and leave files.
+const SHARED_FOLDERS: [&str; 4] = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/solution"];
 
 /// How long `shutdown` waits for what it ended.
 const END_LIMIT: Duration = Duration::from_secs(90);
 
-/// How long it waits for an engine that does not answer, when all programs in containers have ended.
+/// How long it waits for an engine that does not answer, after all programs in containers have ended.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often it looks whether containers are gone.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often it checks whether containers are gone.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the backend is made of.
+/// Settings of the backend.
 #[derive(Debug, Clone)]
 pub struct ContainerConfig {
     /// From [`crate::probe_engines`]: at least one.
     pub engines: Vec<EngineReport>,
-    /// Label of everything created.
+    /// Labels everything created.
     pub run: RunId,
-    /// Held fixed in every container.
+    /// Values held fixed in every container.
     pub determinism: Determinism,
-    /// Which images stay. `None`: all, and nobody writes down which are ours.
-    pub images: Option<ImageKeeping>,
+    /// Image retention. `None`: all images stay, and no ledger is written.
+    pub images: Option<ImageRetention>,
 }
 
-/// Sandboxes that are containers.
+/// Sandboxes made of containers.
 #[derive(Debug, Clone)]
 pub struct ContainerBackend {
     shared: Arc<Shared>,
@@ -54,11 +54,11 @@ pub struct ContainerBackend {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    sites: Sites,
+    engines: Engines,
     spawner: SpawnerClient,
     run: RunId,
     determinism: Determinism,
-    /// Sandboxes: until their last process has ended.
+    /// Sandboxes, until their last process has ended.
     sandboxes: Arc<LiveCount>,
     /// Closed by `shutdown`.
     starts: Semaphore,
@@ -66,14 +66,14 @@ pub(crate) struct Shared {
 }
 
 impl ContainerBackend {
-    /// A backend on a spawner and engines. Call inside a runtime.
+    /// Creates a backend on a spawner and container engines. Call inside a runtime.
     ///
     /// # Errors
-    /// A provider [`Fault`] when an engine's socket is gone, or a budget for images cannot be kept (`image-ledger`).
+    /// A provider [`Fault`] when an engine's socket is gone, or the image budget cannot be kept (`image-ledger`).
     pub fn new(spawner: SpawnerClient, config: ContainerConfig) -> Result<Self, Fault> {
         let ContainerConfig { engines, run, determinism, images } = config;
         let shared = Shared {
-            sites: Sites::new(&engines, images.as_ref())?,
+            engines: Engines::new(&engines, images.as_ref())?,
             spawner,
             run,
             determinism,
@@ -84,10 +84,10 @@ impl ContainerBackend {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Starts one; where the engine went away meanwhile, again once it is back.
-    async fn start_patiently(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
+    /// Starts a sandbox; if the container engine restarted meanwhile, retries once it is back.
+    async fn start_with_retry(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
         match Self::start_now(Arc::clone(&shared), spec.clone()).await {
-            Err(fault) if fault.retry == Retry::Sound && absence::ended(&shared.sites).await => {
+            Err(fault) if fault.retry == Retry::Sound && engine_restart::ended(&shared.engines).await => {
                 Self::start_now(shared, spec).await
             }
             started => started,
@@ -100,26 +100,26 @@ impl ContainerBackend {
         let _open = shared.starts.acquire().await.map_err(ended)?;
         let image = spec.image.as_ref().ok_or_else(|| {
             let message =
-                "`sandbox: container` needs an image: say `image: NAME`, or `image: { build: FOLDER }`";
+                "`sandbox: container` needs an image: set `image: NAME`, or `image: { build: FOLDER }`";
             Fault::permanent(Boundary::Provider, "no-image", message)
         })?;
-        let Placement { site, live: placed, some_silent } = shared.sites.place(&image.source).await?;
-        let node = site.node(&shared.run).await?;
-        // Where the engine is on this machine: its own words for this name no way out.
-        if let Some(folder) = spec.read_only.iter().find(|folder| site.is_here() && !folder.is_dir()) {
+        let Placement { engine, live: placed, some_silent } = shared.engines.place(&image.source).await?;
+        let node = engine.node(&shared.run).await?;
+        // If the engine is on this machine: its own message does not say how to fix it.
+        if let Some(folder) = spec.read_only.iter().find(|folder| engine.is_here() && !folder.is_dir()) {
             let message = format!(
-                "`read_only`: there is no folder {} on this machine: install what it is to hold, or correct the path",
+                "`read_only`: the folder {} does not exist on this machine: create it, or correct the path",
                 folder.display()
             );
             return Err(Fault::permanent(Boundary::Provider, "read-only-missing", message));
         }
-        let ready = site.images.ready(&image.source).await.map_err(|fault| match some_silent {
-            // The engine that has it may be the one that does not answer.
+        let ready = engine.images.ready(&image.source).await.map_err(|fault| match some_silent {
+            // The engine that has the image may be the one that does not answer.
             true if fault.code == IMAGE_MISSING => Fault { retry: Retry::Sound, ..fault },
             _ => fault,
         })?;
         let workdir = ready.facts.workspace(image, spec.workspace)?;
-        let place = site.requests.acquire().await.map_err(ended)?;
+        let place = engine.requests.acquire().await.map_err(ended)?;
         let live = shared.sandboxes.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}/{number}", owner_name(&shared.run));
@@ -133,7 +133,7 @@ impl ContainerBackend {
                 labels: labels::of(&shared.run),
                 mark: &mark,
             };
-            Container::start(&site, &plan, placed).await
+            Container::start(&engine, &plan, placed).await
         };
         let (mut ready, mut placed) = (ready, Some(placed));
         let mut started = start(&ready.facts, &mut placed).await;
@@ -141,25 +141,25 @@ impl ContainerBackend {
             if !started.as_ref().is_err_and(|fault| fault.code == IMAGE_GONE) {
                 break;
             }
-            // Somebody else removed it after it was found.
-            site.images.forget(&image.source, &ready.facts);
-            ready = site.images.ready(&image.source).await?;
+            // Another process removed the image after it was found.
+            engine.images.forget(&image.source, &ready.facts);
+            ready = engine.images.ready(&image.source).await?;
             started = start(&ready.facts, &mut placed).await;
         }
         let (container, pid) = started?;
         drop(place);
-        // The container holds its image from here on.
+        // From here on the container holds its image.
         let facts = ready.facts;
-        shared.sites.started(&image.source);
-        let enclosure = Enclosure {
+        shared.engines.started(&image.source);
+        let enclosure = RunningContainer {
             pid,
             mark: (MARK.to_owned(), mark.clone()),
             user: image.user.clone().unwrap_or_else(|| facts.user.clone()),
             workdir,
-            commons: COMMONS.map(str::to_owned).to_vec(),
+            commons: SHARED_FOLDERS.map(str::to_owned).to_vec(),
             environment: facts.environment.clone(),
             capabilities: capabilities::bits(),
-            keeper: Arc::new(container) as Keeper,
+            keep_alive: Arc::new(container) as KeepAlive,
             live,
         };
         match node {
@@ -168,24 +168,24 @@ impl ContainerBackend {
         }
     }
 
-    /// Has what is left of this run's containers removed.
+    /// Removes what is left of this run's containers.
     async fn remove_all(shared: &Shared) -> Leftovers {
         let mut left = Leftovers::default();
-        for site in shared.sites.iter() {
-            let found = match owned(&site.docker, &shared.run).await {
+        for engine in shared.engines.iter() {
+            let found = match owned(&engine.docker, &shared.run).await {
                 Ok(found) => found,
                 Err(error) => {
-                    let socket = &site.socket;
+                    let socket = &engine.socket;
                     let what =
-                        format!("the engine at {socket} does not say which containers are left: {error}");
+                        format!("the container engine at {socket} failed to list its containers: {error}");
                     left.silent.push(what);
                     continue;
                 }
             };
             for id in found {
-                // One that somebody else is removing is looked for again, too.
-                left.containers.push(match remove(&site.docker, &id).await {
-                    Ok(()) => format!("container {id} was removed, and is still there"),
+                // Containers that another process is removing are checked again, too.
+                left.containers.push(match remove(&engine.docker, &id).await {
+                    Ok(()) => format!("container {id} was removed but still exists"),
                     Err(error) => format!("container {id} cannot be removed: {error}"),
                 });
             }
@@ -194,7 +194,7 @@ impl ContainerBackend {
     }
 }
 
-/// What a look at all engines found, in words. Nothing is left when that is nothing.
+/// State of all engines after a cleanup, as messages. Empty when nothing is left.
 #[derive(Debug, Default)]
 struct Leftovers {
     containers: Vec<String>,
@@ -204,8 +204,8 @@ struct Leftovers {
 
 impl SandboxBackend for ContainerBackend {
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>> {
-        // In a task of its own: a caller that is dropped half-way must not lose a container that is on its way.
-        let task = tokio::spawn(Self::start_patiently(Arc::clone(&self.shared), spec));
+        // Runs in its own task: a caller that is dropped midway must not lose a container that is being created.
+        let task = tokio::spawn(Self::start_with_retry(Arc::clone(&self.shared), spec));
         Box::pin(async move {
             task.await.unwrap_or_else(|error| {
                 Err(Fault::permanent(Boundary::Harness, "panic", format!("starting a container: {error}")))
@@ -231,21 +231,21 @@ impl SandboxBackend for ContainerBackend {
             shared.starts.close();
             let begun = tokio::time::Instant::now();
             loop {
-                // Whoever still holds a sandbox loses it. One on its way is found in a later round.
+                // Owners of sandboxes lose them. One being created is found in a later round.
                 let Leftovers { containers, silent } = Self::remove_all(shared).await;
                 let undead = shared.sandboxes.all_ended(Duration::from_millis(500)).await;
                 // Nothing runs there any more; a later start removes what an engine has when it is back.
                 let limit = if containers.is_empty() && undead == 0 { SILENCE_LIMIT } else { END_LIMIT };
                 let over = containers.is_empty() && silent.is_empty() && undead == 0;
                 if over || begun.elapsed() >= limit {
-                    for keeper in shared.sites.iter().filter_map(|site| site.keeper.as_ref()) {
-                        keeper.write_down().await;
+                    for gc in shared.engines.iter().filter_map(|engine| engine.gc.as_ref()) {
+                        gc.write_down().await;
                     }
                     let undead = (undead > 0).then(|| format!("{undead} containers have not ended"));
                     return containers.into_iter().chain(silent).chain(undead).collect();
                 }
-                // timer: the engine tells nobody that a container which somebody else removes is gone.
-                tokio::time::sleep(LOOK_AGAIN).await;
+                // timer: the engine has no event for a container that another process removes.
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         })
     }

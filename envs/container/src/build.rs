@@ -1,12 +1,12 @@
-//! Building an image from a folder with a Dockerfile.
+//! Builds an image from a folder with a Dockerfile.
 //!
-//! The image is named by what it is built from, so that what was built is found again, by other tasks and other runs, and
-//! a folder that changed is built anew. The engine's own cache of layers does the rest.
+//! The image is named by its inputs, so that other tasks and runs find it again, and a changed folder is built anew.
+//! The engine's own layer cache does the rest.
 //!
-//! I1. An engine's classic builder knows one file of patterns, `.dockerignore`, and leaves the Dockerfile out of what it
-//! copies if that says so. Where the Dockerfile has patterns of its own, those count instead, as BuildKit has it; the
-//! engine gets a `.dockerignore` of ours that says just what it has to leave out, itself first. So no build sees the
-//! folder's own then.
+//! I1. An engine's classic builder knows one pattern file, `.dockerignore`, and excludes the Dockerfile from the
+//! context if that says so. If the Dockerfile has its own pattern file, that one applies instead, as in BuildKit; the
+//! engine then gets a generated `.dockerignore` that lists exactly the excluded files, itself first. So no build sees
+//! the folder's own one then.
 
 use std::fs;
 use std::io;
@@ -21,16 +21,16 @@ use sha2::{Digest, Sha256};
 
 use crate::engine::refused;
 
-/// Most bytes of a folder: it is held in memory, and sent whole.
-const MOST_BYTES: u64 = 512 << 20;
+/// Maximum bytes of a folder: it is held in memory, and sent whole.
+const MAX_BYTES: u64 = 512 << 20;
 
-/// Lines of a build's output that a fault repeats.
+/// Last lines of a build's output that a fault repeats.
 const LAST_LINES: usize = 12;
 
-/// A folder that is to be built.
+/// A folder packed for a build.
 #[derive(Debug)]
-pub(crate) struct Packed {
-    /// Of the image.
+pub(crate) struct PackedContext {
+    /// Name of the image.
     pub(crate) name: String,
     bytes: Bytes,
 }
@@ -38,14 +38,14 @@ pub(crate) struct Packed {
 /// Reads a folder.
 ///
 /// # Errors
-/// A permanent provider [`Fault`], when it cannot be built from.
-pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Packed, Fault> {
+/// A permanent provider [`Fault`] when it cannot be built.
+pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<PackedContext, Fault> {
     let (folder, file) = (context.to_owned(), dockerfile.to_owned());
     let packed = tokio::task::spawn_blocking(move || pack(&folder, &file)).await.map_err(|error| {
         Fault::permanent(Boundary::Harness, "panic", format!("packing a folder: {error}"))
     })?;
     let unreadable = |error: io::Error| {
-        let message = format!("the folder {} cannot be built from: {error}", context.display());
+        let message = format!("failed to read the build folder {}: {error}", context.display());
         Fault::permanent(Boundary::Provider, "build-context", message)
     };
     let bytes = packed.map_err(unreadable)?;
@@ -54,13 +54,13 @@ pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Pack
     hash.update([0]);
     hash.update(&bytes);
     let digest: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    Ok(Packed { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
+    Ok(PackedContext { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
 }
 
 /// Builds the image.
 pub(crate) async fn build(
     docker: &Docker,
-    packed: &Packed,
+    packed: &PackedContext,
     context: &Path,
     dockerfile: &str,
 ) -> Result<(), Fault> {
@@ -87,20 +87,20 @@ pub(crate) async fn build(
         };
         if let Some(why) = failure {
             let message =
-                format!("building {} failed: {why}; it said last:\n{}", context.display(), said.join("\n"));
+                format!("failed to build {}: {why}; last output:\n{}", context.display(), said.join("\n"));
             return Err(Fault::permanent(Boundary::Provider, "build-failed", message));
         }
     }
     Ok(())
 }
 
-/// The folder as an archive, the same bytes for the same content. Blocks.
+/// The folder as an archive, byte-identical for the same content. Blocks.
 fn pack(context: &Path, dockerfile: &str) -> io::Result<Vec<u8>> {
     let rules = ignore_file(dockerfile, |path| context.join(path).is_file());
     let text = rules.as_ref().map(|path| fs::read_to_string(context.join(path))).transpose()?;
     let wrong = |line| {
         let path = rules.as_deref().unwrap_or_default();
-        io::Error::other(format!("{path}, line {line}, is no pattern"))
+        io::Error::other(format!("{path}, line {line}: invalid pattern"))
     };
     let ignored = Ignored::parse(&text.unwrap_or_default()).map_err(wrong)?;
     let mut archive = tar::Builder::new(Vec::new());
@@ -121,7 +121,7 @@ fn pack(context: &Path, dockerfile: &str) -> io::Result<Vec<u8>> {
 
 /// I1.
 fn for_the_engine(dockerfile: &str, is_left_out: bool) -> String {
-    // A slash in front keeps `!` and `#` from meaning something, a backslash the others.
+    // A leading slash escapes `!` and `#`, a backslash the others.
     let escaped: String = dockerfile
         .chars()
         .flat_map(|c| matches!(c, '*' | '?' | '[' | '\\').then_some('\\').into_iter().chain([c]))
@@ -134,11 +134,11 @@ struct Packing<'a> {
     archive: tar::Builder<Vec<u8>>,
     context: &'a Path,
     ignored: Ignored,
-    /// Files that the engine needs in any case. It leaves them out of what it copies, if the patterns say so.
+    /// Files that the engine always needs. It excludes them from copies if the patterns say so.
     needed: Vec<&'a str>,
-    /// A file that another stands for.
+    /// A file that another one replaces.
     dropped: Option<&'a str>,
-    /// So far.
+    /// Bytes so far.
     bytes: u64,
 }
 
@@ -149,7 +149,7 @@ impl Packing<'_> {
             .collect::<io::Result<_>>()?;
         entries.sort_unstable();
         for path in entries {
-            let text = path.to_str().ok_or_else(|| io::Error::other(format!("{path:?} is no UTF-8")))?;
+            let text = path.to_str().ok_or_else(|| io::Error::other(format!("{path:?} is not UTF-8")))?;
             if self.dropped == Some(text) {
                 continue;
             }
@@ -167,8 +167,8 @@ impl Packing<'_> {
                 }
             } else if !left_out {
                 self.bytes += kind.len();
-                if self.bytes > MOST_BYTES {
-                    return Err(io::Error::other(format!("it holds more than {} MiB", MOST_BYTES >> 20)));
+                if self.bytes > MAX_BYTES {
+                    return Err(io::Error::other(format!("it exceeds {} MiB", MAX_BYTES >> 20)));
                 }
                 self.archive.append_path_with_name(&real, &path)?;
             }
@@ -176,7 +176,7 @@ impl Packing<'_> {
         Ok(())
     }
 
-    /// A file that is not in the folder.
+    /// Adds a file that is not in the folder.
     fn text(&mut self, path: &str, text: &str) -> io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_mode(0o644);
@@ -224,7 +224,7 @@ mod tests {
 
     /// I1.
     #[test]
-    fn the_patterns_of_the_dockerfile_count_before_those_of_the_folder() {
+    fn dockerfile_patterns_override_dockerignore() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| write(folder.path(), path, text);
         let engines = |bytes: &[u8]| {
@@ -252,6 +252,6 @@ mod tests {
         assert_eq!(engines(&packed), ".dockerignore\n/b/Other\\*\n");
         write("Dockerfile.dockerignore", "a\n[b-a]\n");
         let wrong = pack(folder.path(), "Dockerfile").unwrap_err();
-        assert_eq!(wrong.to_string(), "Dockerfile.dockerignore, line 2, is no pattern");
+        assert_eq!(wrong.to_string(), "Dockerfile.dockerignore, line 2: invalid pattern");
     }
 }

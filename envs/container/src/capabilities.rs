@@ -1,10 +1,11 @@
-//! What root inside may do beyond what anybody may.
+//! Capabilities of root inside a container.
 //!
-//! Enough to be the root that package managers, archives and services expect: own and change any file of the container,
-//! become any of its users, signal any of its processes, listen on a low port of its own network. Left out of what engines
-//! give by default: device nodes, raw sockets, `chroot`, the audit log, further capabilities of files and of processes.
+//! Enough for package managers, archivers and services that expect root: own and change any file of the container,
+//! switch to any of its users, signal any of its processes, listen on a low port of its own network. Left out of the
+//! engines' defaults: device nodes, raw sockets, `chroot`, the audit log, further capabilities of files and of
+//! processes.
 
-/// Names as an engine takes them, and numbers as the kernel counts them.
+/// Names as an engine takes them, and the kernel's numbers.
 pub const KEPT: &[(&str, u32)] = &[
     ("CHOWN", 0),
     ("DAC_OVERRIDE", 1),
@@ -16,8 +17,8 @@ pub const KEPT: &[(&str, u32)] = &[
     ("NET_BIND_SERVICE", 10),
 ];
 
-/// One that the first process has alone. It uses none; but the kernel lets nobody trace or write a process that may do
-/// more, so no program inside can make the first one end.
+/// Held by the first process alone, which does not use it. The kernel forbids tracing or writing to a process with more
+/// capabilities than the caller, so no program inside can make the first one end.
 pub const FIRST_PROCESS_ONLY: &str = "SYS_CHROOT";
 
 /// All of [`KEPT`], one bit each.

@@ -1,4 +1,4 @@
-//! One container: made, started, and removed when nobody needs it any more.
+//! One container: created, started, and removed when it is no longer needed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,18 @@ use tokio::runtime::Handle;
 
 use crate::capabilities;
 use crate::engine::refused;
+use crate::engines::Engine;
 use crate::image::IMAGE_GONE;
 use crate::image_facts::ImageFacts;
-use crate::site::Site;
 
-/// The variable by which a container's first process is told from others.
+/// The environment variable that identifies a container's first process.
 pub(crate) const MARK: &str = "CLAWRL_CONTAINER";
 
-/// The first process: it waits, cannot be ended from inside, and has its orphans reaped by the kernel, which does so for
-/// whoever ignores the news of their end. A shell that waited in a loop would end where it cannot fork.
+/// The first process: it waits, cannot be ended from inside, and ignores SIGCHLD, so that the kernel reaps its orphans.
+/// A shell that waits in a loop would end when it cannot fork.
 const SLEEPER: [&str; 3] = ["bash", "-c", "trap '' CHLD; exec sleep 2147483647"];
 
-/// What passes between two tries to remove a container.
+/// Pauses between tries to remove a container.
 const REMOVAL_PAUSES: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -39,58 +39,58 @@ const REMOVAL_PAUSES: [Duration; 5] = [
     Duration::from_secs(8),
 ];
 
-/// The engine's ordinary network.
+/// The engine's default network.
 const BRIDGE: &str = "bridge";
 
-/// What a container is to be.
+/// Specification of a container.
 #[derive(Debug)]
 pub(crate) struct ContainerPlan<'a> {
     pub(crate) image: &'a ImageFacts,
     pub(crate) workdir: &'a str,
     pub(crate) limits: SandboxLimits,
     pub(crate) network: NetworkPolicy,
-    /// Folders of the host that are seen inside.
+    /// Host folders that are mounted read-only inside.
     pub(crate) read_only: &'a [PathBuf],
     pub(crate) labels: HashMap<String, String>,
     /// Value of [`MARK`].
     pub(crate) mark: &'a str,
 }
 
-/// A container that exists. Dropped, it is removed: in the background, and counted until it is.
+/// An existing container. Dropping it removes it in the background; it is counted until it is gone.
 #[derive(Debug)]
 pub(crate) struct Container {
     pub(crate) id: String,
-    site: Weak<Site>,
+    engine: Weak<Engine>,
     runtime: Handle,
     /// Its place in the engine's count.
     live: Option<Live>,
 }
 
 impl Container {
-    pub(crate) fn new(id: String, site: Weak<Site>, live: Option<Live>) -> Self {
-        Self { id, site, runtime: Handle::current(), live }
+    pub(crate) fn new(id: String, engine: Weak<Engine>, live: Option<Live>) -> Self {
+        Self { id, engine, runtime: Handle::current(), live }
     }
 
-    /// Makes and starts it; returns its first process's id too. Takes its place in the count as soon as it exists.
+    /// Creates and starts it; also returns its first process's id. It is counted as soon as it exists.
     pub(crate) async fn start(
-        site: &Arc<Site>,
+        engine: &Arc<Engine>,
         plan: &ContainerPlan<'_>,
         live: &mut Option<Live>,
     ) -> Result<(Self, u32), Fault> {
-        let docker = &site.docker;
+        let docker = &engine.docker;
         if plan.network == NetworkPolicy::Public {
             must_have_bridge(docker).await?;
         }
         let created = docker.create_container(None, body(plan)).await;
         let id = created.map_err(|error| not_made(plan.image, &error))?.id;
-        let container = Self::new(id, Arc::downgrade(site), live.take());
+        let container = Self::new(id, Arc::downgrade(engine), live.take());
         if let Err(error) = docker.start_container(&container.id, None::<StartContainerOptions>).await {
             let fault = refused("starting a container", &error);
             let no_bash =
                 fault.message.contains("executable file not found") || fault.message.contains("no such file");
             return Err(if no_bash {
-                let message = "the image has no `bash` on its PATH; terminals run bash, and so does a container's first \
-                               process: install it in the image";
+                let message = "the image lacks `bash` on its PATH, which terminals and a container's first \
+                    process need: install it in the image";
                 Fault::permanent(Boundary::Provider, "image-without-bash", message)
             } else {
                 fault
@@ -108,7 +108,7 @@ impl Container {
                 Err(Fault::transient(
                     Boundary::Provider,
                     "container-start",
-                    format!("a container did not stay: {message}"),
+                    format!("a container ended at its start: {message}"),
                 ))
             }
         }
@@ -117,11 +117,11 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let Some(site) = self.site.upgrade() else { return };
+        let Some(engine) = self.engine.upgrade() else { return };
         let (id, live) = (std::mem::take(&mut self.id), self.live.take());
-        // It counts until it is gone.
+        // It is counted until it is gone.
         self.runtime.spawn(async move {
-            remove_patiently(&site, &id).await;
+            remove_with_retry(&engine, &id).await;
             drop(live);
         });
     }
@@ -130,49 +130,49 @@ impl Drop for Container {
 fn not_made(image: &ImageFacts, error: &Error) -> Fault {
     match error {
         Error::DockerResponseServerError { status_code: 404, message } if message.contains(&image.id) => {
-            let message = format!("an image was removed while a container of it was made: {message}");
+            let message = format!("an image was removed while a container was created from it: {message}");
             Fault::transient(Boundary::Provider, IMAGE_GONE, message)
         }
         other => refused("making a container", other),
     }
 }
 
-/// An engine that has no bridge would give a container no network, and say nothing.
+/// An engine without a bridge would silently give a container no network.
 async fn must_have_bridge(docker: &Docker) -> Result<(), Fault> {
     match docker.inspect_network(BRIDGE, None::<InspectNetworkOptions>).await {
         Ok(_) => Ok(()),
         Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
-            let message = "`network: public` needs the engine's bridge, and this engine was started without one \
-                           (`--bridge=none`)";
+            let message = "`network: public` needs the container engine's bridge, but this engine was started \
+                with `--bridge=none`";
             Err(Fault::permanent(Boundary::Provider, "no-bridge", message))
         }
         Err(error) => Err(refused("asking for the engine's bridge", &error)),
     }
 }
 
-/// Removes a container. A busy engine may refuse what it does a moment later, such as ending a process within its own limit
-/// of time. What is left in the end, the backend removes when it is shut down.
-async fn remove_patiently(site: &Site, id: &str) {
+/// Removes a container. A busy engine may refuse at first, for example because ending a process exceeded its own time
+/// limit. Whatever is left in the end is removed at shutdown.
+async fn remove_with_retry(engine: &Engine, id: &str) {
     for pause in REMOVAL_PAUSES.map(Some).into_iter().chain([None]) {
-        let place = site.requests.acquire().await;
-        let Err(error) = remove(&site.docker, id).await else { return };
+        let place = engine.requests.acquire().await;
+        let Err(error) = remove(&engine.docker, id).await else { return };
         drop(place);
         let Some(pause) = pause else {
-            tracing::warn!(container = id, %error, "a container could not be removed");
+            tracing::warn!(container = id, %error, "failed to remove a container");
             return;
         };
-        tracing::debug!(container = id, %error, "a container is not removed yet");
-        // timer: an engine that refused tells nobody when it would not.
+        tracing::debug!(container = id, %error, "failed to remove a container; retrying");
+        // timer: an engine that refused has no event for when it would succeed.
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Removes a container with its volumes, running or not. One that is gone is no error.
+/// Removes a container with its volumes, running or not. A missing container is not an error.
 pub(crate) async fn remove(docker: &Docker, id: &str) -> Result<(), Error> {
     let options = RemoveContainerOptions { v: true, force: true, link: false };
     match docker.remove_container(id, Some(options)).await {
         Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
-        // Somebody else is at it.
+        // Another process is removing it.
         Err(Error::DockerResponseServerError { status_code: 409, message })
             if message.contains("already in progress") =>
         {
@@ -192,11 +192,11 @@ fn body(plan: &ContainerPlan<'_>) -> ContainerCreateBody {
         cap_add: Some(kept.map(str::to_owned).collect()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         memory: Some(memory),
-        // No swap beyond it.
+        // No additional swap.
         memory_swap: Some(memory),
         cpu_period: Some(100_000),
         cpu_quota: Some((i64::from(limits.cpu_percent) * 1_000).max(1_000)),
-        // The first process is not the agent's.
+        // The first process does not count as the agent's.
         pids_limit: Some(i64::from(limits.pids) + 1),
         shm_size: Some(i64::from(limits.disk_mib) << 20),
         ipc_mode: Some("private".to_owned()),
@@ -212,17 +212,17 @@ fn body(plan: &ContainerPlan<'_>) -> ContainerCreateBody {
         cmd: Some(Vec::new()),
         env: Some(vec![format!("{MARK}={}", plan.mark)]),
         working_dir: Some(plan.workdir.to_owned()),
-        // The first process takes no polite word; an engine that stops need not wait for it.
+        // The first process ignores SIGTERM; a stopping engine need not wait for it.
         stop_timeout: Some(0),
         labels: Some(plan.labels.clone()),
-        // An image's own would run programs of it, beside the agent.
+        // The image's own health check would run its programs beside the agent.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         host_config: Some(host),
         ..ContainerCreateBody::default()
     }
 }
 
-/// A folder of the host at the same path, which the engine must not make where it is not there.
+/// A bind mount at the same path, which the engine must not create if it is missing.
 fn read_only(folder: &Path) -> Mount {
     let path = Some(folder.to_string_lossy().into_owned());
     let options = MountBindOptions { create_mountpoint: Some(false), ..MountBindOptions::default() };

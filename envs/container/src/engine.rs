@@ -1,4 +1,4 @@
-//! The engine: where it listens, what it is, and what its refusals mean.
+//! Container engines: addresses, properties, and the meaning of their errors.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,53 +9,54 @@ use clawrl_core::{Boundary, Fault};
 
 use crate::tcp;
 
-/// Where an engine listens unless told otherwise.
+/// Default address.
 pub const DEFAULT_SOCKET: &str = "unix:///var/run/docker.sock";
 
 const UNIX: &str = "unix://";
 const TCP: &str = "tcp://";
 
-/// A request that takes longer is given up, in seconds. Builds and fetches send something all the time.
+/// Timeout of a request, seconds. Builds and pulls send data continuously.
 const REQUEST_SECONDS: u64 = 120;
 
-/// The oldest version of the API that we speak; the engine of Docker 20.10 speaks it.
-const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
+/// The oldest supported API version, spoken by Docker 20.10.
+const MIN_API_VERSION: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
-/// How engines are reached.
+/// How to connect to container engines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineAccess {
     /// As in `DOCKER_HOST`, or several of these with commas between them: `unix://PATH`, `tcp://HOST:PORT`.
     pub addresses: String,
-    /// The folder of `ca.pem`, `cert.pem` and `key.pem` for those over TCP, as in `DOCKER_CERT_PATH`. `None`: no TLS,
-    /// which only an address of this machine may be without.
+    /// Folder of `ca.pem`, `cert.pem` and `key.pem` for TCP addresses, as in `DOCKER_CERT_PATH`. `None`: no TLS,
+    /// allowed only for addresses of this machine.
     pub certificates: Option<PathBuf>,
 }
 
 impl EngineAccess {
-    /// To engines that need no certificates.
+    /// For engines that need no certificates.
     #[must_use]
     pub fn new(addresses: impl Into<String>) -> Self {
         Self { addresses: addresses.into(), certificates: None }
     }
 }
 
-/// What was found.
+/// Properties of a container engine.
 #[derive(Debug, Clone)]
 pub struct EngineReport {
-    /// Where it listens.
+    /// Its address.
     pub socket: String,
-    /// Its own version.
+    /// Its version.
     pub version: String,
-    /// What it keeps containers in.
+    /// Its storage driver.
     pub storage: String,
-    /// Limits that cannot be set, for the start of a run and for its record.
+    /// Limits that cannot be set, shown at the start of a run and kept in its record.
     pub unavailable: Vec<String>,
-    /// Whether a program of ours beside it starts what runs in its containers, because this process cannot enter them.
+    /// Whether a program beside the engine starts the programs in its containers, because this process cannot enter
+    /// them.
     pub through_node: bool,
     certificates: Option<PathBuf>,
     api: (usize, usize),
-    /// By which the engine is told from others: its own id, and where it keeps things. Engines up to Docker 23 take the id of
-    /// a file that all of a machine share.
+    /// Identifies the engine: its own id, and its storage folder. Engines up to Docker 23 take the id from a file that
+    /// all engines of a machine share.
     pub(crate) id: String,
 }
 
@@ -75,10 +76,10 @@ fn connect(address: &str, certificates: Option<&Path>, version: &ClientVersion) 
     }
 }
 
-/// Looks for engines. One that is named twice is there once.
+/// Probes container engines. One that is named twice is returned once.
 ///
 /// # Errors
-/// As [`probe_engine`], of the first one that is not there.
+/// As [`probe_engine`], for the first one that fails.
 pub async fn probe_engines(access: &EngineAccess) -> Result<Vec<EngineReport>, Fault> {
     let mut engines: Vec<EngineReport> = Vec::new();
     for address in access.addresses.split(',').map(str::trim).filter(|address| !address.is_empty()) {
@@ -90,13 +91,13 @@ pub async fn probe_engines(access: &EngineAccess) -> Result<Vec<EngineReport>, F
     }
     if engines.is_empty() {
         let message =
-            "DOCKER_HOST names no engine; let it name one (unix://PATH, tcp://HOST:PORT), or unset it";
+            "DOCKER_HOST is empty: set it to a container engine (unix://PATH, tcp://HOST:PORT), or unset it";
         return Err(Fault::permanent(Boundary::Provider, "engine-missing", message));
     }
     Ok(engines)
 }
 
-/// Looks for an engine, with the folder of certificates for one over TCP.
+/// Probes a container engine, with the folder of certificates for a TCP address.
 ///
 /// # Errors
 /// A permanent provider [`Fault`] (`engine-missing`, `engine-address`, `engine-without-tls`, `engine-old`,
@@ -109,15 +110,14 @@ pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<
         _ if is_local => {}
         None => {
             let message = format!(
-                "{address} is no address of an engine that is understood; let DOCKER_HOST name unix://PATH or \
-                 tcp://HOST:PORT"
+                "invalid container engine address {address}: set DOCKER_HOST to unix://PATH or tcp://HOST:PORT"
             );
             return refuse("engine-address", message);
         }
         Some(place) if certificates.is_none() && !is_of_this_machine(place) => {
             let message = format!(
-                "{address} is another machine, and who may talk to its engine is root there; set DOCKER_TLS_VERIFY=1, and \
-                 DOCKER_CERT_PATH to the folder of ca.pem, cert.pem and key.pem"
+                "{address} is another machine, and access to its container engine means root there: set \
+                 DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder with ca.pem, cert.pem and key.pem"
             );
             return refuse("engine-without-tls", message);
         }
@@ -129,9 +129,10 @@ pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<
     let docker = docker.negotiate_version().await.map_err(missing)?;
     let spoken = docker.client_version();
     let api = (spoken.major_version, spoken.minor_version);
-    if api < (OLDEST.major_version, OLDEST.minor_version) {
+    if api < (MIN_API_VERSION.major_version, MIN_API_VERSION.minor_version) {
         let message = format!(
-            "the engine at {address} speaks API {}.{}; at least {OLDEST} is needed: update it",
+            "the container engine at {address} speaks API {}.{}, but at least {MIN_API_VERSION} is needed: \
+             update it",
             api.0, api.1
         );
         return refuse("engine-old", message);
@@ -141,17 +142,17 @@ pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<
     let machine = info.architecture.unwrap_or_default();
     if through_node && machine != std::env::consts::ARCH {
         let message = format!(
-            "the engine at {address} is on a machine of another kind ({machine}, here {}), where programs of this one do \
-             not run; use an engine on a machine of this kind, or run `clawrl` there",
+            "the container engine at {address} runs on another architecture ({machine}, here {}): use an \
+             engine of this machine's architecture, or run `clawrl` there",
             std::env::consts::ARCH
         );
         return refuse("engine-machine", message);
     }
-    let mut unavailable = vec!["disk of a container (the engine sets none for each)".to_owned()];
+    let mut unavailable = vec!["disk of a container (the container engine cannot limit it)".to_owned()];
     let lacking = [
-        (info.memory_limit, "memory of a container (the engine cannot limit it here)"),
-        (info.pids_limit, "processes of a container (the engine cannot limit them here)"),
-        (info.cpu_cfs_quota, "cpu share of a container (the engine cannot limit it here)"),
+        (info.memory_limit, "memory of a container (the container engine cannot limit it here)"),
+        (info.pids_limit, "processes of a container (the container engine cannot limit them here)"),
+        (info.cpu_cfs_quota, "cpu share of a container (the container engine cannot limit it here)"),
     ];
     unavailable
         .extend(lacking.iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| (*what).to_owned()));
@@ -167,7 +168,7 @@ pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<
     })
 }
 
-/// Whether `HOST:PORT` never leaves this machine, whatever a name server says.
+/// Whether traffic to `HOST:PORT` stays on this machine, whatever a name server answers.
 fn is_of_this_machine(place: &str) -> bool {
     let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -176,15 +177,16 @@ fn is_of_this_machine(place: &str) -> bool {
 
 fn no_engine(socket: &str, error: &Error) -> Fault {
     let advice = if socket.starts_with(UNIX) {
-        "`apt-get install docker.io` or your system's package brings one, DOCKER_HOST says where another listens"
+        "run `apt-get install docker.io`, or set DOCKER_HOST to another engine's address"
     } else {
-        "where it wants TLS, set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder of ca.pem, cert.pem and key.pem"
+        "if it requires TLS, set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder with ca.pem, \
+         cert.pem and key.pem"
     };
     let message = format!("no container engine answers at {socket}: {error}; {advice}");
     Fault::permanent(Boundary::Provider, "engine-missing", message)
 }
 
-/// What a failed request means: what the engine refuses it refuses again; a broken connection may come back.
+/// The fault for a failed request: refusals are permanent; a broken connection may come back.
 pub(crate) fn refused(what: &str, error: &Error) -> Fault {
     match error {
         Error::DockerResponseServerError { status_code: 400..=404, message } => {

@@ -1,4 +1,4 @@
-//! Images: there, fetched, or built; once for all who wait.
+//! Images: present, pulled, or built; once for all waiting callers.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,46 +15,46 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::build;
 use crate::engine::refused;
 use crate::image_facts::ImageFacts;
-use crate::keeping::{ImageKeeper, Pin};
+use crate::image_gc::{ImageGc, Pin};
 
-/// Code of the fault that an image is not there any more. It was: the next one who asks gets it anew.
+/// Fault code for an image that was removed. The next caller gets it anew.
 pub(crate) const IMAGE_GONE: &str = "image-gone";
 
-/// Code of the fault that an image is nowhere to be had.
+/// Fault code for an image that cannot be obtained.
 pub(crate) const IMAGE_MISSING: &str = "image-missing";
 
-/// Fetches and builds at once: each loads the engine, the disk and somebody's registry.
+/// Concurrent pulls and builds: each loads the engine, the disk and a registry.
 const AT_ONCE: usize = 2;
 
-/// How often an image is made that somebody else removes.
+/// How often an image is obtained again after another process removed it.
 pub(crate) const MAKINGS: u32 = 5;
 
 type Answer = Result<Arc<ImageFacts>, Fault>;
 
-/// The images that were asked for.
+/// The requested images.
 #[derive(Debug)]
 pub(crate) struct Images {
-    known: Mutex<HashMap<ImageSource, Wanted>>,
-    making: Arc<Making>,
+    known: Mutex<HashMap<ImageSource, ImageEntry>>,
+    making: Arc<ImagePreparation>,
 }
 
-/// What getting an image ready takes.
+/// What obtaining an image needs.
 #[derive(Debug)]
-struct Making {
+struct ImagePreparation {
     docker: Docker,
     places: Semaphore,
-    keeper: Option<Arc<ImageKeeper>>,
+    gc: Option<Arc<ImageGc>>,
 }
 
-/// An image on its way or there.
+/// An image that is present or being obtained.
 #[derive(Debug, Clone)]
-struct Wanted {
+struct ImageEntry {
     answer: Shared<BoxFuture<'static, Answer>>,
     /// Ended with the images.
     task: tokio::task::AbortHandle,
 }
 
-/// An image that is there, and stays while this is held.
+/// An image that is present, and stays while this value is held.
 #[derive(Debug)]
 pub(crate) struct ReadyImage {
     pub(crate) facts: Arc<ImageFacts>,
@@ -62,16 +62,16 @@ pub(crate) struct ReadyImage {
 }
 
 impl Images {
-    pub(crate) fn new(docker: Docker, keeper: Option<Arc<ImageKeeper>>) -> Self {
-        let making = Making { docker, places: Semaphore::new(AT_ONCE), keeper };
+    pub(crate) fn new(docker: Docker, gc: Option<Arc<ImageGc>>) -> Self {
+        let making = ImagePreparation { docker, places: Semaphore::new(AT_ONCE), gc };
         Self { known: Mutex::default(), making: Arc::new(making) }
     }
 
-    /// The image, fetched or built if need be. Dropping the future leaves it on its way, for whoever asks next.
+    /// The image, pulled or built if necessary. Dropping the future does not stop that, for the next caller.
     pub(crate) async fn ready(&self, source: &ImageSource) -> Result<ReadyImage, Fault> {
         let (wanted, pin) = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let pinned = self.making.keeper.as_ref().map(|keeper| keeper.pin(source));
+            let pinned = self.making.gc.as_ref().map(|gc| gc.pin(source));
             if pinned.as_ref().is_some_and(|(_, gone)| *gone) {
                 known.remove(source);
             }
@@ -80,7 +80,7 @@ impl Images {
         };
         let answer = wanted.answer.await;
         if answer.as_ref().is_err_and(|fault| fault.retry == Retry::Sound) {
-            // The next one who asks tries again; what cannot be had is told at once.
+            // The next caller tries again; a permanent failure is returned at once.
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.get(source).is_some_and(|now| now.task.id() == wanted.task.id()) {
                 known.remove(source);
@@ -89,25 +89,25 @@ impl Images {
         answer.map(|facts| ReadyImage { facts, _pin: pin })
     }
 
-    /// Whether somebody wanted it of this engine, and it is there or on its way. `None`: nobody knows.
+    /// Whether the image was requested from this engine and is present or being obtained. `None`: unknown.
     pub(crate) fn wanted(&self, source: &ImageSource) -> Option<bool> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.making.keeper.as_ref().is_some_and(|keeper| keeper.is_gone(source)) {
+        if self.making.gc.as_ref().is_some_and(|gc| gc.is_gone(source)) {
             return Some(false);
         }
         Some(known.get(source)?.answer.peek().is_none_or(Result::is_ok))
     }
 
-    /// Sets it on its way, unless it is, for whoever asks next.
+    /// Starts to obtain it, unless that has happened, for the next caller.
     pub(crate) fn want(&self, source: &ImageSource) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(source.clone()).or_insert_with(|| self.begin(source.clone()));
     }
 
-    /// The engine does not have it any more. Whoever asks next gets it anew, unless somebody did since.
+    /// The engine no longer has it. The next caller gets it anew, unless another one already has.
     pub(crate) fn forget(&self, source: &ImageSource, facts: &Arc<ImageFacts>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_that = |now: &Wanted| match now.answer.peek() {
+        let is_that = |now: &ImageEntry| match now.answer.peek() {
             Some(Ok(now)) => Arc::ptr_eq(now, facts),
             _ => false,
         };
@@ -116,10 +116,10 @@ impl Images {
         }
     }
 
-    fn begin(&self, source: ImageSource) -> Wanted {
+    fn begin(&self, source: ImageSource) -> ImageEntry {
         let making = Arc::clone(&self.making);
-        // Whoever asked may leave.
-        let pin = making.keeper.as_ref().map(|keeper| keeper.pin(&source).0);
+        // The caller may have gone away.
+        let pin = making.gc.as_ref().map(|gc| gc.pin(&source).0);
         let task = tokio::spawn(async move {
             let facts = making.make_ready(&source).await;
             drop(pin);
@@ -128,11 +128,11 @@ impl Images {
         let handle = task.abort_handle();
         let answer: BoxFuture<'static, Answer> = Box::pin(async move {
             let lost = |error| {
-                Fault::permanent(Boundary::Harness, "panic", format!("getting an image ready: {error}"))
+                Fault::permanent(Boundary::Harness, "panic", format!("failed to obtain an image: {error}"))
             };
             task.await.map_err(lost)?
         });
-        Wanted { answer: answer.shared(), task: handle }
+        ImageEntry { answer: answer.shared(), task: handle }
     }
 }
 
@@ -143,11 +143,11 @@ impl Drop for Images {
     }
 }
 
-impl Making {
+impl ImagePreparation {
     async fn make_ready(&self, source: &ImageSource) -> Result<ImageFacts, Fault> {
         match source {
             ImageSource::Name(name) => {
-                if let Some(facts) = self.look(name).await? {
+                if let Some(facts) = self.inspect(name).await? {
                     return Ok(facts);
                 }
                 let _place = self.place().await?;
@@ -167,8 +167,8 @@ impl Making {
             }
             ImageSource::Rootfs(folder) => {
                 let message = format!(
-                    "`image: {{ rootfs: {} }}` is for `sandbox: bubblewrap`; `tar -C FOLDER -c . | docker import - NAME` makes an \
-                     image of it, for `image: {{ name: NAME, workdir: /app }}`",
+                    "`image: {{ rootfs: {} }}` is for `sandbox: bubblewrap`; create an image with `tar -C \
+                     FOLDER -c . | docker import - NAME`, for `image: {{ name: NAME, workdir: /app }}`",
                     folder.display()
                 );
                 Err(Fault::permanent(Boundary::Provider, "image-unsupported", message))
@@ -180,7 +180,7 @@ impl Making {
         }
     }
 
-    /// The image of a folder.
+    /// The image built from a folder.
     async fn built(
         &self,
         source: &ImageSource,
@@ -189,10 +189,10 @@ impl Making {
     ) -> Result<ImageFacts, Fault> {
         let packed = build::pack_folder(context, dockerfile).await?;
         let name = &packed.name;
-        if let Some(keeper) = &self.keeper {
-            keeper.name(source, name);
+        if let Some(gc) = &self.gc {
+            gc.name(source, name);
         }
-        match self.look(name).await? {
+        match self.inspect(name).await? {
             Some(facts) => Ok(facts),
             None => {
                 let build = || build::build(&self.docker, &packed, context, dockerfile);
@@ -201,7 +201,7 @@ impl Making {
         }
     }
 
-    /// Has an image made until it is there: another process may take it for one that nobody needs before it is seen.
+    /// Obtains an image until it is found present: another process may remove it as unused before.
     async fn kept<M: Future<Output = Result<(), Fault>>>(
         &self,
         name: &str,
@@ -209,12 +209,12 @@ impl Making {
     ) -> Result<ImageFacts, Fault> {
         for _ in 0..MAKINGS {
             make().await?;
-            if let Some(facts) = self.look(name).await? {
+            if let Some(facts) = self.inspect(name).await? {
                 return Ok(facts);
             }
         }
         let message =
-            format!("image `{name}` was made {MAKINGS} times, and removed by somebody else each time");
+            format!("image `{name}` was obtained {MAKINGS} times, and another process removed it each time");
         Err(Fault::transient(Boundary::Provider, IMAGE_GONE, message))
     }
 
@@ -224,27 +224,27 @@ impl Making {
         self.places.acquire().await.map_err(closed)
     }
 
-    async fn look(&self, name: &str) -> Result<Option<ImageFacts>, Fault> {
-        let _undisturbed = match &self.keeper {
-            Some(keeper) => Some(keeper.undisturbed().await),
+    async fn inspect(&self, name: &str) -> Result<Option<ImageFacts>, Fault> {
+        let _undisturbed = match &self.gc {
+            Some(gc) => Some(gc.lock_removal().await),
             None => None,
         };
-        look(&self.docker, name).await
+        inspect(&self.docker, name).await
     }
 
-    /// Has an image made, with room for it before and after.
+    /// Obtains an image, making room for it before and after.
     async fn made(&self, name: &str, making: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
-        let Some(keeper) = &self.keeper else { return making.await };
-        keeper.make_room().await;
+        let Some(gc) = &self.gc else { return making.await };
+        gc.make_room().await;
         making.await?;
-        keeper.made(name).await;
-        keeper.make_room().await;
+        gc.made(name).await;
+        gc.make_room().await;
         Ok(())
     }
 }
 
-/// What the engine has of this name.
-pub(crate) async fn look(docker: &Docker, name: &str) -> Result<Option<ImageFacts>, Fault> {
+/// The engine's data about the image of this name.
+pub(crate) async fn inspect(docker: &Docker, name: &str) -> Result<Option<ImageFacts>, Fault> {
     let image = match docker.inspect_image(name).await {
         Ok(image) => image,
         Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(None),
@@ -277,7 +277,7 @@ async fn fetch(docker: &Docker, name: &str) -> Result<(), Fault> {
                 Fault::transient(
                     Boundary::Provider,
                     "image-fetch",
-                    format!("image `{name}` cannot be fetched now: {why}"),
+                    format!("failed to pull image `{name}`: {why}"),
                 )
             } else {
                 missing(name, &why)
@@ -287,7 +287,7 @@ async fn fetch(docker: &Docker, name: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A registry that is there and busy, or slow.
+/// The registry is reachable, but busy or slow.
 fn may_pass(why: &str) -> bool {
     let why = why.to_ascii_lowercase();
     [
@@ -304,13 +304,13 @@ fn may_pass(why: &str) -> bool {
 
 fn missing(name: &str, why: &str) -> Fault {
     let message = format!(
-        "image `{name}` is not here and cannot be fetched: {why}; `docker pull {name}` where its registry can be reached, \
-         `docker load` of a saved one, or `docker import` of a root file system brings it"
+        "image `{name}` is missing and cannot be pulled: {why}; use `docker pull {name}` on a machine that \
+         reaches its registry, `docker load` or `docker import`"
     );
     Fault::permanent(Boundary::Provider, IMAGE_MISSING, message)
 }
 
-/// Name and tag. An engine that is asked for a name alone would fetch every tag there is.
+/// Name and tag. For a name alone an engine would pull every tag.
 fn reference(name: &str) -> (String, Option<String>) {
     let last = name.rsplit('/').next().unwrap_or(name);
     if name.contains('@') {
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_tag_is_asked_for() {
+    fn reference_has_exactly_one_tag() {
         let check = |name: &str, image: &str, tag: Option<&str>| {
             assert_eq!(reference(name), (image.to_owned(), tag.map(str::to_owned)), "{name}");
         };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_told_from_what_is_missing() {
+    fn busy_registry_differs_from_missing_image() {
         let check = |why: &str, expected| assert_eq!(may_pass(why), expected, "{why}");
         check("toomanyrequests: You have reached your pull rate limit.", true);
         check("net/http: TLS handshake timeout", true);

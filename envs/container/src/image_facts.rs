@@ -1,20 +1,20 @@
-//! What an image says of the containers that are made of it, and where their workspace is.
+//! An image's settings for its containers, and the path of their workspace.
 
 use clawrl_core::{Boundary, Fault, ImageSource, ImageSpec};
 use clawrl_sandbox::WorkspaceStart;
 
-/// What a container of an image begins with.
+/// Settings of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageFacts {
-    /// By which the engine finds exactly this one.
+    /// Identifies exactly this image at the engine.
     pub(crate) id: String,
     /// `WORKDIR`.
     pub(crate) workdir: Option<String>,
-    /// `USER`; nothing stands for root.
+    /// `USER`; empty for root.
     pub(crate) user: String,
     /// `ENV`.
     pub(crate) environment: Vec<(String, String)>,
-    /// `VOLUME`: file systems of their own in every container of the image.
+    /// `VOLUME`: separate file systems in every container of the image.
     pub(crate) volumes: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl ImageFacts {
     /// The workspace of a container, an absolute path.
     ///
     /// # Errors
-    /// A permanent provider [`Fault`], when the image makes it the whole file system, or a volume a part of it.
+    /// A permanent provider [`Fault`] when the workspace would be the whole file system, or partly a volume.
     pub(crate) fn workspace(&self, image: &ImageSpec, start: WorkspaceStart) -> Result<String, Fault> {
         let named = |code: &str, what: String, instead: &str| {
             let message = format!("{}: {what}; {instead}", shown(&image.source));
@@ -38,11 +38,14 @@ impl ImageFacts {
             let whose = match (&image.workdir, own) {
                 (Some(_), _) => "`workdir: /` is the whole image",
                 (None, Some(_)) => "its WORKDIR is `/`, the whole image",
-                (None, None) => "it has no WORKDIR, which stands for `/`, the whole image",
+                (None, None) => "it lacks a WORKDIR, which means `/`, the whole image",
             };
-            let what =
-                format!("{whose}, and a workspace is a folder of its own: it is judged, copied and emptied");
-            let instead = "say `workdir: /app` beside the image's source in the suite, or `WORKDIR /app` in its Dockerfile";
+            let what = format!(
+                "{whose}, but a workspace must be a separate folder, because it is graded, copied and \
+                    cleared"
+            );
+            let instead = "set `workdir: /app` beside the image's source in the suite, or `WORKDIR /app` in \
+                its Dockerfile";
             return Err(named("image-workdir", what, instead));
         }
         let within = |volume: &&String| {
@@ -52,17 +55,18 @@ impl ImageFacts {
         };
         if let Some(volume) = self.volumes.iter().find(within) {
             let what = format!(
-                "the workspace `{asked}` and `VOLUME {volume}` overlap, and a volume is no part of the container's own \
-                 files: what is in it is neither judged nor brought to a verifier"
+                "the workspace `{asked}` and `VOLUME {volume}` overlap, but a volume is not part of the \
+                 container's own files: its content is neither graded nor copied to a verifier"
             );
-            let instead = "say another `workdir:` beside the image's source in the suite, or take the VOLUME out of its Dockerfile";
+            let instead = "set another `workdir:` beside the image's source in the suite, or remove the \
+                VOLUME from its Dockerfile";
             return Err(named("image-volume", what, instead));
         }
         Ok(format!("/{}", parts.join("/")))
     }
 }
 
-/// For people.
+/// Name for messages.
 fn shown(source: &ImageSource) -> String {
     match source {
         ImageSource::Name(name) => format!("image `{name}`"),
@@ -73,7 +77,7 @@ fn shown(source: &ImageSource) -> String {
     }
 }
 
-/// The folders of a path from the root on, as a path is read without looking at the files.
+/// The folders of a path from the root on, derived from the text only.
 fn folders(path: &str) -> Vec<&str> {
     let mut folders = Vec::new();
     for name in path.split('/') {
@@ -128,11 +132,11 @@ mod tests {
         check(Some("/app//x/"), None, Ok("/app/x"));
         check(None, Some("/work"), Ok("/work"));
         check(Some("/"), Some("/work"), Ok("/work"));
-        check(None, None, Err("it has no WORKDIR"));
+        check(None, None, Err("it lacks a WORKDIR"));
         check(Some("/"), None, Err("its WORKDIR is `/`"));
         check(Some("/app/.."), None, Err("its WORKDIR is `/`"));
         check(Some("/app"), Some("/"), Err("`workdir: /`"));
-        // A verifier apart only begins there.
+        // A separate verifier only starts there.
         assert_eq!(workspace((None, &["/data"]), None, WorkspaceStart::Unseen).unwrap(), "/");
     }
 
@@ -152,7 +156,7 @@ mod tests {
         check("/srv/app", true);
         check("/srv/app/", true);
         check("/srv/app/data/x", true);
-        // All of the workspace lies in it.
+        // The whole workspace lies in it.
         check("/srv", true);
         check("/srv/application", false);
         check("/data", false);

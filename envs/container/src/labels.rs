@@ -1,4 +1,4 @@
-//! What containers are labelled with, and what a label says of its maker.
+//! Labels of containers, and what they tell about their maker.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,14 +10,14 @@ use clawrl_sandbox::{owner_is_alive, owner_name};
 const RUN: &str = "clawrl.run";
 /// The process that made it: [`owner_name`].
 pub(crate) const OWNER: &str = "clawrl.owner";
-/// The boot it was made in.
+/// The boot in which it was made.
 const BOOT: &str = "clawrl.boot";
-/// The machine that it was made from.
+/// The machine from which it was made.
 const MACHINE: &str = "clawrl.machine";
-/// The process namespace that the owner's number counts in.
+/// The process namespace of the owner's process id.
 const NAMESPACE: &str = "clawrl.pidns";
 
-/// Labels of everything that this process makes for a run.
+/// Labels for everything that this process creates for a run.
 pub(crate) fn of(run: &RunId) -> HashMap<String, String> {
     let labels = [
         (RUN, run.to_string()),
@@ -29,17 +29,17 @@ pub(crate) fn of(run: &RunId) -> HashMap<String, String> {
     labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Whether whoever made it is provably gone.
+/// Whether the maker has provably ended.
 pub(crate) fn is_orphaned(labels: &HashMap<String, String>) -> bool {
     let label = |name| labels.get(name).map_or("", String::as_str);
-    // An engine may make containers for several machines, and of another one's processes nothing is known here.
+    // An engine may serve several machines, and another machine's processes are unknown here.
     if label(MACHINE) != machine() {
         return false;
     }
     if label(BOOT) != boot() {
         return !label(BOOT).is_empty();
     }
-    // Numbers of another namespace mean nothing here.
+    // Process ids of another namespace mean nothing here.
     label(NAMESPACE) == namespace() && owner_is_alive(label(OWNER)) == Some(false)
 }
 
@@ -48,8 +48,7 @@ pub(crate) fn is_own(labels: &HashMap<String, String>, run: &RunId) -> bool {
     of(run).iter().all(|(name, value)| labels.get(name) == Some(value))
 }
 
-/// By which a machine is known from one boot to the next. Copies of a machine may have the same number, and seldom the
-/// same name.
+/// Identifies a machine across boots. Copies of a machine may have the same id, and seldom the same name.
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     format!("{} {}", read("/etc/machine-id"), read("/proc/sys/kernel/hostname"))
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_dead_processes_made_is_orphaned() {
+    fn only_containers_of_dead_makers_are_orphaned() {
         let own = of(&RunId::new("r").unwrap());
         let check = |changes: &[(&str, &str)], expected: bool| {
             let mut labels = own.clone();

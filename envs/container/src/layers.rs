@@ -1,15 +1,15 @@
-//! How much disk images take together: layers that several have in common count once.
+//! Total disk usage of images: shared layers count once.
 //!
-//! An engine tells the digests of an image's layers, and the sizes of its steps, in the same order; but steps without
-//! content have a size of 0, and may or may not be layers. So which layer has which size is not known, and need not be: two
-//! images whose lowest layers are the same have the same sizes there.
+//! An engine reports the digests of an image's layers, and the sizes of its steps, in the same order; but steps without
+//! content have size 0, and may or may not be layers. So the size of each layer is unknown, and not needed: two images
+//! with the same lowest layers have the same sizes there.
 
 use crate::ledger::LedgerImage;
 
 /// Bytes of all layers of the images.
 pub(crate) fn bytes<'a>(images: impl IntoIterator<Item = &'a LedgerImage>) -> u64 {
     let mut images: Vec<_> = images.into_iter().collect();
-    // Neighbours in this order have the most layers in common that there are: those of an image with all before it.
+    // Neighbours in this order share the most layers: those that an image shares with any before it.
     images.sort_unstable_by(|a, b| a.layers.cmp(&b.layers));
     let own = |image: &LedgerImage| image.sizes.iter().sum::<u64>();
     let first = images.first().map_or(0, |image| own(image));

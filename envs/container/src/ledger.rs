@@ -1,8 +1,9 @@
-//! The images that we fetched or built, and when each was used last: a file in the user's cache folder.
+//! The image ledger: images that ClawRL pulled or built, and when each was last used, in a file in the user's cache
+//! folder.
 //!
-//! An engine keeps no such time, and says of no image who wanted it. I1. The file is read and replaced under a lock, by
-//! every process of this user; whoever reads it finds it whole. I2. What cannot be read is never overwritten: it says what
-//! may be removed.
+//! A container engine records neither.
+//! I1. The file is read and replaced under a lock by all processes of this user; readers always see a complete file.
+//! I2. A file that cannot be read is never overwritten, because it says what may be removed.
 //!
 //! Units: milliseconds since 1970; bytes. Blocks. Errors: [`LedgerError`].
 
@@ -15,21 +16,21 @@ use clawrl_core::{Boundary, Fault};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-/// Of the file.
+/// Format version of the file.
 const FORMAT: u32 = 1;
 
-/// An image of ours.
+/// An image in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LedgerImage {
-    /// The engine that has it, by its own id.
+    /// The engine that has it, by the engine's id.
     pub(crate) engine: String,
-    /// What it was fetched or built as. It is ours while the engine knows the id by this name.
+    /// The name under which it was pulled or built. It counts as ours while the engine knows the id by this name.
     pub(crate) name: String,
     pub(crate) id: String,
     pub(crate) used: u64,
     /// Digests of its layers, lowest first.
     pub(crate) layers: Vec<String>,
-    /// Sizes of those layers that have any, in the same order.
+    /// Sizes of the layers that have content, in the same order.
     pub(crate) sizes: Vec<u64>,
 }
 
@@ -39,21 +40,21 @@ struct Content {
     images: Vec<LedgerImage>,
 }
 
-/// Why the images that are ours are not known.
+/// Why the ledger is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// The file, or its folder, cannot be read or written.
-    #[error("the list of images {} cannot be kept: {source}; make its folder writable, or set XDG_CACHE_HOME", path.display())]
+    #[error("failed to access the image ledger {}: {source}; make its folder writable, or set \
+        XDG_CACHE_HOME", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
-    /// It holds something else.
+    /// It has other content.
     #[error(
-        "the list of images {} is not one that this `clawrl` wrote: {why}; delete it: the images in it stay then, until \
-         you remove them", path.display()
+        "invalid image ledger {}: {why}; delete it, and remove its images yourself", path.display()
     )]
     Malformed {
         /// The file.
@@ -69,18 +70,18 @@ impl From<LedgerError> for Fault {
     }
 }
 
-/// The ledger, held: nobody else reads or writes it until this is dropped.
+/// The locked ledger; other processes wait until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     path: PathBuf,
-    /// All engines'.
+    /// Images of all engines.
     pub(crate) images: Vec<LedgerImage>,
-    /// Its end ends the lock. The file itself is replaced when it is written, so the lock is one beside it.
+    /// Dropping it releases the lock. Writing replaces the file itself, so a file beside it is locked.
     _lock: File,
 }
 
 impl Ledger {
-    /// Waits for whoever has it.
+    /// Waits for the current holder.
     pub(crate) fn hold(path: &Path) -> Result<Self, LedgerError> {
         let failed = |source: io::Error| LedgerError::Io { path: path.to_owned(), source };
         if let Some(folder) = path.parent() {
@@ -98,27 +99,27 @@ impl Ledger {
         Ok(Self { path: path.to_owned(), images, _lock: lock })
     }
 
-    /// Replaces the file by what is in `images`.
+    /// Replaces the file with `images`.
     pub(crate) fn write(&self) -> Result<(), LedgerError> {
         let content = Content { format: FORMAT, images: self.images.clone() };
         let new = self.path.with_extension("new");
         let written = serde_json::to_vec(&content).map_err(io::Error::from).and_then(|bytes| {
             let mut file = File::create(&new)?;
             file.write_all(&bytes)?;
-            // A machine that loses its power has the old one or the new one.
+            // After a power failure the file is either the old one or the new one.
             file.sync_data()?;
             fs::rename(&new, &self.path)
         });
         written.map_err(|source| LedgerError::Io { path: self.path.clone(), source })
     }
 
-    /// Adds an image, or what is new of it.
+    /// Adds or updates an image.
     pub(crate) fn put(&mut self, image: LedgerImage) {
         self.images.retain(|one| (&one.engine, &one.name) != (&image.engine, &image.name));
         self.images.push(image);
     }
 
-    /// An image was used. One that is not ours is none of our business.
+    /// Records a use. Unknown images are ignored.
     pub(crate) fn touch(&mut self, engine: &str, name: &str, used: u64) {
         let ours = self.images.iter_mut().find(|one| one.engine == engine && one.name == name);
         if let Some(image) = ours {
@@ -135,7 +136,7 @@ fn read(bytes: &[u8]) -> Result<Vec<LedgerImage>, String> {
     Ok(content.images)
 }
 
-/// Now, as the ledger counts.
+/// The current time, in the ledger's unit.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_ledger_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("not/yet/there.json");
         let mut ledger = Ledger::hold(&path).unwrap();
@@ -190,7 +191,7 @@ mod tests {
 
     /// I2.
     #[test]
-    fn what_is_no_ledger_is_named_and_stays() {
+    fn i2_invalid_ledger_is_reported_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("images.json");
         let check = |text: &str, part: &str| {

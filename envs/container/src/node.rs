@@ -1,8 +1,8 @@
-//! The node of an engine: a program of ours beside the engine, for containers that this process cannot enter.
+//! The node of a container engine: our program beside the engine, for containers that this process cannot enter.
 //!
-//! It runs in a container that sees the processes and the control groups of its machine, as `clawrl` itself does where it
-//! enters containers, and talks over the engine's connection: nothing listens, and nothing else has to be reachable. Its
-//! image is made of the programs beside this one and of the libraries they are linked with, once.
+//! It runs in a container that sees the processes and control groups of its machine, as `clawrl` does when it enters
+//! containers itself. It communicates over the engine's connection: nothing listens, and nothing else needs to be
+//! reachable. Its image consists of the programs beside this one and of their libraries, and is built once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
@@ -24,19 +24,20 @@ use tokio_util::io::StreamReader;
 use crate::capabilities;
 use crate::container::Container;
 use crate::engine::refused;
-use crate::image::look;
-use crate::site::Site;
+use crate::engines::Engine;
+use crate::image::inspect;
 
 /// Repository of the image.
 const IMAGE: &str = "clawrl-node";
 
-/// Where the programs are in it.
+/// Folder of the programs in the image.
 const FOLDER: &str = "clawrl";
 
-/// What the node runs beside them.
+/// A program that the node runs as well.
 const REMOVER: &str = "/bin/rm";
 
-/// What it needs beside what it leaves to programs inside: namespaces, files and ends of others' processes.
+/// Its capabilities, in addition to those that it leaves to programs inside: for namespaces, files and ending others'
+/// processes.
 const CAPABILITIES: &[&str] = &[
     "CHOWN",
     "DAC_OVERRIDE",
@@ -52,19 +53,18 @@ const CAPABILITIES: &[&str] = &[
     "SYS_PTRACE",
 ];
 
-/// Programs inside are confined one by one, as they are started.
+/// The node confines each program inside when it starts it.
 const UNCONFINED: [&str; 3] = ["seccomp=unconfined", "apparmor=unconfined", "label=disable"];
 
-/// Bytes of memory that it may have, so that whatever is asked of it is no trouble of its machine's. The largest message
-/// (1 GiB) is there twice or three times while it is read or written, as text and as what it says; trees and what programs
-/// say go through piece by piece, and what is kept of a tree on its way is a few tens of bytes an entry. Its `/tmp`, where
-/// trees lie meanwhile, is on the disk of its machine.
+/// Memory limit, bytes, so that no request can harm its machine. The largest message (1 GiB) is held two or three times
+/// while it is read or written, as text and as parsed content; trees and program output are streamed, and a tree in
+/// transfer needs a few tens of bytes per entry. Its `/tmp`, which stores such trees, is on the disk of its machine.
 const MEMORY: i64 = 4 << 30;
 
 /// Where control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Where programs look for the loader that they name, on the machines that we run on.
+/// Dynamic loader paths named by programs, for the supported architectures.
 const LOADERS: &[&str] = &[
     "/lib64/ld-linux-x86-64.so.2",
     "/lib/ld-linux-aarch64.so.1",
@@ -72,23 +72,23 @@ const LOADERS: &[&str] = &[
     "/lib/ld-musl-aarch64.so.1",
 ];
 
-/// Starts one.
+/// Starts a node.
 ///
 /// # Errors
-/// A provider [`Fault`]: programs of ours are missing, or the engine refuses.
-pub(crate) async fn start(site: &Arc<Site>, labels: HashMap<String, String>) -> Result<Node, Fault> {
+/// A provider [`Fault`]: our programs are missing, or the engine refuses.
+pub(crate) async fn start(engine: &Arc<Engine>, labels: HashMap<String, String>) -> Result<Node, Fault> {
     let programs = tokio::task::spawn_blocking(Programs::find);
     let panicked = |error: tokio::task::JoinError| {
-        Fault::permanent(Boundary::Harness, "panic", format!("looking for the node's programs: {error}"))
+        Fault::permanent(Boundary::Harness, "panic", format!("failed to find the node's programs: {error}"))
     };
     let programs = programs.await.map_err(panicked)??;
     let image = format!("{IMAGE}:{}", programs.tag());
-    if look(&site.docker, &image).await?.is_none() {
-        import(site, &image, programs).await?;
+    if inspect(&engine.docker, &image).await?.is_none() {
+        import(engine, &image, programs).await?;
     }
-    let created = site.docker.create_container(None, body(image, labels)).await;
+    let created = engine.docker.create_container(None, body(image, labels)).await;
     let id = created.map_err(|error| refused("making the node's container", &error))?.id;
-    let container = Container::new(id, Arc::downgrade(site), None);
+    let container = Container::new(id, Arc::downgrade(engine), None);
     let options = AttachContainerOptions {
         stream: true,
         stdin: true,
@@ -96,12 +96,12 @@ pub(crate) async fn start(site: &Arc<Site>, labels: HashMap<String, String>) -> 
         stderr: true,
         ..AttachContainerOptions::default()
     };
-    let attached = site.docker.attach_container(&container.id, Some(options)).await;
+    let attached = engine.docker.attach_container(&container.id, Some(options)).await;
     let AttachContainerResults { output, input } =
         attached.map_err(|error| refused("attaching to the node's container", &error))?;
-    let started = site.docker.start_container(&container.id, None::<StartContainerOptions>).await;
+    let started = engine.docker.start_container(&container.id, None::<StartContainerOptions>).await;
     started.map_err(|error| refused("starting the node's container", &error))?;
-    let socket = site.socket.clone();
+    let socket = engine.socket.clone();
     let last_said = Arc::new(Mutex::new(String::new()));
     let said_last = Arc::clone(&last_said);
     let output = output.map_err(std::io::Error::other).try_filter_map(move |said| {
@@ -121,13 +121,13 @@ pub(crate) async fn start(site: &Arc<Site>, labels: HashMap<String, String>) -> 
         let said = last_said.lock().unwrap_or_else(PoisonError::into_inner);
         let message = match said.as_str() {
             "" => fault.message,
-            said => format!("{}; it said last: {said}", fault.message),
+            said => format!("{}; last output: {said}", fault.message),
         };
         Fault { message, ..fault }
     })
 }
 
-/// Dropped with the connection; the engine removes it by itself, too, when its program has ended.
+/// Dropped with the connection; the engine also removes it when its program has ended.
 fn body(image: String, labels: HashMap<String, String>) -> ContainerCreateBody {
     let cgroups = Mount {
         target: Some(CGROUPS.to_owned()),
@@ -144,7 +144,7 @@ fn body(image: String, labels: HashMap<String, String>) -> ContainerCreateBody {
         cap_add: Some(kept.map(str::to_owned).collect()),
         security_opt: Some(UNCONFINED.map(str::to_owned).to_vec()),
         memory: Some(MEMORY),
-        // No swap beyond it.
+        // No additional swap.
         memory_swap: Some(MEMORY),
         pid_mode: Some("host".to_owned()),
         userns_mode: Some("host".to_owned()),
@@ -158,7 +158,7 @@ fn body(image: String, labels: HashMap<String, String>) -> ContainerCreateBody {
         image: Some(image),
         entrypoint: Some(vec![format!("/{FOLDER}/clawrl-node")]),
         open_stdin: Some(true),
-        // It ends when nobody talks to it any more.
+        // It ends when the connection is closed.
         stdin_once: Some(true),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -169,10 +169,10 @@ fn body(image: String, labels: HashMap<String, String>) -> ContainerCreateBody {
     }
 }
 
-async fn import(site: &Site, image: &str, programs: Programs) -> Result<(), Fault> {
+async fn import(engine: &Engine, image: &str, programs: Programs) -> Result<(), Fault> {
     let packed = tokio::task::spawn_blocking(move || programs.pack());
     let failed = |error: String| {
-        let message = format!("packing the programs of the node: {error}");
+        let message = format!("failed to pack the node's programs: {error}");
         Fault::permanent(Boundary::Provider, "node-image", message)
     };
     let packed = packed.await.map_err(|error| failed(error.to_string()))?;
@@ -185,14 +185,14 @@ async fn import(site: &Site, image: &str, programs: Programs) -> Result<(), Faul
         ..CreateImageOptions::default()
     };
     let body = bollard::body_full(packed.into());
-    let mut steps = std::pin::pin!(site.docker.create_image(Some(options), Some(body), None));
+    let mut steps = std::pin::pin!(engine.docker.create_image(Some(options), Some(body), None));
     while let Some(step) = steps.next().await {
         step.map_err(|error| refused("importing the image of the node", &error))?;
     }
     Ok(())
 }
 
-/// What the image is made of.
+/// Content of the image.
 struct Programs {
     /// Name in the image, file here.
     files: Vec<(String, PathBuf)>,
@@ -204,12 +204,13 @@ impl Programs {
         let missing = |message: String| Fault::permanent(Boundary::Provider, "node-missing", message);
         let own = std::env::current_exe().unwrap_or_default();
         let beside = |name: &str| {
-            // Programs of tests live one folder below.
+            // Test programs are one folder below.
             let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
             folders.find(|path| path.is_file()).ok_or_else(|| {
                 missing(format!(
-                    "cannot find `{name}` beside {}, which runs beside an engine whose containers this process cannot \
-                     enter; install the programs of ClawRL into one folder, or `cargo build -p clawrl-node`",
+                    "cannot find `{name}` beside {}, which must run beside a container engine whose \
+                     containers this process cannot enter: install all ClawRL programs into one folder, or \
+                     run `cargo build -p clawrl-node`",
                     own.display()
                 ))
             })
@@ -222,7 +223,7 @@ impl Programs {
             files.push((format!("{FOLDER}/{name}"), path));
         }
         libraries.extend(libraries_of(Path::new(REMOVER)));
-        // At the paths where their loader looks for them, which the links of this machine may lead away from.
+        // Copied to the paths where their loader searches, which links on this machine may redirect.
         libraries.extend(LOADERS.iter().chain([&REMOVER]).map(|&path| path.to_owned()));
         for path in libraries {
             if Path::new(&path).is_file() {
@@ -232,7 +233,7 @@ impl Programs {
         Ok(Self { files })
     }
 
-    /// Tells images of different builds apart.
+    /// Distinguishes images of different builds.
     fn tag(&self) -> String {
         let mut hash = Sha256::new();
         for (name, path) in &self.files {
@@ -254,7 +255,7 @@ impl Programs {
             archive.append_data(&mut header, folder, std::io::empty())?;
         }
         for (name, path) in &self.files {
-            // Links are followed: what is named is what is there.
+            // Links are followed: the named path holds the content.
             let mut file = std::fs::File::open(path)?;
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Regular);
@@ -266,17 +267,17 @@ impl Programs {
     }
 }
 
-/// Absolute paths of what a program is linked with; nothing for one that needs no loader. The loader of glibc tells them
-/// instead of running the program; that of musl is the only library there.
+/// Absolute paths of a program's libraries; empty for a static program. Glibc's loader lists them instead of running
+/// the program; musl's loader is the only library there.
 fn libraries_of(program: &Path) -> Vec<String> {
-    let told =
+    let output =
         Command::new(program).env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").arg("--version").output();
-    let told = told.map(|output| output.stdout).unwrap_or_default();
-    let lines = String::from_utf8_lossy(&told).into_owned();
+    let output = output.map(|output| output.stdout).unwrap_or_default();
+    let lines = String::from_utf8_lossy(&output).into_owned();
     lines.lines().filter_map(library).map(str::to_owned).collect()
 }
 
-/// `libc.so.6 => /lib/libc.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.
+/// Parses `libc.so.6 => /lib/libc.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 fn library(line: &str) -> Option<&str> {
     let line = line.trim();
     let path = line.split_once(" => ").map_or(line, |(_, path)| path);
@@ -288,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_told_by_the_loader() {
+    fn loader_lists_libraries() {
         let check = |line: &str, expected: Option<&str>| assert_eq!(library(line), expected, "{line}");
         check(
             "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f12)",

@@ -1,4 +1,4 @@
-//! Containers of a run, and those that dead processes left.
+//! Finds containers of a run, and those that dead processes left.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use crate::EngineReport;
 use crate::container::remove;
 use crate::labels::{self, OWNER};
 
-/// What a sweep found and did.
+/// Result of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerSweep {
-    /// Containers of dead processes that were removed.
+    /// Removed containers of dead processes.
     pub containers: u32,
-    /// What could not be removed, in words.
+    /// Messages about containers that could not be removed.
     pub leftovers: Vec<String>,
 }
 
-/// Removes containers whose maker is provably gone; those of a live process are not touched.
+/// Removes containers whose maker has provably ended; those of a live process are not touched.
 ///
 /// # Errors
-/// A provider [`Fault`] when the engine is not there any more.
+/// A provider [`Fault`] when the container engine is gone.
 pub async fn sweep_containers(engine: &EngineReport) -> Result<ContainerSweep, Fault> {
     let docker = engine.client()?;
     let found = labelled(&docker, OWNER)
@@ -40,7 +40,7 @@ pub async fn sweep_containers(engine: &EngineReport) -> Result<ContainerSweep, F
     Ok(report)
 }
 
-/// Ids of the containers that this process made for a run.
+/// Ids of the containers that this process created for a run.
 pub(crate) async fn owned(docker: &Docker, run: &RunId) -> Result<Vec<String>, Error> {
     let found = labelled(docker, &format!("{OWNER}={}", owner_name(run))).await?;
     Ok(found.into_iter().filter(|(_, labels)| labels::is_own(labels, run)).map(|(id, _)| id).collect())

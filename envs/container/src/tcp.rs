@@ -1,8 +1,8 @@
-//! Engines over TCP: with TLS by the certificates of the program `docker`, or without.
+//! Container engines over TCP: with TLS, using the certificates of the program `docker`, or without.
 //!
-//! Small messages go out at once: an engine answers a question of two packets after the second one, and without that the
-//! second would wait until the first is acknowledged, 40 ms later. Whoever asks believes the named authority alone, none of
-//! this machine's others.
+//! TCP_NODELAY is set: an engine answers a request of two packets after the second one, which would otherwise wait 40
+//! ms for the acknowledgement of the first. Only the named certificate authority is trusted, none of the machine's
+//! others.
 
 use std::io;
 use std::path::Path;
@@ -19,16 +19,16 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// A connection has to stand by then.
+/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A machine that is gone without a word is noticed.
+/// Detects a machine that disappeared without closing the connection.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// A client for an engine at `HOST:PORT`, with the folder of certificates for TLS.
 ///
 /// # Errors
-/// Certificates that cannot be read or do not fit together.
+/// Certificates that cannot be read or do not match each other.
 pub(crate) fn client(
     place: &str,
     certificates: Option<&Path>,
@@ -51,7 +51,7 @@ pub(crate) fn client(
     }
 }
 
-/// With the port that engines listen on where none is named, as for the program `docker`.
+/// Adds the default port if none is named, as the program `docker` does.
 fn with_port(place: &str, is_tls: bool) -> String {
     let after_host = place.rfind(']').map_or(place, |end| &place[end..]);
     if after_host.contains(':') {
@@ -66,7 +66,7 @@ fn over(
     limit_secs: u64,
     version: &ClientVersion,
 ) -> Result<Docker, Error> {
-    // Each question has a connection of its own: an engine may close an idle one just when it is asked.
+    // Each request has its own connection: an engine may close an idle one just when it is used.
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
     let transport = move |request: BollardRequest| {
         let asked = client.request(request);
@@ -82,7 +82,7 @@ fn tls(folder: &Path) -> io::Result<ClientConfig> {
     let certificates = |name: &'static str| -> io::Result<Vec<CertificateDer<'static>>> {
         let read = CertificateDer::pem_file_iter(folder.join(name)).and_then(Iterator::collect);
         let found: Vec<_> = read.map_err(|error| failed(name, &error))?;
-        if found.is_empty() { Err(failed(name, &"no certificate is in it")) } else { Ok(found) }
+        if found.is_empty() { Err(failed(name, &"it contains no certificate")) } else { Ok(found) }
     };
     let mut roots = RootCertStore::empty();
     for authority in certificates("ca.pem")? {

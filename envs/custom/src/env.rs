@@ -1,11 +1,13 @@
-//! One episode of an environment that somebody else wrote.
+//! One episode of a user-provided environment.
 //!
-//! I1. No request is sent twice (I7 of the architecture). I2. A step future that was dropped poisons the environment. I3. An
-//! operation whose time was up leaves it as it is: an attempt that has used up its time is still graded, if it answers that.
-//! One whose time is up before it begins is not asked for. I4. A session that was opened is closed, whatever happened to it.
+//! I1. No request is sent twice (I7 of the architecture).
+//! I2. Dropping a step future poisons the environment.
+//! I3. An operation that runs out of time leaves the environment usable: an attempt that has used up its time is still
+//! graded, if the environment answers that. An operation whose time is up before it starts is not sent.
+//! I4. A session that was opened is closed, whatever happened to it.
 //!
 //! Cancellation: `ctx.cancel` ends an operation early; after that the environment can only be closed. Dropping the
-//! environment kills its sandbox, or tells its server in the background.
+//! environment kills its sandbox, or informs its server in the background.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,10 +18,10 @@ use clawrl_core::{
 };
 use clawrl_sandbox::Live;
 
-use crate::peer::{Opening, Peer};
+use crate::peer::{EpisodeStart, Peer};
+use crate::peer_error::{Operation, PeerError};
 use crate::provider::Shared;
 use crate::tools::SUBMIT;
-use crate::trouble::{Operation, Trouble};
 
 /// The [`Env`] of the kinds `process`, `http` and `openenv`.
 pub(crate) struct CustomEnv {
@@ -29,10 +31,10 @@ pub(crate) struct CustomEnv {
     peer: Option<Peer>,
     session: String,
     seed: u64,
-    /// Whether a reset was sent, so that there is a session to be closed.
+    /// Whether a reset was sent, so that there is a session to close.
     opened: bool,
     own_submit: bool,
-    /// What was submitted.
+    /// The submitted answer.
     answer: Option<String>,
     progress: Progress,
     /// Counts an environment without a sandbox; one with a sandbox is counted with that.
@@ -57,9 +59,9 @@ impl CustomEnv {
         }
     }
 
-    /// Ends an operation, and says in words of faults why it gave nothing.
-    fn end<T>(&mut self, result: Result<T, Trouble>, operation: Operation) -> Result<T, Fault> {
-        if matches!(result, Ok(_) | Err(Trouble::Late)) {
+    /// Ends an operation; converts its error to a fault.
+    fn end<T>(&mut self, result: Result<T, PeerError>, operation: Operation) -> Result<T, Fault> {
+        if matches!(result, Ok(_) | Err(PeerError::Late)) {
             self.progress.end();
         }
         result.map_err(|trouble| {
@@ -68,11 +70,11 @@ impl CustomEnv {
         })
     }
 
-    async fn prepare(&mut self, ctx: &StepCtx) -> Result<Observation, Trouble> {
+    async fn prepare(&mut self, ctx: &StepCtx) -> Result<Observation, PeerError> {
         let task = Arc::clone(&self.task);
-        let spec = spec_of(&task).map_err(Trouble::Fault)?;
-        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
-        let opening = Opening {
+        let spec = spec_of(&task).map_err(PeerError::Fault)?;
+        let peer = self.peer.as_mut().ok_or_else(|| PeerError::Fault(Progress::closed()))?;
+        let opening = EpisodeStart {
             session: &self.session,
             task: &task,
             config: &spec.config,
@@ -85,20 +87,20 @@ impl CustomEnv {
         Ok(opened.observation)
     }
 
-    async fn act(&mut self, calls: &[ToolCall], ctx: &StepCtx) -> Result<StepResult, Trouble> {
-        let spec = spec_of(&self.task).map_err(Trouble::Fault)?;
+    async fn act(&mut self, calls: &[ToolCall], ctx: &StepCtx) -> Result<StepResult, PeerError> {
+        let spec = spec_of(&self.task).map_err(PeerError::Fault)?;
         let submit = if self.own_submit { None } else { calls.iter().position(|call| call.name == SUBMIT) };
         let asked = &calls[..submit.unwrap_or(calls.len())];
         let mut result = StepResult { observation: Observation::default(), end: None, process_reward: None };
         if submit.is_none() || !asked.is_empty() {
             let budget = spec.observation_chars as usize;
-            let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
+            let peer = self.peer.as_mut().ok_or_else(|| PeerError::Fault(Progress::closed()))?;
             let step = peer.step(&self.session, ctx.seq, asked, budget, ctx.deadline);
             let stepped = unless_over(ctx, step).await?;
             self.own_submit = stepped.own_submit.unwrap_or(self.own_submit);
             result = stepped.result;
         }
-        // The environment may have ended the episode by a call before it.
+        // An earlier call may have made the environment end the episode.
         if let (Some(at), None) = (submit, &result.end) {
             self.answer = calls[at].str_argument("answer").map(str::to_owned);
             result.end = Some(StopReason::Submitted);
@@ -106,8 +108,8 @@ impl CustomEnv {
         Ok(result)
     }
 
-    async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Trouble> {
-        let peer = self.peer.as_mut().ok_or_else(|| Trouble::Fault(Progress::closed()))?;
+    async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, PeerError> {
+        let peer = self.peer.as_mut().ok_or_else(|| PeerError::Fault(Progress::closed()))?;
         let grade = peer.grade(&self.session, self.answer.as_deref(), ctx.deadline);
         unless_over(ctx, grade).await
     }
@@ -123,17 +125,17 @@ impl CustomEnv {
     }
 }
 
-/// Runs it, unless that is of no use any more (I3).
+/// Runs an operation, unless its result would be useless (I3).
 async fn unless_over<T>(
     ctx: &StepCtx,
-    operation: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+    operation: impl Future<Output = Result<T, PeerError>>,
+) -> Result<T, PeerError> {
     if !ctx.cancel.is_cancelled() && ctx.deadline <= Instant::now() {
-        return Err(Trouble::Late);
+        return Err(PeerError::Late);
     }
     tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Trouble::Cancelled),
+        () = ctx.cancel.cancelled() => Err(PeerError::Cancelled),
         result = operation => result,
     }
 }
@@ -172,7 +174,7 @@ impl Env for CustomEnv {
             let is_idle = self.progress.close();
             let mut leftovers = Vec::new();
             if let Some(mut peer) = self.peer.take() {
-                // A server keeps a session that nobody closes; a program that is stuck ends with its sandbox.
+                // A server keeps a session that is not closed; a stuck program ends with its sandbox.
                 if self.opened && (is_idle || !matches!(peer, Peer::Process(_))) {
                     peer.close(&self.session).await;
                 }
@@ -189,7 +191,7 @@ impl Env for CustomEnv {
     }
 }
 
-/// Tells the server in the background; the provider's end waits for that.
+/// Informs the server in the background; the provider's shutdown waits for that.
 impl Drop for CustomEnv {
     fn drop(&mut self) {
         let Some(mut peer) = self.peer.take() else { return };
@@ -198,7 +200,7 @@ impl Drop for CustomEnv {
         }
         if tokio::runtime::Handle::try_current().is_ok() {
             let (session, live) = (std::mem::take(&mut self.session), self.live.take());
-            self.shared.farewells.spawn(async move {
+            self.shared.closing_sessions.spawn(async move {
                 peer.close(&session).await;
                 drop(live);
             });
@@ -210,8 +212,7 @@ fn spec_of(task: &TaskSpec) -> Result<&CustomSpec, Fault> {
     match &task.env {
         EnvSpec::Custom(spec) => Ok(spec),
         other => {
-            let message =
-                format!("an environment of somebody else was leased for a task of kind `{}`", other.kind());
+            let message = format!("a custom environment was leased for a task of kind `{}`", other.kind());
             Err(Fault::permanent(Boundary::Harness, "wrong-env", message))
         }
     }

@@ -1,20 +1,21 @@
-//! From what an environment says about an episode to a grade.
+//! Converts an environment's report about an episode to a grade.
 //!
-//! I1. Names and messages are a line each and do nothing to a screen: a name has at most 80 characters, a message 1,000.
+//! I1. Names and messages are single lines without control characters: a name has at most 80 characters, a message
+//! 1,000.
 
 use clawrl_core::{CheckReport, Grade, StopReason, printable_line};
 
 use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, NAME, SAID};
-use crate::trouble::Trouble;
+use crate::peer_error::PeerError;
 
-/// Characters of a reason for an end.
+/// Maximum characters of a stop reason.
 const REASON_CHARS: usize = 64;
 
-/// The grade. The score alone decides whether it is passed, as it decides the reward; checks say what was looked at.
+/// Builds the grade. The score alone decides whether it is passed, as it decides the reward; checks are informative.
 ///
 /// # Errors
-/// [`Trouble`] for numbers that are no scores.
-pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
+/// [`PeerError`] for invalid scores.
+pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, PeerError> {
     let score = score_of(answer.score, "score")?;
     let mut checks: Vec<CheckReport> = answer.checks.into_iter().map(check).collect::<Result<_, _>>()?;
     let passed = score >= 1.0;
@@ -25,17 +26,17 @@ pub(crate) fn grade(answer: GradeAnswer) -> Result<Grade, Trouble> {
     Ok(Grade { score, passed, checks, flags: Vec::new(), judge_usage: None, patch: None })
 }
 
-fn check(answer: CheckAnswer) -> Result<CheckReport, Trouble> {
+fn check(answer: CheckAnswer) -> Result<CheckReport, PeerError> {
     let label = printable_line(&answer.name, NAME);
     let score = score_of(answer.score, &format!("score of the check `{label}`"))?;
     Ok(CheckReport { label, score, weight: 1.0, message: printable_line(&answer.message, SAID) })
 }
 
-fn score_of(score: f64, what: &str) -> Result<f64, Trouble> {
+fn score_of(score: f64, what: &str) -> Result<f64, PeerError> {
     if (0.0..=1.0).contains(&score) {
         return Ok(score);
     }
-    Err(Trouble::protocol(format!("`grade` was answered with {score} as {what}, which is not from 0 to 1")))
+    Err(PeerError::protocol(format!("`grade` was answered with {score} as {what}, which is not from 0 to 1")))
 }
 
 /// Why an environment ended an episode, if it did.
@@ -60,7 +61,9 @@ mod tests {
             (Ok(grade), Ok(expected)) => {
                 assert_eq!((grade.score, grade.passed, grade.checks.len()), expected)
             }
-            (Err(Trouble::Wrong { message, .. }), Err(part)) => assert!(message.contains(part), "{message}"),
+            (Err(PeerError::Wrong { message, .. }), Err(part)) => {
+                assert!(message.contains(part), "{message}")
+            }
             (found, expected) => panic!("{found:?}, not {expected:?}"),
         }
     }

@@ -1,8 +1,8 @@
-//! Environments that somebody else wrote: a program in a sandbox, a server asked over HTTP, a server of OpenEnv.
+//! User-provided environments: a program in a sandbox, an HTTP server, an OpenEnv server.
 //!
-//! [`CustomProvider`] is the pool. Programs and HTTP servers speak one protocol, of four methods; the page
-//! `harness/docs/environments/custom.md` is its contract. Whatever they do, an attempt ends with a grade of theirs or with a
-//! typed fault that says what they did, and what a program wrote to its standard error.
+//! [`CustomProvider`] is the pool. Programs and HTTP servers speak one protocol of four methods, specified in
+//! `harness/docs/environments/custom.md`. Whatever they do, an attempt ends with their grade or with a typed fault that
+//! says what they did, including a program's standard error.
 
 mod env;
 mod grading;
@@ -11,10 +11,10 @@ mod message;
 mod observe;
 mod openenv;
 mod peer;
+mod peer_error;
 mod process;
 mod provider;
 mod tools;
-mod trouble;
 
 pub use message::PROTOCOL;
 pub use provider::{CustomConfig, CustomProvider};

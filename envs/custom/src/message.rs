@@ -1,29 +1,30 @@
 //! The messages of the protocol, version 1: JSON-RPC 2.0, one request at a time.
 //!
-//! M1. What is read is bounded before it is parsed, and nested no deeper than serde_json allows (128). M2. Every number that
-//! is taken is finite. M3. Nothing that is missing or of another type is guessed at, but keys that are not known are passed
-//! over, so that a later version can have more.
+//! M1. Input is bounded before it is parsed, and nested no deeper than serde_json allows (128).
+//! M2. Every accepted number is finite.
+//! M3. Missing values and wrong types are never guessed, but unknown keys are ignored, so that a later version can have
+//! more.
 
 use clawrl_core::{ToolCall, printable_line, read_json, utf8_text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::trouble::Trouble;
+use crate::peer_error::PeerError;
 
-/// The version of the protocol that is spoken.
+/// The protocol version.
 pub const PROTOCOL: u32 = 1;
 
-/// Characters of a wrong message that are repeated.
+/// Maximum characters of a wrong message that are repeated.
 const SHOWN: usize = 200;
 
-/// Characters that are repeated of what an environment says in words of its own.
+/// Maximum characters that are repeated of an environment's own texts.
 pub(crate) const SAID: usize = 1_000;
 
-/// Characters that are repeated of what is a name.
+/// Maximum characters that are repeated of a name.
 pub(crate) const NAME: usize = 80;
 
-/// What is asked for.
+/// Methods of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Reset,
@@ -43,7 +44,7 @@ impl Method {
     }
 }
 
-/// A request, as text without an end of line.
+/// A request, as text without a final newline.
 pub(crate) fn request(id: u64, method: Method, params: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Request<'a, P> {
@@ -52,17 +53,17 @@ pub(crate) fn request(id: u64, method: Method, params: &impl Serialize) -> Strin
         method: &'static str,
         params: &'a P,
     }
-    // Strings, numbers and JSON values: nothing that could fail.
+    // Strings, numbers and JSON values: serialisation cannot fail.
     serde_json::to_string(&Request { jsonrpc: "2.0", id, method: method.name(), params }).unwrap_or_default()
 }
 
-/// Of `reset`.
+/// Parameters of `reset`.
 #[derive(Debug, Serialize)]
 pub(crate) struct ResetParams<'a> {
     pub(crate) protocol: u32,
     pub(crate) session: &'a str,
     pub(crate) task: TaskParams<'a>,
-    /// Below 2^53, which every JSON reader keeps.
+    /// Below 2^53, which every JSON reader preserves.
     pub(crate) seed: u64,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct TaskParams<'a> {
     pub(crate) config: &'a Value,
 }
 
-/// Of `step`.
+/// Parameters of `step`.
 #[derive(Debug, Serialize)]
 pub(crate) struct StepParams<'a> {
     pub(crate) session: &'a str,
@@ -81,7 +82,7 @@ pub(crate) struct StepParams<'a> {
     pub(crate) calls: Vec<CallParams<'a>>,
 }
 
-/// A call. Its id is there even where the policy gave none.
+/// A call. It has an id even if the policy gave none.
 #[derive(Debug, Serialize)]
 pub(crate) struct CallParams<'a> {
     id: &'a str,
@@ -95,15 +96,15 @@ impl<'a> From<&'a ToolCall> for CallParams<'a> {
     }
 }
 
-/// Of `grade`.
+/// Parameters of `grade`.
 #[derive(Debug, Serialize)]
 pub(crate) struct GradeParams<'a> {
     pub(crate) session: &'a str,
-    /// What was submitted, if anything was.
+    /// The submitted answer, if any.
     pub(crate) answer: Option<&'a str>,
 }
 
-/// Of `close`.
+/// Parameters of `close`.
 #[derive(Debug, Serialize)]
 pub(crate) struct CloseParams<'a> {
     pub(crate) session: &'a str,
@@ -143,7 +144,7 @@ pub(crate) struct StepAnswer {
     pub(crate) done: Option<DoneAnswer>,
     #[serde(default)]
     pub(crate) reward: Option<f64>,
-    /// Where they changed.
+    /// Present if they changed.
     #[serde(default)]
     pub(crate) tools: Vec<ToolAnswer>,
 }
@@ -172,7 +173,7 @@ pub(crate) struct CheckAnswer {
     pub(crate) message: String,
 }
 
-/// What came back, without its result being looked at.
+/// A message whose result is not parsed yet.
 #[derive(Debug, Deserialize)]
 struct Envelope {
     #[serde(default)]
@@ -193,40 +194,40 @@ struct ErrorObject {
     data: Value,
 }
 
-/// Which request a message answers, and how.
+/// The request that a message answers, and the answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) id: AnswerId,
-    pub(crate) result: Result<Value, Trouble>,
+    pub(crate) result: Result<Value, PeerError>,
 }
 
-/// What a message says it answers.
+/// The id in an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AnswerId {
     Number(u64),
-    /// An error of whoever could not read the request's id.
+    /// For an error of a server that could not read the request's id.
     Null,
-    /// Anything else, as it was written, for people.
+    /// Any other value, as written, for messages.
     Other(String),
 }
 
-/// What JSON says, with U+FFFD in the place of half a character.
+/// Parses JSON, with U+FFFD in place of unpaired surrogates.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let text = utf8_text(bytes).map_err(|error| error.to_string())?;
     read_json(&text).map_err(|error| error.to_string())
 }
 
-/// Reads an answer.
+/// Parses an answer.
 ///
 /// # Errors
-/// [`Trouble`] for what is none.
-pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
+/// [`PeerError`] for anything else.
+pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, PeerError> {
     let name = method.name();
     let envelope: Envelope = json(bytes).map_err(|why| {
-        Trouble::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
+        PeerError::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
     })?;
     let result = match (envelope.result, envelope.error) {
         (Some(result), None) => Ok(result),
@@ -234,7 +235,7 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
         _ => {
             let message =
                 format!("an answer has one of `result` and `error`, but this one is {}", shown(bytes));
-            return Err(Trouble::protocol(message));
+            return Err(PeerError::protocol(message));
         }
     };
     let id = match &envelope.id {
@@ -246,52 +247,48 @@ pub(crate) fn read(bytes: &[u8], method: Method) -> Result<Answer, Trouble> {
     Ok(Answer { id, result })
 }
 
-fn said(error: &ErrorObject, method: &str) -> Trouble {
+fn said(error: &ErrorObject, method: &str) -> PeerError {
     let message = format!(
         "`{method}` was answered with error {}: {}",
         error.code,
         printable_line(&error.message, SAID)
     );
     match error.data.get("retryable").and_then(Value::as_bool) {
-        Some(true) => Trouble::sound("env-error", message),
-        _ => Trouble::lasting("env-error", message),
+        Some(true) => PeerError::sound("env-error", message),
+        _ => PeerError::lasting("env-error", message),
     }
 }
 
-/// The result of a method, which has to have its shape.
+/// The result of a method, which must have its shape.
 ///
 /// # Errors
-/// [`Trouble`] that names what is missing.
-pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Result<T, Trouble> {
+/// [`PeerError`] that names what is missing.
+pub(crate) fn shaped<T: DeserializeOwned>(result: Value, method: Method) -> Result<T, PeerError> {
     T::deserialize(result).map_err(|error| {
-        Trouble::protocol(format!(
-            "the result of `{}` is not what the protocol asks for: {error}",
-            method.name()
-        ))
+        PeerError::protocol(format!("the result of `{}` violates the protocol: {error}", method.name()))
     })
 }
 
-/// The version is looked at first: of another one, nothing else can be said.
+/// The version is checked first: in another one, nothing else is defined.
 ///
 /// # Errors
-/// [`Trouble`] for another version, and for none.
-pub(crate) fn same_version(result: &Value) -> Result<(), Trouble> {
+/// [`PeerError`] for another version, and for none.
+pub(crate) fn same_version(result: &Value) -> Result<(), PeerError> {
     match result.get("protocol").and_then(Value::as_u64) {
         Some(version) if version == u64::from(PROTOCOL) => Ok(()),
         Some(version) => {
-            let message = format!(
-                "the environment speaks version {version} of the protocol, and this program {PROTOCOL}"
-            );
-            Err(Trouble::lasting("protocol-version", message))
+            let message =
+                format!("the environment speaks protocol version {version}, but this program {PROTOCOL}");
+            Err(PeerError::lasting("protocol-version", message))
         }
         None => {
             let message = format!("the answer to `reset` does not say `\"protocol\": {PROTOCOL}`");
-            Err(Trouble::lasting("protocol-version", message))
+            Err(PeerError::lasting("protocol-version", message))
         }
     }
 }
 
-/// A message that is wrong, as far as it is repeated.
+/// A wrong message, shortened.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     match text.trim() {
@@ -311,10 +308,10 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let found = match read(text.as_bytes(), Method::Step) {
             Ok(Answer { id, result: Ok(result) }) => format!("{id:?} {result}"),
-            Ok(Answer { id, result: Err(Trouble::Wrong { code, message, retry }) }) => {
+            Ok(Answer { id, result: Err(PeerError::Wrong { code, message, retry }) }) => {
                 format!("{id:?} {code} {retry:?} {message}")
             }
-            Err(Trouble::Wrong { code, message, .. }) => format!("{code} {message}"),
+            Err(PeerError::Wrong { code, message, .. }) => format!("{code} {message}"),
             other => format!("{other:?}"),
         };
         assert_eq!(found, expected, "{text}");
@@ -332,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_repeated_in_part() {
+    fn invalid_answer_is_quoted_in_part() {
         let one_of = "protocol an answer has one of `result` and `error`, but this one is";
         check(r#"{"id":3}"#, &format!("{one_of} `{{\"id\":3}}`"));
         let garbage =
@@ -343,7 +340,7 @@ mod tests {
         let long = "x".repeat(1_000);
         let shown = format!("instead of an answer to `step` came `{}…`", "x".repeat(SHOWN - 1));
         assert!(matches!(read(long.as_bytes(), Method::Step),
-            Err(Trouble::Wrong { message, .. }) if message.starts_with(&shown)));
+            Err(PeerError::Wrong { message, .. }) if message.starts_with(&shown)));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(read(format!(r#"{{"id":1,"result":{deep}}}"#).as_bytes(), Method::Step).is_err());
     }
@@ -355,7 +352,7 @@ mod tests {
             let wrong = same_version(&result);
             assert!(matches!(
                 wrong,
-                Err(Trouble::Wrong { code: "protocol-version", retry: Retry::Never, .. })
+                Err(PeerError::Wrong { code: "protocol-version", retry: Retry::Never, .. })
             ));
         }
     }

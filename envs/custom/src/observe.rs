@@ -1,4 +1,4 @@
-//! From the text of an environment to what the policy sees and what the record keeps.
+//! Converts an environment's text to the policy's observation and the record's facts.
 
 use clawrl_core::{Observation, fit_texts};
 
@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_kept_whole() {
+    fn cut_observation_keeps_full_text() {
         check("short", None, "short", None);
         check("longer", None, "longe", Some("longer"));
         check("short", Some("all of it"), "short", Some("all of it"));

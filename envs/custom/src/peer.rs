@@ -1,6 +1,6 @@
-//! Whoever plays the environment, behind one set of operations.
+//! The other side of an environment, with one set of operations for all kinds.
 //!
-//! Cancellation: dropping the future of an operation leaves a peer that can only be closed.
+//! Cancellation: after the future of an operation was dropped, the peer can only be closed.
 
 use std::time::{Duration, Instant};
 
@@ -17,25 +17,25 @@ use crate::message::{
 };
 use crate::observe::observation;
 use crate::openenv::OpenenvSession;
-use crate::process::Place;
-use crate::tools::{Offer, offer};
-use crate::trouble::Trouble;
+use crate::peer_error::PeerError;
+use crate::process::ReadyProgram;
+use crate::tools::{ToolOffer, offer};
 
-/// How long a peer may take to answer that it has closed a session. It is closed anyway.
+/// Time for a peer to confirm that it has closed a session. It is closed anyway.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// JSON readers of other languages keep whole numbers up to here.
+/// JSON readers of other languages preserve integers up to here.
 const SEED_MASK: u64 = (1 << 53) - 1;
 
-/// Whoever plays the environment.
+/// The other side of an environment.
 pub(crate) enum Peer {
-    Process(Box<Place>),
+    Process(Box<ReadyProgram>),
     Http(Box<HttpSession>),
     Openenv(Box<OpenenvSession>),
 }
 
-/// What an episode begins with.
-pub(crate) struct Opening<'a> {
+/// Parameters of an episode's start.
+pub(crate) struct EpisodeStart<'a> {
     pub(crate) session: &'a str,
     pub(crate) task: &'a TaskSpec,
     pub(crate) config: &'a Value,
@@ -43,26 +43,30 @@ pub(crate) struct Opening<'a> {
     pub(crate) budget: usize,
 }
 
-/// A begun episode.
-pub(crate) struct Opened {
-    /// With the tools on offer.
+/// A started episode.
+pub(crate) struct StartedEpisode {
+    /// Includes the offered tools.
     pub(crate) observation: Observation,
     /// Whether `submit` is the environment's own tool.
     pub(crate) own_submit: bool,
 }
 
-/// A step that was made.
-pub(crate) struct Stepped {
+/// A finished step.
+pub(crate) struct StepOutcome {
     pub(crate) result: StepResult,
-    /// Whether `submit` is the environment's own tool from now on; `None` where the tools are the same.
+    /// Whether `submit` is the environment's own tool from now on; `None` if the tools are unchanged.
     pub(crate) own_submit: Option<bool>,
 }
 
 impl Peer {
-    pub(crate) async fn reset(&mut self, opening: &Opening<'_>, until: Instant) -> Result<Opened, Trouble> {
+    pub(crate) async fn reset(
+        &mut self,
+        opening: &EpisodeStart<'_>,
+        until: Instant,
+    ) -> Result<StartedEpisode, PeerError> {
         if let Self::Openenv(session) = self {
             let reset = session.reset(opening.session, opening.config, opening.seed & SEED_MASK);
-            let (text, tools) = timeout_at(until.into(), reset).await.unwrap_or(Err(Trouble::Late))?;
+            let (text, tools) = timeout_at(until.into(), reset).await.unwrap_or(Err(PeerError::Late))?;
             return begun(text, tools, opening.budget);
         }
         let params = ResetParams {
@@ -88,16 +92,18 @@ impl Peer {
         calls: &[ToolCall],
         budget: usize,
         until: Instant,
-    ) -> Result<Stepped, Trouble> {
+    ) -> Result<StepOutcome, PeerError> {
         if let Self::Openenv(session) = self {
             let step = timeout_at(until.into(), session.step(calls, budget)).await;
-            return step.unwrap_or(Err(Trouble::Late)).map(|result| Stepped { result, own_submit: None });
+            return step
+                .unwrap_or(Err(PeerError::Late))
+                .map(|result| StepOutcome { result, own_submit: None });
         }
         let params = StepParams { session, seq, calls: calls.iter().map(Into::into).collect() };
         let result = self.ask(Method::Step, &params, until).await?;
         let answer: StepAnswer = shaped(result, Method::Step)?;
         if answer.reward.is_some_and(|reward| !reward.is_finite()) {
-            return Err(Trouble::protocol("the reward of a step is not finite"));
+            return Err(PeerError::protocol("the reward of a step is not finite"));
         }
         let mut observation = observation(answer.observation, budget);
         let mut own_submit = None;
@@ -107,7 +113,7 @@ impl Peer {
             own_submit = Some(offer.own_submit);
         }
         let result = StepResult { observation, end: end(answer.done), process_reward: answer.reward };
-        Ok(Stepped { result, own_submit })
+        Ok(StepOutcome { result, own_submit })
     }
 
     pub(crate) async fn grade(
@@ -115,7 +121,7 @@ impl Peer {
         session: &str,
         answer: Option<&str>,
         until: Instant,
-    ) -> Result<Grade, Trouble> {
+    ) -> Result<Grade, PeerError> {
         if let Self::Openenv(session) = self {
             return session.grade();
         }
@@ -124,7 +130,7 @@ impl Peer {
         grade(answer)
     }
 
-    /// Says that a session is over. Whether it is heard does not matter.
+    /// Reports that a session is over. The result does not matter.
     pub(crate) async fn close(&mut self, session: &str) {
         let until = Instant::now() + CLOSING;
         if let Self::Openenv(session) = self {
@@ -134,7 +140,7 @@ impl Peer {
         let _ = self.ask(Method::Close, &CloseParams { session }, until).await;
     }
 
-    /// What it wrote besides.
+    /// Its other output.
     pub(crate) fn last_words(&mut self) -> Option<String> {
         match self {
             Self::Process(place) => Some(place.talk.last_words()),
@@ -147,7 +153,7 @@ impl Peer {
         method: Method,
         params: &impl Serialize,
         until: Instant,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, PeerError> {
         match self {
             Self::Process(place) => {
                 let text = request(place.talk.next_id(), method, params);
@@ -156,15 +162,15 @@ impl Peer {
             Self::Http(session) => {
                 let text = request(session.next_id(), method, params);
                 let asked = timeout_at(until.into(), session.ask(text, method)).await;
-                asked.unwrap_or(Err(Trouble::Late))
+                asked.unwrap_or(Err(PeerError::Late))
             }
-            // It speaks otherwise, and every operation has asked it above.
-            Self::Openenv(_) => Err(Trouble::protocol("a server of OpenEnv has no such methods")),
+            // Its protocol differs; every operation above has handled it.
+            Self::Openenv(_) => Err(PeerError::protocol("OpenEnv servers do not support this method")),
         }
     }
 }
 
-fn begun(text: TextAnswer, tools: Vec<ToolAnswer>, budget: usize) -> Result<Opened, Trouble> {
-    let Offer { tools, own_submit } = offer(tools)?;
-    Ok(Opened { observation: Observation { tools, ..observation(text, budget) }, own_submit })
+fn begun(text: TextAnswer, tools: Vec<ToolAnswer>, budget: usize) -> Result<StartedEpisode, PeerError> {
+    let ToolOffer { tools, own_submit } = offer(tools)?;
+    Ok(StartedEpisode { observation: Observation { tools, ..observation(text, budget) }, own_submit })
 }

@@ -1,5 +1,5 @@
-//! Provides environments that somebody else wrote: sessions with servers at once, programs each in a sandbox of its own,
-//! some of them started ahead.
+//! Provides user-provided environments: sessions with servers at once, programs each in their own sandbox, some of them
+//! started ahead.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,24 +18,24 @@ use crate::env::CustomEnv;
 use crate::http::{HttpClient, HttpSession};
 use crate::openenv::OpenenvSession;
 use crate::peer::Peer;
-use crate::process::{self, Place, PlaceKind};
+use crate::process::{self, ProgramKey, ReadyProgram};
 
-/// What a provider is made of.
+/// Settings of a provider.
 pub struct CustomConfig {
-    /// One backend for each isolation that may be asked for.
+    /// One backend per kind of sandbox.
     pub backends: Backends,
     /// When to start programs ahead.
     pub marks: WarmMarks,
-    /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
-    /// ahead.
+    /// Expected environments, with their counts. [`EnvProvider::warm_up`] divides in proportion to it, and no more are
+    /// created ahead.
     pub expected: Vec<(CustomSpec, u32)>,
-    /// What is held fixed.
+    /// Values held fixed.
     pub determinism: Determinism,
-    /// Begins the name of every session, so that one server can serve several runs.
+    /// Prefix of every session's name, so that one server can serve several runs.
     pub run: RunId,
 }
 
-/// What environments share with their provider.
+/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     determinism: Determinism,
@@ -44,21 +44,21 @@ pub(crate) struct Shared {
     /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
     /// Sessions that are closed after their environments were dropped.
-    pub(crate) farewells: TaskTracker,
-    /// By whether they speak TLS; made when one is needed.
+    pub(crate) closing_sessions: TaskTracker,
+    /// Keyed by whether they use TLS; created when needed.
     clients: Mutex<HashMap<bool, HttpClient>>,
 }
 
 /// The [`EnvProvider`] of the kinds `process`, `http` and `openenv`.
 pub struct CustomProvider {
     shared: Arc<Shared>,
-    pool: WarmPool<PlaceKind, Place>,
-    /// `None` stands for those that are no programs.
-    expected: Vec<(Option<PlaceKind>, u32)>,
+    pool: WarmPool<ProgramKey, ReadyProgram>,
+    /// `None` stands for environments that are not programs.
+    expected: Vec<(Option<ProgramKey>, u32)>,
 }
 
 impl CustomProvider {
-    /// A provider with an empty pool.
+    /// Creates a provider with an empty pool.
     #[must_use]
     pub fn new(config: CustomConfig) -> Self {
         let shared = Arc::new(Shared {
@@ -67,11 +67,11 @@ impl CustomProvider {
             fixtures: Arc::default(),
             run: config.run,
             count: Arc::default(),
-            farewells: TaskTracker::new(),
+            closing_sessions: TaskTracker::new(),
             clients: Mutex::default(),
         });
         let making = Arc::clone(&shared);
-        let make = move |kind: PlaceKind| -> BoxFuture<'static, Result<Place, Fault>> {
+        let make = move |kind: ProgramKey| -> BoxFuture<'static, Result<ReadyProgram, Fault>> {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let backend = Arc::clone(shared.backend(kind.sandbox())?);
@@ -80,7 +80,7 @@ impl CustomProvider {
             })
         };
         let expected: Vec<_> =
-            config.expected.iter().map(|(spec, leases)| (PlaceKind::of(spec), *leases)).collect();
+            config.expected.iter().map(|(spec, leases)| (ProgramKey::of(spec), *leases)).collect();
         let of_pool = expected.iter().filter_map(|(kind, leases)| Some((kind.clone()?, *leases)));
         Self { shared, pool: WarmPool::new(config.marks, of_pool.collect::<Vec<_>>(), make), expected }
     }
@@ -98,14 +98,14 @@ impl CustomProvider {
                 Ok(Peer::Openenv(Box::new(OpenenvSession::new(client, base_url, most, *score))))
             }
             other => {
-                let message = format!("a provider of custom environments cannot provide {other:?}");
+                let message = format!("the custom provider does not support {other:?}");
                 Err(Fault::permanent(Boundary::Harness, "wrong-provider", message))
             }
         }
     }
 
-    async fn place(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<Place, Fault> {
-        let kind = PlaceKind::of(spec).ok_or_else(|| {
+    async fn place(&self, spec: &CustomSpec, request: &LeaseRequest) -> Result<ReadyProgram, Fault> {
+        let kind = ProgramKey::of(spec).ok_or_else(|| {
             Fault::permanent(
                 Boundary::Harness,
                 "no-program",
@@ -120,8 +120,7 @@ impl EnvProvider for CustomProvider {
     fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async move {
             let EnvSpec::Custom(spec) = &request.task.env else {
-                let message =
-                    format!("a provider of custom environments cannot provide `{}`", request.task.env.kind());
+                let message = format!("the custom provider does not support `{}`", request.task.env.kind());
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let peer = self.peer(spec, &request).await?;
@@ -147,9 +146,9 @@ impl EnvProvider for CustomProvider {
         Box::pin(async move {
             self.pool.close();
             let leftovers = shut_down(&self.shared.backends).await;
-            // Each of them has a limit of its own.
-            self.shared.farewells.close();
-            self.shared.farewells.wait().await;
+            // Each of them has its own limit.
+            self.shared.closing_sessions.close();
+            self.shared.closing_sessions.wait().await;
             CloseReport { leftovers, cast: None }
         })
     }
@@ -167,7 +166,7 @@ impl Shared {
             return Ok(client.clone());
         }
         let client = HttpClient::new(base_url).map_err(|error| {
-            let message = format!("the certificates that this machine trusts cannot be read: {error}");
+            let message = format!("failed to read this machine's certificates: {error}");
             Fault::permanent(Boundary::Provider, "certificates", message)
         })?;
         clients.insert(secure, client.clone());

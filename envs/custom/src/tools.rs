@@ -1,7 +1,8 @@
-//! The tools of an environment, as its reset tells them.
+//! The tools of an environment, from the answer to its reset.
 //!
-//! T1. What is offered to a policy has names that every action format and every server of models takes, no name twice, and
-//! an object for arguments. T2. `submit` is offered besides, unless the environment has a tool of that name itself.
+//! T1. Offered tools have names that every action format and model server accepts, no name twice, and an object for
+//! arguments.
+//! T2. `submit` is offered as well, unless the environment has a tool of that name itself.
 
 use std::collections::HashSet;
 
@@ -9,43 +10,43 @@ use clawrl_core::{ToolSpec, printable_line};
 use serde_json::{Value, json};
 
 use crate::message::{NAME, ToolAnswer};
-use crate::trouble::Trouble;
+use crate::peer_error::PeerError;
 
 /// Ends an episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// What an environment offers.
+/// The tools to offer.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Offer {
-    /// In its order, then `submit`.
+pub(crate) struct ToolOffer {
+    /// In the environment's order, then `submit`.
     pub(crate) tools: Vec<ToolSpec>,
     /// Whether `submit` is the environment's own.
     pub(crate) own_submit: bool,
 }
 
-/// Takes the tools of an answer.
+/// Validates the tools of an answer.
 ///
 /// # Errors
-/// [`Trouble`] that says which tool is wrong, and why.
-pub(crate) fn offer(answers: Vec<ToolAnswer>) -> Result<Offer, Trouble> {
+/// [`PeerError`] that says which tool is wrong, and why.
+pub(crate) fn offer(answers: Vec<ToolAnswer>) -> Result<ToolOffer, PeerError> {
     let mut tools: Vec<ToolSpec> = answers.into_iter().map(tool).collect::<Result<_, _>>()?;
     let mut names = HashSet::new();
     if let Some(twice) = tools.iter().find(|tool| !names.insert(tool.name.as_str())) {
-        return Err(Trouble::protocol(format!("two tools have the name `{}`", twice.name)));
+        return Err(PeerError::protocol(format!("two tools have the name `{}`", twice.name)));
     }
     let mut texts = tools.iter().filter(|tool| tool.text_argument.is_some());
     if let (Some(one), Some(other)) = (texts.next(), texts.next()) {
         let message = format!("`{}` and `{}` both have a `text_argument`; one may", one.name, other.name);
-        return Err(Trouble::protocol(message));
+        return Err(PeerError::protocol(message));
     }
     let own_submit = tools.iter().any(|tool| tool.name == SUBMIT);
     if !own_submit {
         tools.push(submit());
     }
-    Ok(Offer { tools, own_submit })
+    Ok(ToolOffer { tools, own_submit })
 }
 
-fn tool(answer: ToolAnswer) -> Result<ToolSpec, Trouble> {
+fn tool(answer: ToolAnswer) -> Result<ToolSpec, PeerError> {
     let ToolAnswer { name, description, parameters, text_argument } = answer;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !(1..=64).contains(&name.len()) || !name.chars().all(allowed) {
@@ -53,19 +54,19 @@ fn tool(answer: ToolAnswer) -> Result<ToolSpec, Trouble> {
             "`{}` is not a name for a tool: 1 to 64 letters, digits, `_` and `-`",
             printable_line(&name, NAME)
         );
-        return Err(Trouble::protocol(message));
+        return Err(PeerError::protocol(message));
     }
     let parameters = parameters.unwrap_or_else(|| json!({ "type": "object" }));
     if parameters["type"] != "object" {
         let message =
             format!("`parameters` of the tool `{name}` are a JSON schema with `\"type\": \"object\"`");
-        return Err(Trouble::protocol(message));
+        return Err(PeerError::protocol(message));
     }
     if let Some(argument) = &text_argument
         && parameters["properties"][argument]["type"] != "string"
     {
-        let message = format!("`text_argument` of the tool `{name}` names no string among its `properties`");
-        return Err(Trouble::protocol(message));
+        let message = format!("`text_argument` of the tool `{name}` is not a string among its `properties`");
+        return Err(PeerError::protocol(message));
     }
     Ok(ToolSpec { name, description, parameters, text_argument })
 }
@@ -95,7 +96,9 @@ mod tests {
                 let found: Vec<_> = offer.tools.iter().map(|tool| tool.name.as_str()).collect();
                 assert_eq!(found, names);
             }
-            (Err(Trouble::Wrong { message, .. }), Err(part)) => assert!(message.contains(part), "{message}"),
+            (Err(PeerError::Wrong { message, .. }), Err(part)) => {
+                assert!(message.contains(part), "{message}")
+            }
             (found, expected) => panic!("{found:?}, not {expected:?}"),
         }
     }

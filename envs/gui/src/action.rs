@@ -1,4 +1,4 @@
-//! What an agent can do: tools with arguments, and the same as lines of text, for policies that write plain text.
+//! The agent's actions: tools with arguments, and equivalent lines of text for policies that write plain text.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use clawrl_core::{ToolCall, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::naming::{Naming, split_word};
+use crate::element_ref::{ElementRef, split_word};
 
-/// Longest wait that may be asked for.
-const MOST_WAIT: Duration = Duration::from_secs(10);
+/// Longest wait that an action may request.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Most characters that are typed at once.
-const MOST_TYPED: usize = 10_000;
+/// Maximum characters typed at once.
+const MAX_TYPED: usize = 10_000;
 
-/// Pixels that a line of text scrolls by.
+/// Pixels that one line of text scrolls.
 const SCROLL_STEP: i64 = 400;
 
-/// The tool that takes lines.
+/// The tool that takes lines of text.
 pub(crate) const ACT: &str = "act";
 
-/// What it takes, for whoever uses it.
+/// Description of that tool's lines, for the policy.
 const LINES: &str = "Does what a line says: `click 3`, `double 3`, `right 3`, `hover 3`, `type 4 some text`, `append 4 more`, `enter 4 text` \
     (types and presses Enter), `press Ctrl+A`, `select 5 Medium`, `drag 3 7`, `scroll down`, `scroll 6 up`, `upload 8 \
     NAME`, `goto URL`, `back`, `tab 2`, `close 2`, `accept`, `accept TEXT`, `dismiss`, `wait 1`. In place of a number, \
@@ -36,7 +36,7 @@ pub(crate) const SUBMIT: &str = "submit";
 /// An element, or a point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Target {
-    Element(Naming),
+    Element(ElementRef),
     At(i64, i64),
 }
 
@@ -54,29 +54,29 @@ pub(crate) enum Action {
         to: Target,
     },
     Scroll {
-        element: Option<Naming>,
+        element: Option<ElementRef>,
         right: i64,
         down: i64,
     },
-    /// Into an element, whose content it replaces unless it is appended; without one, wherever the focus is.
+    /// Types into an element, replacing its content unless it is appended; without an element, at the focus.
     Type {
-        element: Option<Naming>,
+        element: Option<ElementRef>,
         text: String,
         append: bool,
         enter: bool,
     },
     Press(Chord),
     Select {
-        element: Naming,
+        element: ElementRef,
         options: Vec<String>,
     },
     Upload {
-        element: Naming,
+        element: ElementRef,
         file: String,
     },
     Navigate(String),
     Back,
-    /// By its place in the list of tabs, from 1.
+    /// Index in the list of tabs, from 1.
     SwitchTab(usize),
     CloseTab(usize),
     Dialog {
@@ -84,19 +84,19 @@ pub(crate) enum Action {
         text: Option<String>,
     },
     Wait(Duration),
-    /// Where the task has pictures that are shown when they are asked for.
+    /// Only in tasks that show pictures on request.
     Screenshot,
     Submit(Option<String>),
 }
 
-/// Keys that are pressed together: some held, one or more pressed meanwhile.
+/// Keys pressed together: some held, one or more pressed meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chord {
     pub(crate) held: Vec<char>,
     pub(crate) pressed: Vec<char>,
 }
 
-/// The tools on offer, the one that takes lines first; with that for pictures, or without it.
+/// The offered tools, the one that takes lines first; `pictures` adds the one for pictures.
 pub(crate) fn tools(pictures: bool) -> Vec<ToolSpec> {
     let element = json!({
         "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
@@ -214,7 +214,7 @@ pub(crate) fn tools(pictures: bool) -> Vec<ToolSpec> {
     all
 }
 
-/// Reads a call.
+/// Parses a call.
 ///
 /// # Errors
 /// A sentence for the agent.
@@ -290,7 +290,7 @@ pub(crate) fn parse(call: &ToolCall) -> Result<Action, String> {
 
 #[derive(Deserialize)]
 struct Click {
-    element: Option<Naming>,
+    element: Option<ElementRef>,
     x: Option<i64>,
     y: Option<i64>,
     button: Option<String>,
@@ -299,24 +299,24 @@ struct Click {
 
 #[derive(Deserialize)]
 struct Drag {
-    from: Option<Naming>,
+    from: Option<ElementRef>,
     from_x: Option<i64>,
     from_y: Option<i64>,
-    to: Option<Naming>,
+    to: Option<ElementRef>,
     to_x: Option<i64>,
     to_y: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Scroll {
-    element: Option<Naming>,
+    element: Option<ElementRef>,
     down: Option<i64>,
     right: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Type {
-    element: Option<Naming>,
+    element: Option<ElementRef>,
     text: String,
     append: Option<bool>,
     enter: Option<bool>,
@@ -324,13 +324,13 @@ struct Type {
 
 #[derive(Deserialize)]
 struct Select {
-    element: Naming,
+    element: ElementRef,
     options: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Upload {
-    element: Naming,
+    element: ElementRef,
     file: String,
 }
 
@@ -351,7 +351,7 @@ struct Wait {
     seconds: f64,
 }
 
-fn target(element: Option<Naming>, x: Option<i64>, y: Option<i64>) -> Result<Target, String> {
+fn target(element: Option<ElementRef>, x: Option<i64>, y: Option<i64>) -> Result<Target, String> {
     match (element, x, y) {
         (Some(element), None, None) => Ok(Target::Element(element)),
         (None, Some(x), Some(y)) => Ok(Target::At(x, y)),
@@ -362,13 +362,13 @@ fn target(element: Option<Naming>, x: Option<i64>, y: Option<i64>) -> Result<Tar
     }
 }
 
-fn typed(element: Option<Naming>, text: &str, append: bool, enter: bool) -> Result<Action, String> {
-    if text.chars().count() > MOST_TYPED {
-        return Err(format!("at most {MOST_TYPED} characters are typed at once"));
+fn typed(element: Option<ElementRef>, text: &str, append: bool, enter: bool) -> Result<Action, String> {
+    if text.chars().count() > MAX_TYPED {
+        return Err(format!("at most {MAX_TYPED} characters are typed at once"));
     }
-    // What stands for keys in the protocol is no text.
+    // Code points that stand for keys in the protocol are not text.
     if let Some(odd) = text.chars().find(|c| is_key(*c)) {
-        return Err(format!("U+{:04X} is no text; use `press` for keys", u32::from(odd)));
+        return Err(format!("U+{:04X} is not text; use `press` for keys", u32::from(odd)));
     }
     Ok(Action::Type { element, text: text.to_owned(), append, enter })
 }
@@ -379,21 +379,21 @@ fn is_key(c: char) -> bool {
 
 fn waiting(seconds: f64) -> Result<Action, String> {
     match Duration::try_from_secs_f64(seconds) {
-        Ok(wait) if wait <= MOST_WAIT => Ok(Action::Wait(wait)),
-        _ => Err(format!("waits are between 0 and {} s", MOST_WAIT.as_secs())),
+        Ok(wait) if wait <= MAX_WAIT => Ok(Action::Wait(wait)),
+        _ => Err(format!("waits are between 0 and {} s", MAX_WAIT.as_secs())),
     }
 }
 
-/// Reads a line, as [`ACT`] takes it.
+/// Parses a line, as [`ACT`] takes it.
 fn line(line: &str) -> Result<Action, String> {
     let line = line.trim();
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim_start();
     let wrong =
         |wanted: String| format!("`{verb}` takes {wanted}, as in `{verb} 3` or `{verb} button \"Send\"`");
-    // The element, and what follows it.
+    // The element, and the rest.
     let with_text = || {
-        let (element, text) = Naming::read(rest).map_err(wrong)?;
+        let (element, text) = ElementRef::read(rest).map_err(wrong)?;
         Ok::<_, String>((element, text.to_owned()))
     };
     let click =
@@ -453,23 +453,23 @@ fn line(line: &str) -> Result<Action, String> {
     }
 }
 
-/// A point, which begins with a number and has a comma, or an element; and what follows it.
+/// Parses a point, which starts with a number and contains a comma, or an element; returns the rest as well.
 fn place<'a>(verb: &str, text: &'a str) -> Result<(Target, &'a str), String> {
     let (word, rest) = split_word(text);
     match word.split_once(',').filter(|_| word.starts_with(|c: char| c.is_ascii_digit() || c == '-')) {
         Some((x, y)) => match (x.parse(), y.parse()) {
             (Ok(x), Ok(y)) => Ok((Target::At(x, y), rest)),
-            _ => Err(format!("`{word}` is no point; `{verb} 40,60` is one")),
+            _ => Err(format!("`{word}` is not a point; `{verb} 40,60` is one")),
         },
         None => {
             let wrong =
                 |wanted| format!("`{verb}` takes {wanted}, as in `{verb} 3` or `{verb} button \"Send\"`");
-            Naming::read(text).map(|(element, rest)| (Target::Element(element), rest)).map_err(wrong)
+            ElementRef::read(text).map(|(element, rest)| (Target::Element(element), rest)).map_err(wrong)
         }
     }
 }
 
-/// A place that nothing follows.
+/// A target without a rest.
 fn only((target, rest): (Target, &str), verb: &str) -> Result<Target, String> {
     match rest.trim_start() {
         "" => Ok(target),
@@ -477,7 +477,7 @@ fn only((target, rest): (Target, &str), verb: &str) -> Result<Target, String> {
     }
 }
 
-/// Keys by name, as browsers name them, and what the protocol calls them.
+/// Keys by name, as browsers name them, and the protocol's code points.
 const KEYS: &[(&str, char)] = &[
     ("enter", '\u{e007}'),
     ("return", '\u{e007}'),
@@ -554,12 +554,12 @@ mod tests {
         parse(&ToolCall::new(ACT, json!({ "line": text })))
     }
 
-    fn number(number: u32) -> Naming {
-        Naming::Number(number)
+    fn number(number: u32) -> ElementRef {
+        ElementRef::Number(number)
     }
 
-    fn named(role: &str, name: &str) -> Naming {
-        Naming::Words { role: Some(role.to_owned()), name: name.to_owned(), place: None }
+    fn named(role: &str, name: &str) -> ElementRef {
+        ElementRef::Words { role: Some(role.to_owned()), name: name.to_owned(), place: None }
     }
 
     #[test]
@@ -609,12 +609,12 @@ mod tests {
     fn lines_take_roles_and_names() {
         let check = |text: &str, expected: Action| assert_eq!(read(text), Ok(expected), "{text}");
         let click = |element| Action::Click { target: Target::Element(element), button: 0, presses: 1 };
-        let alone = Naming::Words { role: None, name: "Send".to_owned(), place: None };
+        let alone = ElementRef::Words { role: None, name: "Send".to_owned(), place: None };
         let second =
-            Naming::Words { role: Some("button".to_owned()), name: "Delete".to_owned(), place: Some(2) };
+            ElementRef::Words { role: Some("button".to_owned()), name: "Delete".to_owned(), place: Some(2) };
         check("click button \"Send\"", click(named("button", "Send")));
         check("click \"Send\"", click(alone));
-        check("click \"4,5\"", click(Naming::Words { role: None, name: "4,5".to_owned(), place: None }));
+        check("click \"4,5\"", click(ElementRef::Words { role: None, name: "4,5".to_owned(), place: None }));
         check("click button \"Delete\" #2", click(second));
         check("hover link \"a b\"", Action::Hover(Target::Element(named("link", "a b"))));
         let field = || Some(named("textbox", "Name"));
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_action_is_told_why() {
+    fn invalid_action_is_explained() {
         let check = |text: &str, part: &str| {
             let why = read(text).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");
@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_take_what_their_schemas_say() {
+    fn tools_accept_their_schemas() {
         let call = |name: &str, arguments: Value| parse(&ToolCall::new(name, arguments));
         assert!(call("click", json!({ "element": 3 })).is_ok());
         assert!(call("click", json!({ "x": 3 })).unwrap_err().contains("both coordinates"));

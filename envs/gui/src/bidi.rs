@@ -1,7 +1,8 @@
 //! WebDriver BiDi: commands and events over one WebSocket, beside the classic commands of the same session.
 //!
-//! B1. Every command has one answer, or the connection is over and says so. B2. Events go to one receiver, in order; those
-//! that nobody takes in time are dropped, and long texts in them are cut, so that a page that makes many cannot use up memory.
+//! B1. Every command gets one answer, or an error when the connection has ended.
+//! B2. Events go to one receiver, in order. Events that are not received in time are dropped, and their long texts are
+//! cut, so that a page that causes many cannot use up memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,17 +20,18 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-/// Largest message: the worst picture of a window that has any, four bytes for each of its pixels, in base64.
-const MOST_BYTES: usize = 32 << 20;
+/// Largest message: the worst-case picture of a window within the limits, four bytes per pixel, in base64.
+const MAX_BYTES: usize = 32 << 20;
 
-/// A browser that has not answered by then does not.
+/// Time for a browser to answer a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
-/// Events that wait to be taken.
-const MOST_EVENTS: usize = 4096;
+/// Maximum number of queued events.
+const MAX_EVENTS: usize = 4096;
 
-/// Bytes of a text in an event: pages write addresses, messages and names. What is within lists has as many in all.
-const MOST_OF_A_TEXT: usize = 8 << 10;
+/// Bytes of a text in an event: pages choose addresses, messages and names. The limit for everything in one list is the
+/// same.
+const MAX_TEXT_BYTES: usize = 8 << 10;
 
 /// Why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,15 +39,15 @@ pub(crate) enum BidiError {
     /// The browser refused it.
     #[error("{error}: {message}")]
     Refused {
-        /// The protocol's word: `no such user context`.
+        /// The protocol's error code, such as `no such user context`.
         error: String,
-        /// The browser's words.
+        /// The browser's message.
         message: String,
     },
-    /// The connection is over.
-    #[error("the connection to the browser broke")]
+    /// The connection has ended.
+    #[error("lost the connection to the browser")]
     Lost,
-    /// Nobody answered.
+    /// No answer in time.
     #[error("the browser did not answer `{method}` within {COMMAND_LIMIT:?}")]
     Late {
         /// The command.
@@ -53,7 +55,7 @@ pub(crate) enum BidiError {
     },
 }
 
-/// What happened in the browser.
+/// An event from the browser.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     /// `browsingContext.userPromptOpened`.
@@ -61,7 +63,7 @@ pub(crate) struct Event {
     pub(crate) params: Value,
 }
 
-/// The connection of a session. Dropped, it ends.
+/// The connection of a session. Dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct Bidi {
     shared: Arc<Shared>,
@@ -70,7 +72,7 @@ pub(crate) struct Bidi {
     task: tokio::task::AbortHandle,
 }
 
-/// Who waits for which answer. `None` when the connection is over.
+/// Callers waiting for answers, by command id. `None` when the connection has ended.
 type Waiting = Option<HashMap<u64, oneshot::Sender<Result<Value, BidiError>>>>;
 
 #[derive(Debug, Default)]
@@ -100,10 +102,10 @@ struct Incoming {
 }
 
 impl Bidi {
-    /// Shakes hands on a connection, for the address that the session named, which is in the request.
+    /// Performs the WebSocket handshake on a connection; the request contains the address that the session named.
     ///
     /// # Errors
-    /// [`BidiError::Lost`] when nobody speaks WebSocket there.
+    /// [`BidiError::Lost`] when the other side does not speak WebSocket.
     pub(crate) async fn connect<S>(
         stream: S,
         request: Request<()>,
@@ -112,12 +114,12 @@ impl Bidi {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let config =
-            WebSocketConfig::default().max_message_size(Some(MOST_BYTES)).max_frame_size(Some(MOST_BYTES));
+            WebSocketConfig::default().max_message_size(Some(MAX_BYTES)).max_frame_size(Some(MAX_BYTES));
         let (socket, _) =
             client_async_with_config(request, stream, Some(config)).await.map_err(|_| BidiError::Lost)?;
         let (mut sink, mut source) = socket.split();
         let (outgoing, mut to_send) = mpsc::unbounded_channel();
-        let (tell, events) = mpsc::channel(MOST_EVENTS);
+        let (tell, events) = mpsc::channel(MAX_EVENTS);
         let shared = Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())) });
         let hearing = Arc::clone(&shared);
         let task = tokio::spawn(async move {
@@ -136,7 +138,7 @@ impl Bidi {
                     },
                 }
             }
-            // Whoever waits is told by the end of its channel.
+            // Waiting callers notice the end of their channels.
             hearing.waiting().take();
         });
         let bidi = Self { shared, outgoing, next: AtomicU64::new(1), task: task.abort_handle() };
@@ -164,7 +166,7 @@ impl Bidi {
         }
     }
 
-    /// Whether it is over.
+    /// Whether the connection has ended.
     pub(crate) fn is_lost(&self) -> bool {
         self.shared.waiting().is_none()
     }
@@ -181,13 +183,13 @@ fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
     let incoming: Incoming = match read_json(text) {
         Ok(incoming) => incoming,
         Err(error) => {
-            tracing::debug!(%error, "a message of the browser was not understood");
+            tracing::debug!(%error, "invalid message from the browser");
             return;
         }
     };
     if let (Some(method), "event") = (incoming.method, incoming.kind.as_str()) {
         if events.try_send(Event { method, params: cut(incoming.params) }).is_err() {
-            tracing::debug!("an event of the browser was dropped");
+            tracing::debug!("dropped an event of the browser");
         }
         return;
     }
@@ -197,29 +199,29 @@ fn deliver(shared: &Shared, events: &mpsc::Sender<Event>, text: &str) {
         None => Ok(incoming.result),
         Some(error) => Err(BidiError::Refused { error, message: incoming.message.unwrap_or_default() }),
     };
-    // Nobody waits for an answer that was given up.
+    // The caller may have dropped its future.
     if let Some(answer) = answer {
         let _ = answer.send(result);
     }
 }
 
-/// What an event says, without what is too long of it. The names of what it says are the protocol's, and few.
+/// An event's parameters with long texts cut. Keys come from the protocol, and are few.
 fn cut(params: Value) -> Value {
     let Value::Object(fields) = params else { return Value::Null };
-    let mut within = MOST_OF_A_TEXT;
+    let mut within = MAX_TEXT_BYTES;
     let fields = fields.into_iter().map(|(name, value)| {
         let cut = match value {
             Value::Array(_) | Value::Object(_) => cut_to(value, &mut within),
-            value => cut_to(value, &mut MOST_OF_A_TEXT.clone()),
+            value => cut_to(value, &mut MAX_TEXT_BYTES.clone()),
         };
         (name, cut)
     });
     Value::Object(fields.collect())
 }
 
-/// A value of about so many bytes at most, which it takes from `left`.
+/// Limits a value to about `left` bytes, which it reduces.
 fn cut_to(value: Value, left: &mut usize) -> Value {
-    // What a value needs that is not its text.
+    // The cost of a value besides its text.
     const EACH: usize = 16;
     *left = left.saturating_sub(EACH);
     match value {
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_half_a_character_in_a_page_is_an_answer_all_the_same() {
+    fn b1_lone_surrogate_is_still_an_answer() {
         let (shared, (events, _taken)) = (Shared::default(), mpsc::channel(1));
         let (answer, mut answered) = oneshot::channel();
         *shared.waiting() = Some(HashMap::from([(7, answer)]));
@@ -272,15 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn b2_events_are_bounded_and_what_is_short_in_them_stays() {
+    fn b2_long_event_texts_are_cut_short_ones_stay() {
         let small = json!({
             "context": "1", "children": null, "timestamp": 1.5, "args": [{ "type": "string", "value": "\u{e9}" }],
         });
         check(small.clone(), small);
         check(json!("text"), Value::Null);
-        // A text may be cut in the middle of a character, which is left out whole.
-        let long = "\u{20ac}".repeat(MOST_OF_A_TEXT);
-        let cut = "\u{20ac}".repeat((MOST_OF_A_TEXT - 16) / 3);
+        // A character at the cut is dropped whole.
+        let long = "\u{20ac}".repeat(MAX_TEXT_BYTES);
+        let cut = "\u{20ac}".repeat((MAX_TEXT_BYTES - 16) / 3);
         check(
             json!({ "message": long, "type": "alert", "url": long }),
             json!({ "message": cut, "type": "alert", "url": cut }),
@@ -288,7 +290,7 @@ mod tests {
         let deep =
             (0..10_000).map(|number| json!([number, { "long name": "long text" }])).collect::<Vec<_>>();
         let within = super::cut(json!({ "args": deep, "stack": deep, "type": "error" }));
-        assert!(within.to_string().len() < 2 * MOST_OF_A_TEXT, "{within}");
+        assert!(within.to_string().len() < 2 * MAX_TEXT_BYTES, "{within}");
         assert_eq!(within["type"], "error");
     }
 }

@@ -1,4 +1,4 @@
-//! A browser that answers, wherever it lives: contexts, tabs, and the files beside it.
+//! A connected browser, wherever it runs: contexts, tabs, and files on its machine.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clawrl_core::{Boundary, Fault};
+use clawrl_core::{Boundary, Fault, SandboxKind};
 use clawrl_sandbox::PutFile;
 use fantoccini::Client;
 use serde_json::{Value, json};
@@ -15,21 +15,21 @@ use tokio::net::TcpListener;
 
 use crate::bidi::{Bidi, BidiError};
 use crate::remote::{Session, beside};
-use crate::sandboxed::Sandboxed;
+use crate::sandboxed::SandboxedBrowser;
 
-/// A driver that has not said its port by then, or a browser that has not answered it, does not come.
+/// Time for a driver to report its port, and for the browser to answer it.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// A copy of nothing. Whether it was made.
+/// Copies an empty text. Returns whether that worked.
 const CLEAR_CLIPBOARD: &str = "(() => { let done = false;\
     const copy = event => { event.clipboardData.setData('text/plain', ''); event.preventDefault(); done = true; };\
     document.addEventListener('copy', copy, { once: true }); return document.execCommand('copy') && done; })()";
 
-/// A field for a file.
+/// Creates a file input.
 const FIELD: &str = "(() => { const field = document.createElement('input'); field.type = 'file';\
     return document.documentElement.appendChild(field); })()";
 
-/// What is in the file of a field, in base64; nothing where it is not there.
+/// Returns the content of a file input's file, in base64; nothing if the file does not exist.
 const READ: &str = "async (field, most) => { const [file] = field.files; if (!file) return null;\
     if (file.size > most) throw new Error(`it has ${file.size} bytes, and ${most} are read at most`);\
     const reader = new FileReader();\
@@ -38,7 +38,7 @@ const READ: &str = "async (field, most) => { const [file] = field.files; if (!fi
         reader.onerror = () => reader.error.name === 'NotFoundError' ? keep(null) : refuse(reader.error);\
         reader.readAsDataURL(file); }); }";
 
-/// What a browser is started with. None of it is about one task.
+/// Command-line switches of every browser, independent of the task.
 const SWITCHES: &[&str] = &[
     "--headless=new",
     "--disable-gpu",
@@ -51,45 +51,55 @@ const SWITCHES: &[&str] = &[
     "--disable-domain-reliability",
     "--disable-extensions",
     "--disable-sync",
-    // What the browser itself asked for would look as if a page had: a form's fields are told to a server for autofill.
+    // Requests that the browser makes on its own would be attributed to the page: autofill sends a form's fields to a
+    // server.
     "--disable-features=AutofillServerCommunication,Translate,MediaRouter,OptimizationHints,InterestFeedContentSuggestions",
-    // Pages look the same wherever they are shown.
+    // Makes pages look the same on every machine.
     "--force-color-profile=srgb",
     "--force-device-scale-factor=1",
     "--font-render-hinting=none",
     "--mute-audio",
     "--password-store=basic",
-    // What was selected last is the browser's, not an attempt's, and nothing but another selection takes its place.
+    // The last selection belongs to the browser, not to an attempt, and only another selection replaces it.
     "--blink-settings=selectionClipboardBufferAvailable=false",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 ];
 
-/// A browser that answers.
+/// Properties on which the reuse of a browser depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BrowserKind {
+    /// Kind of sandbox.
+    pub sandbox: SandboxKind,
+    /// Memory limit.
+    pub memory_mib: u32,
+}
+
+/// A connected browser.
 pub(crate) struct Browser {
     pub(crate) client: Client,
     pub(crate) bidi: Bidi,
-    pub(crate) place: Place,
+    pub(crate) host: BrowserHost,
 }
 
-/// Where a browser lives. Dropped, it ends.
-pub(crate) enum Place {
+/// Where a browser runs. Dropping it ends the browser.
+pub(crate) enum BrowserHost {
     /// In a sandbox of ours, with its driver.
-    Sandbox(Sandboxed),
-    /// Where an endpoint put it.
+    Sandbox(SandboxedBrowser),
+    /// At a remote endpoint.
     Endpoint(Session),
 }
 
 /// A port of this process that a browser can reach.
 pub(crate) struct Listening {
     pub(crate) listener: TcpListener,
-    /// As the browser has it.
+    /// The address to use in the browser.
     pub(crate) address: String,
-    /// Addresses from which it may be reached, besides the loopback; `None` for all.
+    /// Addresses that may connect, besides the loopback; `None` for all.
     pub(crate) peers: Option<Vec<IpAddr>>,
 }
 
 impl Browser {
-    /// Asks to be told what happens in it.
+    /// Subscribes to events.
     ///
     /// # Errors
     /// A provider [`Fault`]
@@ -111,30 +121,30 @@ impl Browser {
     /// # Errors
     /// A provider [`Fault`]
     pub(crate) async fn listen(&self) -> Result<Listening, Fault> {
-        let listening = match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.listen().await,
-            Place::Endpoint(session) => session.listen().await,
+        let listening = match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.listen().await,
+            BrowserHost::Endpoint(session) => session.listen().await,
         };
         listening.map_err(|error| {
-            let message = format!("there is no port for the browser's proxy: {error}");
+            let message = format!("failed to open a port for the browser's proxy: {error}");
             Fault::transient(Boundary::Provider, "browser-lost", message)
         })
     }
 
-    /// Where the downloads of an attempt are laid, on the browser's machine; `None` where they cannot be had.
+    /// Folder for an attempt's downloads, on the browser's machine; `None` if downloads are not supported.
     pub(crate) fn downloads(&self, number: u64) -> Option<String> {
-        match &self.place {
-            Place::Sandbox(_) => Some(Sandboxed::downloads(number)),
-            Place::Endpoint(session) => session.downloads(),
+        match &self.host {
+            BrowserHost::Sandbox(_) => Some(SandboxedBrowser::downloads(number)),
+            BrowserHost::Endpoint(session) => session.downloads(),
         }
     }
 
-    /// Whether all its attempts have one folder for their downloads.
+    /// Whether all attempts share one folder for their downloads.
     pub(crate) fn shares_downloads(&self) -> bool {
-        matches!(self.place, Place::Endpoint(_))
+        matches!(self.host, BrowserHost::Endpoint(_))
     }
 
-    /// Lays the files of an attempt on the browser's machine; where each is, by its path here.
+    /// Writes an attempt's files to the browser's machine; returns their paths there by their paths here.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -143,40 +153,40 @@ impl Browser {
         files: Vec<PutFile>,
         number: u64,
     ) -> Result<HashMap<String, String>, Fault> {
-        match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.put(files, number).await,
-            Place::Endpoint(session) => session.put(files).await,
+        match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.put(files, number).await,
+            BrowserHost::Endpoint(session) => session.put(files).await,
         }
     }
 
-    /// Ends what could still write among the downloads of a context.
+    /// Ends everything that could still write to a context's downloads.
     ///
     /// # Errors
     /// An env [`Fault`]
     pub(crate) async fn seal(&self, context: &str) -> Result<(), Fault> {
-        match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.halt().await,
-            Place::Endpoint(_) => self.remove_context(context).await,
+        match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.halt().await,
+            BrowserHost::Endpoint(_) => self.remove_context(context).await,
         }
     }
 
-    /// A file of that folder, after [`Self::seal`]; `None` when nothing is there.
+    /// Reads a downloaded file, after [`Self::seal`]; `None` when it does not exist.
     ///
     /// # Errors
-    /// An env [`Fault`], also for one that is larger than `most`.
+    /// An env [`Fault`], also for a file larger than `most` bytes.
     pub(crate) async fn downloaded(
         &self,
         folder: &str,
         name: &str,
         most: u64,
     ) -> Result<Option<Vec<u8>>, Fault> {
-        match &self.place {
-            Place::Sandbox(sandboxed) => sandboxed.read(format!("{folder}/{name}"), most).await,
-            Place::Endpoint(_) => self.read(beside(folder, name), most).await,
+        match &self.host {
+            BrowserHost::Sandbox(sandboxed) => sandboxed.read(format!("{folder}/{name}"), most).await,
+            BrowserHost::Endpoint(_) => self.read(beside(folder, name), most).await,
         }
     }
 
-    /// Reads a file of the browser's machine as a page does that a user gave it to, in a tab of no attempt.
+    /// Reads a file on the browser's machine through a page's file input, in a separate tab.
     async fn read(&self, path: String, most: u64) -> Result<Option<Vec<u8>>, Fault> {
         let made =
             self.bidi.command("browsingContext.create", json!({ "type": "tab" })).await.map_err(lost)?;
@@ -207,14 +217,14 @@ impl Browser {
         }
     }
 
-    /// A user context of its own: cookies, storage, caches, service workers and downloads that no other has. All its
-    /// requests go to the `proxy`, a host with a port.
+    /// Creates a user context, with cookies, storage, caches, service workers and downloads of its own. All its
+    /// requests go through `proxy`, a host with a port.
     ///
     /// # Errors
     /// An env [`Fault`]
     pub(crate) async fn new_context(&self, proxy: &str, downloads: Option<&str>) -> Result<String, Fault> {
         let wanted = json!({
-            // Without the last word, the loopback would be reached past the proxy.
+            // Without the last entry, the loopback would bypass the proxy.
             "proxy": { "proxyType": "manual", "httpProxy": proxy, "sslProxy": proxy, "noProxy": ["<-loopback>"] },
             "unhandledPromptBehavior": { "default": "ignore" },
         });
@@ -226,13 +236,13 @@ impl Browser {
         };
         let behaviour = json!({ "downloadBehavior": behaviour, "userContexts": [context] });
         self.bidi.command("browser.setDownloadBehavior", behaviour).await.map_err(lost)?;
-        if let Place::Sandbox(_) = self.place {
+        if let BrowserHost::Sandbox(_) = self.host {
             self.permit(&context).await?;
         }
         Ok(context)
     }
 
-    /// Lets pages do what a browser with windows lets them without a question: to write to the clipboard.
+    /// Grants the permissions that a browser with windows grants without asking: writing to the clipboard.
     async fn permit(&self, context: &str) -> Result<(), Fault> {
         let wanted = json!({
             "method": "Browser.setPermission",
@@ -245,7 +255,7 @@ impl Browser {
         self.bidi.command("goog:cdp.sendCommand", wanted).await.map(drop).map_err(lost)
     }
 
-    /// Ends a context with all its tabs, and forgets what it kept.
+    /// Removes a context with all its tabs and stored data.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -254,7 +264,7 @@ impl Browser {
         self.bidi.command("browser.removeUserContext", question).await.map(drop).map_err(lost)
     }
 
-    /// Opens an empty tab in a context; returns its handle, which is that of classic commands too.
+    /// Opens an empty tab in a context; returns its handle, which classic commands use as well.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -266,7 +276,7 @@ impl Browser {
         Ok(tab)
     }
 
-    /// Puts nothing in place of what was copied, which belongs to the browser and not to a context. The tab is an empty one.
+    /// Empties the clipboard, which belongs to the browser and not to a context. `tab` must be empty.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -281,11 +291,11 @@ impl Browser {
         if cleared["result"]["value"].as_bool() == Some(true) {
             return Ok(());
         }
-        let why = "what was copied before cannot be forgotten";
+        let why = "failed to clear the clipboard";
         Err(Fault::transient(Boundary::Env, "browser-refused", why))
     }
 
-    /// Gives the window of a tab this size.
+    /// Sets a tab's window size.
     ///
     /// # Errors
     /// An env [`Fault`]
@@ -294,13 +304,13 @@ impl Browser {
         self.bidi.command("browsingContext.setViewport", size).await.map(drop).map_err(lost)
     }
 
-    /// Whether nobody answers any more.
+    /// Whether the browser no longer answers.
     pub(crate) fn is_lost(&self) -> bool {
         self.bidi.is_lost()
     }
 }
 
-/// What becomes of an attempt whose browser refuses, or is gone.
+/// The fault for an attempt whose browser refused a command or has ended.
 pub(crate) fn lost(error: BidiError) -> Fault {
     let code = match &error {
         BidiError::Lost | BidiError::Late { .. } => "browser-lost",
@@ -309,23 +319,24 @@ pub(crate) fn lost(error: BidiError) -> Fault {
     Fault::transient(Boundary::Env, code, error.to_string())
 }
 
-/// What becomes of an attempt whose downloads lie where nobody reads them.
+/// The fault for an attempt whose downloads cannot be read.
 pub(crate) fn no_downloads() -> Fault {
-    let message = "what is downloaded cannot be read: the WebDriver endpoint takes no files, and so names no folder that is ours";
+    let message = "downloads cannot be read: the WebDriver endpoint does not accept files, so no folder for \
+        them is known";
     Fault::permanent(Boundary::Env, "remote-downloads", message)
 }
 
-/// The code of a browser that did not come up.
+/// Fault code of a browser that did not start.
 pub(crate) const NOT_STARTED: &str = "browser-start";
 
 pub(crate) fn not_started(why: &str) -> Fault {
-    Fault::transient(Boundary::Provider, NOT_STARTED, format!("the browser was not started: {why}"))
+    Fault::transient(Boundary::Provider, NOT_STARTED, format!("failed to start the browser: {why}"))
 }
 
-/// What a browser is to be: that program, where one is named, which finds the proxies of its contexts at a host.
+/// Capabilities to request: the browser program, if one is named, and `proxy_host`, where contexts have their proxies.
 pub(crate) fn capabilities(program: Option<&Path>, proxy_host: &str) -> Value {
     let mut switches: Vec<String> = SWITCHES.iter().map(|&switch| switch.to_owned()).collect();
-    // Only the proxy of an attempt says what a name stands for.
+    // Only the attempt's proxy resolves names.
     switches.push(format!("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {proxy_host}"));
     let mut options = json!({
         "args": switches,
@@ -346,7 +357,7 @@ pub(crate) fn capabilities(program: Option<&Path>, proxy_host: &str) -> Value {
         "browserName": "chrome",
         "webSocketUrl": true,
         "unhandledPromptBehavior": "ignore",
-        // What a document loads besides is waited for by the page's own script, and not for ever.
+        // The page's own script waits for the rest of a document, with a limit.
         "pageLoadStrategy": "eager",
         "goog:chromeOptions": options,
     })

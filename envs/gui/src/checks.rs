@@ -1,4 +1,4 @@
-//! Checks of pages, of what the browser keeps, and of what the sites were asked, while all of it is still there.
+//! Checks of pages, of the browser's storage, and of the requests to the sites, made while all of them still exist.
 
 use clawrl_core::{
     Boundary, CheckReport, CheckSpec, ElementPattern, Fault, PageCheck, StorageArea, TextPattern,
@@ -8,40 +8,44 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::browser::lost;
-use crate::page::{Trouble, within};
+use crate::browser_session::BrowserSession;
+use crate::page::{PageError, within};
 use crate::site::{LoggedRequest, Matching};
-use crate::stage::Stage;
 
-/// What a check found: its score, and a sentence.
-type Found = (f64, String);
+/// A check's score, and an explanation.
+type CheckResult = (f64, String);
 
-/// Judges one check.
+/// Evaluates one check.
 ///
 /// # Errors
-/// A grader [`Fault`]: the page does not answer, or the check cannot be made.
-pub(crate) async fn judge(stage: &Stage, spec: &CheckSpec, check: &PageCheck) -> Result<CheckReport, Fault> {
+/// A grader [`Fault`]: the page does not answer, or the check cannot be evaluated.
+pub(crate) async fn judge(
+    session: &BrowserSession,
+    spec: &CheckSpec,
+    check: &PageCheck,
+) -> Result<CheckReport, Fault> {
     let (score, message) =
-        found(stage, check).await.map_err(|fault| Fault { boundary: Boundary::Grader, ..fault })?;
+        found(session, check).await.map_err(|fault| Fault { boundary: Boundary::Grader, ..fault })?;
     Ok(CheckReport { label: spec.label.clone(), score, weight: spec.weight, message })
 }
 
-async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
-    let page = stage.page();
+async fn found(session: &BrowserSession, check: &PageCheck) -> Result<CheckResult, Fault> {
+    let page = session.page();
     match check {
         PageCheck::Script { run, equals } => {
-            Ok(match within(page.run(run, 0)).await.map_err(Trouble::fault)? {
+            Ok(match within(page.run(run, 0)).await.map_err(PageError::fault)? {
                 Err(why) => (0.0, format!("the script failed: {why}")),
                 Ok(value) if same(&value, equals) => (1.0, format!("the script returned {equals}")),
                 Ok(value) => (0.0, format!("the script returned {value}, expected {equals}")),
             })
         }
         PageCheck::Reward { expression, lowest, highest } => {
-            let value = match within(page.evaluate(expression)).await.map_err(Trouble::fault)? {
+            let value = match within(page.evaluate(expression)).await.map_err(PageError::fault)? {
                 Ok(value) => value,
                 Err(why) => return Ok((0.0, format!("the page has no reward: {why}"))),
             };
             let Some(reward) = value.as_f64().filter(|reward| reward.is_finite()) else {
-                return Ok((0.0, format!("the page's reward is no number: {value}")));
+                return Ok((0.0, format!("the page's reward is not a number: {value}")));
             };
             let score = ((reward - lowest) / (highest - lowest)).clamp(0.0, 1.0);
             Ok((score, format!("the page's reward is {reward}")))
@@ -54,17 +58,17 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
                 total: u32,
             }
             let answer: Answer =
-                within(page.call("elements", json!([selector]))).await.map_err(Trouble::fault)?;
+                within(page.call("elements", json!([selector]))).await.map_err(PageError::fault)?;
             let Answer { elements, total } = answer;
             let Some(elements) = elements else {
-                return Err(invalid(format!("`{selector}` is no CSS selector")));
+                return Err(invalid(format!("`{selector}` is not a CSS selector")));
             };
             let mut count = 0;
             for element in &elements {
                 count += u32::from(element.fits(with)?);
             }
             let what = format!("of {total} elements that `{selector}` finds, {count} are as wanted");
-            // Of those that were not looked at, none is for the better.
+            // Elements beyond the limit never improve the score.
             let unseen = total.saturating_sub(elements.len() as u32);
             Ok(match at_most.filter(|&most| count + unseen > most) {
                 Some(most) => {
@@ -74,12 +78,12 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             })
         }
         PageCheck::Url(pattern) => {
-            let view = page.observe(&[]).await.map_err(Trouble::fault)?;
+            let view = page.observe(&[]).await.map_err(PageError::fault)?;
             compared("the address", Some(&view.url), Some(pattern))
         }
         PageCheck::Storage { area, origin, key, value } => {
             if let Some(origin) = origin {
-                let view = page.observe(&[]).await.map_err(Trouble::fault)?;
+                let view = page.observe(&[]).await.map_err(PageError::fault)?;
                 let is_there = view.url == *origin
                     || view.url.starts_with(&format!("{}/", origin.trim_end_matches('/')));
                 if !is_there {
@@ -94,7 +98,7 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
                 StorageArea::Session => "session",
             };
             let kept: Value =
-                within(page.call("storage", json!([area, key]))).await.map_err(Trouble::fault)?;
+                within(page.call("storage", json!([area, key]))).await.map_err(PageError::fault)?;
             match kept["error"].as_str() {
                 Some(why) => Ok((0.0, format!("{area} storage cannot be read: {why}"))),
                 None => {
@@ -103,7 +107,7 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             }
         }
         PageCheck::Cookie { name, value } => {
-            let kept = stage.cookies().await?;
+            let kept = session.cookies().await?;
             let mut same_name = kept.iter().filter(|(kept, _)| kept == name);
             let what = format!("cookie `{name}`");
             match value {
@@ -121,9 +125,9 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             }
         }
         PageCheck::Requested { site, request, at_least, at_most } => {
-            let Some(sites) = &stage.sites else { return Err(invalid("no page was opened".to_owned())) };
+            let Some(sites) = &session.sites else { return Err(invalid("no page was opened".to_owned())) };
             let Matching { surely, perhaps } = sites.matching(site.as_deref(), request);
-            // Of what was too large to be kept, none is for the better.
+            // Content that was too large to be kept never improves the score.
             let most = at_most.filter(|&most| surely + perhaps > most);
             let what = match perhaps {
                 0 => format!("{surely} requests are as wanted"),
@@ -141,13 +145,13 @@ async fn found(stage: &Stage, check: &PageCheck) -> Result<Found, Fault> {
             ))
         }
         PageCheck::Downloaded { .. } => {
-            Err(invalid("downloads are looked at when the browser has ended".to_owned()))
+            Err(invalid("downloads are checked after the browser has ended".to_owned()))
         }
-        other => Err(invalid(format!("this check is not known here: {other:?}"))),
+        other => Err(invalid(format!("unknown check: {other:?}"))),
     }
 }
 
-/// What sites were asked, the last few, for whoever wonders why a check did not pass.
+/// The last few requests to the sites, to explain a failed check.
 fn asked(requests: &[LoggedRequest]) -> String {
     const FEW: usize = 5;
     if requests.is_empty() {
@@ -161,12 +165,12 @@ fn asked(requests: &[LoggedRequest]) -> String {
     format!("of {} requests the last were {}", requests.len(), few.join(", "))
 }
 
-/// Compares a text with what it has to be; without a pattern, nothing may be there.
+/// Compares a text with the expected one; without a pattern, the text must not exist.
 pub(crate) fn compared(
     what: &str,
     found: Option<&str>,
     pattern: Option<&TextPattern>,
-) -> Result<Found, Fault> {
+) -> Result<CheckResult, Fault> {
     Ok(match (found, pattern) {
         (None, None) => (1.0, format!("{what} is not there")),
         (Some(found), None) => (0.0, format!("{what} is {}, expected nothing", shown(found))),
@@ -178,7 +182,7 @@ pub(crate) fn compared(
     })
 }
 
-fn counted(count: u32, at_least: u32, at_most: Option<u32>, what: &str) -> Found {
+fn counted(count: u32, at_least: u32, at_most: Option<u32>, what: &str) -> CheckResult {
     let passes = count >= at_least && at_most.is_none_or(|most| count <= most);
     let wanted = match at_most {
         Some(most) if most == at_least => format!("{most} wanted"),
@@ -199,7 +203,7 @@ fn fits(text: &str, pattern: &TextPattern) -> Result<bool, Fault> {
     })
 }
 
-/// An element, as the page's script tells of it.
+/// An element, as reported by the page's script.
 #[derive(Debug, Deserialize)]
 struct Element {
     text: String,
@@ -250,10 +254,10 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Of a text that may be long.
+/// A text shortened for a message.
 fn shown(text: &str) -> String {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST) {
+    const MAX_SHOWN: usize = 200;
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("\"{}…\"", &text[..end]),
         None => format!("\"{text}\""),
     }
@@ -263,7 +267,7 @@ pub(crate) fn invalid(message: String) -> Fault {
     Fault::permanent(Boundary::Grader, "invalid-check", message)
 }
 
-impl Stage {
+impl BrowserSession {
     /// Names and values of all cookies of the attempt.
     async fn cookies(&self) -> Result<Vec<(String, String)>, Fault> {
         let question = json!({ "partition": { "type": "storageKey", "userContext": self.context() } });

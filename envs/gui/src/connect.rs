@@ -1,4 +1,4 @@
-//! Connections to the driver in a sandbox's own network, as the WebDriver client makes them.
+//! Connections of the WebDriver client to the driver in a sandbox's own network.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-/// To one port, whatever address is asked for.
+/// Connects to one port, whatever address is requested.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     pub(crate) network: SandboxNetwork,

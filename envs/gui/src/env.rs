@@ -1,11 +1,11 @@
 //! A browser for one episode.
 //!
-//! I1. Grading looks at pages, storage and requests while they are there, and at nothing that the agent wrote down. I2. A
-//! step future that was dropped poisons the environment, and its browser is ended, not used again. I3. The same seed and the
-//! same actions give the same observations, as far as the pages do.
+//! I1. Grading inspects pages, storage and requests while they exist, and nothing that the agent wrote.
+//! I2. Dropping a step future poisons the environment, and its browser is ended, not reused.
+//! I3. The same seed and the same actions give the same observations, if the pages are deterministic.
 //!
-//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the environment
-//! ends its browser.
+//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the
+//! environment ends its browser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use clawrl_core::{
     CloseReport, Env, EnvSpec, Fault, Grade, GuiSpec, LeaseRequest, Limit, Observation, PageCheck, Progress,
     Screenshots, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, fit_texts,
 };
-use clawrl_workspace::{Asking, Judged, check_answer};
+use clawrl_workspace::{JudgeContext, JudgeReports, check_answer};
 use serde_json::Map;
 
 use crate::action::{Action, parse, tools};
 use crate::browser::no_downloads;
+use crate::browser_session::{BrowserSession, PageSnapshot};
 use crate::checks::{compared, invalid, judge};
-use crate::page::{Trouble, within};
+use crate::page::{PageError, within};
 use crate::picture::MEDIA_TYPE;
 use crate::provider::Shared;
-use crate::stage::{Sight, Stage};
 
 /// The [`Env`] of kind `gui`.
 pub(crate) struct GuiEnv {
@@ -33,24 +33,24 @@ pub(crate) struct GuiEnv {
     attempt: AttemptId,
     seed: u64,
     answer: Option<String>,
-    /// Keeps pictures.
+    /// Stores pictures.
     blobs: Arc<dyn BlobStore>,
-    /// `None` after `close`, and where it cannot be used again.
-    stage: Option<Stage>,
+    /// `None` after `close`, and when it cannot be reused.
+    session: Option<BrowserSession>,
     progress: Progress,
-    /// Whether a step ran into its limit.
+    /// Whether a step reached its limit.
     spent: bool,
 }
 
 impl GuiEnv {
-    pub(crate) fn new(shared: Arc<Shared>, request: LeaseRequest, stage: Stage) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, request: LeaseRequest, session: BrowserSession) -> Self {
         let LeaseRequest { task, attempt, seed, blobs, .. } = request;
-        let (stage, progress) = (Some(stage), Progress::default());
-        Self { shared, task, attempt, seed, answer: None, blobs, stage, progress, spent: false }
+        let (session, progress) = (Some(session), Progress::default());
+        Self { shared, task, attempt, seed, answer: None, blobs, session, progress, spent: false }
     }
 
-    fn stage(&mut self) -> Result<&mut Stage, Fault> {
-        self.stage.as_mut().ok_or_else(Progress::closed)
+    fn session(&mut self) -> Result<&mut BrowserSession, Fault> {
+        self.session.as_mut().ok_or_else(Progress::closed)
     }
 
     async fn prepare(&mut self) -> Result<Observation, Fault> {
@@ -58,21 +58,21 @@ impl GuiEnv {
         let spec = spec_of(&task)?;
         let (seed, shared) = (self.seed, Arc::clone(&self.shared));
         let sites = Arc::new(shared.sites.open(spec).await?);
-        let stage = self.stage()?;
+        let session = self.session()?;
         let is_of_downloads =
             |spec: &CheckSpec| matches!(spec.check, Check::Page(PageCheck::Downloaded { .. }));
-        stage.is_for_downloads = task.checks.iter().any(is_of_downloads);
-        if stage.downloads_folder.is_none() && stage.is_for_downloads {
+        session.is_for_downloads = task.checks.iter().any(is_of_downloads);
+        if session.downloads_folder.is_none() && session.is_for_downloads {
             return Err(no_downloads());
         }
-        stage.proxy.open(Arc::clone(&sites));
-        stage.sites = Some(sites);
+        session.proxy.open(Arc::clone(&sites));
+        session.sites = Some(sites);
         if !spec.files.is_empty() {
-            stage.put(shared.fixtures.read(spec.files.clone()).await?).await?;
+            session.put(shared.fixtures.read(spec.files.clone()).await?).await?;
         }
-        let sight = stage.begin(spec, seed).await?;
-        stage.must_have_served(Boundary::Env)?;
-        let observation = self.observed(&sight, Vec::new(), false).await?;
+        let snapshot = session.begin(spec, seed).await?;
+        session.must_have_served(Boundary::Env)?;
+        let observation = self.observed(&snapshot, Vec::new(), false).await?;
         Ok(Observation { tools: tools(spec.screenshots.on_request()), ..observation })
     }
 
@@ -105,42 +105,42 @@ impl GuiEnv {
                 asked = true;
                 continue;
             }
-            let stage = self.stage()?;
+            let session = self.session()?;
             let done = match number {
-                0 => stage.act(&action, spec).await,
-                _ => stage.act_next(&action, spec).await,
+                0 => session.act(&action, spec).await,
+                _ => session.act_next(&action, spec).await,
             };
             match done {
-                // One that opened meanwhile is what the next call may answer.
-                Ok(None) | Err(Trouble::Dialog) => {}
-                // What comes after it was meant for a page on which it had been done.
+                // The next call may answer a dialog that opened meanwhile.
+                Ok(None) | Err(PageError::Dialog) => {}
+                // Later calls assume that this one succeeded.
                 Ok(Some(why)) => {
                     refused.push(why);
                     break;
                 }
-                Err(Trouble::NoTab | Trouble::Left) => break,
-                Err(Trouble::Refused(why)) => {
+                Err(PageError::NoTab | PageError::Left) => break,
+                Err(PageError::Refused(why)) => {
                     refused.push(why);
                     break;
                 }
                 Err(trouble) => return Err(trouble.fault()),
             }
         }
-        let stage = self.stage()?;
-        let sight = stage.look(spec).await?;
-        stage.must_have_served(Boundary::Env)?;
-        let observation = self.observed(&sight, refused, asked).await?;
-        let stage = self.stage()?;
+        let session = self.session()?;
+        let snapshot = session.snapshot(spec).await?;
+        session.must_have_served(Boundary::Env)?;
+        let observation = self.observed(&snapshot, refused, asked).await?;
+        let session = self.session()?;
         let end = match &spec.end_when {
-            Some(expression) if sight.dialog.is_none() => {
-                match within(stage.page().is_true(expression)).await {
+            Some(expression) if snapshot.dialog.is_none() => {
+                match within(session.page().is_true(expression)).await {
                     Ok(Ok(done)) => done.then(|| StopReason::Ended("page-done".to_owned())),
                     Ok(Err(why)) => {
-                        let message = format!("`end_when` cannot be asked: {why}");
+                        let message = format!("failed to evaluate `end_when`: {why}");
                         return Err(Fault::permanent(Boundary::Env, "end-when", message));
                     }
-                    // What happened since is for the next look.
-                    Err(Trouble::Dialog | Trouble::NoTab | Trouble::Left) => None,
+                    // The next snapshot shows what has happened since.
+                    Err(PageError::Dialog | PageError::NoTab | PageError::Left) => None,
                     Err(trouble) => return Err(trouble.fault()),
                 }
             }
@@ -149,10 +149,10 @@ impl GuiEnv {
         Ok(StepResult { observation, end, process_reward: None })
     }
 
-    /// What was seen, with a picture of it where the task says so, or where the agent `asked` for one.
+    /// The observation of a snapshot, with a picture if the task requires one or the agent `asked` for one.
     async fn observed(
         &mut self,
-        sight: &Sight,
+        snapshot: &PageSnapshot,
         mut refused: Vec<String>,
         asked: bool,
     ) -> Result<Observation, Fault> {
@@ -160,11 +160,11 @@ impl GuiEnv {
         let spec = spec_of(&task)?;
         let with_every = matches!(spec.screenshots, Screenshots::Recorded | Screenshots::Shown);
         if !asked && !with_every {
-            return Ok(observation(sight, &refused, spec));
+            return Ok(observation(snapshot, &refused, spec));
         }
         match self.picture().await? {
             Ok(blob) => {
-                let mut observation = observation(sight, &refused, spec);
+                let mut observation = observation(snapshot, &refused, spec);
                 if asked || spec.screenshots == Screenshots::Shown {
                     observation.parts.push(blob.into());
                 } else {
@@ -176,25 +176,25 @@ impl GuiEnv {
                 if asked {
                     refused.push(format!("there is no picture: {why}"));
                 }
-                let mut observation = observation(sight, &refused, spec);
+                let mut observation = observation(snapshot, &refused, spec);
                 observation.facts.insert("no_picture".to_owned(), why.into());
                 Ok(observation)
             }
         }
     }
 
-    /// The inner error says why there is none.
+    /// The inner error explains why there is no picture.
     async fn picture(&mut self) -> Result<Result<BlobRef, String>, Fault> {
-        let bytes = match self.stage()?.picture().await {
+        let bytes = match self.session()?.picture().await {
             Ok(bytes) => bytes,
             Err(why) => return Ok(Err(why.to_string())),
         };
         match self.blobs.keep(MEDIA_TYPE, bytes).await {
             Ok(blob) => Ok(Ok(blob)),
             Err(error @ BlobError::TooLarge { .. }) => Ok(Err(error.to_string())),
-            // Whatever else the record is given, it would not keep either.
+            // The record would drop other content as well.
             Err(error) => {
-                let message = format!("a picture was not kept: {error}");
+                let message = format!("failed to store a picture: {error}");
                 Err(Fault::permanent(Boundary::Harness, "not-recorded", message))
             }
         }
@@ -203,9 +203,9 @@ impl GuiEnv {
     async fn judged(&mut self, ctx: &StepCtx) -> Result<Grade, Fault> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
-        let stage = self.stage()?;
-        let readable = stage.rest(spec).await.map_err(of_grader)?;
-        stage.must_have_served(Boundary::Grader)?;
+        let session = self.session()?;
+        let readable = session.rest(spec).await.map_err(of_grader)?;
+        session.must_have_served(Boundary::Grader)?;
         let mut reports: Vec<Option<CheckReport>> = Vec::new();
         let mut has_downloads = false;
         for spec in &task.checks {
@@ -217,20 +217,20 @@ impl GuiEnv {
                 Check::Rubric { .. } => None,
                 Check::Answer(check) => Some(check_answer(check, self.answer.as_deref())?.report(spec)),
                 Check::Page(check) if !readable && is_of_page(check) => {
-                    let message = "the page opens one dialog after another, and cannot be read".to_owned();
+                    let message = "the page opens one dialog after another and cannot be read".to_owned();
                     Some(CheckReport { label: spec.label.clone(), score: 0.0, weight: spec.weight, message })
                 }
-                Check::Page(check) => Some(judge(self.stage()?, spec, check).await?),
-                other => return Err(invalid(format!("a GUI task has no check of this kind: {other:?}"))),
+                Check::Page(check) => Some(judge(self.session()?, spec, check).await?),
+                other => return Err(invalid(format!("not a check of GUI tasks: {other:?}"))),
             });
         }
         if has_downloads {
-            // Files lie where the browser writes: what writes there has to be ended before they are believed.
-            let mut stage = self.stage.take().ok_or_else(Progress::closed)?;
-            stage.seal().await.map_err(of_grader)?;
+            // The browser can write to the folder of its files: end everything that could before trusting them.
+            let mut session = self.session.take().ok_or_else(Progress::closed)?;
+            session.seal().await.map_err(of_grader)?;
             for (spec, report) in task.checks.iter().zip(&mut reports) {
                 let Check::Page(PageCheck::Downloaded { name, content }) = &spec.check else { continue };
-                let found = stage.downloaded(name, MOST_DOWNLOADED).await.map_err(of_grader)?;
+                let found = session.downloaded(name, MAX_DOWNLOADED).await.map_err(of_grader)?;
                 let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let (score, message) = match (&found, content) {
                     (Some(_), None) => (1.0, format!("`{name}` was downloaded")),
@@ -249,12 +249,12 @@ impl GuiEnv {
         Ok(Grade { judge_usage, ..grade })
     }
 
-    /// What a judge says of the answer, where it is asked.
-    async fn asked(&self, ctx: &StepCtx) -> Result<Judged, Fault> {
+    /// The judge's reports on the answer, if there are rubrics.
+    async fn asked(&self, ctx: &StepCtx) -> Result<JudgeReports, Fault> {
         if self.task.rubrics().next().is_none() {
-            return Ok(Judged::default());
+            return Ok(JudgeReports::default());
         }
-        let asking = Asking {
+        let asking = JudgeContext {
             judge: self.shared.judge.as_deref(),
             attempt: self.attempt,
             task: &self.task,
@@ -277,7 +277,7 @@ fn is_of_page(check: &PageCheck) -> bool {
 }
 
 /// Largest file that a check reads.
-const MOST_DOWNLOADED: u64 = 16 << 20;
+const MAX_DOWNLOADED: u64 = 16 << 20;
 
 impl Env for GuiEnv {
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
@@ -285,7 +285,7 @@ impl Env for GuiEnv {
             self.progress.begin()?;
             let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.setup;
-            let work = shared.in_turn(self.prepare());
+            let work = shared.limited(self.prepare());
             let result = bounded(&ctx, Boundary::Env, Limit::Setup, limit, work).await;
             if result.is_ok() {
                 self.progress.end();
@@ -303,10 +303,9 @@ impl Env for GuiEnv {
             self.progress.begin()?;
             let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.step;
-            let work = shared.in_turn(self.act(calls));
+            let work = shared.limited(self.act(calls));
             let result = bounded(&ctx, Boundary::Env, Limit::Step, limit, work).await;
-            // After a fault the browser may still do what nobody waits for. What ran into the limit can be graded, and is
-            // not used again.
+            // After a fault the browser may still be busy. After a limit it can be graded, but is not reused.
             let late = result.as_ref().is_err_and(|fault| fault.limit == Some(Limit::Step));
             self.spent |= late;
             if result.is_ok() || late {
@@ -321,7 +320,7 @@ impl Env for GuiEnv {
             self.progress.begin()?;
             let shared = Arc::clone(&self.shared);
             let limit = self.task.timeouts.grade;
-            let work = shared.in_turn(self.judged(&ctx));
+            let work = shared.limited(self.judged(&ctx));
             let result = bounded(&ctx, Boundary::Grader, Limit::Grade, limit, work).await;
             if result.is_ok() {
                 self.progress.end();
@@ -333,8 +332,8 @@ impl Env for GuiEnv {
     fn close(&mut self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async move {
             let whole = self.progress.close() && !self.spent;
-            if let Some(stage) = self.stage.take() {
-                self.shared.take_back(stage, whole).await;
+            if let Some(session) = self.session.take() {
+                self.shared.take_back(session, whole).await;
             }
             CloseReport::default()
         })
@@ -350,33 +349,33 @@ async fn bounded<T>(
 ) -> Result<T, Fault> {
     tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Fault::transient(boundary, "cancelled", "the attempt was given up")),
+        () = ctx.cancel.cancelled() => Err(Fault::transient(boundary, "cancelled", "the attempt was cancelled")),
         done = tokio::time::timeout_at(ctx.deadline.into(), work) => {
             done.unwrap_or_else(|_| Err(Fault::limit(boundary, limit, time)))
         }
     }
 }
 
-fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation {
+fn observation(snapshot: &PageSnapshot, refused: &[String], spec: &GuiSpec) -> Observation {
     let mut text = String::new();
     for why in refused {
         text.push_str(&format!("error: {why}\n"));
     }
-    for name in &sight.downloads {
+    for name in &snapshot.downloads {
         text.push_str(&format!("downloaded: {name}\n"));
     }
-    if sight.tabs.len() > 1 {
+    if snapshot.tabs.len() > 1 {
         let tab = |(at, title): (usize, &String)| {
-            let mark = if at == sight.active { "*" } else { "" };
+            let mark = if at == snapshot.active { "*" } else { "" };
             format!("{}{mark} \"{title}\"", at + 1)
         };
-        let tabs: Vec<String> = sight.tabs.iter().enumerate().map(tab).collect();
+        let tabs: Vec<String> = snapshot.tabs.iter().enumerate().map(tab).collect();
         text.push_str(&format!("tabs: {}\n", tabs.join(", ")));
     }
-    if let Some(dialog) = &sight.dialog {
+    if let Some(dialog) = &snapshot.dialog {
         text.push_str(&format!("dialog: {} \"{}\"\n", dialog.kind, dialog.message));
     }
-    if let Some(view) = &sight.view {
+    if let Some(view) = &snapshot.view {
         for error in &view.errors {
             text.push_str(&format!("page error: {error}\n"));
         }
@@ -387,11 +386,11 @@ fn observation(sight: &Sight, refused: &[String], spec: &GuiSpec) -> Observation
     }
     let text = text.trim_end().to_owned();
     let mut facts = Map::new();
-    facts.insert("quiet".to_owned(), sight.quiet.into());
-    if !sight.refused.is_empty() {
-        facts.insert("refused".to_owned(), sight.refused.clone().into());
+    facts.insert("quiet".to_owned(), snapshot.quiet.into());
+    if !snapshot.refused.is_empty() {
+        facts.insert("refused".to_owned(), snapshot.refused.clone().into());
     }
-    if let Some(view) = &sight.view {
+    if let Some(view) = &snapshot.view {
         facts.insert("elements".to_owned(), view.refs.into());
     }
     let cut = fit_texts(&[&text], spec.observation_chars as usize).pop().flatten();

@@ -1,14 +1,15 @@
-//! The GUI environment: a browser, pages that the harness serves, and what an agent did to them.
+//! The GUI environment: a browser, pages that the harness serves, and grading of the resulting state.
 
 mod action;
 mod bidi;
 mod browser;
+mod browser_session;
 mod checks;
 mod connect;
+mod element_ref;
 mod env;
-mod idle;
+mod idle_pool;
 mod mapper;
-mod naming;
 mod page;
 mod picture;
 mod programs;
@@ -17,10 +18,10 @@ mod proxy;
 mod remote;
 mod sandboxed;
 mod site;
-mod stage;
-mod turns;
+mod work_limiter;
 
+pub use browser::BrowserKind;
 pub use programs::{BrowserPrograms, find_programs};
-pub use provider::{BrowserKind, BrowserSource, GuiConfig, GuiProvider};
-pub use remote::{EndpointAnswer, EndpointError, Endpoints};
+pub use provider::{BrowserSource, GuiConfig, GuiProvider};
+pub use remote::{EndpointError, EndpointStatus, Endpoints};
 pub use site::folder_hash;

@@ -1,7 +1,7 @@
-//! The page in which a driver turns `WebDriver` `BiDi` into the browser's own protocol, made quieter.
+//! Silences the page in which a driver translates `WebDriver` `BiDi` to the browser's own protocol.
 //!
-//! Every message that passes it is written into its document, which nobody sees and which the browser lays out and draws: a
-//! good part of what an episode costs. Without the place where they are written the page writes nothing.
+//! The page writes every message into its document, which is never visible but which the browser lays out and draws: a
+//! considerable part of an episode's cost. Without the element that receives the messages, the page writes nothing.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::connect::Connector;
 
-/// A browser that has not answered by then is left as it is.
+/// If the browser does not answer by then, the page stays as it was.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A list of one or two pages.
-const MOST_BYTES: usize = 1 << 20;
+/// Enough for a list of one or two pages.
+const MAX_BYTES: usize = 1 << 20;
 
-/// Takes the place where messages are written away; whether it was there.
+/// Removes the element that receives the messages; returns whether it existed.
 const QUIET: &str =
     "(() => { const logs = document.getElementById('logs'); logs?.remove(); return logs !== null; })()";
 
@@ -38,13 +38,13 @@ struct Target {
     web_socket_debugger_url: Option<String>,
 }
 
-/// Makes it quiet, at the address of the browser's own protocol: `127.0.0.1:40123`.
+/// Silences the page, at the address of the browser's own protocol: `127.0.0.1:40123`.
 ///
 /// # Errors
-/// Why it is as it was; everything works then as well.
+/// Why the page is unchanged; everything works then as well.
 pub(crate) async fn quieten(network: &SandboxNetwork, address: &str) -> Result<(), String> {
     let quietened = tokio::time::timeout(LIMIT, quieten_within(network, address));
-    quietened.await.map_err(|_late| format!("nobody answered within {LIMIT:?}"))?
+    quietened.await.map_err(|_late| format!("no answer within {LIMIT:?}"))?
 }
 
 async fn quieten_within(network: &SandboxNetwork, address: &str) -> Result<(), String> {
@@ -54,7 +54,7 @@ async fn quieten_within(network: &SandboxNetwork, address: &str) -> Result<(), S
         .build::<_, Empty<Bytes>>(Connector { network: network.clone(), port });
     let answer = client.get(list).await.map_err(|error| spelled_out(&error))?;
     let body =
-        Limited::new(answer.into_body(), MOST_BYTES).collect().await.map_err(|error| error.to_string())?;
+        Limited::new(answer.into_body(), MAX_BYTES).collect().await.map_err(|error| error.to_string())?;
     let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
     let mapper = targets.into_iter().find(|target| target.title.contains("Mapper"));
     let target = mapper.and_then(|target| target.web_socket_debugger_url).ok_or("there is no such page")?;
@@ -75,7 +75,7 @@ async fn quieten_within(network: &SandboxNetwork, address: &str) -> Result<(), S
         }
         return match answer["result"]["result"]["value"].as_bool() {
             Some(true) => Ok(()),
-            Some(false) => Err("it writes nothing down".to_owned()),
+            Some(false) => Err("it does not log messages".to_owned()),
             None => Err(answer.to_string()),
         };
     }

@@ -1,4 +1,4 @@
-//! A page, as the harness reads and moves it: calls of the script that runs in it.
+//! Reads and operates a page through calls of a script that runs in it.
 
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::naming::Naming;
+use crate::element_ref::ElementRef;
 
 /// The script, one expression; see `api.js`.
 pub(crate) const SCRIPT: &str = concat!(
@@ -34,25 +34,25 @@ pub(crate) const SCRIPT: &str = concat!(
     "return api;\n})()",
 );
 
-/// Calls a function of the script in the page, and waits for what it promises.
+/// Calls a function of the script in the page, and awaits its promise.
 const CALL: &str = "const api = window[Symbol.for('clawrl.page')];\
     if (!api) return { missing: true };\
     return Promise.resolve(api[arguments[0]](...arguments[1])).then(value => ({ value: value === undefined ? null : value }));";
 
-/// Functions that change nothing.
+/// Functions without side effects.
 const READING: [&str; 6] = ["settle", "observe", "resolve", "locate", "elements", "storage"];
 
-/// Around a function of the task: what it throws is no trouble of the page.
+/// Wraps a function of the task: its exceptions are not errors of the page.
 const TRY: &str = "return (async () => { try { return { value: (await";
 const CATCH: &str = ") ?? null }; } catch (error) { let why = 'unknown'; try { why = String(error?.message ?? error); } catch {} return { error: why }; } })();";
 
-/// How long is waited for a page to come to rest by one question: drivers end scripts that take 30 seconds.
+/// How long one request waits for a page to settle: drivers end scripts that take 30 seconds.
 const PORTION: Duration = Duration::from_secs(20);
 
-/// How long a question may take beyond what it waits for by itself. A page that computes is not answered before.
+/// Additional time for a request to be answered. A page that computes does not answer before it has finished.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
-/// For a preload script: the functions are there before the page's own scripts run, and hear what those ask for.
+/// For a preload script: installs the functions before the page's own scripts run, and observes their requests.
 pub(crate) fn preload() -> String {
     format!(
         "() => {{ const api = {SCRIPT}; Object.defineProperty(window, Symbol.for('clawrl.page'), {{ value: api }});\
@@ -60,36 +60,36 @@ pub(crate) fn preload() -> String {
     )
 }
 
-/// What drivers say of a page whose process ended.
+/// The driver's message for a page whose process ended.
 const CRASHED: &str = "tab crashed";
 
 /// Why a page did not answer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// A dialog is open, which nothing goes on behind.
+pub(crate) enum PageError {
+    /// A dialog is open and blocks the page.
     Dialog,
     /// The tab is closed.
     NoTab,
-    /// The page went away meanwhile, as one does that is left.
+    /// The page was replaced meanwhile, for example by navigation.
     Left,
-    /// It is busy with itself.
+    /// The page is busy.
     Hung,
     /// The page's process ended.
     Crashed,
-    /// It cannot be done: the browser's words.
+    /// Impossible, with the browser's message.
     Refused(String),
-    /// The driver is gone.
+    /// The driver has ended.
     Lost(Fault),
 }
 
-impl Trouble {
-    /// What an attempt ends with, where nothing less will do.
+impl PageError {
+    /// The fault for an attempt that cannot continue.
     pub(crate) fn fault(self) -> Fault {
         let fault = |code, message: &str| Fault::transient(Boundary::Env, code, message);
         match self {
             Self::Dialog => fault("dialog-open", "a dialog is open in the page"),
             Self::NoTab => fault("tab-closed", "the tab was closed"),
-            Self::Left => fault("page-left", "the page was left and never came to rest"),
+            Self::Left => fault("page-left", "the page kept navigating and never settled"),
             Self::Hung => fault("page-hung", "the page does not answer: its scripts do not end"),
             Self::Crashed => fault("page-crashed", "the process of the page ended"),
             Self::Refused(message) => fault("browser-refused", &message),
@@ -98,9 +98,9 @@ impl Trouble {
     }
 }
 
-impl From<CmdError> for Trouble {
+impl From<CmdError> for PageError {
     fn from(error: CmdError) -> Self {
-        // An error of the driver's own, whose name stands where others have their words.
+        // An error of the driver itself, whose name is in the place of the message.
         if matches!(&error, CmdError::NotW3C(said) if said.as_str() == Some(CRASHED)) {
             return Self::Crashed;
         }
@@ -117,7 +117,7 @@ impl From<CmdError> for Trouble {
             }
             ErrorStatus::ScriptTimeout | ErrorStatus::Timeout => Self::Hung,
             _ if says(CRASHED) || says("page crash") => Self::Crashed,
-            // Drivers do not know the dialog of a page that asks whether it may be left.
+            // Drivers do not report the dialog that asks whether to leave a page.
             _ if says("Unexpected dialog type") => Self::Dialog,
             _ if says("disconnected") || says("session deleted") || says("chrome not reachable") => {
                 Self::Lost(Fault::transient(Boundary::Env, "browser-lost", message))
@@ -134,53 +134,53 @@ impl From<CmdError> for Trouble {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page<'a>(pub(crate) &'a Client);
 
-/// What a page is, as text.
+/// A page as text.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct View {
-    /// Of the document, no other has it.
+pub(crate) struct PageView {
+    /// Unique id of the document.
     pub(crate) identity: String,
     pub(crate) url: String,
     pub(crate) title: String,
     pub(crate) text: String,
-    /// What its scripts did wrong since it was read before.
+    /// Errors of its scripts since the last read.
     #[serde(default)]
     pub(crate) errors: Vec<String>,
-    /// How many elements have numbers.
+    /// Number of numbered elements.
     pub(crate) refs: u32,
-    /// More than it may have was left out.
+    /// Whether text beyond the limit was left out.
     pub(crate) truncated: bool,
     pub(crate) focused: Option<u32>,
 }
 
-/// A page that came to rest, or was waited for long enough.
+/// A page that settled, or whose time to settle is over.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Settled {
+pub(crate) struct SettledPage {
     pub(crate) quiet: bool,
-    /// Whether it changes all the time, which nobody waits for to end.
+    /// Whether it changes constantly, so that waiting is pointless.
     restless: bool,
-    /// Of the document.
+    /// Id of the document.
     pub(crate) identity: String,
-    /// Clicks that began downloads since it last came to rest.
-    pub(crate) files: Clicked,
+    /// Clicks that started downloads since it last settled.
+    pub(crate) files: DownloadClicks,
 }
 
-/// Links that were clicked to lay down files.
+/// Clicks on links that start downloads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Clicked {
-    /// Files that the page made: there is no request.
+pub(crate) struct DownloadClicks {
+    /// Files generated by the page, without a request.
     pub(crate) made: u32,
-    /// Files that are asked for.
+    /// Files that are requested.
     pub(crate) asked: u32,
 }
 
-impl AddAssign for Clicked {
+impl AddAssign for DownloadClicks {
     fn add_assign(&mut self, other: Self) {
         self.made += other.made;
         self.asked += other.asked;
     }
 }
 
-/// Where an element is, or why it cannot be pointed at.
+/// An element's position, or why it cannot be clicked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Located {
     x: Option<f64>,
@@ -189,19 +189,19 @@ pub(crate) struct Located {
     by: Option<String>,
 }
 
-/// Where something is scrolled to that is not in view.
+/// Where to scroll an element that is out of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScrollTo {
-    /// The middle of the window.
+    /// To the middle of the window.
     Middle,
-    /// No farther than it has to be.
+    /// No farther than necessary.
     Near,
-    /// It stays out of view, which is an error then.
+    /// Do not scroll; out of view is an error.
     Nowhere,
 }
 
 impl ScrollTo {
-    /// As scripts have it.
+    /// The script's word for it.
     fn word(self) -> &'static str {
         match self {
             Self::Middle => "center",
@@ -219,33 +219,33 @@ pub(crate) struct Point {
 }
 
 impl Page<'_> {
-    /// Calls a function of the script. One that is not there yet is installed first.
+    /// Calls a function of the script, and installs the script first if necessary.
     pub(crate) async fn call<T: DeserializeOwned>(
         self,
         function: &str,
         arguments: Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, PageError> {
         let until = Instant::now() + ANSWER_LIMIT;
         let answer = loop {
             let answer = self.call_once(function, &arguments).await;
-            // What changes something is asked for once.
+            // A call with side effects is made once.
             if !(READING.contains(&function) && is_for_next(&answer, until)) {
                 break answer?;
             }
             tokio::task::yield_now().await;
         };
         serde_json::from_value(answer)
-            .map_err(|error| Trouble::Refused(format!("the page's script answered otherwise: {error}")))
+            .map_err(|error| PageError::Refused(format!("unexpected answer of the page's script: {error}")))
     }
 
-    /// What a function body of the task returns, or what its promise comes to. The inner error is why it has no value.
-    pub(crate) async fn run(self, body: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+    /// Returns the value of a function body of the task, or of its promise. The inner error says why there is none.
+    pub(crate) async fn run(self, body: &str, seed: u32) -> Result<Result<Value, String>, PageError> {
         let script = format!("{TRY} (function (seed) {{\n{body}\n}}).call(undefined, arguments[0]){CATCH}");
         self.script(&script, seed).await
     }
 
-    /// The value of an expression of the task, a promise not waited for.
-    pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, Trouble> {
+    /// The value of an expression of the task; a promise is not awaited.
+    pub(crate) async fn evaluate(self, expression: &str) -> Result<Result<Value, String>, PageError> {
         let script = format!("{TRY} [(function () {{ return (\n{expression}\n); }}).call(undefined)]{CATCH}");
         let until = Instant::now() + ANSWER_LIMIT;
         let value = loop {
@@ -259,15 +259,15 @@ impl Page<'_> {
     }
 
     /// Whether an expression of the task is true.
-    pub(crate) async fn is_true(self, expression: &str) -> Result<Result<bool, String>, Trouble> {
+    pub(crate) async fn is_true(self, expression: &str) -> Result<Result<bool, String>, PageError> {
         let value = self.evaluate(&format!("!!(\n{expression}\n)")).await?;
         Ok(value.map(|value| value == Value::Bool(true)))
     }
 
-    /// The script is compiled by the driver: pages may forbid that their own functions compile any.
-    async fn script(self, script: &str, seed: u32) -> Result<Result<Value, String>, Trouble> {
+    /// The driver compiles the script: pages may forbid that their own functions compile code.
+    async fn script(self, script: &str, seed: u32) -> Result<Result<Value, String>, PageError> {
         #[derive(Deserialize)]
-        struct Ran {
+        struct ScriptOutcome {
             #[serde(default)]
             value: Value,
             error: Option<String>,
@@ -278,15 +278,15 @@ impl Page<'_> {
                 return Ok(Err(message.trim_start_matches("javascript error: ").to_owned()));
             }
             // As in `call_once`.
-            Ok(Value::Null) => return Err(Trouble::Dialog),
+            Ok(Value::Null) => return Err(PageError::Dialog),
             answer => answer?,
         };
-        let ran: Ran = serde_json::from_value(answer)
-            .map_err(|error| Trouble::Refused(format!("the script answered otherwise: {error}")))?;
+        let ran: ScriptOutcome = serde_json::from_value(answer)
+            .map_err(|error| PageError::Refused(format!("unexpected answer of the script: {error}")))?;
         Ok(ran.error.map_or(Ok(ran.value), Err))
     }
 
-    async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, Trouble> {
+    async fn call_once(self, function: &str, arguments: &Value) -> Result<Value, PageError> {
         let asked = [json!(function), arguments.clone()];
         let mut answer = self.0.execute(CALL, asked.to_vec()).await?;
         if answer.get("missing").is_some() {
@@ -298,47 +298,47 @@ impl Page<'_> {
         }
         // A dialog that opens meanwhile ends a script without an answer.
         if answer.is_null() {
-            return Err(Trouble::Dialog);
+            return Err(PageError::Dialog);
         }
         Ok(answer["value"].take())
     }
 
-    /// Waits until nothing is loaded and nothing moves, at most so long; whether it is so.
-    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<Settled, Trouble> {
+    /// Waits until nothing is loading and nothing moves, up to `limit`; returns whether that was reached.
+    pub(crate) async fn settle(self, limit: Duration, hidden: &[String]) -> Result<SettledPage, PageError> {
         let until = Instant::now() + limit;
-        let mut files = Clicked::default();
+        let mut files = DownloadClicks::default();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let portion = left.min(PORTION);
             let arguments = json!([u64::try_from(portion.as_millis()).unwrap_or(u64::MAX), hidden]);
-            let asked = self.call::<Settled>("settle", arguments);
+            let asked = self.call::<SettledPage>("settle", arguments);
             let waited = tokio::time::timeout(portion + ANSWER_LIMIT, asked).await;
-            let settled = waited.map_err(|_| Trouble::Hung)??;
+            let settled = waited.map_err(|_| PageError::Hung)??;
             files += settled.files;
             if settled.quiet || settled.restless || portion == left {
-                return Ok(Settled { files, ..settled });
+                return Ok(SettledPage { files, ..settled });
             }
         }
     }
 
-    pub(crate) async fn observe(self, hidden: &[String]) -> Result<View, Trouble> {
+    pub(crate) async fn observe(self, hidden: &[String]) -> Result<PageView, PageError> {
         let seen = self.observe_of(None, None, hidden).await?;
-        seen.ok_or(Trouble::Left)
+        seen.ok_or(PageError::Left)
     }
 
-    /// The page, if it is the document of an identity. `unseen` is the document whose last text nobody was shown.
+    /// The page, if it is the document of an identity. `unseen` is the document whose last text was not shown.
     pub(crate) async fn observe_of(
         self,
         identity: Option<&str>,
         unseen: Option<&str>,
         hidden: &[String],
-    ) -> Result<Option<View>, Trouble> {
+    ) -> Result<Option<PageView>, PageError> {
         let options = json!({ "of": identity, "unseen": unseen, "hidden": hidden });
         within(self.call("observe", json!([options]))).await
     }
 
     /// The number of an element. The inner error is for the agent.
-    pub(crate) async fn number(self, element: &Naming) -> Result<Result<u32, String>, Trouble> {
+    pub(crate) async fn number(self, element: &ElementRef) -> Result<Result<u32, String>, PageError> {
         #[derive(Deserialize)]
         struct Resolved {
             number: Option<u32>,
@@ -351,8 +351,8 @@ impl Page<'_> {
             count: u32,
         }
         let (role, name, place) = match element {
-            Naming::Number(number) => return Ok(Ok(*number)),
-            Naming::Words { role, name, place } => (role, name, place),
+            ElementRef::Number(number) => return Ok(Ok(*number)),
+            ElementRef::Words { role, name, place } => (role, name, place),
         };
         let found: Resolved = within(self.call("resolve", json!([role, name, place]))).await?;
         Ok(match (found.number, found.error.as_deref()) {
@@ -372,8 +372,8 @@ impl Page<'_> {
         })
     }
 
-    /// Where an element can be clicked, scrolled into view. The inner error is for the agent.
-    pub(crate) async fn locate(self, element: u32, to: ScrollTo) -> Result<Result<Point, String>, Trouble> {
+    /// A clickable point of an element, scrolled into view. The inner error is for the agent.
+    pub(crate) async fn locate(self, element: u32, to: ScrollTo) -> Result<Result<Point, String>, PageError> {
         let located: Located = within(self.call("locate", json!([element, to.word()]))).await?;
         Ok(match (located.x, located.y, located.error.as_deref()) {
             (Some(x), Some(y), _) => Ok(Point { x: x as i64, y: y as i64 }),
@@ -385,8 +385,8 @@ impl Page<'_> {
         })
     }
 
-    /// Whether a dialog is open in it.
-    pub(crate) async fn has_dialog(self) -> Result<bool, Trouble> {
+    /// Whether a dialog is open.
+    pub(crate) async fn has_dialog(self) -> Result<bool, PageError> {
         within(async {
             match self.0.get_alert_text().await {
                 Ok(_) => Ok(true),
@@ -397,8 +397,9 @@ impl Page<'_> {
         .await
     }
 
-    /// Moves the pointer along points and presses a button, so many times, at the first one; it is released at the last.
-    pub(crate) async fn point(self, points: &[Point], button: u64, presses: u32) -> Result<(), Trouble> {
+    /// Moves the pointer along points and presses a button, this many times, at the first one; it is released at the
+    /// last.
+    pub(crate) async fn point(self, points: &[Point], button: u64, presses: u32) -> Result<(), PageError> {
         let moved =
             |point: &Point| PointerAction::MoveTo { duration: None, x: point.x as f64, y: point.y as f64 };
         let mut actions = MouseActions::new("mouse".to_owned());
@@ -420,13 +421,13 @@ impl Page<'_> {
         .await
     }
 
-    /// Nothing is held from before, and no click counts as the second of two.
-    async fn let_go(self) -> Result<(), Trouble> {
+    /// Releases everything that is held, so that the next click does not count as a second one.
+    async fn let_go(self) -> Result<(), PageError> {
         Ok(self.0.release_actions().await?)
     }
 
-    /// Presses keys one after another, and holds those that modify while the others are pressed.
-    pub(crate) async fn keys(self, held: &[char], pressed: &[char]) -> Result<(), Trouble> {
+    /// Presses keys one after another, while the modifiers are held.
+    pub(crate) async fn keys(self, held: &[char], pressed: &[char]) -> Result<(), PageError> {
         let mut actions = KeyActions::new("keys".to_owned());
         for &value in held {
             actions = actions.then(KeyAction::Down { value });
@@ -445,24 +446,24 @@ impl Page<'_> {
     }
 }
 
-/// Whether a script is to blame, which could not be compiled, or whose value is none that can be told; not the page that went
-/// away meanwhile.
+/// Whether the script caused the error (it did not compile, or its value cannot be serialised), as opposed to a page
+/// that was replaced meanwhile.
 fn is_of_script(error: &WebDriver) -> bool {
     let is_left = ["unloaded", "detached", "navigation"].iter().any(|part| error.message.contains(part));
     error.error == ErrorStatus::JavascriptError && !is_left
 }
 
-/// What a step did may have begun to open another page: a question that changes nothing is for that one.
-fn is_for_next<T>(answer: &Result<T, Trouble>, until: Instant) -> bool {
-    matches!(answer, Err(Trouble::Left)) && Instant::now() < until
+/// A step may have started to open another page: a call without side effects is then repeated on that one.
+fn is_for_next<T>(answer: &Result<T, PageError>, until: Instant) -> bool {
+    matches!(answer, Err(PageError::Left)) && Instant::now() < until
 }
 
-/// For the agent: a number that stands for nothing.
+/// Message for the agent: no element has this number.
 pub(crate) fn gone(element: u32) -> String {
     format!("there is no element {element} in this page")
 }
 
-/// A few points on the way, which pages that follow the pointer need.
+/// Intermediate points, which pages that follow the pointer need.
 pub(crate) fn way(from: Point, to: Point) -> Vec<Point> {
     const STEPS: i64 = 8;
     (0..=STEPS)
@@ -470,12 +471,12 @@ pub(crate) fn way(from: Point, to: Point) -> Vec<Point> {
             x: from.x + (to.x - from.x) * step / STEPS,
             y: from.y + (to.y - from.y) * step / STEPS,
         })
-        // What is dropped where it has just come to is dropped nowhere: a page has to be asked whether it takes it.
+        // A drop right after the pointer arrives is lost: the page must first be asked whether it accepts it.
         .chain([to])
         .collect()
 }
 
-/// What the page's script answered, for the agent, where it did not do what was asked.
+/// The script's message for the agent, if it did not perform the action.
 pub(crate) fn refusal(answer: &Value, element: u32) -> Option<String> {
     let list = |name: &str| {
         let all = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -498,7 +499,7 @@ pub(crate) fn refusal(answer: &Value, element: u32) -> Option<String> {
     })
 }
 
-/// A page that does not answer in time hangs.
-pub(crate) async fn within<T>(question: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-    tokio::time::timeout(ANSWER_LIMIT, question).await.unwrap_or(Err(Trouble::Hung))
+/// A page that does not answer in time counts as hung.
+pub(crate) async fn within<T>(question: impl Future<Output = Result<T, PageError>>) -> Result<T, PageError> {
+    tokio::time::timeout(ANSWER_LIMIT, question).await.unwrap_or(Err(PageError::Hung))
 }

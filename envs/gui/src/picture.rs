@@ -1,7 +1,7 @@
-//! Pictures of the window of a tab, as PNG.
+//! Pictures of a tab's window, as PNG.
 //!
-//! I1. A picture that cannot be had is no fault: what kept it away is told in words, after [`LIMIT`] at the latest. I2. What
-//! is given on is a PNG of at most [`MOST_PIXELS`] and [`MOST_BLOB_BYTES`] bytes, whatever the browser answered.
+//! I1. A missing picture is not a fault: the reason is reported, after [`LIMIT`] at the latest.
+//! I2. The result is a PNG of at most [`MAX_PIXELS`] and [`MOST_BLOB_BYTES`] bytes, whatever the browser answered.
 
 use std::time::Duration;
 
@@ -12,57 +12,57 @@ use serde_json::Value;
 
 use crate::bidi::BidiError;
 
-/// What pictures are.
+/// Media type of pictures.
 pub(crate) const MEDIA_TYPE: &str = "image/png";
 
-/// A page that has not drawn itself by then is busy with something else.
+/// A page that has not drawn itself by then is busy.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Larger windows have no pictures: their worst one would not fit into a message of the browser.
-pub(crate) const MOST_PIXELS: u64 = 6_000_000;
+/// Larger windows have no pictures: the worst one would not fit into a message of the browser.
+pub(crate) const MAX_PIXELS: u64 = 6_000_000;
 
-/// Why there is none, for the agent and for the record.
+/// Why there is no picture, for the agent and for the record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoPicture {
+pub(crate) enum PictureError {
     #[error("a dialog is open")]
     Dialog,
     #[error("the page did not draw itself in time")]
     Late,
     #[error("the window is too large for one")]
     TooLarge,
-    #[error("the browser gives none: {0}")]
+    #[error("the browser refused: {0}")]
     Refused(String),
 }
 
-/// Waits for what the browser answers to `browsingContext.captureScreenshot`, for a while.
+/// Waits for the browser's answer to `browsingContext.captureScreenshot`, for a limited time.
 pub(crate) async fn taken(
     (width, height): (u16, u16),
     answer: impl Future<Output = Result<Value, BidiError>>,
-) -> Result<Vec<u8>, NoPicture> {
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
-        return Err(NoPicture::TooLarge);
+) -> Result<Vec<u8>, PictureError> {
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        return Err(PictureError::TooLarge);
     }
     let answer = match tokio::time::timeout(LIMIT, answer).await {
         Ok(Ok(answer)) => answer,
-        Err(_) | Ok(Err(BidiError::Late { .. })) => return Err(NoPicture::Late),
-        Ok(Err(BidiError::Lost)) => return Err(NoPicture::Refused(BidiError::Lost.to_string())),
+        Err(_) | Ok(Err(BidiError::Late { .. })) => return Err(PictureError::Late),
+        Ok(Err(BidiError::Lost)) => return Err(PictureError::Refused(BidiError::Lost.to_string())),
         Ok(Err(BidiError::Refused { error, message })) => {
             let is_dialog = error == "unexpected alert open";
             let first = message.lines().next().unwrap_or_default().to_owned();
-            return Err(if is_dialog { NoPicture::Dialog } else { NoPicture::Refused(first) });
+            return Err(if is_dialog { PictureError::Dialog } else { PictureError::Refused(first) });
         }
     };
     let bytes = answer["data"].as_str().and_then(|text| STANDARD.decode(text).ok());
     let bytes = bytes.filter(|bytes| size(bytes).is_some());
-    let bytes = bytes.ok_or_else(|| NoPicture::Refused("what it sent is no PNG".to_owned()))?;
+    let bytes = bytes.ok_or_else(|| PictureError::Refused("its answer is not a PNG".to_owned()))?;
     let pixels = size(&bytes).map_or(0, |(width, height)| u64::from(width) * u64::from(height));
-    if pixels > MOST_PIXELS || bytes.len() > MOST_BLOB_BYTES {
-        return Err(NoPicture::TooLarge);
+    if pixels > MAX_PIXELS || bytes.len() > MOST_BLOB_BYTES {
+        return Err(PictureError::TooLarge);
     }
     Ok(bytes)
 }
 
-/// Width and height of a PNG: its first chunk has them.
+/// Width and height of a PNG, from its first chunk.
 fn size(bytes: &[u8]) -> Option<(u32, u32)> {
     let header = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR")?;
     let number = |at: usize| Some(u32::from_be_bytes(header.get(at..at + 4)?.try_into().ok()?));
@@ -79,7 +79,7 @@ mod tests {
         [b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".as_slice(), &width.to_be_bytes(), &height.to_be_bytes()].concat()
     }
 
-    async fn answered(answer: Result<Value, BidiError>) -> Result<Vec<u8>, NoPicture> {
+    async fn answered(answer: Result<Value, BidiError>) -> Result<Vec<u8>, PictureError> {
         taken((1024, 768), std::future::ready(answer)).await
     }
 
@@ -87,24 +87,24 @@ mod tests {
     async fn i2_only_pictures_of_bounded_size_are_given_on() {
         let sent = |bytes: &[u8]| Ok(json!({ "data": STANDARD.encode(bytes) }));
         assert_eq!(answered(sent(&png(1024, 768))).await, Ok(png(1024, 768)));
-        assert_eq!(answered(sent(&png(60_000, 60_000))).await, Err(NoPicture::TooLarge));
+        assert_eq!(answered(sent(&png(60_000, 60_000))).await, Err(PictureError::TooLarge));
         let heavy = [png(10, 10), vec![0; MOST_BLOB_BYTES]].concat();
-        assert_eq!(answered(sent(&heavy)).await, Err(NoPicture::TooLarge));
+        assert_eq!(answered(sent(&heavy)).await, Err(PictureError::TooLarge));
         for odd in [sent(b"<svg>"), sent(&png(1, 1)[..20]), Ok(json!({ "data": "?" })), Ok(json!({}))] {
-            assert!(matches!(answered(odd).await, Err(NoPicture::Refused(_))));
+            assert!(matches!(answered(odd).await, Err(PictureError::Refused(_))));
         }
         let never = std::future::pending();
-        assert_eq!(taken((4_000, 4_000), never).await, Err(NoPicture::TooLarge), "and nobody is asked");
+        assert_eq!(taken((4_000, 4_000), never).await, Err(PictureError::TooLarge), "and nobody is asked");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn i1_one_that_never_comes_is_given_up() {
+    async fn i1_missing_picture_times_out() {
         let begun = tokio::time::Instant::now();
-        assert_eq!(taken((1024, 768), std::future::pending()).await, Err(NoPicture::Late));
+        assert_eq!(taken((1024, 768), std::future::pending()).await, Err(PictureError::Late));
         assert_eq!(begun.elapsed(), LIMIT);
         let refused =
             |error: &str| Err(BidiError::Refused { error: error.to_owned(), message: "a\nb".to_owned() });
-        assert_eq!(answered(refused("unexpected alert open")).await, Err(NoPicture::Dialog));
-        assert_eq!(answered(refused("unknown error")).await, Err(NoPicture::Refused("a".to_owned())));
+        assert_eq!(answered(refused("unexpected alert open")).await, Err(PictureError::Dialog));
+        assert_eq!(answered(refused("unknown error")).await, Err(PictureError::Refused("a".to_owned())));
     }
 }

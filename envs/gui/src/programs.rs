@@ -1,15 +1,15 @@
-//! The driver and the browser of this machine.
+//! Finds the driver and the browser of this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clawrl_core::{Boundary, Fault};
 
-/// Names of the programs of browsers without windows, which take two thirds of the time.
+/// Program names of browsers without windows, which take two thirds of the time.
 const SHELLS: &[&str] = &["/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell"];
 
-/// Names of the others, those of distributions first. The one that Debian calls `chromium` is a script, which reads settings
-/// that are not there in a sandbox.
+/// Program names of browsers with windows, those of distributions first. Debian's `chromium` is a script that reads
+/// settings which do not exist in a sandbox.
 const WINDOWED: &[&str] = &[
     "/usr/lib/chromium/chromium",
     "/usr/lib64/chromium-browser/chromium-browser",
@@ -22,27 +22,27 @@ const WINDOWED: &[&str] = &[
 
 const DRIVER: &str = "chromedriver";
 
-/// Where the driver and the browser are.
+/// Paths of the driver and the browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrowserPrograms {
     /// `chromedriver`.
     pub driver: PathBuf,
-    /// The browser's own program.
+    /// The browser's binary.
     pub browser: PathBuf,
-    /// As it says, `Chromium 148.0.7778.167 …`, and whether it has no windows.
+    /// Its version output, `Chromium 148.0.7778.167 …`, and whether it has no windows.
     pub version: String,
 }
 
-/// Looks for them in the folders of `path`, as in `PATH`, and asks both for their versions. Blocks.
+/// Searches the folders of `path`, as in `PATH`, and asks both programs for their versions. Blocks.
 ///
 /// # Errors
-/// A permanent provider [`Fault`]: `driver-missing`, `browser-missing` where there is none; `driver-broken`, `browser-broken`
-/// where there is one that does not say its version; `driver-version` where they do not fit.
+/// A permanent provider [`Fault`]: `driver-missing` or `browser-missing`; `driver-broken` or `browser-broken` if a
+/// program does not print its version; `driver-version` if the versions do not match.
 pub fn find_programs(path: &str) -> Result<BrowserPrograms, Fault> {
     find_among(&[SHELLS, WINDOWED].concat(), path)
 }
 
-/// The same for a browser that has windows, though none is shown.
+/// The same for a browser with windows, although they are never shown.
 #[cfg(test)]
 pub(crate) fn find_windowed(path: &str) -> Result<BrowserPrograms, Fault> {
     find_among(WINDOWED, path)
@@ -50,8 +50,7 @@ pub(crate) fn find_windowed(path: &str) -> Result<BrowserPrograms, Fault> {
 
 fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
     let refuse = |code, message: String| Fault::permanent(Boundary::Provider, code, message);
-    let install =
-        "install it (Debian: `apt-get install chromium chromium-driver`), or name a driver elsewhere";
+    let install = "install it (Debian: `apt-get install chromium chromium-driver`), or name another driver";
     let driver = found(DRIVER, path).ok_or_else(|| {
         refuse("driver-missing", format!("GUI tasks need `{DRIVER}`, which is not in PATH; {install}"))
     })?;
@@ -62,8 +61,7 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
     };
     let asked = |program: &Path, code| {
         version(program).ok_or_else(|| {
-            let message =
-                format!("`{} --version` does not say its version; install it anew", program.display());
+            let message = format!("`{} --version` does not print a version: reinstall it", program.display());
             refuse(code, message)
         })
     };
@@ -74,14 +72,14 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
             return Ok(BrowserPrograms { driver: driver.clone(), browser: browser.clone(), version });
         }
         let message = format!(
-            "{} is `{of_driver}` and {} is `{version}`: a driver drives the browser of its own major version; install both \
-             from one source",
+            "{} is `{of_driver}` and {} is `{version}`: a driver needs a browser of its own major version: \
+             install both from one source",
             driver.display(),
             browser.display()
         );
         Err(refuse("driver-version", message))
     };
-    // Why the first does not do is told, if none does.
+    // If none matches, report why the first one does not.
     fitting(first).or_else(|why| others.iter().find_map(|other| fitting(other).ok()).ok_or(why))
 }
 
@@ -102,7 +100,7 @@ fn version(program: &Path) -> Option<String> {
     major(line).map(|_| format!("{line}{}", if is_shell { " (headless shell)" } else { "" }))
 }
 
-/// The first whole number in a line that names a version.
+/// The first integer in a version line.
 fn major(line: &str) -> Option<u32> {
     let number = line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     number.split('.').next()?.parse().ok()
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_does_not_fit_is_named() {
+    fn missing_or_mismatched_programs_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         let program = |name: &str, says: &str| {
@@ -136,7 +134,7 @@ mod tests {
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         };
         let check = |expected: &str, part: &str| {
-            // A browser of this machine's own is not looked for.
+            // The browser of a test machine is not searched for.
             let fault = find_among(&["chromium"], path).unwrap_err();
             assert_eq!((fault.code.as_str(), fault.retry), (expected, Retry::Never), "{fault}");
             assert!(fault.message.contains(part), "{fault}");
@@ -154,7 +152,7 @@ mod tests {
         let found = find_among(&["chromium"], path).unwrap();
         assert_eq!(found.version, "Chromium 1.2.3 built on Debian");
         assert_eq!(found.driver, folder.path().join("chromedriver"));
-        // One that does not fit is passed over, and the first that does is taken.
+        // A mismatch is skipped, and the first match is used.
         let shell = ["chrome-headless-shell", "chromium"];
         program("chrome-headless-shell", "Chromium 2.0.0");
         assert_eq!(find_among(&shell, path).unwrap().version, "Chromium 1.2.3 built on Debian");

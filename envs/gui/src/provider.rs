@@ -1,9 +1,10 @@
-//! Provides browsers: made ahead, used by one attempt after another, each in a context of its own.
+//! Provides browsers: started ahead, used by one attempt after another, each in its own context.
 //!
-//! P1. A browser whose attempt ended well is used again, once its context is gone; one that broke, or was left in the middle
-//! of something, is ended. P2. After so many attempts a browser makes way for a new one: what it keeps for itself only grows.
-//! P3. Browsers that nobody uses count, and with those in use there are never more than were in use at once; after a while
-//! without use they are ended.
+//! P1. A browser whose attempt ended cleanly is reused after its context was removed; one that broke, or was
+//! interrupted, is ended.
+//! P2. After a number of attempts a browser is replaced: its own state only grows.
+//! P3. Idle browsers count, and together with those in use they never exceed the highest number in use at once; after
+//! some idle time they are ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,56 +18,47 @@ use clawrl_workspace::FixtureReader;
 use tokio::sync::mpsc;
 
 use crate::bidi::Event;
-use crate::browser::Browser;
+use crate::browser::{Browser, BrowserKind};
+use crate::browser_session::BrowserSession;
 use crate::env::GuiEnv;
-use crate::idle::Shelf;
+use crate::idle_pool::IdlePool;
 use crate::programs::BrowserPrograms;
 use crate::remote::{Endpoints, Sessions};
-use crate::sandboxed::Sandboxed;
+use crate::sandboxed::SandboxedBrowser;
 use crate::site::SiteReader;
-use crate::stage::Stage;
-use crate::turns::Turns;
+use crate::work_limiter::WorkLimiter;
 
-/// Attempts of one browser.
-const MOST_ATTEMPTS: u32 = 100;
+/// Maximum attempts per browser.
+const MAX_ATTEMPTS: u32 = 100;
 
-/// What a provider is made of.
+/// Settings of a provider.
 pub struct GuiConfig {
-    /// One backend for each isolation that may be asked for.
+    /// One backend per kind of sandbox.
     pub backends: Backends,
     /// Where browsers come from.
     pub source: BrowserSource,
-    /// When to make browsers ahead.
+    /// When to start browsers ahead.
     pub marks: WarmMarks,
-    /// Environments that will be asked for, and how often.
+    /// Expected environments, with their counts.
     pub expected: Vec<(BrowserKind, u32)>,
-    /// Who is asked where a check of the answer has a rubric.
+    /// Judges answers where a check has a rubric.
     pub judge: Option<Arc<dyn Judge>>,
 }
 
 /// Where browsers come from.
 #[derive(Debug, Clone)]
 pub enum BrowserSource {
-    /// They are started here, each in a sandbox.
+    /// Started on this machine, each in a sandbox.
     Here(BrowserPrograms),
-    /// They are asked for at endpoints, which providers share.
+    /// Requested from endpoints, which providers share.
     Endpoints(Arc<Endpoints>),
 }
 
-/// What a browser is made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BrowserKind {
-    /// Its isolation.
-    pub sandbox: SandboxKind,
-    /// Its memory.
-    pub memory_mib: u32,
-}
-
-/// What environments share with their provider.
+/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     source: BrowserSource,
-    /// Those at endpoints.
+    /// Sessions at endpoints.
     sessions: Arc<Sessions>,
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) fixtures: Arc<FixtureReader>,
@@ -75,9 +67,9 @@ pub(crate) struct Shared {
     pub(crate) count: Arc<LiveCount>,
     next: AtomicU64,
     /// Browsers without a context.
-    idle: Shelf<BrowserKind, Idle>,
-    /// Of browsers of this machine.
-    turns: Turns,
+    idle: IdlePool<BrowserKind, Idle>,
+    /// Limits concurrent work of local browsers.
+    limiter: WorkLimiter,
 }
 
 struct Idle {
@@ -89,12 +81,12 @@ struct Idle {
 /// The [`EnvProvider`] of kind `gui`.
 pub struct GuiProvider {
     shared: Arc<Shared>,
-    pool: WarmPool<BrowserKind, Stage>,
+    pool: WarmPool<BrowserKind, BrowserSession>,
     expected: Vec<(BrowserKind, u32)>,
 }
 
 impl GuiProvider {
-    /// A provider with an empty pool.
+    /// Creates a provider with an empty pool.
     #[must_use]
     pub fn new(config: GuiConfig) -> Self {
         let shared = Arc::new(Shared {
@@ -106,11 +98,11 @@ impl GuiProvider {
             sites: SiteReader::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
-            idle: Shelf::default(),
-            turns: Turns::default(),
+            idle: IdlePool::default(),
+            limiter: WorkLimiter::default(),
         });
         let making = Arc::clone(&shared);
-        let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<Stage, Fault>> {
+        let make = move |kind: BrowserKind| -> BoxFuture<'static, Result<BrowserSession, Fault>> {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let made = shared.make(kind).await;
@@ -123,24 +115,24 @@ impl GuiProvider {
 }
 
 impl Shared {
-    /// Works in a browser when it is its turn. Those elsewhere do not wait for each other.
-    pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Runs work in a browser under the concurrency limit, which does not apply to remote browsers.
+    pub(crate) async fn limited<T>(&self, work: impl Future<Output = T>) -> T {
         match self.source {
-            BrowserSource::Here(_) => self.turns.take(work).await,
+            BrowserSource::Here(_) => self.limiter.take(work).await,
             BrowserSource::Endpoints(_) => work.await,
         }
     }
 
-    async fn make(&self, kind: BrowserKind) -> Result<Stage, Fault> {
+    async fn make(&self, kind: BrowserKind) -> Result<BrowserSession, Fault> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         while let Some(Idle { browser, events, attempts }) = self.idle.take(&kind) {
             if browser.is_lost() {
                 continue;
             }
-            // One that cannot make a context is ended, and another one is asked.
-            match Stage::prepare(browser, events, number, self.count.begin()).await {
-                Ok(stage) => return Ok(stage.of(kind, attempts + 1)),
-                Err(fault) => tracing::debug!(%fault, "a browser was given up"),
+            // A browser that cannot create a context is ended, and another one is tried.
+            match BrowserSession::prepare(browser, events, number, self.count.begin()).await {
+                Ok(session) => return Ok(session.of(kind, attempts + 1)),
+                Err(fault) => tracing::debug!(%fault, "failed to reuse a browser"),
             }
         }
         let live = self.count.begin();
@@ -149,36 +141,36 @@ impl Shared {
         let (browser, events) = match &self.source {
             BrowserSource::Endpoints(endpoints) => endpoints.start(&self.sessions).await?,
             BrowserSource::Here(_) if kind.sandbox != SandboxKind::Bubblewrap => {
-                // Its network, its policy and its folders are those of that kind alone.
-                let message = "browsers run in `sandbox: bubblewrap` and in no other kind";
+                // Its network, policy and folders belong to that kind only.
+                let message = "browsers run only in `sandbox: bubblewrap`";
                 return Err(Fault::permanent(Boundary::Provider, "browser-sandbox", message));
             }
             BrowserSource::Here(programs) => {
                 let backend = backend_of(&self.backends, kind.sandbox)?;
                 let label = format!("browser-{number}");
-                Sandboxed::start(backend.as_ref(), programs, kind.memory_mib, label).await?
+                SandboxedBrowser::start(backend.as_ref(), programs, kind.memory_mib, label).await?
             }
         };
-        Ok(Stage::prepare(browser, events, number, live).await?.of(kind, 1))
+        Ok(BrowserSession::prepare(browser, events, number, live).await?.of(kind, 1))
     }
 
-    /// Ends browsers that nobody uses, as long as there are more in all than were ever in use at once.
+    /// Ends idle browsers while there are more in total than were ever in use at once.
     fn end_surplus(&self) {
         self.idle.keep(self.count.peak().saturating_sub(self.count.live()) as usize);
     }
 
-    /// An attempt is over. `whole`: nothing of it was left half-way.
-    pub(crate) async fn take_back(&self, mut stage: Stage, whole: bool) {
-        let (kind, attempts) = (stage.kind, stage.attempts);
-        if !whole || attempts >= MOST_ATTEMPTS || !stage.is_clean() {
+    /// Takes a browser back after an attempt. `whole`: the attempt was not interrupted.
+    pub(crate) async fn take_back(&self, mut session: BrowserSession, whole: bool) {
+        let (kind, attempts) = (session.kind, session.attempts);
+        if !whole || attempts >= MAX_ATTEMPTS || !session.is_clean() {
             return;
         }
-        match stage.strike().await {
+        match session.discard().await {
             Ok((browser, events)) => {
                 self.idle.put(kind, Idle { browser, events, attempts });
                 self.end_surplus();
             }
-            Err(fault) => tracing::debug!(%fault, "a browser was given up"),
+            Err(fault) => tracing::debug!(%fault, "failed to reuse a browser"),
         }
     }
 }
@@ -187,16 +179,16 @@ impl EnvProvider for GuiProvider {
     fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async move {
             let EnvSpec::Gui(spec) = &request.task.env else {
-                let message = format!("a provider of browsers cannot provide `{}`", request.task.env.kind());
+                let message = format!("the browser provider does not support `{}`", request.task.env.kind());
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let kind = BrowserKind { sandbox: spec.sandbox, memory_mib: spec.memory_mib };
-            let mut stage = self.pool.lease_for(&kind, &request).await?;
-            // Those of endpoints end when nobody uses them for long, and with their driver.
-            while stage.browser.is_lost() {
-                stage = self.pool.lease_for(&kind, &request).await?;
+            let mut session = self.pool.lease_for(&kind, &request).await?;
+            // Sessions at endpoints end after a long idle time, and with their driver.
+            while session.browser.is_lost() {
+                session = self.pool.lease_for(&kind, &request).await?;
             }
-            let env: Box<dyn Env> = Box::new(GuiEnv::new(Arc::clone(&self.shared), request, stage));
+            let env: Box<dyn Env> = Box::new(GuiEnv::new(Arc::clone(&self.shared), request, session));
             Ok(env)
         })
     }

@@ -1,8 +1,10 @@
-//! A browser with its driver, in a sandbox of ours.
+//! A browser with its driver, in a sandbox.
 //!
-//! R1. The browser runs as an unprivileged user, with its own sandbox, inside ours; its network is empty but for what the
-//! harness listens on in it. R2. No page opens an address of a file or of the browser itself: Chromium lets none, and one
-//! with windows refuses them to everybody by a policy that nothing inside can change. R3. It ends with its sandbox, whatever it does.
+//! R1. The browser runs as an unprivileged user, with its own sandbox, inside ours; its network contains only the
+//! harness's listeners.
+//! R2. No page can open file addresses or the browser's own pages: Chromium forbids it, and one with windows refuses
+//! them to its user as well, by a policy that nothing inside can change.
+//! R3. It ends with its sandbox, whatever it does.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -22,31 +24,31 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::bidi::{Bidi, Event};
-use crate::browser::{Browser, Listening, NOT_STARTED, Place, START_LIMIT, capabilities, not_started};
+use crate::browser::{Browser, BrowserHost, Listening, NOT_STARTED, START_LIMIT, capabilities, not_started};
 use crate::connect::Connector;
 use crate::mapper;
 use crate::programs::BrowserPrograms;
 
-/// Disk of a profile, and as much of shared memory.
+/// Disk for a profile, and the same for shared memory.
 const DISK_MIB: u32 = 512;
 
-/// Processes and threads. A browser has some forty threads, a page some ten more.
+/// Maximum processes and threads. A browser has about forty threads, a page some ten more.
 const PIDS: u32 = 1_000;
 
-/// How often a browser is started for one that answers. On a machine that is too busy one may give up while it comes up;
-/// nobody has used it yet, so another one is as good.
+/// How often starting a browser is tried. On an overloaded machine one may fail during its start; it has not been used
+/// yet, so another one is equivalent.
 const STARTS: usize = 3;
 
-/// Lines of what driver and browser said last.
+/// Last output lines of driver and browser that are kept.
 const LINES_KEPT: usize = 12;
 
-/// How long they are waited for.
+/// How long the last lines are awaited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Of a line that is longer, this much is one.
+/// Longer lines are split at this length.
 const LINE_BYTES: u64 = 1024;
 
-/// Addresses that no page and nobody who types one may open. A browser without windows has no place to type one.
+/// Addresses that neither a page nor a user who types them may open. A browser without windows has no address bar.
 const REFUSED: &[&str] = &[
     "file://*",
     "chrome://*",
@@ -56,26 +58,26 @@ const REFUSED: &[&str] = &[
     "chrome-extension://*",
 ];
 
-/// Where browsers look for what they must not let users change.
+/// Paths where browsers look for enforced policies.
 const POLICIES: &[&str] =
     &["/etc/chromium/policies/managed/clawrl.json", "/etc/opt/chrome/policies/managed/clawrl.json"];
 
-/// The proxy of an attempt is at a port of it.
+/// The proxy of an attempt listens on a port of it.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// A sandbox with a browser. Dropped, it ends.
-pub(crate) struct Sandboxed {
+/// A sandbox with a browser. Dropping it ends the browser.
+pub(crate) struct SandboxedBrowser {
     network: SandboxNetwork,
     sandbox: Box<dyn Sandbox>,
     _driver: Driver,
     _terminal: Terminal,
 }
 
-impl Sandboxed {
-    /// Starts a browser. What happens in it is told on the channel.
+impl SandboxedBrowser {
+    /// Starts a browser. Its events are sent on the channel.
     ///
     /// # Errors
-    /// A provider [`Fault`]: `browser-start`, with what the driver said, when none of several came up.
+    /// A provider [`Fault`]: `browser-start`, with the driver's output, when several tries failed.
     pub(crate) async fn start(
         backend: &dyn SandboxBackend,
         programs: &BrowserPrograms,
@@ -86,14 +88,14 @@ impl Sandboxed {
             for again in 1..STARTS {
                 match Self::start_once(backend, programs, memory_mib, label.clone()).await {
                     Err(fault) if fault.code == NOT_STARTED => {
-                        tracing::debug!(%fault, again, "another browser is started");
+                        tracing::debug!(%fault, again, "starting another browser");
                     }
                     answer => return answer,
                 }
             }
             Self::start_once(backend, programs, memory_mib, label).await
         };
-        let late = |_| not_started(&format!("nobody answered within {START_LIMIT:?}"));
+        let late = |_| not_started(&format!("no answer within {START_LIMIT:?}"));
         tokio::time::timeout(START_LIMIT, begun).await.map_err(late)?
     }
 
@@ -106,7 +108,7 @@ impl Sandboxed {
         let started = backend.start(sandbox(programs, memory_mib, label)).await?;
         let (sandbox, terminal) = (started.sandbox, started.terminal);
         let network = sandbox.network().await?;
-        // What the browser says goes the driver's way, so that one that ends at once says why.
+        // The browser's output goes through the driver, so that an early exit is explained.
         let arguments =
             ["--port=0", "--log-level=SEVERE", "--enable-chrome-logs"].map(str::to_owned).to_vec();
         let program = programs.driver.to_string_lossy().into_owned();
@@ -115,8 +117,8 @@ impl Sandboxed {
         let mut driver = Driver::of(driver.map_err(|error| not_started(&error.to_string()))?);
         match Self::connect(&network, programs, &mut driver).await {
             Ok((client, bidi, events)) => {
-                let place = Self { network, sandbox, _driver: driver, _terminal: terminal };
-                let browser = Browser { client, bidi, place: Place::Sandbox(place) };
+                let sandboxed = Self { network, sandbox, _driver: driver, _terminal: terminal };
+                let browser = Browser { client, bidi, host: BrowserHost::Sandbox(sandboxed) };
                 browser.subscribe().await?;
                 Ok((browser, events))
             }
@@ -124,7 +126,7 @@ impl Sandboxed {
         }
     }
 
-    /// Has the driver start the browser; why it was not.
+    /// Makes the driver start the browser; returns why it did not.
     async fn connect(
         network: &SandboxNetwork,
         programs: &BrowserPrograms,
@@ -139,7 +141,7 @@ impl Sandboxed {
         let client = client.map_err(|error| spelled_out(&error))?;
         let address =
             client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
-        let address = address.ok_or("the driver offers no WebDriver BiDi; it is too old")?;
+        let address = address.ok_or("the driver does not offer WebDriver BiDi: it is too old")?;
         let request = address.into_client_request().map_err(|error| error.to_string())?;
         let stream = network.connect(port).await.map_err(|error| error.to_string())?;
         let (bidi, events) = Bidi::connect(stream, request).await.map_err(|error| error.to_string())?;
@@ -147,23 +149,23 @@ impl Sandboxed {
         if let Some(address) = options.and_then(|options| options["debuggerAddress"].as_str())
             && let Err(why) = mapper::quieten(network, address).await
         {
-            tracing::debug!(why, "the driver's page goes on drawing what it passes on");
+            tracing::debug!(why, "the driver's page continues to draw its messages");
         }
         Ok((client, bidi, events))
     }
 
-    /// Listens inside, where nobody but the browser is.
+    /// Listens inside, where only the browser can connect.
     pub(crate) async fn listen(&self) -> std::io::Result<Listening> {
         let (listener, port) = self.network.listen().await?;
         Ok(Listening { listener, address: format!("{LOOPBACK}:{port}"), peers: None })
     }
 
-    /// Where the downloads of an attempt are laid.
+    /// Folder for an attempt's downloads.
     pub(crate) fn downloads(number: u64) -> String {
         format!("{WORKSPACE}/downloads-{number}")
     }
 
-    /// Lays files into the sandbox; where each is, by its path here.
+    /// Writes files into the sandbox; returns their paths inside by their paths here.
     pub(crate) async fn put(
         &self,
         files: Vec<PutFile>,
@@ -178,21 +180,21 @@ impl Sandboxed {
         Ok(laid)
     }
 
-    /// Ends everything inside. What was written stays readable.
+    /// Ends everything inside. Written files stay readable.
     pub(crate) async fn halt(&self) -> Result<(), Fault> {
         self.sandbox.halt().await
     }
 
-    /// Reads a file after [`Self::halt`]; `None` when nothing is there.
+    /// Reads a file after [`Self::halt`]; `None` when it does not exist.
     pub(crate) async fn read(&self, path: String, most: u64) -> Result<Option<Vec<u8>>, Fault> {
         self.sandbox.read(path, most).await
     }
 }
 
-/// The driver, and what it and the browser say. Dropped, it ends.
+/// The driver, and the output of driver and browser. Dropping it ends both.
 struct Driver {
     handle: Option<ProgramHandle>,
-    /// Its port, once it says it.
+    /// Its port, once it is reported.
     port: Option<oneshot::Receiver<u16>>,
     said: Arc<Mutex<VecDeque<String>>>,
     readers: [JoinHandle<()>; 2],
@@ -210,15 +212,15 @@ impl Driver {
         Self { handle: Some(handle), port: Some(port), said, readers }
     }
 
-    /// Waits until it says where it listens; `None` when it ended instead.
+    /// Waits for the port; `None` when the driver ended instead.
     async fn port(&mut self) -> Option<u16> {
         self.port.take()?.await.ok()
     }
 
-    /// Ends it. What was said last, as the end of a sentence.
+    /// Ends it. Returns the last output, as the end of a sentence.
     async fn last_words(mut self) -> String {
         drop(self.handle.take());
-        // What it had said by then is read; what it started may hold its output open.
+        // Output up to its end is read; its descendants may hold the pipe open.
         let _ = tokio::time::timeout(LAST_WORDS, futures_util::future::join_all(&mut self.readers)).await;
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_empty() {
@@ -235,7 +237,7 @@ impl Drop for Driver {
     }
 }
 
-/// Reads lines until there are no more, keeps the last ones, and tells the port that one of them names.
+/// Reads all lines, keeps the last ones, and sends the port when a line names it.
 async fn hear(
     from: impl AsyncRead + Unpin,
     said: Arc<Mutex<VecDeque<String>>>,
@@ -244,7 +246,7 @@ async fn hear(
     let mut from = BufReader::new(from);
     loop {
         let mut line = Vec::new();
-        // A line may be of any length.
+        // A line may have any length.
         match (&mut from).take(LINE_BYTES).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
@@ -253,7 +255,7 @@ async fn hear(
         if let Some(port) = port(&line)
             && let Some(tell) = tell.take()
         {
-            // Nobody waits for it where the start was given up.
+            // The receiver is gone if the start was abandoned.
             let _ = tell.send(port);
         }
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,14 +266,14 @@ async fn hear(
     }
 }
 
-/// `ChromeDriver was started successfully on port 9515.`
+/// Parses `ChromeDriver was started successfully on port 9515.`
 fn port(line: &str) -> Option<u16> {
     line.split_once("started successfully on port ")?.1.trim_end_matches('.').trim().parse().ok()
 }
 
 fn sandbox(programs: &BrowserPrograms, memory_mib: u32, label: String) -> SandboxSpec {
     let policy = policy().to_string();
-    // What is not below `/usr` would not be seen; fonts are what pages are drawn with.
+    // Only paths below `/usr` are visible; pages are drawn with fonts.
     let folders = [&programs.driver, &programs.browser].map(|program| program.parent().map(Path::to_owned));
     let mut shown: Vec<PathBuf> =
         folders.into_iter().flatten().filter(|folder| !folder.starts_with("/usr")).collect();
@@ -298,8 +300,8 @@ fn sandbox(programs: &BrowserPrograms, memory_mib: u32, label: String) -> Sandbo
     }
 }
 
-/// What users cannot change. What the browser would ask for by itself, the search engine's server first, would look as if a
-/// page had asked for it, at a moment that nobody knows beforehand.
+/// Settings that users cannot change. The browser's own requests, to the search engine's server first, would look like
+/// a page's, at an unpredictable moment.
 fn policy() -> Value {
     const NEVER: u32 = 2;
     json!({
@@ -327,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_told_by_the_driver() {
+    fn driver_output_reports_port() {
         assert_eq!(port("ChromeDriver was started successfully on port 40123."), Some(40123));
         assert_eq!(port("Starting ChromeDriver 148.0 on port 0"), None);
     }

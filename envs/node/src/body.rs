@@ -1,4 +1,4 @@
-//! Bodies of questions and answers: a head, and what follows it.
+//! Bodies of requests and responses: a head, and optional data.
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -14,34 +14,34 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-/// A body on its way out.
-pub(crate) type Outgoing = UnsyncBoxBody<Bytes, io::Error>;
+/// A body to send.
+pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The largest head: files and outputs of programs are in it.
-const MOST_HEAD: usize = 1 << 30;
+/// Largest head: it may contain files and program output.
+const MAX_HEAD: usize = 1 << 30;
 
-/// Pieces between who makes them and who sends them, some tens of kilobytes each.
+/// Pieces between producer and sender, some tens of kilobytes each.
 const QUEUE: usize = 8;
 
 /// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 
-/// A head alone.
-pub(crate) fn head(head: &impl Serialize) -> io::Result<Outgoing> {
+/// Only a head.
+pub(crate) fn head(head: &impl Serialize) -> io::Result<OutgoingBody> {
     Ok(Full::new(headed(head)?).map_err(|never| match never {}).boxed_unsync())
 }
 
-/// A head, and a stream after it.
+/// A head, followed by a stream.
 pub(crate) fn head_and(
     head: &impl Serialize,
     rest: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> io::Result<Outgoing> {
+) -> io::Result<OutgoingBody> {
     let first = headed(head)?;
     let frames = stream::once(async move { Ok(first) }).chain(rest).map(|piece| piece.map(Frame::data));
     Ok(StreamBody::new(frames).boxed_unsync())
 }
 
-/// A head in the middle of a stream, with the bytes that belong to it.
+/// A head in the middle of a stream, with its data.
 pub(crate) fn headed_with(head: &impl Serialize, rest: &[u8]) -> io::Result<Bytes> {
     let mut bytes = BytesMut::from(headed(head)?);
     bytes.extend_from_slice(rest);
@@ -50,38 +50,38 @@ pub(crate) fn headed_with(head: &impl Serialize, rest: &[u8]) -> io::Result<Byte
 
 fn headed(head: &impl Serialize) -> io::Result<Bytes> {
     let json = serde_json::to_vec(head).map_err(io::Error::other)?;
-    let length = u32::try_from(json.len()).ok().filter(|&length| length as usize <= MOST_HEAD);
-    let length = length.ok_or_else(|| io::Error::other("more than one message can carry"))?;
+    let length = u32::try_from(json.len()).ok().filter(|&length| length as usize <= MAX_HEAD);
+    let length = length.ok_or_else(|| io::Error::other("too large for one message"))?;
     let mut bytes = BytesMut::with_capacity(4 + json.len());
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&json);
     Ok(bytes.freeze())
 }
 
-/// A body on its way in.
+/// A received body.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct IncomingBody {
     body: Incoming,
     held: BytesMut,
 }
 
-impl Arriving {
+impl IncomingBody {
     pub(crate) fn new(body: Incoming) -> Self {
         Self { body, held: BytesMut::new() }
     }
 
-    /// A head: the first, or one after what belonged to the one before.
+    /// Reads a head: the first, or one after the previous one's data.
     pub(crate) async fn head<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         self.hold(4).await?;
         let length = self.held.get_u32_le() as usize;
-        if length > MOST_HEAD {
-            return Err(io::Error::other("more than one message can carry"));
+        if length > MAX_HEAD {
+            return Err(io::Error::other("too large for one message"));
         }
         self.hold(length).await?;
         serde_json::from_slice(&self.held.split_to(length)).map_err(io::Error::other)
     }
 
-    /// So many bytes after a head.
+    /// Reads exactly this many bytes after a head.
     pub(crate) async fn exactly(&mut self, bytes: usize) -> io::Result<Bytes> {
         self.hold(bytes).await?;
         Ok(self.held.split_to(bytes).freeze())
@@ -95,7 +95,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// What comes next after the head. `None`: all of it came.
+    /// The next bytes after the head. `None`: the body is complete.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.held.is_empty() {
             return self.piece().await;
@@ -118,22 +118,22 @@ impl Arriving {
     }
 }
 
-/// One piece of a stream that is made on a thread of its own.
+/// A piece of a stream that a separate thread produces.
 enum Piece {
     Bytes(Bytes),
     Failed(io::Error),
-    /// All of it was made.
+    /// The stream is complete.
     Done,
 }
 
-/// Where a thread writes what is sent. A stream whose writer is dropped before [`PieceWriter::finish`] ends by an error,
-/// so that nobody takes a part for the whole.
+/// Where the producing thread writes. A stream whose writer is dropped before [`PieceWriter::finish`] ends with an
+/// error, so that a part is never taken for the whole.
 pub(crate) struct PieceWriter {
     pieces: mpsc::Sender<Piece>,
     held: BytesMut,
 }
 
-/// What is sent of it.
+/// The receiving end.
 pub(crate) struct PieceStream(mpsc::Receiver<Piece>, bool);
 
 /// Both ends.
@@ -187,21 +187,21 @@ impl futures_util::Stream for PieceStream {
             }
             None => {
                 self.1 = true;
-                Some(Err(io::Error::other("what was sent ended early")))
+                Some(Err(io::Error::other("the stream ended early")))
             }
         })
     }
 }
 
-/// Where a thread reads what arrives.
+/// Where a thread reads received data.
 pub(crate) struct PieceReader {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
     held: Bytes,
 }
 
 impl PieceReader {
-    /// Of the rest of a body. Call inside a runtime.
-    pub(crate) fn of(mut arriving: Arriving) -> Self {
+    /// Reads the rest of a body. Call inside a runtime.
+    pub(crate) fn of(mut arriving: IncomingBody) -> Self {
         let (made, pieces) = mpsc::channel(QUEUE);
         tokio::spawn(async move {
             while let Some(piece) = arriving.next().await.transpose() {

@@ -1,10 +1,10 @@
-//! This end: questions to a node.
+//! The client side: requests to a node.
 
 use std::io;
 use std::time::Duration;
 
 use clawrl_core::{Boundary, Determinism, Fault, spelled_out};
-use clawrl_sandbox::{Enclosure, SandboxSpec, StartedSandbox, Terminal};
+use clawrl_sandbox::{RunningContainer, SandboxSpec, StartedSandbox, Terminal};
 use futures_util::Stream;
 use hyper::Request as HttpRequest;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -13,48 +13,48 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-use crate::body::{Arriving, Outgoing, head, head_and};
+use crate::body::{IncomingBody, OutgoingBody, head, head_and};
 use crate::sandbox::NodeSandbox;
 use crate::shell::NodeTerminal;
-use crate::wire::{Entered, Entry, Request};
+use crate::wire::{EnterRequest, Entered, Request};
 
-/// Bytes under way of one stream, and of all of them: as many as the protocol knows, so that streams which nobody reads
-/// hold up no other.
+/// Window of one stream, and of all of them together: the protocol's maximum, so that streams that are not read do not
+/// block others.
 pub(crate) const STREAM_WINDOW: u32 = 1 << 20;
 pub(crate) const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
-/// Answers that nobody waits for any more, remembered until the node has heard of it. What comes of one that was
-/// forgotten would count as its mistake.
-const MOST_GIVEN_UP: usize = 1 << 16;
+/// Cancelled streams that are remembered until the node has noticed. Data of a forgotten one would count as a protocol
+/// error.
+const MAX_ABANDONED: usize = 1 << 16;
 
-/// How long a connection may be silent before it is asked whether it is there, and how long that may take.
+/// Idle time after which a connection is pinged, and time for the reply.
 const ASK_AFTER: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
-/// What a node is reached over.
+/// A transport to a node.
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection for T {}
 
-/// A node that answers. Clones share it; the last one dropped ends it.
+/// A connected node. Clones share it; the last one dropped ends it.
 #[derive(Debug, Clone)]
 pub struct Node {
-    sender: SendRequest<Outgoing>,
-    /// Changes, or is closed, when the connection is over.
+    sender: SendRequest<OutgoingBody>,
+    /// Changes, or closes, when the connection has ended.
     gone: watch::Receiver<()>,
 }
 
 impl Node {
-    /// Begins to talk. `ended` is dropped when the connection is over.
+    /// Starts the protocol. `ended` is dropped when the connection has ended.
     ///
     /// # Errors
-    /// A transient provider [`Fault`] when nobody answers as a node does.
+    /// A transient provider [`Fault`] when the other end does not answer as a node.
     pub async fn connect(connection: impl Connection, ended: impl Send + 'static) -> Result<Self, Fault> {
         let shaken = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_reset_streams(MOST_GIVEN_UP)
+            .max_concurrent_reset_streams(MAX_ABANDONED)
             .max_local_error_reset_streams(None)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ANSWER_LIMIT)
@@ -65,18 +65,18 @@ impl Node {
         let (over, gone) = watch::channel(());
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(error = spelled_out(&error), "the connection to a node broke");
+                tracing::debug!(error = spelled_out(&error), "lost the connection to a node");
             }
             drop((over, ended));
         });
         let node = Self { sender, gone };
-        // Nobody has answered yet: HTTP/2 begins without a word from the other side.
+        // No answer has come yet: HTTP/2 starts without a message from the other side.
         let answered: Result<(), Fault> = node.ask(&Request::Hello).await;
         answered.map_err(|fault| silent(fault.message))?;
         Ok(node)
     }
 
-    /// Whether the connection is over.
+    /// Whether the connection has ended.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.sender.is_closed()
@@ -86,8 +86,8 @@ impl Node {
         self.gone.clone()
     }
 
-    /// Starts the main program of `spec` in a container on the node's machine, as [`clawrl_sandbox::enter`] does on this
-    /// one.
+    /// Starts the main program of `spec` in a container on the node's machine, as [`clawrl_sandbox::enter`] does
+    /// locally.
     ///
     /// # Errors
     /// As there; a transient provider [`Fault`] when the connection is lost.
@@ -95,29 +95,39 @@ impl Node {
         &self,
         determinism: &Determinism,
         spec: SandboxSpec,
-        enclosure: Enclosure,
+        enclosure: RunningContainer,
     ) -> Result<StartedSandbox, Fault> {
-        let Enclosure { pid, mark, user, workdir, commons, environment, capabilities, keeper, live } =
-            enclosure;
+        let RunningContainer {
+            pid,
+            mark,
+            user,
+            workdir,
+            commons,
+            environment,
+            capabilities,
+            keep_alive,
+            live,
+        } = enclosure;
         let bounds = NodeSandbox::bounds(&spec);
         let determinism = determinism.clone();
-        let entry = Entry { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities };
+        let entry =
+            EnterRequest { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities };
         let entered: Result<Result<Entered, Fault>, Fault> = self.ask(&Request::Enter(Box::new(entry))).await;
         let Entered { sandbox, identity } =
             entered.map_err(|fault| Fault { boundary: Boundary::Provider, ..fault })??;
-        let terminal = Terminal::Elsewhere(Box::new(NodeTerminal::new(self.clone(), sandbox)));
-        let sandbox = NodeSandbox::new(self.clone(), sandbox, identity, bounds, keeper, live);
+        let terminal = Terminal::Remote(Box::new(NodeTerminal::new(self.clone(), sandbox)));
+        let sandbox = NodeSandbox::new(self.clone(), sandbox, identity, bounds, keep_alive, live);
         Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal })
     }
 
-    /// A question whose answer is a head.
+    /// A request whose response is a head.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, question: &Request) -> Result<T, Fault> {
         let body = head(question).map_err(|error| unsendable(&error))?;
         let asked = async { self.send(body).await?.head().await };
         asked.await.map_err(|error| self.lost(&error))
     }
 
-    /// One that a stream follows.
+    /// A request followed by a stream.
     pub(crate) async fn tell<T: DeserializeOwned>(
         &self,
         question: &Request,
@@ -128,11 +138,11 @@ impl Node {
         asked.await.map_err(|error| self.lost(&error))
     }
 
-    /// One whose answer is followed by a stream.
+    /// A request whose response is followed by a stream.
     pub(crate) async fn listen<T: DeserializeOwned>(
         &self,
         question: &Request,
-    ) -> Result<(T, Arriving), Fault> {
+    ) -> Result<(T, IncomingBody), Fault> {
         let body = head(question).map_err(|error| unsendable(&error))?;
         let asked = async {
             let mut arriving = self.send(body).await?;
@@ -141,27 +151,27 @@ impl Node {
         asked.await.map_err(|error| self.lost(&error))
     }
 
-    async fn send(&self, body: Outgoing) -> io::Result<Arriving> {
+    async fn send(&self, body: OutgoingBody) -> io::Result<IncomingBody> {
         let mut sender = self.sender.clone();
-        // Only the body says anything.
+        // Only the body matters.
         let request = HttpRequest::post("http://node/").body(body).map_err(io::Error::other)?;
         sender.ready().await.map_err(in_words)?;
-        Ok(Arriving::new(sender.send_request(request).await.map_err(in_words)?.into_body()))
+        Ok(IncomingBody::new(sender.send_request(request).await.map_err(in_words)?.into_body()))
     }
 
-    /// What a broken connection is to whoever waits (N1).
+    /// The fault that waiting callers get for a broken connection (N1).
     pub(crate) fn lost(&self, error: &dyn std::fmt::Display) -> Fault {
         let message = format!("the program beside the container engine does not answer: {error}");
         Fault::transient(Boundary::Env, "node-lost", message)
     }
 }
 
-/// A question that is larger than one message.
+/// A request that is larger than one message.
 fn unsendable(error: &io::Error) -> Fault {
     Fault::permanent(
         Boundary::Harness,
         "node-message",
-        format!("a question to a node cannot be sent: {error}"),
+        format!("failed to send a request to a node: {error}"),
     )
 }
 

@@ -1,12 +1,13 @@
-//! Sandboxes in containers of an engine that is not ours to enter: on another machine, or on this one without root.
+//! Sandboxes in containers that this process cannot enter: on another machine, or on this one without root.
 //!
-//! A program of ours, `clawrl-node`, runs beside the engine and does there what the harness does where it can enter
-//! containers itself ([`clawrl_sandbox::enter`]): the same shell, the same programs beside it, the same end. Here a
-//! [`Node`] asks it over one connection, and what it makes is a [`clawrl_sandbox::Sandbox`] like any other.
+//! Our program `clawrl-node` runs beside the container engine and does there what the harness does where it can enter
+//! containers itself ([`clawrl_sandbox::enter`]): the same shell, the same additional programs, the same cleanup. A
+//! [`Node`] sends it requests over one connection and presents the result as an ordinary [`clawrl_sandbox::Sandbox`].
 //!
-//! N1. One connection, and whoever loses it loses everything: the node ends all that it started, and whoever waits here
-//! gets a transient env [`Fault`](clawrl_core::Fault). N2. A question that is given up is given up there, too. N3. What
-//! is brought from there is a copy: a workspace is fetched whole, within bounds, and looked at here.
+//! N1. When the one connection is lost, everything is lost: the node ends all that it started, and waiting callers get
+//! a transient env [`Fault`](clawrl_core::Fault).
+//! N2. Cancelling a request here cancels it there.
+//! N3. Data from the node is a copy: a workspace is transferred whole, within limits, and inspected here.
 //!
 //! Cancellation: every future here may be dropped, within N2.
 

@@ -1,8 +1,9 @@
-//! A program on a node, with pipes of this machine in front of its own.
+//! A program on a node, with local pipes in front of its own.
 //!
-//! P1. What it says and its end come over one stream: what it wrote to its errors before something that it wrote to its
-//! output is here before that, and all that it wrote is before its end. P2. A stream that ends without an end is a lost
-//! connection: a part is never taken for the whole. P3. Dropped, it is ended there.
+//! P1. Its output and its end come over one stream: errors written before some output arrive before that output, and
+//! everything written arrives before the end.
+//! P2. A stream without an end record is a lost connection: a part is never taken for the whole.
+//! P3. Dropping the program ends it on the node.
 
 use std::io;
 use std::sync::Arc;
@@ -18,14 +19,14 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::body::Arriving;
+use crate::body::IncomingBody;
 use crate::client::Node;
-use crate::wire::{ExecTrouble, OfProgram, OfSandbox, Request, Said};
+use crate::wire::{ProgramRequest, Request, Said, SandboxRequest, WireExecError};
 
 /// Bytes of a piece of input.
 const PIECE: usize = 16 << 10;
 
-/// Starts a program there. A caller that is dropped half-way ends what it began.
+/// Starts a program on the node. Dropping the future ends what it began.
 pub(crate) async fn open(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program, ExecError> {
     let task = tokio::spawn(open_now(node, sandbox, spec));
     task.await.unwrap_or_else(|error| {
@@ -35,7 +36,7 @@ pub(crate) async fn open(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<
 }
 
 async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program, ExecError> {
-    // Before anything is asked for: nobody would end a program that has no pipes here.
+    // Created first: a remote program without local pipes would have no owner to end it.
     let failed = |error: io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
     let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
     let (input_read, input_write) = make()?;
@@ -47,8 +48,8 @@ async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program
     let errors = pipe::Receiver::from_owned_fd(errors_read).map_err(failed)?;
     let to_output = pipe::Sender::from_owned_fd(output_write).map_err(failed)?;
     let to_errors = pipe::Sender::from_owned_fd(errors_write).map_err(failed)?;
-    let opened: Result<u64, ExecTrouble> =
-        node.ask(&Request::OfSandbox(sandbox, OfSandbox::Open(spec))).await?;
+    let opened: Result<u64, WireExecError> =
+        node.ask(&Request::Sandbox(sandbox, SandboxRequest::Open(spec))).await?;
     let number = opened?;
     let (tell_end, end) = watch::channel(None);
     let (tell_flow, flow) = watch::channel(Flow::Flows);
@@ -62,25 +63,25 @@ async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program
     Ok(Program { input: Some(input), output, errors, handle: ProgramHandle::new(life) })
 }
 
-/// What is written here goes there, until it is closed here or nobody reads it there.
+/// Forwards local input, until it is closed here or the program stops reading.
 async fn feed(node: Node, number: u64, input: pipe::Receiver) {
     let pieces = stream::try_unfold(input, |mut input| async move {
         let mut piece = bytes::BytesMut::with_capacity(PIECE);
         let read = input.read_buf(&mut piece).await?;
         Ok::<_, io::Error>((read > 0).then(|| (piece.freeze(), input)))
     });
-    let _: Result<(), Fault> = node.tell(&Request::OfProgram(number, OfProgram::Input), pieces).await;
+    let _: Result<(), Fault> = node.tell(&Request::Program(number, ProgramRequest::Input), pieces).await;
 }
 
-/// How what was said there comes on here.
+/// State of forwarding output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Flows,
-    /// As much as a pipe holds is here, and nobody has read it.
+    /// The local pipe is full, and has not been read.
     Full,
 }
 
-/// Our ends of the pipes that stand for those of a program; `None` where nobody reads any more.
+/// Our ends of the pipes that stand for the program's; `None` if the other end was closed.
 struct Pipes {
     output: Option<pipe::Sender>,
     errors: Option<pipe::Sender>,
@@ -89,17 +90,17 @@ struct Pipes {
 
 impl Pipes {
     /// The program closed its end.
-    fn close(&mut self, which: Into) {
+    fn close(&mut self, which: PipeKind) {
         match which {
-            Into::Output => self.output = None,
-            Into::Errors => self.errors = None,
+            PipeKind::Output => self.output = None,
+            PipeKind::Errors => self.errors = None,
         }
     }
 
-    async fn write(&mut self, into: Into, mut piece: Bytes) {
+    async fn write(&mut self, into: PipeKind, mut piece: Bytes) {
         let pipe = match into {
-            Into::Output => &mut self.output,
-            Into::Errors => &mut self.errors,
+            PipeKind::Output => &mut self.output,
+            PipeKind::Errors => &mut self.errors,
         };
         while let Some(open) = pipe.as_ref().filter(|_| !piece.is_empty()) {
             match open.try_write(&piece) {
@@ -118,28 +119,31 @@ impl Pipes {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Into {
+enum PipeKind {
     Output,
     Errors,
 }
 
-/// What it says comes here, and then its end (P1).
+/// Forwards its output, and then its end (P1).
 async fn hear(node: Node, number: u64, mut pipes: Pipes, tell: watch::Sender<Option<End>>) {
     let heard = async {
-        let ((), mut arriving) = node.listen(&Request::OfProgram(number, OfProgram::Said)).await?;
+        let ((), mut arriving) = node.listen(&Request::Program(number, ProgramRequest::Said)).await?;
         said(&mut arriving, &mut pipes).await.map_err(|error| node.lost(&error))
     };
-    let end = heard.await.unwrap_or_else(|fault: Fault| Err(ExecTrouble::Fault(fault)));
-    // Closed before the end is told, as pipes of a program are that has ended.
+    let end = heard.await.unwrap_or_else(|fault: Fault| Err(WireExecError::Fault(fault)));
+    // Closed before the end is reported, like pipes of a local program that has ended.
     drop(pipes);
     let _ = tell.send(Some(end.map_err(Arc::new)));
 }
 
-async fn said(arriving: &mut Arriving, pipes: &mut Pipes) -> io::Result<Result<Option<i32>, ExecTrouble>> {
+async fn said(
+    arriving: &mut IncomingBody,
+    pipes: &mut Pipes,
+) -> io::Result<Result<Option<i32>, WireExecError>> {
     loop {
         let (into, length) = match arriving.head().await? {
-            Said::Output(length) => (Into::Output, length),
-            Said::Errors(length) => (Into::Errors, length),
+            Said::Output(length) => (PipeKind::Output, length),
+            Said::Errors(length) => (PipeKind::Errors, length),
             Said::End(end) => return Ok(end),
         };
         match length {
@@ -152,7 +156,7 @@ async fn said(arriving: &mut Arriving, pipes: &mut Pipes) -> io::Result<Result<O
     }
 }
 
-type End = Result<Option<i32>, Arc<ExecTrouble>>;
+type End = Result<Option<i32>, Arc<WireExecError>>;
 
 #[derive(Debug)]
 struct NodeProgram {
@@ -166,13 +170,13 @@ struct NodeProgram {
 }
 
 impl NodeProgram {
-    async fn told(&self) -> Option<End> {
+    async fn wait_for_end(&self) -> Option<End> {
         let mut end = self.end.clone();
         end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone())
     }
 
-    async fn say(&self, what: OfProgram) {
-        let _: Result<(), Fault> = self.node.ask(&Request::OfProgram(self.number, what)).await;
+    async fn say(&self, what: ProgramRequest) {
+        let _: Result<(), Fault> = self.node.ask(&Request::Program(self.number, what)).await;
     }
 }
 
@@ -182,13 +186,13 @@ impl ProgramLife for NodeProgram {
             if self.killed.load(Ordering::Acquire) {
                 return Ok(None);
             }
-            match self.told().await {
+            match self.wait_for_end().await {
                 Some(Ok(code)) => Ok(code),
                 Some(Err(trouble)) => Err(match trouble.as_ref() {
-                    ExecTrouble::NotRun { obstacle, message } => {
+                    WireExecError::NotRun { obstacle, message } => {
                         ExecError::NotRun { obstacle: *obstacle, message: message.clone() }
                     }
-                    ExecTrouble::Fault(fault) => ExecError::Fault(fault.clone()),
+                    WireExecError::Fault(fault) => ExecError::Fault(fault.clone()),
                 }),
                 None => Err(self.node.lost(&"a program's end is unknown").into()),
             }
@@ -204,12 +208,12 @@ impl ProgramLife for NodeProgram {
             if self.has_ended() {
                 return;
             }
-            self.say(OfProgram::Kill).await;
+            self.say(ProgramRequest::Kill).await;
             self.killed.store(true, Ordering::Release);
-            // What it said before is here then, as far as somebody reads it.
+            // Everything written before has arrived, if it is being read.
             let mut flow = self.flow.clone();
             tokio::select! {
-                _ = self.told() => {}
+                _ = self.wait_for_end() => {}
                 Ok(_) = flow.wait_for(|flow| *flow == Flow::Full) => {}
             }
         })
@@ -218,7 +222,7 @@ impl ProgramLife for NodeProgram {
     fn interrupt(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if !self.has_ended() {
-                self.say(OfProgram::Interrupt).await;
+                self.say(ProgramRequest::Interrupt).await;
             }
         })
     }
@@ -227,7 +231,7 @@ impl ProgramLife for NodeProgram {
 impl Drop for NodeProgram {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
-        let (node, question) = (self.node.clone(), Request::OfProgram(self.number, OfProgram::Close));
+        let (node, question) = (self.node.clone(), Request::Program(self.number, ProgramRequest::Close));
         self.runtime.spawn(async move {
             let _: Result<(), Fault> = node.ask(&question).await;
         });

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::{Boundary, BoxFuture, Fault, Retry};
 use clawrl_sandbox::{
-    CarryError, CarryRequest, CopyOptions, CopyReport, Exclusions, ExecError, ExecOutput, ExecSpec, Filling,
-    Keeper, Live, ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, SafeWriteError,
-    Sandbox, SandboxSpec, TreeBound, TreeBounds, TreeError, copy_part,
+    CopyOptions, CopyReport, Exclusions, ExecError, ExecOutput, ExecSpec, FillRequest, KeepAlive, Live,
+    ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, SafeWriteError, Sandbox,
+    SandboxSpec, TransferError, TransferRequest, TreeBound, TreeBounds, TreeError, copy_part,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -17,27 +17,27 @@ use tokio::task::AbortHandle;
 use crate::body::PieceReader;
 use crate::client::Node;
 use crate::program;
-use crate::tree::{Arrived, Lost, Parcel};
-use crate::wire::{Exec, ExecTrouble, OfSandbox, ReadTrouble, Request, TreeTrouble};
+use crate::tree::{ReceiveError, ReceivedTree, TreeStream};
+use crate::wire::{Exec, Request, SandboxRequest, WireExecError, WireReadError, WireTreeError};
 
-/// What an image may bring into a workspace, beside what the agent may write there.
-const MOST_OF_AN_IMAGE: TreeBounds = TreeBounds { entries: 1_000_000, depth: 256, bytes: 4 << 30 };
+/// What an image may add to a workspace, besides what the agent may write.
+const IMAGE_BOUNDS: TreeBounds = TreeBounds { entries: 1_000_000, depth: 256, bytes: 4 << 30 };
 
-/// Dropping it has it ended there; then the container may go.
+/// Dropping it ends the sandbox on the node; then the container may be removed.
 #[derive(Debug)]
 pub(crate) struct NodeSandbox {
     node: Node,
     number: u64,
     identity: (u32, u32),
-    /// On what is fetched of the workspace.
+    /// Limits on transfers of the workspace.
     bounds: TreeBounds,
     runtime: Handle,
-    /// Dropped when it has ended.
+    /// Dropped when the sandbox has ended.
     live: Arc<Mutex<Option<Live>>>,
-    /// Sees the end of the connection.
+    /// Notices the end of the connection.
     watch: AbortHandle,
-    /// Until nobody can look at its files.
-    keeper: Option<Keeper>,
+    /// Kept until its files can no longer be read.
+    keep_alive: Option<KeepAlive>,
 }
 
 impl NodeSandbox {
@@ -46,14 +46,14 @@ impl NodeSandbox {
         number: u64,
         identity: (u32, u32),
         bounds: TreeBounds,
-        keeper: Keeper,
+        keep_alive: KeepAlive,
         live: Live,
     ) -> Self {
-        let (live, keeper) = (Arc::new(Mutex::new(Some(live))), Some(keeper));
+        let (live, keep_alive) = (Arc::new(Mutex::new(Some(live))), Some(keep_alive));
         let (mut gone, counted) = (node.gone(), Arc::clone(&live));
         let watch = tokio::spawn(async move {
             let _ = gone.changed().await;
-            // With the connection everything there ends.
+            // Everything on the node ends with the connection.
             drop(taken(&counted));
         });
         Self {
@@ -64,21 +64,21 @@ impl NodeSandbox {
             runtime: Handle::current(),
             live,
             watch: watch.abort_handle(),
-            keeper,
+            keep_alive,
         }
     }
 
-    /// As large as what a sandbox of this kind can leave.
+    /// As large as anything that a sandbox of this specification can leave.
     pub(crate) fn bounds(spec: &SandboxSpec) -> TreeBounds {
         let own = u64::from(spec.limits.disk_mib) << 20;
-        TreeBounds { bytes: MOST_OF_AN_IMAGE.bytes + own, ..MOST_OF_AN_IMAGE }
+        TreeBounds { bytes: IMAGE_BOUNDS.bytes + own, ..IMAGE_BOUNDS }
     }
 
-    fn about(&self, question: OfSandbox) -> Request {
-        Request::OfSandbox(self.number, question)
+    fn about(&self, question: SandboxRequest) -> Request {
+        Request::Sandbox(self.number, question)
     }
 
-    async fn ask<T: DeserializeOwned>(&self, question: OfSandbox) -> Result<T, Fault> {
+    async fn ask<T: DeserializeOwned>(&self, question: SandboxRequest) -> Result<T, Fault> {
         self.node.ask(&self.about(question)).await
     }
 
@@ -86,31 +86,33 @@ impl NodeSandbox {
         taken(&self.live)
     }
 
-    /// A tree that follows an answer.
-    async fn fetch(&self, question: OfSandbox) -> Result<Result<Arrived, TreeError>, Fault> {
+    /// A tree that follows a response.
+    async fn fetch(&self, question: SandboxRequest) -> Result<Result<ReceivedTree, TreeError>, Fault> {
         let (answer, arriving) =
-            self.node.listen::<Result<Result<(), TreeTrouble>, Fault>>(&self.about(question)).await?;
+            self.node.listen::<Result<Result<(), WireTreeError>, Fault>>(&self.about(question)).await?;
         if let Err(trouble) = answer? {
             return Ok(Err(trouble.into()));
         }
         let mut reader = PieceReader::of(arriving);
-        match blocking(move || Arrived::read(&mut reader)).await? {
+        match blocking(move || ReceivedTree::read(&mut reader)).await? {
             Ok(arrived) => Ok(Ok(arrived)),
-            Err(Lost::Tree(error)) => Ok(Err(error)),
-            Err(Lost::Place(error)) => Err(Lost::place(&error)),
-            Err(Lost::Stream(error)) => Err(self.node.lost(&format_args!("fetching a tree: {error}"))),
+            Err(ReceiveError::Tree(error)) => Ok(Err(error)),
+            Err(ReceiveError::ExposedFolder(error)) => Err(ReceiveError::place(&error)),
+            Err(ReceiveError::Stream(error)) => {
+                Err(self.node.lost(&format_args!("fetching a tree: {error}")))
+            }
         }
     }
 
-    /// Sends a tree after a question. What cannot be read here is left out there.
+    /// Sends a tree after a request. Entries that cannot be read here are left out.
     async fn send(
         &self,
-        parcel: Parcel,
-        question: OfSandbox,
+        tree_stream: TreeStream,
+        question: SandboxRequest,
     ) -> Result<Result<CopyReport, TreeError>, Fault> {
         let question = self.about(question);
-        let answer: Result<Result<CopyReport, TreeTrouble>, Fault> =
-            self.node.tell(&question, parcel.stream()).await?;
+        let answer: Result<Result<CopyReport, WireTreeError>, Fault> =
+            self.node.tell(&question, tree_stream.stream()).await?;
         Ok(answer?.map_err(TreeError::from))
     }
 }
@@ -119,16 +121,16 @@ fn taken(live: &Mutex<Option<Live>>) -> Option<Live> {
     live.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// A workspace that did not come: the agent's doing, where it is one that nobody could bring.
+/// A workspace that was not transferred: the agent's fault if it could not be transferred in any case.
 fn unfetched(error: TreeError, bounds: TreeBounds) -> Result<Result<Arc<SafeDir>, SafeReadError>, Fault> {
     match error {
         TreeError::Read(error) if !error.is_infrastructure() => Ok(Err(error)),
         TreeError::Bound { path, bound, limit } => Ok(Err(SafeReadError::Bound { path, bound, limit })),
-        // The file system here, and so the largest file that it has, is none of the agent's.
+        // The local file system, and so its largest file, is not the agent's choice.
         TreeError::Write(SafeWriteError::TooLarge { path }) | TreeError::NoRoom { path } => {
             Ok(Err(SafeReadError::Bound { path, bound: TreeBound::Bytes, limit: bounds.bytes }))
         }
-        // Names and links that another file system has and this one has not are the agent's choice.
+        // Names and links that only the other file system supports are the agent's choice.
         TreeError::Write(SafeWriteError::Io { path, source })
             if matches!(source.kind(), io::ErrorKind::InvalidFilename | io::ErrorKind::AlreadyExists)
                 || source.raw_os_error() == Some(rustix::io::Errno::ILSEQ.raw_os_error()) =>
@@ -155,9 +157,9 @@ impl Drop for NodeSandbox {
     fn drop(&mut self) {
         let (node, leave) = (self.node.clone(), Request::Leave(self.number));
         self.watch.abort();
-        let held = (self.keeper.take(), self.ended());
+        let held = (self.keep_alive.take(), self.ended());
         self.runtime.spawn(async move {
-            // Whatever comes of it: the container goes next.
+            // The result does not matter: the container is removed next.
             let _: Result<(), Fault> = node.ask(&leave).await;
             drop(held);
         });
@@ -167,18 +169,22 @@ impl Drop for NodeSandbox {
 impl Sandbox for NodeSandbox {
     fn put(&self, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            if files.is_empty() { Ok(()) } else { self.ask::<Result<_, _>>(OfSandbox::Put { files }).await? }
+            if files.is_empty() {
+                Ok(())
+            } else {
+                self.ask::<Result<_, _>>(SandboxRequest::Put { files }).await?
+            }
         })
     }
 
-    /// A copy, fetched each time.
+    /// A copy, transferred each time.
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         Box::pin(async move {
             let bounds = self.bounds;
-            match self.fetch(OfSandbox::Workspace { bounds }).await? {
+            match self.fetch(SandboxRequest::Workspace { bounds }).await? {
                 Ok(arrived) => {
                     let tree = blocking(move || arrived.into_tree()).await?;
-                    Ok(Ok(Arc::new(tree.map_err(|error| Lost::place(&error))?)))
+                    Ok(Ok(Arc::new(tree.map_err(|error| ReceiveError::place(&error))?)))
                 }
                 Err(error) => unfetched(error, bounds),
             }
@@ -187,7 +193,8 @@ impl Sandbox for NodeSandbox {
 
     fn has_workspace(&self) -> BoxFuture<'_, Result<Result<(), SafeReadError>, Fault>> {
         Box::pin(async move {
-            let answer: Result<Result<(), ReadTrouble>, Fault> = self.ask(OfSandbox::HasWorkspace).await?;
+            let answer: Result<Result<(), WireReadError>, Fault> =
+                self.ask(SandboxRequest::HasWorkspace).await?;
             Ok(answer?.map_err(SafeReadError::from))
         })
     }
@@ -201,18 +208,18 @@ impl Sandbox for NodeSandbox {
             let ExecSpec { command, input, output_cap, deadline, user } = spec;
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let exec = Exec { command, input, output_cap, left, user };
-            let output: Result<ExecOutput, ExecTrouble> = self.ask(OfSandbox::Exec(exec)).await?;
+            let output: Result<ExecOutput, WireExecError> = self.ask(SandboxRequest::Exec(exec)).await?;
             Ok(output?)
         })
     }
 
     fn processes(&self) -> BoxFuture<'_, Vec<ProcessFacts>> {
-        Box::pin(async move { self.ask(OfSandbox::Processes).await.unwrap_or_default() })
+        Box::pin(async move { self.ask(SandboxRequest::Processes).await.unwrap_or_default() })
     }
 
     fn kill_processes<'a>(&'a self, victims: &'a [ProcessFacts]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let question = OfSandbox::KillProcesses { victims: victims.to_vec() };
+            let question = SandboxRequest::KillProcesses { victims: victims.to_vec() };
             self.ask(question).await.unwrap_or_default()
         })
     }
@@ -223,9 +230,9 @@ impl Sandbox for NodeSandbox {
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
-            let killed = match self.ask::<Result<(), Fault>>(OfSandbox::Kill).await {
+            let killed = match self.ask::<Result<(), Fault>>(SandboxRequest::Kill).await {
                 Ok(killed) => killed,
-                // With its connection the node ends, and all that it started; the engine removes the container.
+                // The node ends with its connection, and so does all that it started; the engine removes the container.
                 Err(_lost) => Ok(()),
             };
             drop(self.ended());
@@ -234,41 +241,41 @@ impl Sandbox for NodeSandbox {
     }
 
     fn halt(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move { self.ask::<Result<_, _>>(OfSandbox::Halt).await? })
+        Box::pin(async move { self.ask::<Result<_, _>>(SandboxRequest::Halt).await? })
     }
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
-        Box::pin(async move { self.ask(OfSandbox::Lost).await.unwrap_or_else(Some) })
+        Box::pin(async move { self.ask(SandboxRequest::ReceiveError).await.unwrap_or_else(Some) })
     }
 
     fn verifies_in_place(&self) -> bool {
         true
     }
 
-    fn lay(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move { self.ask::<Result<_, _>>(OfSandbox::Lay { folder, files }).await? })
+    fn replace_folder(&self, folder: String, files: Vec<PutFile>) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move { self.ask::<Result<_, _>>(SandboxRequest::Lay { folder, files }).await? })
     }
 
     fn read(&self, path: String, cap: u64) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
         Box::pin(async move {
-            let answer: Result<Option<PutFile>, Fault> = self.ask(OfSandbox::Read { path, cap }).await?;
+            let answer: Result<Option<PutFile>, Fault> = self.ask(SandboxRequest::Read { path, cap }).await?;
             Ok(answer?.map(|file| file.content.to_vec()))
         })
     }
 
-    fn fill(&self, filling: Filling) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
+    fn fill(&self, filling: FillRequest) -> BoxFuture<'_, Result<Result<CopyReport, TreeError>, Fault>> {
         Box::pin(async move {
-            let Filling { tree, folder, exclude, bounds } = filling;
-            let question = OfSandbox::Fill { folder, bounds };
+            let FillRequest { tree, folder, exclude, bounds } = filling;
+            let question = SandboxRequest::Fill { folder, bounds };
             let (from, report) = (PathBuf::from("."), CopyReport::default());
-            self.send(Parcel { tree, from, exclude, bounds, report, _turn: None }, question).await
+            self.send(TreeStream { tree, from, exclude, bounds, report, _turn: None }, question).await
         })
     }
 
-    fn carry_out(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
+    fn copy_out(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
         Box::pin(async move {
-            let CarryRequest { inside, outside, name, exclude, bounds } = request;
-            let question = OfSandbox::CarryOut { inside, exclude, bounds };
+            let TransferRequest { inside, outside, name, exclude, bounds } = request;
+            let question = SandboxRequest::CarryOut { inside, exclude, bounds };
             let mut arrived = self.fetch(question).await??;
             let there = std::mem::take(&mut arrived.report);
             let options = CopyOptions { bounds, ..CopyOptions::default() };
@@ -276,18 +283,18 @@ impl Sandbox for NodeSandbox {
                 let (folder, from) = arrived.into_folder()?;
                 Ok::<_, io::Error>(copy_part(&folder, from, &outside, name, &Exclusions::default(), options))
             });
-            let report = copied.await?.map_err(|error| Lost::place(&error))??;
+            let report = copied.await?.map_err(|error| ReceiveError::place(&error))??;
             Ok(CopyReport { skipped: there.skipped.and(report.skipped), ..report })
         })
     }
 
-    fn carry_in(&self, request: CarryRequest) -> BoxFuture<'_, Result<CopyReport, CarryError>> {
+    fn copy_in(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
         Box::pin(async move {
-            let CarryRequest { inside, outside, name, exclude, bounds } = request;
-            let question = OfSandbox::CarryIn { inside, bounds };
+            let TransferRequest { inside, outside, name, exclude, bounds } = request;
+            let question = SandboxRequest::CarryIn { inside, bounds };
             let (from, report) = (PathBuf::from(name), CopyReport::default());
             Ok(self
-                .send(Parcel { tree: outside, from, exclude, bounds, report, _turn: None }, question)
+                .send(TreeStream { tree: outside, from, exclude, bounds, report, _turn: None }, question)
                 .await??)
         })
     }
@@ -298,9 +305,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_could_bring_is_no_fault() {
+    fn untransferable_workspace_is_not_a_fault() {
         let check = |error: TreeError, expected: Result<&str, Retry>| {
-            let found = unfetched(error, MOST_OF_AN_IMAGE);
+            let found = unfetched(error, IMAGE_BOUNDS);
             let found = found.map(|refused| refused.unwrap_err().to_string()).map_err(|fault| fault.retry);
             assert_eq!(found, expected.map(str::to_owned));
         };

@@ -1,7 +1,8 @@
-//! The other end: answers, beside the engine.
+//! The server side: answers requests, beside the container engine.
 //!
 //! S1. Every sandbox, shell and program here belongs to the one connection; when that ends, the process ends, and its
-//! spawner ends what is left. S2. Numbers are never used twice.
+//! spawner ends what is left.
+//! S2. Ids are never reused.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,9 +16,9 @@ use bytes::{Bytes, BytesMut};
 use clawrl_core::{CancelToken, Fault, spelled_out};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
-    CarryError, CarryRequest, CopyReport, Enclosure, Exclusions, ExecSpec, Filling, LiveCount, Program,
-    ProgramHandle, PutFile, Sandbox, Shell, ShellError, StepLimits, StepOutput, Terminal, TreeError,
-    available, enter,
+    CopyReport, Exclusions, ExecSpec, FillRequest, LiveCount, Program, ProgramHandle, PutFile,
+    RunningContainer, Sandbox, Shell, ShellError, StepLimits, StepOutput, Terminal, TransferError,
+    TransferRequest, TreeError, available, enter,
 };
 use futures_util::{Stream, stream};
 use http_body_util::{BodyExt as _, StreamBody};
@@ -30,19 +31,19 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
-use crate::body::{Arriving, Outgoing, PieceReader, head, head_and, headed_with};
+use crate::body::{IncomingBody, OutgoingBody, PieceReader, head, head_and, headed_with};
 use crate::client::{CONNECTION_WINDOW, Connection, STREAM_WINDOW};
 use crate::sandbox::blocking;
-use crate::tree::{Arrived, Aside, Lost, Parcel};
+use crate::tree::{ReceiveError, ReceivedTree, SpooledDir, TreeStream};
 use crate::wire::{
-    Entered, Entry, Exec, ExecTrouble, OfProgram, OfSandbox, ReadTrouble, Request, Said, ShellTrouble, Step,
-    TreeTrouble, reportable,
+    EnterRequest, Entered, Exec, ProgramRequest, Request, Said, SandboxRequest, Step, WireExecError,
+    WireReadError, WireShellError, WireTreeError, reportable,
 };
 
-/// Questions under way at once: a few for each sandbox, and several for each program.
-const MOST_QUESTIONS: u32 = 1 << 16;
+/// Concurrent requests: a few for each sandbox, and several for each program.
+const MAX_REQUESTS: u32 = 1 << 16;
 
-/// Trees on their way at once: the names of a large folder are in memory while it is walked.
+/// Concurrent tree transfers: the names of a large folder are in memory while it is walked.
 const TREES_AT_ONCE: usize = 4;
 
 /// Bytes of a piece of output.
@@ -51,7 +52,7 @@ const PIECE: usize = 16 << 10;
 /// Answers until the connection ends.
 ///
 /// # Errors
-/// When the connection broke in the middle of something.
+/// When the connection broke in the middle of a message.
 pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::Result<()> {
     let host = Arc::new(Host {
         spawner,
@@ -68,9 +69,9 @@ pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::R
     http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_concurrent_streams(MOST_QUESTIONS)
-        // Whoever asks is nobody else than who started us: many questions may be taken back at once.
-        .max_pending_accept_reset_streams(Some(MOST_QUESTIONS as usize))
+        .max_concurrent_streams(MAX_REQUESTS)
+        // The client is our parent: cancelling many requests at once is legitimate.
+        .max_pending_accept_reset_streams(Some(MAX_REQUESTS as usize))
         .max_local_error_reset_streams(None)
         .serve_connection(TokioIo::new(connection), answer)
         .await
@@ -81,14 +82,14 @@ struct Host {
     spawner: SpawnerClient,
     live: Arc<LiveCount>,
     next: AtomicU64,
-    sandboxes: Mutex<HashMap<u64, Arc<Housed>>>,
-    programs: Mutex<HashMap<u64, Arc<Running>>>,
-    /// Turns of trees on their way.
+    sandboxes: Mutex<HashMap<u64, Arc<HostedSandbox>>>,
+    programs: Mutex<HashMap<u64, Arc<RunningProgram>>>,
+    /// Permits for tree transfers.
     trees: Arc<Semaphore>,
 }
 
 /// A sandbox, with the terminal of its main program and the shell on it.
-struct Housed {
+struct HostedSandbox {
     /// Declared first, so dropped first: hanging the terminal up while the sandbox lives would wake the shell for
     /// nothing.
     sandbox: Box<dyn Sandbox>,
@@ -97,41 +98,41 @@ struct Housed {
 }
 
 impl Host {
-    /// A question that cannot be answered has its stream reset.
-    async fn answer(self: Arc<Self>, body: Incoming) -> Outgoing {
-        self.answered(Arriving::new(body)).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "a question could not be answered");
+    /// If a request cannot be answered, its stream is reset.
+    async fn answer(self: Arc<Self>, body: Incoming) -> OutgoingBody {
+        self.answered(IncomingBody::new(body)).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to answer a request");
             failing(error)
         })
     }
 
-    async fn answered(&self, mut arriving: Arriving) -> io::Result<Outgoing> {
+    async fn answered(&self, mut arriving: IncomingBody) -> io::Result<OutgoingBody> {
         match arriving.head().await? {
             Request::Hello => head(&()),
             Request::Enter(entry) => head(&self.enter(*entry).await),
             Request::Leave(sandbox) => {
                 let housed = locked(&self.sandboxes).remove(&sandbox);
                 if let Some(housed) = housed {
-                    // What could not be ended ends with the container.
+                    // Whatever could not be ended ends with the container.
                     let _ = housed.sandbox.kill().await;
                 }
                 head(&())
             }
-            Request::OfSandbox(sandbox, question) => {
+            Request::Sandbox(sandbox, question) => {
                 let housed = locked(&self.sandboxes).get(&sandbox).map(Arc::clone);
                 let housed =
                     housed.ok_or_else(|| io::Error::other(format!("there is no sandbox {sandbox}")))?;
                 self.of_sandbox(&housed, question, arriving).await
             }
-            Request::OfProgram(program, OfProgram::Close) => {
+            Request::Program(program, ProgramRequest::Close) => {
                 let running = locked(&self.programs).remove(&program);
                 if let Some(running) = running {
-                    // Nobody waits for it, and questions about it may still be under way.
+                    // Not awaited: requests about it may still be running.
                     tokio::spawn(async move { running.order(Order::Kill).await });
                 }
                 head(&())
             }
-            Request::OfProgram(program, question) => {
+            Request::Program(program, question) => {
                 let running = locked(&self.programs).get(&program).map(Arc::clone);
                 let running =
                     running.ok_or_else(|| io::Error::other(format!("there is no program {program}")))?;
@@ -140,9 +141,10 @@ impl Host {
         }
     }
 
-    async fn enter(&self, entry: Entry) -> Result<Entered, Fault> {
-        let Entry { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities } = entry;
-        let enclosure = Enclosure {
+    async fn enter(&self, entry: EnterRequest) -> Result<Entered, Fault> {
+        let EnterRequest { spec, determinism, pid, mark, user, workdir, commons, environment, capabilities } =
+            entry;
+        let enclosure = RunningContainer {
             pid,
             mark,
             user,
@@ -150,13 +152,13 @@ impl Host {
             commons,
             environment,
             capabilities,
-            // The container is kept by whoever asks.
-            keeper: Arc::new(()),
+            // The client keeps the container.
+            keep_alive: Arc::new(()),
             live: self.live.begin(),
         };
         let started = enter(self.spawner.clone(), &determinism, &spec, enclosure).await?;
         let identity = started.sandbox.identity();
-        let housed = Housed {
+        let housed = HostedSandbox {
             sandbox: started.sandbox,
             terminal: Mutex::new(Some(started.terminal)),
             shell: AsyncMutex::default(),
@@ -166,7 +168,7 @@ impl Host {
         Ok(Entered { sandbox, identity })
     }
 
-    /// For one tree.
+    /// A permit for one tree.
     async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
         Arc::clone(&self.trees).acquire_owned().await.map_err(io::Error::other)
     }
@@ -175,21 +177,26 @@ impl Host {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn of_sandbox(&self, housed: &Housed, question: OfSandbox, rest: Arriving) -> io::Result<Outgoing> {
+    async fn of_sandbox(
+        &self,
+        housed: &HostedSandbox,
+        question: SandboxRequest,
+        rest: IncomingBody,
+    ) -> io::Result<OutgoingBody> {
         let sandbox = housed.sandbox.as_ref();
         match question {
-            OfSandbox::Put { files } => head(&sandbox.put(files).await),
-            OfSandbox::Lay { folder, files } => head(&sandbox.lay(folder, files).await),
-            OfSandbox::Read { path, cap } => {
+            SandboxRequest::Put { files } => head(&sandbox.put(files).await),
+            SandboxRequest::Lay { folder, files } => head(&sandbox.replace_folder(folder, files).await),
+            SandboxRequest::Read { path, cap } => {
                 let found = sandbox.read(path.clone(), cap).await;
                 let file = |content: Vec<u8>| PutFile { path, mode: 0, content: content.into() };
                 head(&found.map(|content| content.map(file)))
             }
-            OfSandbox::HasWorkspace => {
+            SandboxRequest::HasWorkspace => {
                 let found = sandbox.has_workspace().await;
-                head(&found.map(|found| found.map_err(ReadTrouble::from)))
+                head(&found.map(|found| found.map_err(WireReadError::from)))
             }
-            OfSandbox::Workspace { bounds } => {
+            SandboxRequest::Workspace { bounds } => {
                 let tree = match sandbox.workspace().await {
                     Ok(Ok(tree)) => tree,
                     Ok(Err(error)) => return refused(TreeError::Read(error)),
@@ -198,23 +205,27 @@ impl Host {
                 let (from, exclude, report) =
                     (PathBuf::from("."), Exclusions::default(), CopyReport::default());
                 let turn = Some(self.turn().await?);
-                follows(Parcel { tree, from, exclude, bounds, report, _turn: turn })
+                follows(TreeStream { tree, from, exclude, bounds, report, _turn: turn })
             }
-            OfSandbox::CarryOut { inside, exclude, bounds } => {
+            SandboxRequest::CarryOut { inside, exclude, bounds } => {
                 let turn = self.turn().await?;
-                let made = blocking(Aside::empty).await;
-                let (aside, outside) = match made.map(|made| made.map_err(|error| Lost::place(&error))) {
-                    Ok(Ok(aside)) => aside,
-                    Ok(Err(fault)) | Err(fault) => return head(&Err::<Copied, _>(fault)),
-                };
-                let request = CarryRequest { inside, outside, name: Aside::NAME.to_owned(), exclude, bounds };
-                match sandbox.carry_out(request).await {
-                    Ok(report) => follows(Parcel { _turn: Some(turn), ..aside.parcel(bounds, report)? }),
-                    Err(CarryError::Tree(error)) => refused(error),
-                    Err(CarryError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
+                let made = blocking(SpooledDir::empty).await;
+                let (aside, outside) =
+                    match made.map(|made| made.map_err(|error| ReceiveError::place(&error))) {
+                        Ok(Ok(aside)) => aside,
+                        Ok(Err(fault)) | Err(fault) => return head(&Err::<Copied, _>(fault)),
+                    };
+                let request =
+                    TransferRequest { inside, outside, name: SpooledDir::NAME.to_owned(), exclude, bounds };
+                match sandbox.copy_out(request).await {
+                    Ok(report) => {
+                        follows(TreeStream { _turn: Some(turn), ..aside.tree_stream(bounds, report)? })
+                    }
+                    Err(TransferError::Tree(error)) => refused(error),
+                    Err(TransferError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
                 }
             }
-            OfSandbox::CarryIn { inside, bounds } => {
+            SandboxRequest::CarryIn { inside, bounds } => {
                 let _turn = self.turn().await?;
                 let arrived = match arrived(rest).await? {
                     Ok(arrived) => arrived,
@@ -222,44 +233,45 @@ impl Host {
                 };
                 let (outside, name) = arrived.into_folder()?;
                 let (outside, name) = (Arc::new(outside), name.to_owned());
-                let request = CarryRequest { inside, outside, name, exclude: Exclusions::default(), bounds };
-                match sandbox.carry_in(request).await {
+                let request =
+                    TransferRequest { inside, outside, name, exclude: Exclusions::default(), bounds };
+                match sandbox.copy_in(request).await {
                     Ok(report) => head(&Ok::<Copied, Fault>(Ok(reportable(report)))),
-                    Err(CarryError::Tree(error)) => refused(error),
-                    Err(CarryError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
+                    Err(TransferError::Tree(error)) => refused(error),
+                    Err(TransferError::Fault(fault)) => head(&Err::<Copied, _>(fault)),
                 }
             }
-            OfSandbox::Fill { folder, bounds } => {
+            SandboxRequest::Fill { folder, bounds } => {
                 let _turn = self.turn().await?;
                 let tree = match arrived(rest).await? {
                     Ok(arrived) => Arc::new(arrived.into_tree()?),
                     Err(error) => return refused(error),
                 };
-                let filling = Filling { tree, folder, exclude: Exclusions::default(), bounds };
+                let filling = FillRequest { tree, folder, exclude: Exclusions::default(), bounds };
                 let filled = sandbox.fill(filling).await;
-                head(&filled.map(|filled| filled.map(reportable).map_err(TreeTrouble::from)))
+                head(&filled.map(|filled| filled.map(reportable).map_err(WireTreeError::from)))
             }
-            OfSandbox::Exec(Exec { command, input, output_cap, left, user }) => {
+            SandboxRequest::Exec(Exec { command, input, output_cap, left, user }) => {
                 let exec = ExecSpec { command, input, output_cap, deadline: Instant::now() + left, user };
-                head(&sandbox.exec(exec).await.map_err(ExecTrouble::from))
+                head(&sandbox.exec(exec).await.map_err(WireExecError::from))
             }
-            OfSandbox::Open(spec) => {
+            SandboxRequest::Open(spec) => {
                 let opened = sandbox.open(spec).await.map(|program| {
                     let number = self.number();
-                    locked(&self.programs).insert(number, Arc::new(Running::new(program)));
+                    locked(&self.programs).insert(number, Arc::new(RunningProgram::new(program)));
                     number
                 });
-                head(&opened.map_err(ExecTrouble::from))
+                head(&opened.map_err(WireExecError::from))
             }
-            OfSandbox::Processes => head(&sandbox.processes().await),
-            OfSandbox::KillProcesses { victims } => {
+            SandboxRequest::Processes => head(&sandbox.processes().await),
+            SandboxRequest::KillProcesses { victims } => {
                 sandbox.kill_processes(&victims).await;
                 head(&())
             }
-            OfSandbox::Kill => head(&sandbox.kill().await),
-            OfSandbox::Halt => head(&sandbox.halt().await),
-            OfSandbox::Lost => head(&sandbox.lost().await),
-            OfSandbox::Shell { config, left } => {
+            SandboxRequest::Kill => head(&sandbox.kill().await),
+            SandboxRequest::Halt => head(&sandbox.halt().await),
+            SandboxRequest::ReceiveError => head(&sandbox.lost().await),
+            SandboxRequest::Shell { config, left } => {
                 let terminal = locked(&housed.terminal).take().ok_or_else(no_shell)?;
                 let cancel = CancelToken::new();
                 let limits = StepLimits { deadline: Instant::now() + left, cancel: &cancel };
@@ -268,16 +280,16 @@ impl Host {
                         *housed.shell.lock().await = Some(shell);
                         Ok(())
                     }
-                    Err(error) => Err(ShellTrouble::from(error)),
+                    Err(error) => Err(WireShellError::from(error)),
                 };
                 head(&started)
             }
-            OfSandbox::Step { step, left } => {
+            SandboxRequest::Step { step, left } => {
                 let mut shell = housed.shell.lock().await;
                 let done = taken(shell.as_mut().ok_or_else(no_shell)?.as_mut(), step, left).await;
-                head(&done.map_err(ShellTrouble::from))
+                head(&done.map_err(WireShellError::from))
             }
-            OfSandbox::Cast => {
+            SandboxRequest::Cast => {
                 let mut shell = housed.shell.lock().await;
                 head(&shell.as_mut().ok_or_else(no_shell)?.cast().await)
             }
@@ -285,33 +297,33 @@ impl Host {
     }
 }
 
-type Copied = Result<CopyReport, TreeTrouble>;
+type Copied = Result<CopyReport, WireTreeError>;
 
-fn refused(error: TreeError) -> io::Result<Outgoing> {
+fn refused(error: TreeError) -> io::Result<OutgoingBody> {
     head(&Ok::<Copied, Fault>(Err(error.into())))
 }
 
 fn no_shell() -> io::Error {
-    io::Error::other("this sandbox has no shell")
+    io::Error::other("this sandbox lacks a shell")
 }
 
-/// A tree after an answer; what becomes of it is said behind it.
-fn follows(parcel: Parcel) -> io::Result<Outgoing> {
-    head_and(&Ok::<Result<(), TreeTrouble>, Fault>(Ok(())), parcel.stream())
+/// A tree after a response; its result is sent behind it.
+fn follows(tree_stream: TreeStream) -> io::Result<OutgoingBody> {
+    head_and(&Ok::<Result<(), WireTreeError>, Fault>(Ok(())), tree_stream.stream())
 }
 
-/// A tree after a question.
-async fn arrived(rest: Arriving) -> io::Result<Result<Arrived, TreeError>> {
+/// A tree after a request.
+async fn arrived(rest: IncomingBody) -> io::Result<Result<ReceivedTree, TreeError>> {
     let mut reader = PieceReader::of(rest);
-    match blocking(move || Arrived::read(&mut reader)).await.map_err(io::Error::other)? {
+    match blocking(move || ReceivedTree::read(&mut reader)).await.map_err(io::Error::other)? {
         Ok(arrived) => Ok(Ok(arrived)),
-        Err(Lost::Tree(error)) => Ok(Err(error)),
-        Err(Lost::Place(error) | Lost::Stream(error)) => Err(error),
+        Err(ReceiveError::Tree(error)) => Ok(Err(error)),
+        Err(ReceiveError::ExposedFolder(error) | ReceiveError::Stream(error)) => Err(error),
     }
 }
 
 async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<StepOutput, ShellError> {
-    // A step that is given up is dropped with its question.
+    // A cancelled step is dropped with its request.
     let cancel = CancelToken::new();
     let limits = StepLimits { deadline: Instant::now() + left, cancel: &cancel };
     match step {
@@ -325,31 +337,31 @@ async fn taken(shell: &mut dyn Shell, step: Step, left: Duration) -> Result<Step
     }
 }
 
-/// A program, taken apart: each part is asked for once.
-struct Running {
+/// A program in parts, each requested once.
+struct RunningProgram {
     input: Mutex<Option<pipe::Sender>>,
     pipes: Mutex<Option<(pipe::Receiver, pipe::Receiver)>>,
     orders: mpsc::Sender<(Order, oneshot::Sender<()>)>,
     end: watch::Receiver<Option<Arc<End>>>,
 }
 
-type End = Result<Option<i32>, ExecTrouble>;
+type End = Result<Option<i32>, WireExecError>;
 
 enum Order {
     Kill,
     Interrupt,
 }
 
-impl Running {
+impl RunningProgram {
     fn new(program: Program) -> Self {
         let Program { input, output, errors, handle } = program;
         let (orders, to_follow) = mpsc::channel(1);
-        let (told, end) = watch::channel(None);
-        tokio::spawn(minded(handle, to_follow, told));
+        let (end_sender, end) = watch::channel(None);
+        tokio::spawn(minded(handle, to_follow, end_sender));
         Self { input: Mutex::new(input), pipes: Mutex::new(Some((output, errors))), orders, end }
     }
 
-    /// Returns when it is followed, or the program has ended.
+    /// Returns when it is carried out, or the program has ended.
     async fn order(&self, order: Order) {
         let (done, followed) = oneshot::channel();
         if self.orders.send((order, done)).await.is_ok() {
@@ -358,11 +370,11 @@ impl Running {
     }
 }
 
-/// Follows orders until the program has ended, or nobody can give any; then it is dropped.
+/// Carries out orders until the program has ended, or no more can come; then it is dropped.
 async fn minded(
     mut handle: ProgramHandle,
     mut orders: mpsc::Receiver<(Order, oneshot::Sender<()>)>,
-    told: watch::Sender<Option<Arc<End>>>,
+    end_sender: watch::Sender<Option<Arc<End>>>,
 ) {
     loop {
         tokio::select! {
@@ -375,49 +387,54 @@ async fn minded(
                 let _ = done.send(());
             }
             end = handle.ended() => {
-                let _ = told.send(Some(Arc::new(end.map_err(ExecTrouble::from))));
+                let _ = end_sender.send(Some(Arc::new(end.map_err(WireExecError::from))));
                 return;
             }
         }
     }
 }
 
-async fn of_program(running: &Running, question: OfProgram, mut rest: Arriving) -> io::Result<Outgoing> {
-    let taken = || io::Error::other("this part of a program was asked for before");
+async fn of_program(
+    running: &RunningProgram,
+    question: ProgramRequest,
+    mut rest: IncomingBody,
+) -> io::Result<OutgoingBody> {
+    let taken = || io::Error::other("this part of a program was already requested");
     let order = match question {
-        OfProgram::Input => {
+        ProgramRequest::Input => {
             let mut input = locked(&running.input).take().ok_or_else(taken)?;
             while let Some(piece) = rest.next().await? {
                 if input.write_all(&piece).await.is_err() {
-                    // The program does not read any more.
+                    // The program has stopped reading.
                     break;
                 }
             }
             return head(&());
         }
-        OfProgram::Said => {
+        ProgramRequest::Said => {
             let (output, errors) = locked(&running.pipes).take().ok_or_else(taken)?;
-            let saying = Saying { output: Some(output), errors: Some(errors), end: running.end.clone() };
+            let saying =
+                RemainingOutput { output: Some(output), errors: Some(errors), end: running.end.clone() };
             return head_and(&(), said(saying));
         }
-        OfProgram::Close => return head(&()),
-        OfProgram::Kill => Order::Kill,
-        OfProgram::Interrupt => Order::Interrupt,
+        ProgramRequest::Close => return head(&()),
+        ProgramRequest::Kill => Order::Kill,
+        ProgramRequest::Interrupt => Order::Interrupt,
     };
     running.order(order).await;
     head(&())
 }
 
-/// What a program still may say. Of what it left behind there comes no more than is there at its end.
-struct Saying {
-    /// `None` where it was closed.
+/// Output that the program may still write. After its end, only what is already there counts from its descendants.
+struct RemainingOutput {
+    /// `None` once closed.
     output: Option<pipe::Receiver>,
     errors: Option<pipe::Receiver>,
     end: watch::Receiver<Option<Arc<End>>>,
 }
 
-/// What a program writes, and its end after all of it.
-fn said(saying: Saying) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+/// A program's output, followed by its end.
+fn said(saying: RemainingOutput) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(Some(saying), |saying| async move {
         let Some(mut saying) = saying else { return Ok(None) };
         let (mut output, mut errors) = (BytesMut::new(), BytesMut::new());
@@ -437,12 +454,12 @@ fn said(saying: Saying) -> impl Stream<Item = io::Result<Bytes>> + Send + 'stati
         if (end.is_some() || !output.is_empty())
             && let Some(pipe) = &saying.errors
         {
-            errors.extend_from_slice(&available(pipe, MOST_LEFT));
+            errors.extend_from_slice(&available(pipe, MAX_REMAINING));
         }
         if end.is_some()
             && let Some(pipe) = &saying.output
         {
-            output.extend_from_slice(&available(pipe, MOST_LEFT));
+            output.extend_from_slice(&available(pipe, MAX_REMAINING));
         }
         let mut bytes = BytesMut::new();
         if !errors.is_empty() {
@@ -464,7 +481,7 @@ fn said(saying: Saying) -> impl Stream<Item = io::Result<Bytes>> + Send + 'stati
     })
 }
 
-/// Reads once. A pipe that was closed is waited for without end.
+/// Reads once. A closed pipe is never ready.
 async fn more(pipe: &mut Option<pipe::Receiver>, into: &mut BytesMut) -> io::Result<()> {
     into.reserve(PIECE);
     let read = match pipe {
@@ -478,9 +495,9 @@ async fn more(pipe: &mut Option<pipe::Receiver>, into: &mut BytesMut) -> io::Res
 }
 
 /// More than a pipe holds.
-const MOST_LEFT: usize = 4 << 20;
+const MAX_REMAINING: usize = 4 << 20;
 
-fn failing(error: io::Error) -> Outgoing {
+fn failing(error: io::Error) -> OutgoingBody {
     StreamBody::new(stream::once(async move { Err(error) })).boxed_unsync()
 }
 

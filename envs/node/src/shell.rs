@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{BoxFuture, Fault};
 use clawrl_sandbox::{
-    CursorKeys, JobSignal, Shell, ShellConfig, ShellError, StepEnd, StepLimits, StepOutput, StepResult,
-    TerminalElsewhere, check_command, parse_keys,
+    CursorKeys, JobSignal, RemoteTerminal, Shell, ShellConfig, ShellError, StepEnd, StepLimits, StepOutput,
+    StepResult, check_command, parse_keys,
 };
 
 use crate::client::Node;
-use crate::wire::{OfSandbox, Request, ShellTrouble, Step};
+use crate::wire::{Request, SandboxRequest, Step, WireShellError};
 
 /// The terminal of a sandbox's main program.
 pub(crate) struct NodeTerminal {
@@ -22,23 +22,23 @@ impl NodeTerminal {
         Self { node, sandbox }
     }
 
-    async fn ask<T: serde::de::DeserializeOwned>(&self, question: OfSandbox) -> Result<T, ShellError> {
-        let answer = self.node.ask(&Request::OfSandbox(self.sandbox, question)).await;
+    async fn ask<T: serde::de::DeserializeOwned>(&self, question: SandboxRequest) -> Result<T, ShellError> {
+        let answer = self.node.ask(&Request::Sandbox(self.sandbox, question)).await;
         answer.map_err(|fault: Fault| ShellError::Terminal(std::io::Error::other(fault.message)))
     }
 }
 
-impl TerminalElsewhere for NodeTerminal {
+impl RemoteTerminal for NodeTerminal {
     fn shell<'a>(
         self: Box<Self>,
         config: ShellConfig,
         limits: StepLimits<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Shell>, ShellError>> {
         Box::pin(async move {
-            let started = self.ask(OfSandbox::Shell { config, left: left(limits) });
-            let started: Result<(), ShellTrouble> = tokio::select! {
+            let started = self.ask(SandboxRequest::Shell { config, left: left(limits) });
+            let started: Result<(), WireShellError> = tokio::select! {
                 biased;
-                () = limits.cancel.cancelled() => Err(ShellTrouble::NoPrompt { output: String::new() }),
+                () = limits.cancel.cancelled() => Err(WireShellError::NoPrompt { output: String::new() }),
                 started = started => started?,
             };
             started?;
@@ -55,10 +55,10 @@ struct NodeShell {
 impl NodeShell {
     async fn step(&mut self, step: Step, limits: StepLimits<'_>) -> StepResult {
         let at = Instant::now();
-        let done = self.terminal.ask(OfSandbox::Step { step, left: left(limits) });
-        let done: Result<StepOutput, ShellTrouble> = tokio::select! {
+        let done = self.terminal.ask(SandboxRequest::Step { step, left: left(limits) });
+        let done: Result<StepOutput, WireShellError> = tokio::select! {
             biased;
-            // As of a session here: what was under way is given up, and the shell only fit for dropping.
+            // As for a local session: the step is cancelled, and the shell can only be dropped.
             () = limits.cancel.cancelled() => return Ok(cancelled(at.elapsed())),
             done = done => done?,
         };
@@ -93,7 +93,7 @@ impl Shell for NodeShell {
 
     fn send_keys<'a>(&'a mut self, keys: &'a str, limits: StepLimits<'a>) -> BoxFuture<'a, StepResult> {
         Box::pin(async move {
-            // Which bytes a cursor key is, only the terminal knows; whether there is such a key, everybody.
+            // The bytes of a cursor key depend on the terminal's mode; whether the key exists does not.
             parse_keys(keys, CursorKeys::Normal)?;
             self.step(Step::Keys(keys.to_owned()), limits).await
         })
@@ -120,6 +120,6 @@ impl Shell for NodeShell {
     }
 
     fn cast(&mut self) -> BoxFuture<'_, String> {
-        Box::pin(async move { self.terminal.ask(OfSandbox::Cast).await.unwrap_or_default() })
+        Box::pin(async move { self.terminal.ask(SandboxRequest::Cast).await.unwrap_or_default() })
     }
 }

@@ -1,9 +1,8 @@
-//! What is said between the two ends, and how.
+//! The protocol between the two ends.
 //!
-//! One connection carries everything, by HTTP/2: each question is a request, so that many are asked at once, none holds
-//! up another, and one that nobody waits for any more is taken back. A body begins with a length (four bytes, the lowest
-//! first) and so much JSON; what follows is a stream of its own, where there is one. Both ends are built from the same
-//! source, so there is no version.
+//! One connection carries everything, by HTTP/2: each question is a request, so that many run concurrently, none blocks
+//! another, and each can be cancelled. A body starts with a little-endian length (four bytes) and that much JSON; a
+//! stream of data may follow. Both ends are built from the same source, so there is no version.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,21 +16,21 @@ use clawrl_sandbox::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A question, and the sandbox or the program that it is about.
+/// A request, with the sandbox or program that it is about.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Whether anybody is there.
+    /// Checks that the node answers.
     Hello,
-    Enter(Box<Entry>),
-    /// Nobody needs the sandbox any more.
+    Enter(Box<EnterRequest>),
+    /// The sandbox is no longer needed.
     Leave(u64),
-    OfSandbox(u64, OfSandbox),
-    OfProgram(u64, OfProgram),
+    Sandbox(u64, SandboxRequest),
+    Program(u64, ProgramRequest),
 }
 
-/// A container that runs, see [`clawrl_sandbox::Enclosure`].
+/// A running container, see [`clawrl_sandbox::RunningContainer`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct EnterRequest {
     pub(crate) spec: SandboxSpec,
     pub(crate) determinism: Determinism,
     pub(crate) pid: u32,
@@ -43,7 +42,7 @@ pub(crate) struct Entry {
     pub(crate) capabilities: u64,
 }
 
-/// What was entered.
+/// Result of entering.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entered {
     pub(crate) sandbox: u64,
@@ -51,7 +50,7 @@ pub(crate) struct Entered {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum OfSandbox {
+pub(crate) enum SandboxRequest {
     Put {
         files: Vec<PutFile>,
     },
@@ -64,22 +63,22 @@ pub(crate) enum OfSandbox {
         cap: u64,
     },
     HasWorkspace,
-    /// A tree follows the answer.
+    /// A tree follows the response.
     Workspace {
         bounds: TreeBounds,
     },
-    /// A tree follows the answer.
+    /// A tree follows the response.
     CarryOut {
         inside: String,
         exclude: Exclusions,
         bounds: TreeBounds,
     },
-    /// A tree follows the question.
+    /// A tree follows the request.
     CarryIn {
         inside: String,
         bounds: TreeBounds,
     },
-    /// A tree follows the question.
+    /// A tree follows the request.
     Fill {
         folder: Option<String>,
         bounds: TreeBounds,
@@ -92,7 +91,7 @@ pub(crate) enum OfSandbox {
     },
     Kill,
     Halt,
-    Lost,
+    ReceiveError,
     Shell {
         config: ShellConfig,
         left: Duration,
@@ -126,59 +125,59 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum OfProgram {
-    /// Its input follows the question.
+pub(crate) enum ProgramRequest {
+    /// Its input follows the request.
     Input,
-    /// What it says, and its end, follow the answer.
+    /// Its output, and its end, follow the response.
     Said,
     Kill,
     Interrupt,
-    /// Nobody needs it any more: it is ended, if it has not.
+    /// It is no longer needed, and ended if it still runs.
     Close,
 }
 
-/// What a program said. So many bytes follow; none stands for a pipe that it closed.
+/// Output of a program. This many bytes follow; none stands for a closed pipe.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Said {
     Output(u32),
     Errors(u32),
     /// It has ended; nothing follows.
-    End(Result<Option<i32>, ExecTrouble>),
+    End(Result<Option<i32>, WireExecError>),
 }
 
-/// What a system says: its kind decides whether it is worth another try.
+/// A system error: its kind decides whether a retry is useful.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum SystemTrouble {
-    /// By its number, which is the same on both ends: both run Linux.
+pub(crate) enum WireSystemError {
+    /// An error number, which is the same on both ends: both run Linux.
     Numbered(i32),
-    /// One that did not come from the kernel.
-    Told(String),
+    /// An error without a number.
+    TreeMetadata(String),
 }
 
-impl From<io::Error> for SystemTrouble {
+impl From<io::Error> for WireSystemError {
     fn from(error: io::Error) -> Self {
-        error.raw_os_error().map_or_else(|| Self::Told(error.to_string()), Self::Numbered)
+        error.raw_os_error().map_or_else(|| Self::TreeMetadata(error.to_string()), Self::Numbered)
     }
 }
 
-impl From<SystemTrouble> for io::Error {
-    fn from(trouble: SystemTrouble) -> Self {
+impl From<WireSystemError> for io::Error {
+    fn from(trouble: WireSystemError) -> Self {
         match trouble {
-            SystemTrouble::Numbered(number) => Self::from_raw_os_error(number),
-            SystemTrouble::Told(why) => Self::other(why),
+            WireSystemError::Numbered(number) => Self::from_raw_os_error(number),
+            WireSystemError::TreeMetadata(why) => Self::other(why),
         }
     }
 }
 
-/// Of a file or folder that was not read. Names that are no UTF-8 are written as well as they can be.
+/// A file or folder that was not read. Names that are not UTF-8 are written lossily.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ReadTrouble {
+pub(crate) struct WireReadError {
     path: String,
-    why: WhyNotRead,
+    why: WireReadErrorKind,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum WhyNotRead {
+enum WireReadErrorKind {
     Missing,
     Symlink,
     NotRegular(FileKind),
@@ -187,64 +186,64 @@ enum WhyNotRead {
     Escape,
     Changed,
     Bound { bound: TreeBound, limit: u64 },
-    Unreadable(SystemTrouble),
+    Unreadable(WireSystemError),
     NoOpenat2,
-    Io(SystemTrouble),
+    Io(WireSystemError),
 }
 
-impl From<SafeReadError> for ReadTrouble {
+impl From<SafeReadError> for WireReadError {
     fn from(error: SafeReadError) -> Self {
         use SafeReadError as E;
         let (path, why) = match error {
-            E::Missing { path } => (path, WhyNotRead::Missing),
-            E::Symlink { path } => (path, WhyNotRead::Symlink),
-            E::NotRegular { path, kind } => (path, WhyNotRead::NotRegular(kind)),
-            E::NotFolder { path, kind } => (path, WhyNotRead::NotFolder(kind)),
-            E::TooLarge { path, size, cap } => (path, WhyNotRead::TooLarge { size, cap }),
-            E::Bound { path, bound, limit } => (path, WhyNotRead::Bound { bound, limit }),
-            E::Escape { path } => (path, WhyNotRead::Escape),
-            E::Changed { path } => (path, WhyNotRead::Changed),
-            E::Unreadable { path, source } => (path, WhyNotRead::Unreadable(source.into())),
-            E::NoOpenat2 => (PathBuf::new(), WhyNotRead::NoOpenat2),
-            E::Io { path, source } => (path, WhyNotRead::Io(source.into())),
+            E::Missing { path } => (path, WireReadErrorKind::Missing),
+            E::Symlink { path } => (path, WireReadErrorKind::Symlink),
+            E::NotRegular { path, kind } => (path, WireReadErrorKind::NotRegular(kind)),
+            E::NotFolder { path, kind } => (path, WireReadErrorKind::NotFolder(kind)),
+            E::TooLarge { path, size, cap } => (path, WireReadErrorKind::TooLarge { size, cap }),
+            E::Bound { path, bound, limit } => (path, WireReadErrorKind::Bound { bound, limit }),
+            E::Escape { path } => (path, WireReadErrorKind::Escape),
+            E::Changed { path } => (path, WireReadErrorKind::Changed),
+            E::Unreadable { path, source } => (path, WireReadErrorKind::Unreadable(source.into())),
+            E::NoOpenat2 => (PathBuf::new(), WireReadErrorKind::NoOpenat2),
+            E::Io { path, source } => (path, WireReadErrorKind::Io(source.into())),
         };
         Self { path: written(&path), why }
     }
 }
 
-impl From<ReadTrouble> for SafeReadError {
-    fn from(ReadTrouble { path, why }: ReadTrouble) -> Self {
+impl From<WireReadError> for SafeReadError {
+    fn from(WireReadError { path, why }: WireReadError) -> Self {
         let path = PathBuf::from(path);
         match why {
-            WhyNotRead::Missing => Self::Missing { path },
-            WhyNotRead::Symlink => Self::Symlink { path },
-            WhyNotRead::NotRegular(kind) => Self::NotRegular { path, kind },
-            WhyNotRead::NotFolder(kind) => Self::NotFolder { path, kind },
-            WhyNotRead::TooLarge { size, cap } => Self::TooLarge { path, size, cap },
-            WhyNotRead::Bound { bound, limit } => Self::Bound { path, bound, limit },
-            WhyNotRead::Escape => Self::Escape { path },
-            WhyNotRead::Changed => Self::Changed { path },
-            WhyNotRead::Unreadable(why) => Self::Unreadable { path, source: why.into() },
-            WhyNotRead::NoOpenat2 => Self::NoOpenat2,
-            WhyNotRead::Io(why) => Self::Io { path, source: why.into() },
+            WireReadErrorKind::Missing => Self::Missing { path },
+            WireReadErrorKind::Symlink => Self::Symlink { path },
+            WireReadErrorKind::NotRegular(kind) => Self::NotRegular { path, kind },
+            WireReadErrorKind::NotFolder(kind) => Self::NotFolder { path, kind },
+            WireReadErrorKind::TooLarge { size, cap } => Self::TooLarge { path, size, cap },
+            WireReadErrorKind::Bound { bound, limit } => Self::Bound { path, bound, limit },
+            WireReadErrorKind::Escape => Self::Escape { path },
+            WireReadErrorKind::Changed => Self::Changed { path },
+            WireReadErrorKind::Unreadable(why) => Self::Unreadable { path, source: why.into() },
+            WireReadErrorKind::NoOpenat2 => Self::NoOpenat2,
+            WireReadErrorKind::Io(why) => Self::Io { path, source: why.into() },
         }
     }
 }
 
-/// Of a tree that was not copied.
+/// A tree that was not copied.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum TreeTrouble {
-    Read(ReadTrouble),
+pub(crate) enum WireTreeError {
+    Read(WireReadError),
     Bound { bound: TreeBound, limit: u64, path: String },
     NoRoom { path: String },
-    Refused(ReadTrouble),
+    Refused(WireReadError),
     HardLink { path: String },
     Full { path: String },
     TooLarge { path: String },
-    Io { path: String, why: SystemTrouble },
+    Io { path: String, why: WireSystemError },
 }
 
-impl From<TreeError> for TreeTrouble {
+impl From<TreeError> for WireTreeError {
     fn from(error: TreeError) -> Self {
         use SafeWriteError as W;
         match error {
@@ -260,30 +259,30 @@ impl From<TreeError> for TreeTrouble {
     }
 }
 
-impl From<TreeTrouble> for TreeError {
-    fn from(trouble: TreeTrouble) -> Self {
+impl From<WireTreeError> for TreeError {
+    fn from(trouble: WireTreeError) -> Self {
         use SafeWriteError as W;
         match trouble {
-            TreeTrouble::Read(trouble) => Self::Read(trouble.into()),
-            TreeTrouble::Bound { bound, limit, path } => Self::Bound { bound, limit, path: path.into() },
-            TreeTrouble::NoRoom { path } => Self::NoRoom { path: path.into() },
-            TreeTrouble::Refused(trouble) => Self::Write(W::Refused(trouble.into())),
-            TreeTrouble::HardLink { path } => Self::Write(W::HardLink { path: path.into() }),
-            TreeTrouble::Full { path } => Self::Write(W::Full { path: path.into() }),
-            TreeTrouble::TooLarge { path } => Self::Write(W::TooLarge { path: path.into() }),
-            TreeTrouble::Io { path, why } => Self::Write(W::Io { path: path.into(), source: why.into() }),
+            WireTreeError::Read(trouble) => Self::Read(trouble.into()),
+            WireTreeError::Bound { bound, limit, path } => Self::Bound { bound, limit, path: path.into() },
+            WireTreeError::NoRoom { path } => Self::NoRoom { path: path.into() },
+            WireTreeError::Refused(trouble) => Self::Write(W::Refused(trouble.into())),
+            WireTreeError::HardLink { path } => Self::Write(W::HardLink { path: path.into() }),
+            WireTreeError::Full { path } => Self::Write(W::Full { path: path.into() }),
+            WireTreeError::TooLarge { path } => Self::Write(W::TooLarge { path: path.into() }),
+            WireTreeError::Io { path, why } => Self::Write(W::Io { path: path.into(), source: why.into() }),
         }
     }
 }
 
-/// Of a program without a result.
+/// A program without a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum ExecTrouble {
+pub(crate) enum WireExecError {
     NotRun { obstacle: NotRun, message: String },
     Fault(Fault),
 }
 
-impl From<ExecError> for ExecTrouble {
+impl From<ExecError> for WireExecError {
     fn from(error: ExecError) -> Self {
         match error {
             ExecError::NotRun { obstacle, message } => Self::NotRun { obstacle, message },
@@ -292,18 +291,18 @@ impl From<ExecError> for ExecTrouble {
     }
 }
 
-impl From<ExecTrouble> for ExecError {
-    fn from(trouble: ExecTrouble) -> Self {
+impl From<WireExecError> for ExecError {
+    fn from(trouble: WireExecError) -> Self {
         match trouble {
-            ExecTrouble::NotRun { obstacle, message } => Self::NotRun { obstacle, message },
-            ExecTrouble::Fault(fault) => Self::Fault(fault),
+            WireExecError::NotRun { obstacle, message } => Self::NotRun { obstacle, message },
+            WireExecError::Fault(fault) => Self::Fault(fault),
         }
     }
 }
 
-/// Of a step that could not be done. What an agent asked for in vain is found before it is sent.
+/// A step that could not be done. Invalid requests of the agent are detected before they are sent.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ShellTrouble {
+pub(crate) enum WireShellError {
     Gone,
     NotStarted { output: String },
     NoPrompt { output: String },
@@ -311,7 +310,7 @@ pub(crate) enum ShellTrouble {
     Terminal(String),
 }
 
-impl From<ShellError> for ShellTrouble {
+impl From<ShellError> for WireShellError {
     fn from(error: ShellError) -> Self {
         match error {
             ShellError::Gone => Self::Gone,
@@ -324,19 +323,19 @@ impl From<ShellError> for ShellTrouble {
     }
 }
 
-impl From<ShellTrouble> for ShellError {
-    fn from(trouble: ShellTrouble) -> Self {
+impl From<WireShellError> for ShellError {
+    fn from(trouble: WireShellError) -> Self {
         match trouble {
-            ShellTrouble::Gone => Self::Gone,
-            ShellTrouble::NotStarted { output } => Self::NotStarted { output },
-            ShellTrouble::NoPrompt { output } => Self::NoPrompt { output },
-            ShellTrouble::Signal(why) => Self::Signal(io::Error::other(why)),
-            ShellTrouble::Terminal(why) => Self::Terminal(io::Error::other(why)),
+            WireShellError::Gone => Self::Gone,
+            WireShellError::NotStarted { output } => Self::NotStarted { output },
+            WireShellError::NoPrompt { output } => Self::NoPrompt { output },
+            WireShellError::Signal(why) => Self::Signal(io::Error::other(why)),
+            WireShellError::Terminal(why) => Self::Terminal(io::Error::other(why)),
         }
     }
 }
 
-/// A report whose names can be written.
+/// A report with names that can be written.
 pub(crate) fn reportable(report: CopyReport) -> CopyReport {
     CopyReport { skipped: report.skipped.renamed(|path| written(path).into()), ..report }
 }
@@ -349,10 +348,10 @@ fn written(path: &std::path::Path) -> String {
 mod tests {
     use super::*;
 
-    /// What the other end makes of an error.
-    fn told(error: TreeError) -> TreeError {
-        let json = serde_json::to_vec(&TreeTrouble::from(error)).unwrap();
-        serde_json::from_slice::<TreeTrouble>(&json).unwrap().into()
+    /// The error as the other end sees it.
+    fn roundtrip(error: TreeError) -> TreeError {
+        let json = serde_json::to_vec(&WireTreeError::from(error)).unwrap();
+        serde_json::from_slice::<WireTreeError>(&json).unwrap().into()
     }
 
     #[test]
@@ -361,8 +360,8 @@ mod tests {
         let check = |source: io::Error, is_lasting: bool| {
             let error = TreeError::Write(SafeWriteError::Io { path: "a".into(), source });
             let text = error.to_string();
-            let told = told(error);
-            assert_eq!((told.is_lasting(), told.to_string()), (is_lasting, text));
+            let received = roundtrip(error);
+            assert_eq!((received.is_lasting(), received.to_string()), (is_lasting, text));
         };
         check(Errno::ACCESS.into(), true);
         check(Errno::ROFS.into(), true);
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_doing_it_was_is_told() {
+    fn errors_keep_their_cause_over_the_wire() {
         let unreadable = SafeReadError::Unreadable { path: "a".into(), source: io::Error::other("closed") };
         let errors: [TreeError; 4] = [
             unreadable.into(),
@@ -381,8 +380,8 @@ mod tests {
         ];
         for error in errors {
             let expected = (error.to_string(), error.flag(), error.is_infrastructure());
-            let told = told(error);
-            assert_eq!((told.to_string(), told.flag(), told.is_infrastructure()), expected);
+            let received = roundtrip(error);
+            assert_eq!((received.to_string(), received.flag(), received.is_infrastructure()), expected);
         }
     }
 }

@@ -7,7 +7,7 @@ use clawrl_core::{Boundary, Fault};
 use crate::PutFile;
 use crate::safe_dir::{Owner, SafeDir};
 
-/// Runs blocking work on the runtime's pool; a panic there is a harness fault.
+/// Runs blocking work on the runtime's pool; a panic in it becomes a harness fault.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Fault> {
@@ -16,7 +16,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))
 }
 
-/// Lays files into a workspace.
+/// Writes files into a workspace.
 pub(crate) async fn put_files(
     workspace: Arc<SafeDir>,
     files: Vec<PutFile>,
@@ -24,7 +24,7 @@ pub(crate) async fn put_files(
 ) -> Result<(), Fault> {
     blocking(move || {
         for file in &files {
-            file.lay(&workspace, file.mode, owner).map_err(|error| {
+            file.write_to(&workspace, file.mode, owner).map_err(|error| {
                 Fault::permanent(Boundary::Env, "put-file", format!("{}: {error}", file.path))
             })?;
         }

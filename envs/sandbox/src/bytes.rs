@@ -1,4 +1,4 @@
-//! Bytes within JSON, in base64.
+//! Bytes in JSON, encoded in base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,10 +13,10 @@ pub fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Resu
     serializer.serialize_str(&STANDARD.encode(bytes))
 }
 
-/// The same.
+/// For `#[serde(with = "clawrl_sandbox::bytes")]`.
 ///
 /// # Errors
-/// Also where a text is no base64.
+/// Those of the deserializer, and text that is not base64.
 pub fn deserialize<'de, T: From<Vec<u8>>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     STANDARD.decode(text).map(T::from).map_err(D::Error::custom)

@@ -1,7 +1,8 @@
-//! Records a session as asciicast v2, to be replayed by any player.
+//! Records a session as asciicast v2, which any asciinema player can replay.
 //!
-//! C1. Memory is bounded by the cap; when it is reached a marker event says so and nothing more is recorded.
-//! C2. Time is given, not taken: the same calls make the same text. C3. Times never run backwards.
+//! C1. Memory is bounded by the cap; when it is reached, a marker event says so and recording stops.
+//! C2. The caller passes all times: the same calls produce the same text.
+//! C3. Times never decrease.
 //!
 //! Units: times in the text are seconds since the start, with six digits. Source: asciinema's asciicast v2 format.
 //! Pure; nothing to cancel.
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Output this close to the one before joins its event.
 const SAME_EVENT: Duration = Duration::from_millis(2);
-/// Memory charged for an event beside its bytes.
+/// Memory charged for an event in addition to its bytes.
 const EVENT_COST: usize = size_of::<Event>();
 
 /// Records one session.
@@ -29,7 +30,7 @@ pub struct CastRecorder {
 struct Event {
     after: Duration,
     kind: Kind,
-    /// Where its bytes end; they begin where those of the event before end.
+    /// End of the event's bytes; they start where the previous event's end.
     end: usize,
 }
 
@@ -74,7 +75,7 @@ impl CastRecorder {
             let mut bytes = std::mem::take(&mut carry);
             let kind = event.kind;
             if kind != Kind::Output {
-                // A character that was cut by an event of another kind goes on after it.
+                // A character that an event of another kind interrupted continues after it.
                 carry = std::mem::take(&mut bytes);
             }
             bytes.extend_from_slice(&self.bytes[begin..event.end]);
@@ -125,7 +126,7 @@ fn push_event(text: &mut String, after: Duration, kind: Kind, data: &str) {
     let _ = writeln!(text, "[{}.{:06},\"{code}\",{data}]", after.as_secs(), after.subsec_micros());
 }
 
-/// Length of an unfinished character at the end.
+/// Length of an incomplete UTF-8 character at the end.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     let begins = tail.iter().rposition(|&byte| byte >= 0xc0).map_or(tail.len(), |at| at);

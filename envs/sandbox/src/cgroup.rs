@@ -1,13 +1,13 @@
-//! Control groups: where sandboxes get their shared limits, in version 1 or 2.
+//! Control groups, version 1 or 2, which set the limits that all processes of a sandbox share.
 //!
-//! Below the harness's own cgroup of each hierarchy there is one folder a harness process,
-//! `clawrl-<run>-<pid>-<start>`, and in it one folder a sandbox. The name says who made it, so that a
-//! later start can tell what a dead harness left (see [`sweep`]).
+//! In each hierarchy, the harness's own cgroup gets one folder per harness process, `clawrl-<run>-<pid>-<start>`, which
+//! holds one folder per sandbox. The name identifies the maker, so that a later start can tell what a dead harness left
+//! (see [`sweep`]).
 //!
-//! What cannot be set on a machine is in [`CgroupHost::unavailable`], in words for the start of a run and
-//! for its record; it is never skipped silently.
+//! Limits that cannot be set on a machine are listed in [`CgroupHost::unavailable`], shown at the start of a run and
+//! kept in its record; they are never skipped silently.
 //!
-//! Version 1 was run on the development machines. Version 2 with delegated controllers is built, not run.
+//! Version 1 was run on the development machines. Version 2 with delegated controllers compiles but was not run.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use clawrl_core::{RunId, SandboxLimits};
 use crate::procs;
 use crate::spawner::CgroupRequest;
 
-/// The version 1 controllers that we use.
+/// The version 1 controllers that are used.
 const CONTROLLERS: [Controller; 3] = [Controller::Memory, Controller::Pids, Controller::Cpu];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Controller {
         }
     }
 
-    /// What a person loses without it.
+    /// The limit that is lost without the controller.
     fn meaning(self) -> &'static str {
         match self {
             Self::Memory => "memory of a sandbox (only each process's own memory is limited)",
@@ -73,7 +73,7 @@ impl Controller {
 
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// The two processes of bubblewrap itself are not the agent's.
+/// Bubblewrap's own two processes do not count as the agent's.
 const OWN_PIDS: u32 = 2;
 
 fn bytes(mib: u32) -> u64 {
@@ -97,14 +97,14 @@ struct Hierarchy {
     unified: bool,
 }
 
-/// What control groups this machine and user offer.
+/// The control groups that are available to this user on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupHost {
     hierarchies: Vec<Hierarchy>,
 }
 
 impl CgroupHost {
-    /// Looks at what is mounted, and tries it: a hierarchy counts only if a folder can be made in it.
+    /// Reads the mounts and tries them: a hierarchy counts only if a folder can be created in it.
     #[must_use]
     pub fn detect() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -113,20 +113,20 @@ impl CgroupHost {
         Self { hierarchies: candidates.into_iter().filter(usable).collect() }
     }
 
-    /// A machine without control groups, for tests and for users who want none.
+    /// A machine without control groups, for tests and for users who disable them.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Limits that cannot be set, one sentence part each.
+    /// Limits that cannot be set, as sentence fragments.
     #[must_use]
     pub fn unavailable(&self) -> Vec<String> {
         let missing = CONTROLLERS.iter().filter(|controller| !self.has(**controller));
         missing.map(|controller| controller.meaning().to_owned()).collect()
     }
 
-    /// Whether memory of a whole sandbox is limited.
+    /// Whether the memory of a whole sandbox is limited.
     #[must_use]
     pub fn limits_memory(&self) -> bool {
         self.has(Controller::Memory)
@@ -136,10 +136,10 @@ impl CgroupHost {
         self.hierarchies.iter().any(|hierarchy| hierarchy.controllers.contains(&controller))
     }
 
-    /// Makes this process's folders.
+    /// Creates this process's folders.
     ///
     /// # Errors
-    /// When a folder cannot be made although it could be at detection.
+    /// When a folder cannot be created although detection could.
     pub(crate) fn open(&self, run: &RunId) -> io::Result<CgroupRoot> {
         let name = owner_name(run);
         let mut roots = Vec::new();
@@ -164,14 +164,14 @@ impl CgroupHost {
     }
 }
 
-/// This harness process's folders. Removed when dropped, if no sandbox is left in them.
+/// The folders of this harness process. Removed when dropped, if they hold no sandbox.
 #[derive(Debug)]
 pub(crate) struct CgroupRoot {
     roots: Vec<(PathBuf, Hierarchy)>,
 }
 
 impl CgroupRoot {
-    /// What the spawner creates for one sandbox; `None` without control groups.
+    /// The folders and settings that the spawner creates for one sandbox; `None` without control groups.
     pub(crate) fn request(&self, name: &str, limits: &SandboxLimits) -> Option<CgroupRequest> {
         if self.roots.is_empty() {
             return None;
@@ -187,15 +187,15 @@ impl CgroupRoot {
                 };
                 request.settings.extend(settings.into_iter().map(|(file, value)| (folder.join(file), value)));
             }
-            // Through `tasks` of version 1 a lone thread moves itself without the lock over all thread groups,
-            // whose grace period costs a third of a millisecond each.
+            // Through `tasks` of version 1, a single thread moves itself without the lock over all thread groups, whose
+            // grace period costs a third of a millisecond each.
             request.entrances.push(folder.join(if hierarchy.unified { "cgroup.procs" } else { "tasks" }));
             request.folders.push(folder);
         }
         Some(request)
     }
 
-    /// The folders themselves, for the end of a run to name what is left.
+    /// The folders themselves, so that the end of a run can name those left.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|(folder, _)| folder.as_path())
     }
@@ -204,18 +204,18 @@ impl CgroupRoot {
 impl Drop for CgroupRoot {
     fn drop(&mut self) {
         for (folder, _) in &self.roots {
-            // What is still in use stays for the next start's sweep.
+            // The next start's sweep removes what is still in use.
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// Process ids of a sandbox by its first folder, bubblewrap's two included.
+/// Process ids of a sandbox, read from its first folder, including bubblewrap's two.
 pub(crate) fn members(request: &CgroupRequest) -> Option<Vec<u32>> {
     request.folders.first().map(|folder| members_of(folder))
 }
 
-/// Whether the kernel has killed something in it because its memory was used up, which files in memory use, too.
+/// Whether the kernel killed a process because the memory was used up. Files in memory count.
 pub(crate) fn ran_out_of_memory(request: &CgroupRequest) -> bool {
     // The counter's file in version 2 and in version 1.
     let files = request
@@ -230,7 +230,7 @@ fn has_killed(counters: &str) -> bool {
     counts.filter_map(|count| count.trim().parse::<u64>().ok()).any(|count| count > 0)
 }
 
-/// Process ids in a folder; none when it is gone.
+/// Process ids in a folder; none when the folder is gone.
 pub(crate) fn members_of(folder: &Path) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -267,7 +267,7 @@ pub fn owner_name(run: &RunId) -> String {
 
 const OWNER_PREFIX: &str = "clawrl-";
 
-/// Whether a name made by [`owner_name`] belongs to a process that is still there; `None` for any other name.
+/// Whether a name made by [`owner_name`] belongs to a live process; `None` for any other name.
 #[must_use]
 pub fn owner_is_alive(name: &str) -> Option<bool> {
     let mut parts = name.strip_prefix(OWNER_PREFIX)?.rsplitn(3, '-');
@@ -290,7 +290,7 @@ pub(crate) fn orphaned_folders(host: &CgroupHost) -> Vec<PathBuf> {
     orphans
 }
 
-/// Hierarchies that are mounted and have a folder of ours, from the texts of `mountinfo` and `cgroup`.
+/// Mounted hierarchies that contain a folder of ours, from the texts of `mountinfo` and `cgroup`.
 fn candidates(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
     let mut found = Vec::new();
     for line in mountinfo.lines() {
@@ -326,7 +326,7 @@ fn candidates(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
         if controllers.is_empty() {
             continue;
         }
-        // We may have moved ourselves down at an earlier look.
+        // An earlier detection may have moved this process one folder down.
         let path = path.strip_suffix(HARNESS_FOLDER).unwrap_or(&path).to_owned();
         found.push(Hierarchy { parent: joined(mount, root, &path), controllers, unified: kind == "cgroup2" });
     }
@@ -343,15 +343,15 @@ fn own_path(own: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-/// A path of `/proc/self/cgroup` below a mount that may itself show only a part of the hierarchy.
+/// A path of `/proc/self/cgroup` below a mount that may show only a part of the hierarchy.
 pub(crate) fn joined(mount: &str, root: &str, path: &str) -> PathBuf {
     let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
     Path::new(mount).join(below.trim_start_matches('/'))
 }
 
-/// Version 2 gives children controllers only where no process is in the folder itself: moves this process
-/// one folder down if it is alone there, then passes the controllers on. Fails where the folder is not
-/// delegated to us, which is what `systemd-run --user --scope -p Delegate=yes` is for.
+/// Version 2 gives controllers to children only if the folder itself holds no process: moves this process one folder
+/// down if it is alone there, then enables the controllers. Fails if the folder is not delegated to this user, which
+/// `systemd-run --user --scope -p Delegate=yes` does.
 fn pass_controllers_on(hierarchy: &Hierarchy) -> io::Result<()> {
     let control = hierarchy.parent.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&control)?;
@@ -381,7 +381,7 @@ fn pass_controllers_on(hierarchy: &Hierarchy) -> io::Result<()> {
     fs::write(control, missing.join(" "))
 }
 
-/// Where the harness itself goes when its folder must be empty (version 2).
+/// Folder for the harness itself when its own must be empty (version 2).
 const HARNESS_FOLDER: &str = "clawrl-harness";
 
 fn usable(hierarchy: &Hierarchy) -> bool {
@@ -403,7 +403,7 @@ fn usable(hierarchy: &Hierarchy) -> bool {
     works
 }
 
-/// Folders of a sandbox below those of an owner of any name, as a harness would have made them.
+/// Creates a sandbox's folders below those of an owner of any name, as a harness would have.
 #[cfg(test)]
 pub(crate) fn make_for_tests(host: &CgroupHost, owner: &str, name: &str) -> Vec<PathBuf> {
     let folders: Vec<PathBuf> =
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_apart() {
+    fn owner_names_identify_processes() {
         let run = RunId::new("a-b-1-2").unwrap();
         assert_eq!(owner_is_alive(&owner_name(&run)), Some(true));
         assert_eq!(owner_is_alive("clawrl-x-1-1"), Some(false));

@@ -1,67 +1,18 @@
-//! A program run to its end or its deadline: its input, its output up to a cap, its exit code.
+//! Runs a program until it ends or its deadline passes: input, capped output, exit code.
 //!
-//! I1. A daemon that a program left behind does not hold it back, whatever pipes it holds open.
+//! I1. A daemon that the program left behind does not delay its end, whatever pipes it holds open.
 
 use std::convert::Infallible;
 use std::time::Instant;
 
-use clawrl_core::{Boundary, Fault};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
+use crate::exec_error::ExecError;
 use crate::program::{self, Program};
-use crate::spawner::SpawnerError;
-use crate::{ExecOutput, ExecSpec};
+use crate::spec::{ExecOutput, ExecSpec};
 
-/// Why a program has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ExecError {
-    /// It was not run. Whose doing that was depends on who could change what is inside.
-    #[error("{message}")]
-    NotRun {
-        /// What stood in the way.
-        obstacle: NotRun,
-        /// In words.
-        message: String,
-    },
-    /// The machine failed, or the sandbox is gone.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-}
-
-/// What kept a program from being run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum NotRun {
-    /// The workspace cannot be entered.
-    Folder,
-    /// The program is not there, or is none.
-    Program,
-    /// The launcher failed: no room for a process, or the sandbox has ended.
-    Launcher,
-}
-
-/// For whoever runs a program where nothing of an agent could stand in the way.
-impl From<ExecError> for Fault {
-    fn from(error: ExecError) -> Self {
-        match error {
-            ExecError::NotRun { obstacle: NotRun::Launcher, message } => {
-                Self::transient(Boundary::Env, "launch-failed", message)
-            }
-            ExecError::NotRun { message, .. } => Self::permanent(Boundary::Env, "not-run", message),
-            ExecError::Fault(fault) => fault,
-        }
-    }
-}
-
-/// What a refusal of the spawner means for whoever asked.
-pub(crate) fn spawn_fault(error: SpawnerError) -> Fault {
-    match error {
-        SpawnerError::Gone => Fault::permanent(Boundary::Harness, "spawner-gone", error.to_string()),
-        other => Fault::transient(Boundary::Provider, "spawn", other.to_string()),
-    }
-}
-
-/// Feeds and reads a program until it ends or its deadline has come, when it is killed with what it started.
+/// Feeds and reads a program until it ends, or until its deadline, at which it is killed with its descendants.
 pub(crate) async fn to_end(
     program: Program,
     spec: &ExecSpec,
@@ -72,7 +23,7 @@ pub(crate) async fn to_end(
     let mut stderr = Stream { pipe: errors, kept: Vec::new(), cap: spec.output_cap };
     let feed = async {
         if let Some(mut pipe) = input {
-            // A program that does not read its input is no fault.
+            // A program that does not read its input is not a fault.
             let _ = pipe.write_all(&spec.input).await;
         }
     };
@@ -93,7 +44,7 @@ pub(crate) async fn to_end(
             None
         }
     };
-    // I1: only what is there already is taken.
+    // I1: only what is already there is read.
     Ok(ExecOutput { code, stdout: stdout.taken(), stderr: stderr.taken(), duration: started.elapsed() })
 }
 
@@ -112,7 +63,7 @@ impl Stream {
         }
     }
 
-    /// What was read and what is there still.
+    /// What was read, and what is still in the pipe.
     fn taken(mut self) -> Vec<u8> {
         self.kept.extend(program::available(&self.pipe, self.cap - self.kept.len()));
         self.kept

@@ -1,12 +1,12 @@
-//! Stopping every process of a container at once, by its control group.
+//! Freezes all processes of a container at once through its control group.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often a group of version 1 is asked whether it has frozen: there is no event for it.
+/// Polling interval for a version 1 group, which has no event for being frozen.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// The file by which the processes of a control group are stopped and let go.
+/// The file that freezes and thaws a control group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Freezer {
     file: PathBuf,
@@ -15,7 +15,7 @@ pub(crate) struct Freezer {
 }
 
 impl Freezer {
-    /// The one among a container's control groups, by the groups' entrances.
+    /// Finds the freezer among a container's control groups, which are named by their entrance files.
     pub(crate) fn among(entrances: &[PathBuf]) -> Option<Self> {
         entrances.iter().filter_map(|entrance| entrance.parent()).find_map(|folder| {
             let versions = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
@@ -26,7 +26,7 @@ impl Freezer {
         })
     }
 
-    /// Stops all, and waits until they stand still, at most so long. Blocks.
+    /// Freezes all processes and waits until they are frozen, up to `limit`. Blocks.
     pub(crate) fn freeze(&self, limit: Duration) {
         let _ = std::fs::write(&self.file, self.stop);
         let until = Instant::now() + limit;
@@ -36,12 +36,12 @@ impl Freezer {
         }
     }
 
-    /// Lets all go. In version 1, signals that came meanwhile act only now.
+    /// Thaws all processes. In version 1, signals sent meanwhile take effect now.
     pub(crate) fn thaw(&self) {
         let _ = std::fs::write(&self.file, self.go);
     }
 
-    /// Whether all have stopped. Version 2 says so in another file.
+    /// Whether all are frozen. Version 2 reports it in another file.
     fn is_frozen(&self) -> bool {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         match self.file.file_name().and_then(|name| name.to_str()) {

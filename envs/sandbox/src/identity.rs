@@ -1,8 +1,8 @@
-//! User ids of sandboxes, for a root harness: each sandbox has one of its own on the host.
+//! User ids of sandboxes, for a root harness: each sandbox has its own on the host.
 
 use std::sync::{Arc, Mutex};
 
-/// Host user ids of sandboxes, for a root harness. Each is in use by one sandbox at a time.
+/// Host user ids of sandboxes, for a root harness. Each is used by one sandbox at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct IdentityPool {
     free: Arc<Mutex<FreeIds>>,
@@ -18,18 +18,18 @@ struct FreeIds {
 /// Above the ranges of systemd, containers and `useradd`, and below 2^31.
 const FIRST_ID: u32 = 1_900_000_000;
 
-/// Most sandboxes of one harness process: more than a machine has terminals.
+/// Maximum number of sandboxes of one harness process: more than a machine has terminals.
 const IDS_PER_PROCESS: u32 = 7_000;
 
 impl IdentityPool {
-    /// The ids of this process; another harness at work at the same time has others.
+    /// The range of this process; another running harness has a different one.
     pub(crate) fn of_this_process() -> Self {
         let first = FIRST_ID + (std::process::id() % 32_768) * IDS_PER_PROCESS;
         let free = FreeIds { returned: Vec::new(), next: first, end: first + IDS_PER_PROCESS };
         Self { free: Arc::new(Mutex::new(free)) }
     }
 
-    /// Takes one that nobody uses; `None` when all are out.
+    /// Takes a free id; `None` when all are in use.
     pub(crate) fn take(&self) -> Option<Identity> {
         let mut free = self.lock();
         let id = free.returned.pop().or_else(|| {
@@ -48,7 +48,7 @@ impl IdentityPool {
     }
 }
 
-/// A host user id, given back when dropped: only after every process of it has ended.
+/// A host user id. Drop it only after every process of that user has ended.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) id: u32,

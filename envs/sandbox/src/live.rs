@@ -1,4 +1,4 @@
-//! Counting what exists.
+//! Counts live sandboxes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// How many sandboxes of a backend exist, and how many there ever were at once.
+/// The current and the highest number of sandboxes of a backend.
 #[derive(Debug, Default)]
 pub struct LiveCount {
     live: AtomicU32,
@@ -14,12 +14,12 @@ pub struct LiveCount {
     all_ended: Notify,
 }
 
-/// One in the count: from before a start until the kernel says that all of it has ended.
+/// One counted sandbox: from before its start until the kernel reports that all of it has ended.
 #[derive(Debug)]
 pub struct Live(Arc<LiveCount>);
 
 impl LiveCount {
-    /// One more, from now on.
+    /// Counts one more until the returned value is dropped.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Live {
         let live = self.live.fetch_add(1, Ordering::AcqRel) + 1;
@@ -27,23 +27,23 @@ impl LiveCount {
         Live(Arc::clone(self))
     }
 
-    /// How many there are.
+    /// The current number.
     #[must_use]
     pub fn live(&self) -> u32 {
         self.live.load(Ordering::Acquire)
     }
 
-    /// How many there ever were at once.
+    /// The highest number so far.
     #[must_use]
     pub fn peak(&self) -> u32 {
         self.peak.load(Ordering::Acquire)
     }
 
-    /// Waits until none exists; returns how many do after the limit.
+    /// Waits until none is left; returns how many are left after the limit.
     pub async fn all_ended(&self, limit: Duration) -> u32 {
         let ended = async {
             loop {
-                // Created before the look, so that an end between the two is heard.
+                // Created before the check, so that an end in between is noticed.
                 let ended = self.all_ended.notified();
                 if self.live() == 0 {
                     return;

@@ -1,9 +1,9 @@
-//! No isolation at all, for people who spelled it out.
+//! A backend without isolation, for users who ask for it explicitly.
 //!
-//! Programs run as the harness's own user, with the host's files, network and processes in reach. What is
-//! kept of a sandbox: a workspace of its own, a clean environment, and that everything ends. Processes are
-//! found by a variable that they inherit, so one that clears its environment on purpose escapes the kill;
-//! nothing here can stop it.
+//! Programs run as the harness's own user and can reach the host's files, network and processes. What remains of a
+//! sandbox: its own workspace, a clean environment, and that all processes are ended. Processes are found by an
+//! inherited environment variable, so one that clears its environment on purpose escapes the kill; nothing here can
+//! prevent that.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, NetworkPolicy, RunId};
 
 use crate::blocking::{blocking, put_files};
-use crate::exec::{ExecError, spawn_fault};
+use crate::exec_error::ExecError;
 use crate::live::LiveCount;
 use crate::network::SandboxNetwork;
 use crate::procs;
-use crate::program::{self, Program, Surroundings};
+use crate::program::{self, Program, ProgramContext};
 use crate::ready::{READY, until_ready};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{Confinement, ExitWatch, LaunchKind, LaunchRequest, ResourceLimit, SpawnerClient};
@@ -29,7 +29,7 @@ use crate::{
 /// The variable by which processes are found.
 const MARK: &str = "CLAWRL_BOX";
 
-/// How long a kill and the end of the backend wait.
+/// How long a kill and the backend's shutdown wait.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
 /// Programs without isolation.
@@ -40,23 +40,23 @@ pub struct LocalBackend {
 struct Shared {
     spawner: SpawnerClient,
     determinism: Determinism,
-    /// Of this process, in the system's folder for temporary files.
+    /// Folder of this process, in the system's temporary folder.
     folder: PathBuf,
     count: Arc<LiveCount>,
     next: AtomicU64,
     closing: AtomicBool,
-    /// What runs, for the end of the backend.
-    running: Mutex<Vec<Victim>>,
+    /// Running programs, for shutdown.
+    running: Mutex<Vec<SandboxPrograms>>,
 }
 
 impl LocalBackend {
-    /// A backend on a spawner, with its workspaces in the system's folder for temporary files.
+    /// Creates a backend that uses a spawner, with workspaces in the system's temporary folder.
     #[must_use]
     pub fn new(spawner: SpawnerClient, run: &RunId, determinism: Determinism) -> Self {
         Self::at(std::env::temp_dir().join(crate::cgroup::owner_name(run)), spawner, determinism)
     }
 
-    /// One more of the same run: its folders, and the marks by which its processes are found, are others than those of the first.
+    /// Creates a further backend of the same run, with separate folders and process marks.
     #[must_use]
     pub fn beside(name: &str, spawner: SpawnerClient, run: &RunId, determinism: Determinism) -> Self {
         let folder = std::env::temp_dir().join(crate::cgroup::owner_name(run)).join(name);
@@ -79,9 +79,9 @@ impl LocalBackend {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Only an empty folder goes; what could not be removed was named before.
+        // Only an empty folder is removed; what could not be removed was reported before.
         let _ = std::fs::remove_dir(&self.folder);
-        // And that of the run, if this was the last of its backends; the system's is not empty.
+        // Also the run's folder, if this was the last of its backends; the system's folder is not empty.
         if let Some(folder) = self.folder.parent().filter(|folder| *folder != std::env::temp_dir()) {
             let _ = std::fs::remove_dir(folder);
         }
@@ -108,31 +108,31 @@ impl Shared {
         let mut arguments = spec.announced_by.before("sh", &format!("printf '%s' '{READY}'"));
         arguments.extend(std::iter::once(&command.program).chain(&command.arguments).cloned());
         for argument in &mut arguments {
-            // The programs are told of support files by their paths inside; here they are elsewhere.
+            // Programs know support files by their paths inside; here the files are elsewhere.
             if let Some((_, real)) = support.iter().find(|(path, _)| path == argument) {
                 *argument = real.to_string_lossy().into_owned();
             }
         }
         let kind = LaunchKind::Pty { cols: spec.size.0, rows: spec.size.1 };
         let launch = self.launch(&folder.0, &mark, kind, "/usr/bin/env".to_owned(), arguments, command);
-        let process = self.spawner.spawn(launch, None, &[]).await.map_err(spawn_fault)?;
+        let process = self.spawner.spawn(launch, None, &[]).await?;
         let exit = process.exit.clone();
         let mut ended = exit.clone();
         tokio::spawn(async move {
             ended.ended().await;
             drop(live);
         });
-        let victim = Victim { mark, main: process.pid, exit };
+        let victim = SandboxPrograms { mark, main: process.pid, exit };
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(victim.clone());
-        let guard = Arc::new(Guard(victim));
-        let terminal = process
-            .master
-            .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
+        let guard = Arc::new(KillOnDrop(victim));
+        let terminal = process.master.ok_or_else(|| {
+            Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent no terminal")
+        })?;
         let (terminal, _) = until_ready(terminal).await?;
         let workspace = SafeDir::open(folder.0.join("work"))
             .map_err(|error| Fault::transient(Boundary::Provider, "workspace", error.to_string()))?;
         let sandbox = LocalSandbox { shared: self, guard, workspace: Arc::new(workspace), folder };
-        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Local(terminal) })
     }
 
     fn launch(
@@ -166,7 +166,7 @@ impl Shared {
 
 impl SandboxBackend for LocalBackend {
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>> {
-        // In a task of its own: a caller that is dropped half-way must not lose a process that is on its way.
+        // Runs in its own task: a caller that is dropped midway must not lose a starting process.
         let task = tokio::spawn(Arc::clone(&self.shared).start(spec));
         Box::pin(async move {
             task.await.unwrap_or_else(|error| {
@@ -194,7 +194,7 @@ impl SandboxBackend for LocalBackend {
     }
 }
 
-/// A folder that goes with its owner.
+/// A folder that is removed with its owner.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -209,17 +209,16 @@ impl Drop for Folder {
 
 /// The programs of one sandbox.
 #[derive(Debug, Clone)]
-struct Victim {
+struct SandboxPrograms {
     mark: String,
-    /// Process id of the main program. In the moment of an exec a process shows no variables, so the mark
-    /// alone could miss it.
+    /// Process id of the main program. During an exec a process shows no environment, so the mark alone could miss it.
     main: u32,
     exit: ExitWatch,
 }
 
-impl Victim {
-    /// Kills what is seen now.
-    fn strike(&self) -> usize {
+impl SandboxPrograms {
+    /// Kills the processes that are visible now; returns their number.
+    fn kill_all(&self) -> usize {
         let seen = marked(&self.mark);
         procs::kill_each(seen.iter());
         if !self.exit.has_ended() {
@@ -228,12 +227,12 @@ impl Victim {
         seen.len()
     }
 
-    /// Kills until none is left; false when some still are at the limit. Blocks.
+    /// Kills until none is left; false when some are left at the limit. Blocks.
     fn kill(&self) -> bool {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
-            // A process forks faster than it is found only if it means to; each round kills all that were seen.
-            if self.strike() == 0 && self.exit.has_ended() {
+            // A process forks faster than it is found only on purpose; each round kills all that were seen.
+            if self.kill_all() == 0 && self.exit.has_ended() {
                 return true;
             }
             if Instant::now() >= deadline {
@@ -246,28 +245,28 @@ impl Victim {
 
 /// Kills when dropped.
 #[derive(Debug)]
-struct Guard(Victim);
+struct KillOnDrop(SandboxPrograms);
 
-impl Drop for Guard {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        self.0.strike();
+        self.0.kill_all();
     }
 }
 
-impl Surroundings for Guard {
+impl ProgramContext for KillOnDrop {
     fn inside(&self) -> Vec<ProcessFacts> {
         marked(&self.0.mark)
     }
 
-    fn strike(&self) {
-        self.0.strike();
+    fn kill_all(&self) {
+        self.0.kill_all();
     }
 }
 
 struct LocalSandbox {
     shared: Arc<Shared>,
     /// Declared before the folder, so dropped before it.
-    guard: Arc<Guard>,
+    guard: Arc<KillOnDrop>,
     workspace: Arc<SafeDir>,
     folder: Folder,
 }
@@ -281,7 +280,7 @@ impl Sandbox for LocalSandbox {
         Box::pin(async { Ok(Ok(Arc::clone(&self.workspace))) })
     }
 
-    /// The user is a matter of containers; here everything is the harness's own.
+    /// The user applies to containers only; here everything runs as the harness's user.
     fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
         Box::pin(async move {
             let SandboxCommand { program, arguments, .. } = spec.command.clone();
@@ -333,16 +332,16 @@ fn marked(mark: &str) -> Vec<ProcessFacts> {
     procs::all().into_iter().filter(has_mark).filter_map(procs::facts).collect()
 }
 
-/// The workspace, a home, and the support files with where they really are.
+/// Creates the workspace, a home and the support files; returns the support files' real paths.
 fn make_folders(folder: &Path, support: &[(String, String)]) -> std::io::Result<Vec<(String, PathBuf)>> {
     for name in ["work", "home", "support"] {
         std::fs::create_dir_all(folder.join(name))?;
     }
-    let mut places = Vec::new();
+    let mut exposed_folders = Vec::new();
     for (number, (path, content)) in support.iter().enumerate() {
         let place = folder.join("support").join(number.to_string());
         std::fs::write(&place, content)?;
-        places.push((path.clone(), place));
+        exposed_folders.push((path.clone(), place));
     }
-    Ok(places)
+    Ok(exposed_folders)
 }

@@ -1,10 +1,12 @@
-//! A pool of things that are slow to make and quick to hand out: sandboxes with a shell at its prompt.
+//! A pool of items that are slow to create and fast to hand out: sandboxes with a shell at its prompt.
 //!
-//! I1. No lock is held while something is made. I2. What is made for a caller that gave up goes into the
-//! pool, not to waste. I3. After `close` nothing is handed out or kept. I4. Ahead of need no more of a kind is made than
-//! leases of it are still to come: where every task has an image of its own, a spare one would be wanted by nobody.
+//! I1. No lock is held while an item is created.
+//! I2. An item whose caller has gone away goes into the pool and is not wasted.
+//! I3. After `close` nothing is handed out or kept.
+//! I4. The pool never creates more spare items of a kind than leases are still expected: if every task has its own
+//! image, a spare item would never be used.
 //!
-//! Cancellation: dropping a `lease` future loses nothing, because making runs in tasks of its own.
+//! Cancellation: dropping a `lease` future loses nothing, because items are created in their own tasks.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -13,16 +15,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use clawrl_core::{Boundary, BoxFuture, Fault, LeaseRequest, Limit};
 use tokio::sync::oneshot;
 
-/// When to make more ahead of need.
+/// When to create items ahead of demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmMarks {
-    /// Below this many ready ones of a kind, more are made.
+    /// Creation starts when fewer items of a kind are ready.
     pub low: u32,
-    /// Up to this many. 0 makes nothing ahead.
+    /// Creation stops at this number. 0 disables it.
     pub high: u32,
 }
 
-/// Makes one of a kind.
+/// Creates an item of a kind.
 pub type Maker<K, T> = dyn Fn(K) -> BoxFuture<'static, Result<T, Fault>> + Send + Sync;
 
 /// The pool. Clones share it.
@@ -49,12 +51,12 @@ struct State<K, T> {
 
 struct Kind<T> {
     ready: Vec<T>,
-    /// Being made for the pool, not for a caller.
+    /// Items being created for the pool, not for a caller.
     making: u32,
-    /// Callers that take what is being made, first come, first served. Never more than `making`, but for callers that
-    /// gave up.
+    /// Callers that wait for an item being created, first come, first served. Never more than `making`, except for
+    /// callers that have gone away.
     waiting: VecDeque<oneshot::Sender<Result<T, Fault>>>,
-    /// Leases that are still to come.
+    /// Leases still expected.
     to_come: u32,
 }
 
@@ -63,7 +65,7 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     T: Send + 'static,
 {
-    /// An empty pool. `expected` says how many leases of each kind are to come; more than that may.
+    /// Creates an empty pool. `expected` is the number of leases of each kind; more are allowed.
     pub fn new(
         marks: WarmMarks,
         expected: impl IntoIterator<Item = (K, u32)>,
@@ -78,7 +80,7 @@ where
         Self { shared: Arc::new(Shared { marks, make: Box::new(make), state }) }
     }
 
-    /// A ready one of this kind, or else a new one. Starts making more when few are left.
+    /// Hands out a ready item of this kind, or creates one. Starts creating more when few are left.
     ///
     /// # Errors
     /// The maker's fault, or `shut-down` after `close`.
@@ -99,25 +101,25 @@ where
             (found, missing)
         };
         for _ in 0..missing {
-            // A failure ahead of need is nobody's fault yet; whoever needs one will see it.
+            // A failure ahead of demand is not reported; the caller that needs an item will see it.
             drop(self.make_for_pool(kind.clone()));
         }
         match found {
-            Found::Ready(ready) => Ok(ready),
-            Found::Making(told) => told.await.map_err(|_| shut_down())?,
-            Found::Nothing => self.make_for_caller(kind.clone()).await,
+            LeaseSource::Ready(ready) => Ok(ready),
+            LeaseSource::Making(receiver) => receiver.await.map_err(|_| shut_down())?,
+            LeaseSource::Nothing => self.make_for_caller(kind.clone()).await,
         }
     }
 
-    /// As [`Self::lease`], for as long as the request is worth something.
+    /// As [`Self::lease`], until the request is cancelled or its deadline passes.
     ///
     /// # Errors
-    /// Besides, a transient `cancelled` when it was given up, and the lease limit when its deadline is over.
+    /// Also a transient `cancelled`, and the lease limit when the deadline has passed.
     pub async fn lease_for(&self, kind: &K, request: &LeaseRequest) -> Result<T, Fault> {
         tokio::select! {
             biased;
             () = request.cancel.cancelled() => {
-                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was given up"))
+                Err(Fault::transient(Boundary::Provider, "cancelled", "the lease was cancelled"))
             }
             leased = tokio::time::timeout_at(request.deadline.into(), self.lease(kind)) => {
                 let limit = request.task.timeouts.lease;
@@ -126,10 +128,10 @@ where
         }
     }
 
-    /// Makes these numbers of these kinds; all are started before the first is awaited.
+    /// Creates these numbers of these kinds; all are started before the first is awaited.
     ///
     /// # Errors
-    /// The first fault; what was made stays.
+    /// The first fault; items created so far stay.
     pub async fn fill_all(&self, shares: impl IntoIterator<Item = (K, u32)>) -> Result<(), Fault> {
         let fills: Vec<_> = shares.into_iter().map(|(kind, count)| self.fill(&kind, count)).collect();
         let mut first_fault = Ok(());
@@ -139,10 +141,10 @@ where
         first_fault
     }
 
-    /// Starts making `count` of this kind, at once, and waits for them when awaited.
+    /// Starts creating `count` items of this kind at once, and waits for them when awaited.
     ///
     /// # Errors
-    /// The first fault; what was made stays.
+    /// The first fault; items created so far stay.
     pub fn fill(&self, kind: &K, count: u32) -> impl Future<Output = Result<(), Fault>> + use<K, T> {
         self.lock().kinds.entry(kind.clone()).or_insert_with(Kind::empty).making += count;
         let made: Vec<_> = (0..count).map(|_| self.make_for_pool(kind.clone())).collect();
@@ -156,13 +158,13 @@ where
         }
     }
 
-    /// How many are ready.
+    /// Number of ready items.
     #[must_use]
     pub fn ready(&self) -> u32 {
         self.lock().kinds.values().map(|kind| kind.ready.len() as u32).sum()
     }
 
-    /// Drops what is ready and everything that is made from now on.
+    /// Drops ready items, and all that are created from now on.
     pub fn close(&self) {
         let kinds = {
             let mut state = self.lock();
@@ -174,30 +176,30 @@ where
     }
 
     fn make_for_pool(&self, kind: K) -> oneshot::Receiver<Result<(), Fault>> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let pool = self.clone();
-        // In a task of its own: if it panics, whoever waits for it hears of it.
+        // In its own task: if it panics, the waiting caller gets an error.
         let making = tokio::spawn((self.shared.make)(kind.clone()));
         tokio::spawn(async move {
             let made = making.await.unwrap_or_else(|_| Err(panicked()));
             let result = made.as_ref().map(|_| ()).map_err(Clone::clone);
             pool.made(&kind, made);
-            let _ = tell.send(result);
+            let _ = sender.send(result);
         });
-        told
+        receiver
     }
 
     async fn make_for_caller(&self, kind: K) -> Result<T, Fault> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let pool = self.clone();
         let making = (self.shared.make)(kind.clone());
         tokio::spawn(async move {
             let made = making.await;
-            if let Err(Ok(unwanted)) = tell.send(made) {
+            if let Err(Ok(unwanted)) = sender.send(made) {
                 pool.hand_out(&kind, Ok(unwanted));
             }
         });
-        told.await.map_err(|_| panicked())?
+        receiver.await.map_err(|_| panicked())?
     }
 
     fn made(&self, kind: &K, made: Result<T, Fault>) {
@@ -207,7 +209,7 @@ where
         self.hand_out(kind, made);
     }
 
-    /// To the first who waits, or into the pool. A fault that nobody waits for is nobody's.
+    /// Gives it to the first waiting caller, or to the pool. A fault without a waiting caller is dropped.
     fn hand_out(&self, kind: &K, mut made: Result<T, Fault>) {
         let mut state = self.lock();
         if !state.closed {
@@ -229,7 +231,7 @@ where
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, T>> {
-        // Every change under the lock is one push, pop or count; a panic cannot leave it half done.
+        // Every change under the lock is one push, pop or count, so a panic cannot leave it half done.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -239,35 +241,35 @@ impl<T> Kind<T> {
         Self { ready: Vec::new(), making: 0, waiting: VecDeque::new(), to_come: 0 }
     }
 
-    /// Ready, or being made, and nobody's yet.
+    /// Items that are ready or being created and not yet promised to a caller.
     fn spare(&self) -> u32 {
         (self.ready.len() as u32 + self.making).saturating_sub(self.waiting.len() as u32)
     }
 
-    fn find(&mut self) -> Found<T> {
+    fn find(&mut self) -> LeaseSource<T> {
         if let Some(ready) = self.ready.pop() {
-            return Found::Ready(ready);
+            return LeaseSource::Ready(ready);
         }
         self.waiting.retain(|caller| !caller.is_closed());
         if self.spare() == 0 {
-            return Found::Nothing;
+            return LeaseSource::Nothing;
         }
-        let (tell, told) = oneshot::channel();
-        self.waiting.push_back(tell);
-        Found::Making(told)
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.push_back(sender);
+        LeaseSource::Making(receiver)
     }
 }
 
-/// What a lease finds.
-enum Found<T> {
+/// What a lease gets.
+enum LeaseSource<T> {
     Ready(T),
-    /// One that is being made for the pool.
+    /// An item being created for the pool.
     Making(oneshot::Receiver<Result<T, Fault>>),
     Nothing,
 }
 
 fn panicked() -> Fault {
-    Fault::permanent(Boundary::Harness, "panic", "making an environment panicked")
+    Fault::permanent(Boundary::Harness, "panic", "creating an environment panicked")
 }
 
 fn shut_down() -> Fault {
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_caller_gave_up_on_is_kept() {
+    async fn i2_item_of_dropped_lease_is_kept() {
         let (pool, _) = counting(WarmMarks { low: 0, high: 0 });
         {
             let mut lease = std::pin::pin!(pool.lease(&"a"));
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn faults_reach_whoever_needs_one() {
+    async fn faults_reach_waiting_callers() {
         let (pool, _) = counting(WarmMarks { low: 1, high: 2 });
         assert!(pool.fill(&"broken", 2).await.is_err());
         assert!(pool.lease(&"broken").await.is_err());
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i4_nothing_is_made_that_nobody_will_want() {
+    async fn i4_no_spare_beyond_expected_leases() {
         let (pool, made) = counting(WarmMarks { low: 2, high: 4 });
         pool.lease(&"once").await.unwrap();
         pool.lease(&"never heard of").await.unwrap();
@@ -351,13 +353,13 @@ mod tests {
         let mut numbers = [first.unwrap(), second.unwrap(), third.unwrap()];
         numbers.sort_unstable();
         assert_eq!((numbers, made.load(Ordering::SeqCst), pool.ready()), ([2, 3, 4], 5, 0));
-        // One more than was expected, as after a retry.
+        // One more than expected, as after a retry.
         assert_eq!(pool.lease(&"thrice").await, Ok(5));
         assert_eq!(made.load(Ordering::SeqCst), 6);
     }
 
     #[tokio::test]
-    async fn whoever_gives_up_waiting_takes_nothing() {
+    async fn dropped_lease_takes_nothing() {
         let (pool, made) = counting(WarmMarks { low: 0, high: 0 });
         let filled = pool.fill(&"a", 1);
         {

@@ -1,4 +1,4 @@
-//! Processes: facts from /proc, and their end by handle.
+//! Processes: facts from /proc, and killing by handle.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::ProcessFacts;
 pub(crate) struct ProcessStat {
     /// Parent process id.
     pub(crate) parent: u32,
-    /// Start time in clock ticks since boot: with the id it names a process for good.
+    /// Start time in clock ticks since boot. Together with the id it identifies a process permanently.
     pub(crate) start_ticks: u64,
     /// Whether it has ended and waits to be reaped.
     pub(crate) zombie: bool,
@@ -21,24 +21,24 @@ pub(crate) struct ProcessStat {
 }
 
 impl ProcessStat {
-    /// Reads it; `None` when there is no such process.
+    /// Reads it; `None` when the process does not exist.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The name in parentheses may itself contain parentheses and spaces; the last `)` ends it.
+    /// The name in parentheses may contain parentheses and spaces; the last `)` ends it.
     fn parse(stat: &str) -> Option<Self> {
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
         let state = fields.next()?;
         let (zombie, stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         let parent = fields.next()?.parse().ok()?;
-        // Field 22 of the file; two of those after the name are consumed.
+        // Field 22 of the file; two of the fields after the name are consumed.
         let start_ticks = fields.nth(17)?.parse().ok()?;
         Some(Self { parent, start_ticks, zombie, stopped })
     }
 }
 
-/// The command line with arguments joined by spaces; empty for kernel threads and zombies.
+/// The command line, arguments joined by spaces; empty for kernel threads and zombies.
 pub(crate) fn command_line(pid: u32) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -51,7 +51,7 @@ pub(crate) fn all() -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What a check and a kill need to know of a process; `None` for one that has ended.
+/// What a check and a kill need to know about a process; `None` if it has ended.
 pub(crate) fn facts(pid: u32) -> Option<ProcessFacts> {
     let stat = ProcessStat::read(pid).filter(|stat| !stat.zombie)?;
     Some(ProcessFacts {
@@ -73,17 +73,17 @@ pub(crate) fn is_alive(process: &ProcessFacts) -> bool {
         .is_some_and(|stat| stat.start_ticks == process.start_ticks && !stat.zombie)
 }
 
-/// A handle that stays with this process, whoever gets its number later.
+/// A handle that stays bound to this process, even if the id is reused.
 pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
 
-/// Kills processes by handle, each only if it is still the one that was seen.
+/// Kills processes by handle, each only if it is still the same process.
 pub(crate) fn kill_each<'a>(victims: impl Iterator<Item = &'a ProcessFacts>) {
     signal_each(victims, Signal::KILL);
 }
 
-/// Signals processes by handle, each only if it is still the one that was seen.
+/// Signals processes by handle, each only if it is still the same process.
 pub(crate) fn signal_each<'a>(seen: impl Iterator<Item = &'a ProcessFacts>, signal: Signal) {
     for process in seen {
         let Some(handle) = open(process.host_pid) else { continue };
@@ -93,25 +93,25 @@ pub(crate) fn signal_each<'a>(seen: impl Iterator<Item = &'a ProcessFacts>, sign
     }
 }
 
-/// Kills whatever has this number now. Only for numbers that cannot have been reused.
+/// Kills the process that has this id now. Only for ids that cannot have been reused.
 pub(crate) fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
-/// Signals whatever has this number now. Only for numbers that cannot have been reused.
+/// Signals the process that has this id now. Only for ids that cannot have been reused.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(handle) = open(pid) {
-        // ESRCH: it has ended by itself.
+        // ESRCH: it has already ended.
         let _ = pidfd_send_signal(handle, signal);
     }
 }
 
-/// Kills a process together with its children, of which it may be about to make one.
+/// Kills a process together with its children, one of which it may be about to create.
 ///
-/// It is stopped first, so that no child is born between the look for children and its end: a child of
-/// bubblewrap that lost its parent in its first moments would wait for it for ever. Blocks for some
-/// milliseconds. Only for numbers that cannot have been reused.
-pub(crate) fn kill_family(parent: u32) {
+/// It is stopped first, so that no child is created between listing the children and killing it: a child of bubblewrap
+/// that loses its parent in its first moments would wait for it for ever. Blocks for some milliseconds. Only for ids
+/// that cannot have been reused.
+pub(crate) fn kill_with_children(parent: u32) {
     stop(parent);
     for child in all() {
         if ProcessStat::read(child).is_some_and(|stat| stat.parent == parent) {
@@ -121,7 +121,7 @@ pub(crate) fn kill_family(parent: u32) {
     kill(parent);
 }
 
-/// Stops a process and waits until it stands still. Blocks. Only for numbers that cannot have been reused.
+/// Stops a process and waits until it is stopped. Blocks. Only for ids that cannot have been reused.
 pub(crate) fn stop(pid: u32) {
     let Some(handle) = open(pid) else { return };
     let _ = pidfd_send_signal(&handle, Signal::STOP);
@@ -131,7 +131,7 @@ pub(crate) fn stop(pid: u32) {
     }
 }
 
-/// A process stops when its system call ends, which takes microseconds.
+/// A process stops when its system call returns, which takes microseconds.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! A program on pipes that lives as long as somebody wants it to, beside the main one of its sandbox.
+//! A program on pipes, beside the sandbox's main program, that lives until its owner drops it.
 //!
-//! I1. Whether the program ran at all is never told by an exit code, which it could choose, nor by its output: a launcher
-//! that could not run it says so on a pipe that the program never holds.
-//! I2. [`ProgramHandle::kill`] ends the program with all that descends from it, sessions of their own included: a program
-//! is the one that inherits its orphans, so it is stopped first and ended last. What cannot be ended so ends with its
-//! whole sandbox.
-//! I3. A handle that is dropped kills the program in the background. One that has ended by itself leaves its daemons to the
-//! sandbox's end.
+//! I1. Whether the program ran at all is not derived from its exit code or output, which it controls: a launcher that
+//! cannot run the program reports that on a pipe that the program never holds.
+//! I2. [`ProgramHandle::kill`] ends the program and all its descendants, including those in sessions of their own. The
+//! program inherits its orphans, so it is stopped first and ended last. Anything that cannot be ended this way ends
+//! with the whole sandbox.
+//! I3. Dropping a handle kills the program in the background. If the program has already ended, its daemons live until
+//! the sandbox ends.
 //!
-//! Cancellation: every future here may be dropped; a start that is dropped ends what it began.
+//! Cancellation: every future here may be dropped; dropping a start ends what it began.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,25 +23,27 @@ use tokio::net::unix::pipe;
 
 use crate::ProcessFacts;
 use crate::blocking::blocking;
-use crate::exec::{ExecError, NotRun, spawn_fault};
+use crate::exec_error::{ExecError, NotRun};
 use crate::procs;
-use crate::spawner::{ExitWatch, LaunchRequest, MOST_TROUBLE, SpawnerClient, SpawnerError, Trouble};
+use crate::spawner::{
+    ExitWatch, LaunchError, LaunchRequest, MAX_LAUNCH_ERROR_BYTES, SpawnerClient, SpawnerError,
+};
 
-/// How long a kill tries to end a program alone.
+/// How long a kill tries to end the program without its sandbox.
 const ALONE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A started program with our ends of its pipes. To use parts of it at the same time, take it apart.
+/// A running program with our ends of its pipes. To use the parts concurrently, take the struct apart.
 ///
-/// A pipe holds some 64 KiB: a program whose output or errors nobody reads stands still when one is full.
+/// A pipe holds some 64 KiB: a program whose output or errors are not read blocks when a pipe is full.
 #[derive(Debug)]
 pub struct Program {
     /// Its standard input. Dropping it closes the input.
     pub input: Option<pipe::Sender>,
-    /// Its standard output. What it left behind may hold the other end when it has ended.
+    /// Its standard output. After the program has ended, its descendants may still hold the other end.
     pub output: pipe::Receiver,
     /// Its standard error.
     pub errors: pipe::Receiver,
-    /// Its life. Dropping it ends the program.
+    /// Controls the program. Dropping it ends the program.
     pub handle: ProgramHandle,
 }
 
@@ -65,11 +67,11 @@ impl Program {
     }
 }
 
-/// The life of a program, which ends with the handle.
+/// Controls a program and ends it when dropped.
 #[derive(Debug)]
 pub struct ProgramHandle(Box<dyn ProgramLife>);
 
-/// What a [`ProgramHandle`] is about. Dropping it ends the program in the background.
+/// The implementation of a [`ProgramHandle`]. Dropping it ends the program in the background.
 pub trait ProgramLife: Send + Sync + std::fmt::Debug {
     /// See [`ProgramHandle::ended`].
     fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>>;
@@ -85,17 +87,17 @@ pub trait ProgramLife: Send + Sync + std::fmt::Debug {
 }
 
 impl ProgramHandle {
-    /// Of a program somewhere.
+    /// Wraps an implementation.
     #[must_use]
     pub fn new(life: impl ProgramLife + 'static) -> Self {
         Self(Box::new(life))
     }
 
-    /// Waits for its end: its exit code, 128 + n for signal n, `None` when [`Self::kill`] ended it. May be asked again,
-    /// and given up.
+    /// Waits for the end and returns the exit code: 128 + n for signal n, `None` when [`Self::kill`] ended it. May be
+    /// called again, and the future may be dropped.
     ///
     /// # Errors
-    /// [`ExecError`] when it was never run, or nobody knows how it ended.
+    /// [`ExecError`] when the program never ran, or its end is unknown.
     pub async fn ended(&mut self) -> Result<Option<i32>, ExecError> {
         self.0.ended().await
     }
@@ -106,48 +108,49 @@ impl ProgramHandle {
         self.0.has_ended()
     }
 
-    /// Ends the program with all that descends from it (I2), and waits for that. Nothing happens to one that has ended.
+    /// Ends the program and its descendants (I2), and waits for that. Does nothing if it has ended.
     pub async fn kill(&self) {
         self.0.kill().await;
     }
 
-    /// Sends SIGINT to the program itself, as Ctrl-C would, and to nothing else. One that has not installed a handler,
-    /// which takes an interpreter its first moments, is ended by it.
+    /// Sends SIGINT to the program only, as Ctrl-C would. Without a handler, which an interpreter installs only after
+    /// some moments, the signal ends it.
     pub async fn interrupt(&self) {
         self.0.interrupt().await;
     }
 }
 
-/// A program that our spawner started.
+/// A program started by our spawner.
 #[derive(Debug)]
-struct Launched {
+struct LaunchedProgram {
     exit: ExitWatch,
-    ending: Arc<Ending>,
+    killer: Arc<ProgramKiller>,
     killed: AtomicBool,
     /// Our end of the pipe of I1.
-    trouble: Option<OwnedFd>,
-    told: Vec<u8>,
-    /// A launcher that no program inside can kill, not even by using up the sandbox's memory.
+    error_pipe: Option<OwnedFd>,
+    error_bytes: Vec<u8>,
+    /// Whether the launcher is outside the sandbox, so that no program inside can kill it, not even by using up the
+    /// memory.
     launcher_is_apart: bool,
 }
 
-/// What a program's end needs of its sandbox.
-pub(crate) trait Surroundings: Send + Sync + std::fmt::Debug {
-    /// The processes inside. Blocks.
+/// What ending a program needs from its sandbox.
+pub(crate) trait ProgramContext: Send + Sync + std::fmt::Debug {
+    /// Lists the processes inside. Blocks.
     fn inside(&self) -> Vec<ProcessFacts>;
 
-    /// Has everything inside end. Returns at once.
-    fn strike(&self);
+    /// Starts ending everything inside, and returns at once.
+    fn kill_all(&self);
 }
 
-/// Starts a program on fresh pipes. When its sandbox is gone, which drops its surroundings, the program is gone, too.
+/// Starts a program on fresh pipes. When its sandbox ends, which drops the context, the program has ended, too.
 pub(crate) async fn start(
     spawner: SpawnerClient,
     launch: LaunchRequest,
-    surroundings: Weak<dyn Surroundings>,
+    context: Weak<dyn ProgramContext>,
 ) -> Result<Program, ExecError> {
-    // In a task of its own: a caller that is dropped half-way must not lose a program that is on its way.
-    let task = tokio::spawn(async move { start_now(&spawner, launch, surroundings).await });
+    // Runs in its own task: a caller that is dropped midway must not lose a starting process.
+    let task = tokio::spawn(async move { start_now(&spawner, launch, context).await });
     task.await.unwrap_or_else(|error| {
         let message = format!("starting a program: {error}");
         Err(Fault::permanent(Boundary::Harness, "panic", message).into())
@@ -157,7 +160,7 @@ pub(crate) async fn start(
 async fn start_now(
     spawner: &SpawnerClient,
     launch: LaunchRequest,
-    surroundings: Weak<dyn Surroundings>,
+    context: Weak<dyn ProgramContext>,
 ) -> Result<Program, ExecError> {
     let failed = |error: std::io::Error| Fault::transient(Boundary::Env, "pipe", error.to_string());
     let make = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
@@ -165,55 +168,55 @@ async fn start_now(
     let (our_output, their_output) = make()?;
     let (our_errors, their_errors) = make()?;
     let (our_trouble, their_trouble) = make()?;
-    // It is looked into, never waited for.
+    // Only its current state is read.
     rustix::io::ioctl_fionbio(&our_trouble, true).map_err(|errno| failed(errno.into()))?;
     let input = pipe::Sender::from_owned_fd(our_input).map_err(failed)?;
     let output = pipe::Receiver::from_owned_fd(our_output).map_err(failed)?;
     let errors = pipe::Receiver::from_owned_fd(our_errors).map_err(failed)?;
-    // Only who joins a sandbox has a launcher that stays.
+    // Only a launcher that joins a sandbox keeps running beside the program.
     let joins = launch.join.is_some();
     let launcher_is_apart = joins && launch.confinement.cgroup_entrances.is_empty();
-    let trouble: Option<BorrowedFd<'_>> = joins.then(|| their_trouble.as_fd());
+    let error_pipe: Option<BorrowedFd<'_>> = joins.then(|| their_trouble.as_fd());
     let descriptors: Vec<BorrowedFd<'_>> = [their_input.as_fd(), their_output.as_fd(), their_errors.as_fd()]
         .into_iter()
-        .chain(trouble)
+        .chain(error_pipe)
         .collect();
     let process = spawner.spawn(launch, None, &descriptors).await.map_err(|error| match error {
-        // The launcher was not even started: the sandbox's control group is gone with it, or there is no room.
+        // The launcher was not even started: the sandbox's control group is gone, or no process could be created.
         SpawnerError::Refused(message) if joins => ExecError::NotRun { obstacle: NotRun::Launcher, message },
-        error => spawn_fault(error).into(),
+        error => Fault::from(error).into(),
     })?;
-    let ending = Ending { launcher: process.pid, joins, exit: process.exit.clone(), surroundings };
-    let handle = ProgramHandle::new(Launched {
+    let killer = ProgramKiller { launcher: process.pid, joins, exit: process.exit.clone(), context };
+    let handle = ProgramHandle::new(LaunchedProgram {
         exit: process.exit,
-        ending: Arc::new(ending),
+        killer: Arc::new(killer),
         killed: AtomicBool::new(false),
-        trouble: Some(our_trouble),
-        told: Vec::new(),
+        error_pipe: Some(our_trouble),
+        error_bytes: Vec::new(),
         launcher_is_apart,
     });
     Ok(Program { input: Some(input), output, errors, handle })
 }
 
-impl ProgramLife for Launched {
+impl ProgramLife for LaunchedProgram {
     fn ended(&mut self) -> BoxFuture<'_, Result<Option<i32>, ExecError>> {
         Box::pin(async move {
             let report = self.exit.ended().await;
             if self.killed.load(Ordering::Acquire) {
                 return Ok(None);
             }
-            if let Some(trouble) = self.trouble.take() {
-                self.told = available(&trouble, MOST_TROUBLE);
+            if let Some(error_pipe) = self.error_pipe.take() {
+                self.error_bytes = available(&error_pipe, MAX_LAUNCH_ERROR_BYTES);
             }
-            if let Some(Trouble { not_run, message }) = Trouble::read(&self.told) {
+            if let Some(LaunchError { not_run, message }) = LaunchError::read(&self.error_bytes) {
                 return Err(ExecError::NotRun { obstacle: not_run, message });
             }
             match (report.code, report.signal) {
-                (None, None) => Err(spawn_fault(SpawnerError::Gone).into()),
-                // What ends the program itself is told by the launcher's exit code.
+                (None, None) => Err(Fault::from(SpawnerError::Gone).into()),
+                // The launcher's exit code reports how the program ended.
                 (None, Some(signal)) if self.launcher_is_apart => {
                     let message = format!(
-                        "signal {signal} ended the launcher of a program, which only this machine can do"
+                        "signal {signal} ended the launcher of a program, which only the machine can cause"
                     );
                     Err(Fault::transient(Boundary::Env, "launcher-killed", message).into())
                 }
@@ -232,10 +235,10 @@ impl ProgramLife for Launched {
                 return;
             }
             self.killed.store(true, Ordering::Release);
-            let ending = Arc::clone(&self.ending);
-            if let Err(fault) = blocking(move || ending.now()).await {
-                tracing::error!(%fault, "a program could not be ended in order");
-                procs::kill(self.ending.launcher);
+            let killer = Arc::clone(&self.killer);
+            if let Err(fault) = blocking(move || killer.now()).await {
+                tracing::error!(%fault, "failed to end a program");
+                procs::kill(self.killer.launcher);
             }
             self.exit.clone().ended().await;
         })
@@ -246,73 +249,76 @@ impl ProgramLife for Launched {
             if self.exit.has_ended() {
                 return;
             }
-            let ending = Arc::clone(&self.ending);
+            let killer = Arc::clone(&self.killer);
             let interrupted = blocking(move || {
-                let Some(surroundings) = ending.surroundings.upgrade() else { return };
-                if ending.joins {
-                    let family = Family::of(ending.launcher, surroundings.inside());
+                let Some(context) = killer.context.upgrade() else { return };
+                if killer.joins {
+                    let family = ProcessTree::of(killer.launcher, context.inside());
                     procs::signal_each(family.program.iter(), Signal::INT);
                 } else {
-                    // Not looked for: what is about to become another program has no marks for a moment.
-                    procs::signal(ending.launcher, Signal::INT);
+                    // Not searched for: a process that is about to exec shows no marks for a moment.
+                    procs::signal(killer.launcher, Signal::INT);
                 }
             });
             if let Err(fault) = interrupted.await {
-                tracing::error!(%fault, "a program could not be interrupted");
+                tracing::error!(%fault, "failed to interrupt a program");
             }
         })
     }
 }
 
-impl Drop for Launched {
+impl Drop for LaunchedProgram {
     fn drop(&mut self) {
         if self.exit.has_ended() {
             return;
         }
-        let ending = Arc::clone(&self.ending);
+        let killer = Arc::clone(&self.killer);
         match tokio::runtime::Handle::try_current() {
-            // Nobody waits for it: at the latest, the sandbox ends it.
-            Ok(runtime) => drop(runtime.spawn_blocking(move || ending.now())),
-            Err(_) => ending.now(),
+            // Not awaited: at the latest, the sandbox ends it.
+            Ok(runtime) => drop(runtime.spawn_blocking(move || killer.now())),
+            Err(_) => killer.now(),
         }
     }
 }
 
-/// Who ends a program.
+/// Ends a program.
 #[derive(Debug)]
-struct Ending {
-    /// Process id of the launcher, whose child is the program; or of the program itself, where nothing is joined.
+struct ProgramKiller {
+    /// Process id of the launcher, whose child is the program; without joining, of the program itself.
     launcher: u32,
-    /// Whether there is a launcher beside the program.
+    /// Whether a launcher runs beside the program.
     joins: bool,
     exit: ExitWatch,
-    /// Of its sandbox, for as long as somebody holds that.
-    surroundings: Weak<dyn Surroundings>,
+    /// The sandbox's context, until it is dropped.
+    context: Weak<dyn ProgramContext>,
 }
 
-impl Ending {
-    /// What is inside, with what the launcher just started: until that runs its program, a normal user may not look at which
-    /// namespaces it is in.
-    fn seen(&self, surroundings: &dyn Surroundings) -> Vec<ProcessFacts> {
-        let mut seen = surroundings.inside();
+impl ProgramKiller {
+    /// The processes inside, plus the launcher's new child: until that executes its program, an unprivileged user may
+    /// not read its namespaces.
+    fn seen(&self, context: &dyn ProgramContext) -> Vec<ProcessFacts> {
+        let mut seen = context.inside();
         if self.joins && !seen.iter().any(|process| process.host_parent == self.launcher) {
             seen.extend(procs::children(self.launcher));
         }
         seen
     }
 
-    /// Blocks, for some milliseconds in general.
+    /// Ends the program. Blocks, usually for some milliseconds.
     fn now(&self) {
         if self.exit.has_ended() {
             return;
         }
-        // Without surroundings the sandbox is ending, and everything with it.
-        if let Some(surroundings) = self.surroundings.upgrade() {
-            // So that it does not start the program between the look for it and its own end.
+        // Without a context the sandbox is ending, and everything with it.
+        if let Some(context) = self.context.upgrade() {
+            // Stopped, so that it cannot start the program between the listing and the kill.
             procs::stop(self.launcher);
-            if !end_family(self.launcher, || self.seen(surroundings.as_ref())) {
-                tracing::warn!(launcher = self.launcher, "a program did not end alone, so its sandbox ends");
-                surroundings.strike();
+            if !end_process_tree(self.launcher, || self.seen(context.as_ref())) {
+                tracing::warn!(
+                    launcher = self.launcher,
+                    "failed to end a program by itself; ending its sandbox"
+                );
+                context.kill_all();
             }
         }
         if !self.exit.has_ended() {
@@ -321,14 +327,14 @@ impl Ending {
     }
 }
 
-/// A program and what descends from it.
+/// A program and its descendants.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Family {
+struct ProcessTree {
     program: Option<ProcessFacts>,
     descendants: Vec<ProcessFacts>,
 }
 
-impl Family {
+impl ProcessTree {
     fn of(launcher: u32, mut seen: Vec<ProcessFacts>) -> Self {
         let own = seen.iter().position(|process| process.host_pid == launcher);
         let child = || seen.iter().position(|process| process.host_parent == launcher);
@@ -349,18 +355,18 @@ impl Family {
     }
 }
 
-/// Ends a program with its family; false when some of it are left at the limit. Blocks.
-fn end_family(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
+/// Ends a program and its descendants; false when some are left at the limit. Blocks.
+fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
     let until = Instant::now() + ALONE_LIMIT;
     let mut stopped: HashMap<(u32, u64), ProcessFacts> = HashMap::new();
     loop {
-        let Family { program, descendants } = Family::of(launcher, look());
+        let ProcessTree { program, descendants } = ProcessTree::of(launcher, look());
         let is_late = Instant::now() >= until;
         let known = |process: &&ProcessFacts| stopped.contains_key(&(process.host_pid, process.start_ticks));
         let fresh: Vec<ProcessFacts> =
             program.iter().chain(&descendants).filter(|process| !known(process)).cloned().collect();
         if !fresh.is_empty() && !is_late {
-            // Stopped, none can fork any more; killed, each would make room for another one.
+            // Stopped processes cannot fork; killing them one by one would let others do so.
             procs::signal_each(fresh.iter(), Signal::STOP);
             stopped
                 .extend(fresh.into_iter().map(|process| ((process.host_pid, process.start_ticks), process)));
@@ -372,7 +378,7 @@ fn end_family(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
         if descendants.is_empty() || is_late {
             procs::kill_each(program.iter());
         }
-        // Killed, they may take a moment to end, which a launcher that is stopped does not wait for.
+        // Killed processes may take a moment to end, and a stopped launcher does not wait for them.
         if program.is_none() && !stopped.values().any(procs::is_alive) {
             return true;
         }
@@ -383,7 +389,7 @@ fn end_family(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool {
     }
 }
 
-/// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before
+/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
 /// an end.
 #[must_use]
 pub fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
@@ -405,9 +411,9 @@ mod tests {
         ProcessFacts { host_pid, host_parent, start_ticks: 1, command_line: String::new() }
     }
 
-    /// The family of launcher 10 among (process, parent).
+    /// The process tree of launcher 10 among (process, parent).
     fn check(seen: &[(u32, u32)], program: Option<u32>, descendants: &[u32]) {
-        let family = Family::of(10, seen.iter().map(|&(pid, parent)| facts(pid, parent)).collect());
+        let family = ProcessTree::of(10, seen.iter().map(|&(pid, parent)| facts(pid, parent)).collect());
         let mut found: Vec<u32> = family.descendants.iter().map(|process| process.host_pid).collect();
         found.sort_unstable();
         assert_eq!(
@@ -418,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_who_descends_from_the_program_and_nobody_else() {
+    fn process_tree_has_only_descendants() {
         check(&[], None, &[]);
         check(&[(3, 1), (4, 3)], None, &[]);
         // Joined: the launcher is not among them.

@@ -1,7 +1,7 @@
 //! Registering a descriptor with the runtime.
 //!
-//! The one place that does: tokio's constructor is unsafe for types in general, because a type may hand
-//! out a different descriptor each time. An [`OwnedFd`] never does.
+//! The only place that does so: tokio's constructor is unsafe for types in general, because a type may hand out a
+//! different descriptor each time. An [`OwnedFd`] never does.
 
 #![allow(unsafe_code)]
 
@@ -16,10 +16,10 @@ pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     watched_for(fd, Interest::READABLE | Interest::WRITABLE)
 }
 
-/// The same for one kind of readiness, so that the other kind wakes nobody.
+/// The same for one kind of readiness, so that the other kind causes no wake-ups.
 pub(crate) fn watched_for(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     rustix::io::ioctl_fionbio(&fd, true)?;
-    // SAFETY: an OwnedFd keeps one descriptor open until it is dropped, and returns the same one always;
-    // nobody can replace it inside the AsyncFd, which gives out shared references only.
+    // SAFETY: an OwnedFd keeps one descriptor open until it is dropped and always returns the same one; it cannot be
+    // replaced inside the AsyncFd, which gives out shared references only.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
 }

@@ -1,4 +1,4 @@
-//! Waiting for a sandbox to be in place: its first program prints a mark on the terminal.
+//! Waits until a sandbox is ready: its first program prints a mark on the terminal.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,19 +8,19 @@ use clawrl_core::{Boundary, Fault};
 
 use crate::readiness::watched;
 
-/// Printed on the terminal by the first program inside, when everything of the sandbox is in place.
+/// Printed on the terminal by the first program inside when the sandbox is fully set up.
 pub(crate) const READY: &str = "\u{1e}clawrl-ready\u{1e}";
 
-/// A sandbox that is not ready by then is given up. Generous: a loaded machine starts hundreds at once.
+/// A sandbox that is not ready by then is abandoned. Generous, because a loaded machine starts hundreds at once.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// bubblewrap's report and its complaints are far smaller; more means that something else is talking.
+/// Bubblewrap's report and its error messages are far smaller; more output comes from something else.
 const MAX_PREAMBLE_BYTES: usize = 16 * 1024;
 
-/// Reads the terminal up to the mark, takes nothing behind it, and returns what came before.
+/// Reads the terminal up to the mark, nothing beyond, and returns what came before.
 ///
 /// # Errors
-/// A transient provider [`Fault`] with what was said instead of the mark.
+/// A transient provider [`Fault`] with the output that came instead of the mark.
 pub(crate) async fn until_ready(terminal: OwnedFd) -> Result<(OwnedFd, String), Fault> {
     tokio::time::timeout(START_LIMIT, read_to_mark(terminal)).await.unwrap_or_else(|_| {
         let message = format!("a sandbox did not start within {} s", START_LIMIT.as_secs());
@@ -34,13 +34,13 @@ async fn read_to_mark(terminal: OwnedFd) -> Result<(OwnedFd, String), Fault> {
     let mut preamble = Vec::new();
     let mut chunk = [0u8; READY.len()];
     loop {
-        // Never more than what the mark may still lack, so that nothing behind it is taken.
+        // At most as many bytes as the mark still lacks, so that nothing behind it is read.
         let wanted = READY.len() - begun(&preamble, READY.as_bytes());
         let mut ready = terminal.readable().await.map_err(failed)?;
         let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref().as_fd(), &mut chunk[..wanted])?));
         match read {
             Ok(Ok(read)) if read > 0 => preamble.extend_from_slice(&chunk[..read]),
-            // A terminal whose last process is gone gives EIO, or the end of the file.
+            // A terminal without processes returns EIO, or end of file.
             Ok(Ok(_)) => return Err(not_started(&preamble)),
             Ok(Err(error)) if error.raw_os_error() == Some(libc::EIO) => return Err(not_started(&preamble)),
             Ok(Err(error)) => return Err(failed(error)),
@@ -55,19 +55,19 @@ async fn read_to_mark(terminal: OwnedFd) -> Result<(OwnedFd, String), Fault> {
     }
 }
 
-/// Length of the longest end of `text` that is a proper beginning of `mark`.
+/// Length of the longest suffix of `text` that is a proper prefix of `mark`.
 fn begun(text: &[u8], mark: &[u8]) -> usize {
     (1..mark.len()).rev().find(|&length| text.ends_with(&mark[..length])).unwrap_or(0)
 }
 
-/// The fault for a sandbox that said this instead of the mark.
+/// The fault for a sandbox that printed this instead of the mark.
 pub(crate) fn not_started(said: &[u8]) -> Fault {
     let said = String::from_utf8_lossy(said);
-    // bubblewrap's report may have come before the complaint.
+    // Bubblewrap's report may have come before the error message.
     let said = said.rsplit('}').next().unwrap_or_default().trim();
     let said: String = said.chars().take(500).collect();
     let (code, hint) = if said.contains("No space left") || said.contains("Cannot allocate") {
-        ("host-exhausted", "; the machine is out of namespaces or memory, lower the concurrency")
+        ("host-exhausted", "; the machine is out of namespaces or memory: lower the concurrency")
     } else {
         ("sandbox-start", "; `clawrl doctor` checks what a sandbox needs")
     };

@@ -1,34 +1,34 @@
 //! The screen of a session, as a terminal emulator would show it.
 //!
-//! S1. Fed lazily: until a program uses the alternate screen or somebody looks, bytes are only kept, and of those
-//! only the newest. An observation of plain output never pays for emulation.
+//! S1. Emulation is lazy: until a program uses the alternate screen or a caller asks for the screen, only the newest
+//! bytes are kept. An observation of plain output never pays for emulation.
 //! S2. Memory is bounded: the kept bytes, plus one emulator once it was needed.
 //!
-//! Deviation: what scrolled out of the kept bytes before the first look is missing from the first screen.
-//! Pure; nothing to cancel.
+//! Deviation: output that was dropped from the kept bytes before the first use is missing from the first screen. Pure;
+//! nothing to cancel.
 
 use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes kept for the first look. A screen of 80 x 24 with colours fits several times.
+/// Bytes kept for the first use. A screen of 80 x 24 with colours fits several times.
 const KEPT_BYTES: usize = 32 * 1024;
 
-/// What the screen shows.
+/// Content of the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScreenView {
-    /// Rows joined by line ends, without trailing blanks and blank rows.
+    /// Rows joined by newlines, without trailing blanks and blank rows.
     pub text: String,
     /// Row of the cursor, from 1.
     pub cursor_row: u16,
     /// Column of the cursor, from 1.
     pub cursor_column: u16,
-    /// Whether a full-screen program shows it.
+    /// Whether a full-screen program is active.
     pub full_screen: bool,
 }
 
 impl ScreenView {
-    /// Text and cursor, for a reader who sees only text.
+    /// Text and cursor, for a text-only reader.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("{}\n[cursor at row {}, column {}]", self.text, self.cursor_row, self.cursor_column)
@@ -61,7 +61,7 @@ impl LazyScreen {
         }
     }
 
-    /// A program switched the alternate screen on or off; the bytes that say so are yet to be fed.
+    /// Call when a program switched the alternate screen on or off, before feeding the bytes that do so.
     pub(crate) fn set_full_screen(&mut self, on: bool) {
         if on && !self.full_screen {
             self.catch_up();
@@ -73,7 +73,7 @@ impl LazyScreen {
         self.full_screen
     }
 
-    /// Leaves whatever a killed full-screen program left switched on.
+    /// Resets what a killed full-screen program left switched on.
     pub(crate) fn leave_full_screen(&mut self) {
         self.feed(b"\x1b[?1049l\x1b[?1l\x1b[?25h\x1b[m");
         self.full_screen = false;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_what_a_terminal_shows() {
+    fn screen_matches_terminal() {
         check(&[b"one\r\ntwo"], "one\ntwo", (2, 4));
         check(&[b"1\r\n2\r\n3\r\n", b"4"], "2\n3\n4", (3, 2));
         check(&[b"abc\x1b[2;3Hx"], "abc\n  x", (2, 4));

@@ -1,14 +1,14 @@
 //! The system-call filter of every sandbox.
 //!
-//! A list of what is denied, not of what is allowed: agents run any program. Namespaces and the missing
-//! capabilities already stop most of these; the filter takes away what the kernel offers to everybody and
-//! what has a history of holes. Denied calls fail with `EPERM`; `clone3` with `ENOSYS`, so that the C
-//! library falls back to `clone`, whose flags can be looked at.
+//! A deny list, not an allow list, because agents run arbitrary programs. Namespaces and the missing capabilities
+//! already stop most of these calls; the filter removes those that the kernel offers to everyone and that have a
+//! history of vulnerabilities. Denied calls fail with `EPERM`; `clone3` with `ENOSYS`, so that the C library falls back
+//! to `clone`, whose flags can be inspected.
 //!
-//! One program for all of it: calls through the x32 numbering, which would pass under the 64-bit architecture's
-//! name, and `clone3` are answered first, then the list. The kernel keeps every program of every sandbox in memory
-//! that it hands out by a lock, and works through the ended ones in the background; three programs a sandbox were
-//! three times that work for every system call, every start and every end.
+//! All rules are one BPF program: calls with x32 numbers, which would pass under the 64-bit architecture's name, and
+//! `clone3` are answered first, then the list. The kernel keeps every program of every sandbox in memory that it
+//! allocates under a lock, and frees ended ones in the background; three programs per sandbox tripled that work for
+//! every system call, start and end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Calls that nothing in a sandbox needs.
+/// Calls that no program in a sandbox needs.
 const DENIED: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -68,13 +68,13 @@ const DENIED: &[i64] = &[
     libc::SYS_vhangup,
 ];
 
-/// Of the calls above, those by which a browser makes a sandbox of its own.
+/// Those of the denied calls by which a browser creates its own sandbox.
 const OF_INNER_SANDBOXES: &[i64] = &[libc::SYS_chroot, libc::SYS_unshare];
 
-/// Namespaces of a browser's own sandbox. None for mounts: what is seen stays what the outer sandbox shows.
+/// Namespaces of a browser's own sandbox. No mount namespaces: the outer sandbox determines what is visible.
 const INNER_NAMESPACES: u64 = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNET) as u64;
 
-/// Namespace flags of `clone`, all of which an agent could only use to get at more of the kernel.
+/// Namespace flags of `clone`, all of which would only give an agent more kernel surface.
 const NAMESPACE_FLAGS: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -83,17 +83,17 @@ const NAMESPACE_FLAGS: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u64;
 
-/// Socket families that programs use: UNIX, IPv4, IPv6, netlink. VSOCK reaches the hypervisor, ALG and
-/// others are kernel surface for nothing.
+/// Socket families that programs use: UNIX, IPv4, IPv6, netlink. VSOCK reaches the hypervisor; ALG and others are
+/// needless kernel surface.
 const ALLOWED_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Requests of `ioctl` that reach beyond the caller's own terminal.
 const TERMINAL_TRICKS: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// Call numbers from here on are those of the x32 numbering.
+/// Call numbers from here on are x32 numbers.
 const X32_BIT: u32 = 0x4000_0000;
 
-/// Place of the call's number in what a filter looks at (`struct seccomp_data`).
+/// Offset of the call's number in a filter's input (`struct seccomp_data`).
 const CALL_NUMBER: u32 = 0;
 
 /// Instructions of classic BPF, as in the kernel's `bpf_common.h`.
@@ -102,16 +102,16 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// What is let through.
+/// Which calls are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallFilter {
-    /// What programs need.
+    /// For ordinary programs.
     Programs,
-    /// Besides, what browsers need to make sandboxes of their own.
+    /// Additionally the calls by which browsers create their own sandboxes.
     Browsers,
 }
 
-/// The program.
+/// Compiles the program.
 ///
 /// # Errors
 /// When the list cannot be compiled, which only a mistake in this file can cause.
@@ -144,7 +144,7 @@ fn listed(filter: CallFilter) -> Result<BpfProgram, seccompiler::BackendError> {
         .map(|&family| condition(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family as u64))
         .collect::<Result<Vec<_>, _>>()?;
     denied.insert(libc::SYS_socket, vec![SeccompRule::new(other_family)?]);
-    // Pushing input into a terminal and selecting console text: ways out of a shared terminal.
+    // Injecting input into a terminal and selecting console text allow escapes from a shared terminal.
     let terminal_tricks = TERMINAL_TRICKS
         .into_iter()
         .map(|request| rule(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request & 0xffff_ffff))
@@ -155,7 +155,7 @@ fn listed(filter: CallFilter) -> Result<BpfProgram, seccompiler::BackendError> {
     SeccompFilter::new(denied, SeccompAction::Allow, refused, arch)?.try_into()
 }
 
-/// Calls that are answered as if the kernel did not have them; anything else falls through to what follows.
+/// Calls that are answered as if the kernel did not have them; all others continue with the next instructions.
 ///
 /// On x86-64 `ld [nr]; jge X32_BIT, 1, 0; jeq clone3, 0, 1; ret ENOSYS`. The list after it loads for itself.
 fn absent_calls() -> BpfProgram {
@@ -211,7 +211,7 @@ mod tests {
     const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     const ABSENT: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-    /// What the kernel would answer: the instructions that filters are made of, and nothing else.
+    /// The kernel's answer, computed by interpreting the instructions that filters consist of.
     fn answer(program: &[sock_filter], architecture: u32, call: u32, arguments: [u64; 6]) -> u32 {
         let mut data = Vec::new();
         data.extend(call.to_ne_bytes());
@@ -246,12 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn every_call_number_is_answered_as_the_list_says() {
+    fn every_call_number_follows_the_list() {
         let program = program(CallFilter::Programs).unwrap();
         assert!(program.len() <= 4096);
         assert_eq!(bytes(&program).len(), 8 * program.len());
         for call in 0..1024u32 {
-            // With arguments that every rule about arguments lets pass.
+            // With arguments that pass every argument rule.
             let arguments = if i64::from(call) == libc::SYS_socket { [1, 0, 0, 0, 0, 0] } else { [0; 6] };
             let expected = match i64::from(call) {
                 libc::SYS_clone3 => ABSENT,
@@ -285,12 +285,12 @@ mod tests {
             check(libc::SYS_clone, [flag, 0, 0, 0, 0, 0], expected);
             check(libc::SYS_clone, [flag | u64::from(libc::SIGCHLD as u32), 0, 0, 0, 0, 0], expected);
         }
-        // What glibc asks for a thread.
+        // The flags that glibc uses for a thread.
         check(libc::SYS_clone, [0x003d_0f00, 0, 0, 0, 0, 0], PASS);
     }
 
     #[test]
-    fn browsers_make_sandboxes_of_their_own_and_mount_nothing() {
+    fn browser_filter_allows_sandboxes_but_no_mounts() {
         let program = program(CallFilter::Browsers).unwrap();
         let check = |call: i64, flags: i32, expected: u32| {
             let arguments = [flags as u64, 0, 0, 0, 0, 0];
@@ -310,11 +310,11 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_families_that_nobody_needs_are_refused() {
+    fn unneeded_socket_families_are_refused() {
         for family in 0..64 {
             let expected = if ALLOWED_FAMILIES.contains(&family) { PASS } else { REFUSED };
             check(libc::SYS_socket, [family as u64, 1, 0, 0, 0, 0], expected);
-            // The kernel looks at the lower half only, so that the upper one hides nothing.
+            // The kernel looks at the lower half only, so the upper half hides nothing.
             check(libc::SYS_socket, [family as u64 | 1 << 40, 1, 0, 0, 0, 0], expected);
         }
     }

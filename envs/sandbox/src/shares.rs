@@ -1,9 +1,9 @@
-//! How many environments of each kind are made ahead.
+//! How many environments of each kind are created ahead.
 //!
-//! S1. The shares add up to the number that was asked for, where anything is expected at all. S2. Kinds that are the same
-//! have one share; the most frequent comes first, and gets what is left over.
+//! S1. The shares add up to the requested number, if anything is expected at all.
+//! S2. Equal kinds share one entry; the most frequent comes first and gets the remainder.
 
-/// Divides a number among kinds by how often they are expected.
+/// Divides a number among kinds in proportion to how often they are expected.
 #[must_use]
 pub fn warm_shares<K: Clone + PartialEq>(count: u32, expected: &[(K, u32)]) -> Vec<(K, u32)> {
     let mut kinds: Vec<(K, u64)> = Vec::new();

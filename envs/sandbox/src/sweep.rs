@@ -1,7 +1,7 @@
 //! The orphan sweep: at the start of a run, ends what dead harness processes left behind.
 //!
-//! A harness that is killed takes its sandboxes with it (the spawner sees its socket close, and the kernel
-//! follows the spawner's death). This is the second line: for a machine where both were killed at once.
+//! A killed harness takes its sandboxes with it (the spawner notices its closed socket, and the kernel follows the
+//! spawner's death). This is the second line of defence, for a machine on which both were killed at once.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::CgroupHost;
 use crate::cgroup;
 use crate::procs;
 
-/// What a sweep found and did.
+/// Result of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SweepReport {
     /// Processes of dead harnesses that were killed.
@@ -25,12 +25,12 @@ pub struct SweepReport {
 
 /// Kills sandboxes whose harness is dead and removes their control groups. Blocks.
 ///
-/// Only things with our label whose maker is provably gone are touched; sandboxes of a live harness, also
-/// of another user, are not.
+/// Only objects with our label whose maker has provably ended are touched; sandboxes of a live harness, also of another
+/// user, are not.
 #[must_use]
 pub fn sweep_orphans(host: &CgroupHost) -> SweepReport {
     let mut report = SweepReport::default();
-    // Killing an outer process ends its sandbox through the death signal; what is in a cgroup is killed too.
+    // Killing an outer process ends its sandbox through the death signal; processes in a cgroup are killed, too.
     for pid in procs::all() {
         if is_orphaned_box(&procs::command_line(pid)) && kill(pid) {
             report.processes += 1;
@@ -48,7 +48,7 @@ fn remove_files(folder: &Path, report: &mut SweepReport) {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_orphan = entry.file_name().to_str().and_then(cgroup::owner_is_alive) == Some(false);
-        // Not through a link: anybody may make one in a folder for temporary files.
+        // Not through a link: any user may create one in a temporary folder.
         let is_ours = || entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == own);
         if is_orphan && is_ours() && std::fs::remove_dir_all(entry.path()).is_err() {
             report.leftovers.push(entry.path());
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_dead_harness_are_removed_and_nothing_else() {
+    fn sweep_removes_only_files_of_dead_harness() {
         let folder = tempfile::tempdir().unwrap();
         let run = clawrl_core::RunId::new("r").unwrap();
         let alive = cgroup::owner_name(&run);
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_harness_left_is_ended_and_removed() {
+    fn sweep_removes_remains_of_dead_harness() {
         use std::os::unix::process::CommandExt;
-        // Pid 1 has not started at tick 1: nobody of this name can be alive.
+        // Pid 1 has not started at tick 1: no process with this name can be alive.
         let owner = "clawrl-swept-1-1";
         let host = CgroupHost::detect();
         let folders = cgroup::make_for_tests(&host, owner, "b0");

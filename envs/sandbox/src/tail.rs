@@ -1,6 +1,7 @@
-//! The end of what a program writes.
+//! The end of a program's output.
 //!
-//! I1. Memory is bounded, whatever it writes. I2. What is handed on does nothing to a screen.
+//! I1. Memory is bounded, whatever the program writes.
+//! I2. The returned text contains no terminal control characters.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use clawrl_core::printable;
 /// Bytes that are kept.
 const KEPT: usize = 4 * 1024;
 
-/// The last 4 KiB of it.
+/// The last 4 KiB.
 #[derive(Debug, Default)]
 pub struct Tail {
     kept: VecDeque<u8>,
@@ -17,7 +18,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Takes in what was read.
+    /// Appends what was read.
     pub fn push(&mut self, bytes: &[u8]) {
         let fresh = &bytes[bytes.len().saturating_sub(KEPT)..];
         let surplus = (self.kept.len() + fresh.len()).saturating_sub(KEPT);
@@ -26,7 +27,7 @@ impl Tail {
         self.left_out += (surplus + bytes.len() - fresh.len()) as u64;
     }
 
-    /// As text; a first line that is not whole is left out, where others follow.
+    /// The text; an incomplete first line is left out if others follow.
     #[must_use]
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.kept.iter().copied().collect();

@@ -1,7 +1,7 @@
-//! Files seen and changed by the agent's tools, with its own rights, in its own sandbox.
+//! The agent's tools to view and edit files, with the agent's own permissions, in its own sandbox.
 //!
-//! E1. What keeps a file from being read or written is told to the agent: all of it is the agent's doing, or its task's.
-//! A sandbox that is gone is a fault.
+//! E1. A file that cannot be read or written is reported to the agent: the cause is always the agent or its task. A
+//! lost sandbox is a fault.
 
 use std::time::Instant;
 
@@ -9,17 +9,17 @@ use clawrl_core::{Fault, fit_texts};
 use clawrl_sandbox::{ExecError, ExecOutput, ExecSpec, Sandbox, SandboxCommand};
 use memchr::memmem;
 
-/// Most bytes of a file that is viewed or edited.
+/// Maximum bytes of a file that is viewed or edited.
 const FILE_CAP: usize = 4 << 20;
 
-/// Lines around a change that are shown.
+/// Lines shown around a change.
 const AROUND: usize = 4;
 
 /// Exit codes of the scripts.
 const MISSING: i32 = 3;
 const SPECIAL: i32 = 4;
 
-/// Prints a file, or the entries of a folder behind a first line that says which.
+/// Prints a file, or the entries of a folder after a first line that says which it is.
 const READ: &str = r#"
 if [ -d "$1" ]; then echo folder; exec ls -A -p -- "$1"; fi
 if [ ! -e "$1" ]; then exit 3; fi
@@ -28,16 +28,16 @@ echo file
 exec cat -- "$1"
 "#;
 
-/// Writes standard input; the file keeps its mode, and a link its target.
+/// Writes standard input to a file; the file keeps its mode, and a link its target.
 const WRITE: &str = r#"
 mkdir -p -- "$(dirname -- "$1")" || exit 1
 exec cat >"$1"
 "#;
 
-/// What the agent sees, with all of it where it was cut; or why nothing was done.
-pub(crate) type Seen = Result<(String, Option<String>), String>;
+/// The agent's observation, with the uncut text if it was cut; or why nothing was done.
+pub(crate) type ToolOutput = Result<(String, Option<String>), String>;
 
-/// A file with numbers of lines, or the entries of a folder.
+/// A file with line numbers, or the entries of a folder.
 ///
 /// # Errors
 /// A [`Fault`] when the sandbox is gone.
@@ -47,7 +47,7 @@ pub(crate) async fn view(
     lines: Option<(usize, usize)>,
     budget: usize,
     deadline: Instant,
-) -> Result<Seen, Fault> {
+) -> Result<ToolOutput, Fault> {
     let seen = match read(sandbox, path, deadline).await? {
         Err(reason) => return Ok(Err(reason)),
         Ok(Found::Folder(entries)) if entries.is_empty() => format!("[{path} is an empty folder]"),
@@ -72,7 +72,7 @@ pub(crate) async fn view(
     }))
 }
 
-/// Replaces a text that is there once, or writes the whole file.
+/// Replaces a text that occurs once, or writes the whole file.
 ///
 /// # Errors
 /// A [`Fault`] when the sandbox is gone.
@@ -82,7 +82,7 @@ pub(crate) async fn edit(
     old: Option<&str>,
     new: &str,
     deadline: Instant,
-) -> Result<Seen, Fault> {
+) -> Result<ToolOutput, Fault> {
     let (content, first) = match old {
         None => (new.as_bytes().to_vec(), 1),
         Some(old) => match read(sandbox, path, deadline).await? {
@@ -173,7 +173,7 @@ async fn run(
     }
 }
 
-/// The content with the one occurrence replaced, and the line where that begins.
+/// The content with its only occurrence replaced, and the line where the replacement starts.
 fn replaced(bytes: &[u8], old: &str, new: &str) -> Result<(Vec<u8>, usize), String> {
     let mut found = memmem::find_iter(bytes, old.as_bytes());
     let Some(at) = found.next() else { return Err("`old` is not in it".to_owned()) };

@@ -1,7 +1,7 @@
 //! One repository for one episode.
 //!
-//! N1. A step future that was dropped poisons the environment. N2. The same seed and the same actions give the same
-//! observations, as far as the programs do.
+//! N1. Dropping a step future poisons the environment.
+//! N2. The same seed and the same actions give the same observations, if the programs are deterministic.
 //!
 //! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
 
@@ -15,9 +15,9 @@ use clawrl_core::{
 use clawrl_sandbox::{JobSignal, StepEnd, StepLimits};
 use clawrl_terminal::{Observed, ReadyTerminal, TerminalShared};
 
-use crate::editing::{self, Seen};
+use crate::editing::{self, ToolOutput};
 use crate::grading::{Grading, grade};
-use crate::prepare::{Ingredients, prepare};
+use crate::prepare::{TaskInputs, prepare};
 use crate::tools::{self, Call};
 
 /// The [`Env`] of kind `swe`.
@@ -28,9 +28,9 @@ pub(crate) struct SweEnv {
     label: String,
     seed: u64,
     progress: Progress,
-    /// The diff that the agent handed in.
+    /// The submitted diff.
     patch: Option<String>,
-    /// What every shell of this episode begins with.
+    /// Commands that every shell of this episode starts with.
     beginning: String,
     cast: Option<String>,
 }
@@ -64,13 +64,13 @@ impl SweEnv {
         self.terminal.as_mut().ok_or_else(Progress::closed)
     }
 
-    /// Variables of the task's own commands, in the agent's sandbox as in that of the tests.
+    /// Environment variables of the task's own commands, in the agent's sandbox and in that of the tests.
     fn variables(&self, spec: &SweSpec) -> BTreeMap<String, String> {
         let mut variables = spec.workspace.env.clone();
         if self.shared.determinism.python_hash_seed.is_none() {
             variables.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| (self.seed as u32).to_string());
         }
-        // No one can quit a pager here.
+        // A pager could not be quit here.
         for pager in ["PAGER", "GIT_PAGER"] {
             variables.entry(pager.to_owned()).or_insert_with(|| "cat".to_owned());
         }
@@ -81,7 +81,7 @@ impl SweEnv {
         let task = Arc::clone(&self.task);
         let spec = Self::spec(&task)?;
         let shared = Arc::clone(&self.shared);
-        let ingredients = Ingredients::read(spec, &shared.fixtures).await?;
+        let ingredients = TaskInputs::read(spec, &shared.fixtures).await?;
         let variables = self.variables(spec);
         let mut line = shared.variables(self.seed, &variables);
         if let Some(activate) = &spec.activate {
@@ -102,7 +102,7 @@ impl SweEnv {
                 StepEnd::Completed { exit_code: Some(0) } => Ok(()),
                 end => {
                     let text: String = output.text.chars().take(500).collect();
-                    let message = format!("the shell was not made ready: `activate` {end}; it said: {text}");
+                    let message = format!("failed to prepare the shell: `activate` {end}; output: {text}");
                     Err(Fault::permanent(Boundary::Env, "setup-failed", message))
                 }
             }
@@ -110,7 +110,7 @@ impl SweEnv {
         tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => {
-                return Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up"));
+                return Err(Fault::transient(Boundary::Env, "cancelled", "reset was cancelled"));
             }
             ready = tokio::time::timeout_at(ctx.deadline.into(), ready) => match ready {
                 Ok(ready) => ready?,
@@ -134,12 +134,12 @@ impl SweEnv {
                 Ok(Call::View { path, lines }) => {
                     let sandbox = self.terminal()?.sandbox.as_ref();
                     let seen = editing::view(sandbox, path, lines, budget, ctx.deadline).await?;
-                    told(seen, &mut observed);
+                    show(seen, &mut observed);
                 }
                 Ok(Call::Edit { path, old, new }) => {
                     let sandbox = self.terminal()?.sandbox.as_ref();
                     let seen = editing::edit(sandbox, path, old, new, ctx.deadline).await?;
-                    told(seen, &mut observed);
+                    show(seen, &mut observed);
                 }
             }
             if observed.ended() {
@@ -149,8 +149,8 @@ impl SweEnv {
         Ok(observed.into_result())
     }
 
-    /// A program that waits for input is interrupted, and one that does not mind is killed: nobody gives it any. So
-    /// is half a command dropped.
+    /// A program that waits for input is interrupted, and killed if it ignores that, because no input will come. An
+    /// incomplete command is dropped.
     async fn bash(&mut self, command: &str, ctx: &StepCtx, observed: &mut Observed) -> Result<(), Fault> {
         let limits = || StepLimits { deadline: ctx.deadline, cancel: &ctx.cancel };
         let beginning = self.beginning.clone();
@@ -173,7 +173,7 @@ impl SweEnv {
             }
             step = match (end, signal) {
                 (StepEnd::Running, Some(signal)) => {
-                    observed.told("[there is no more input: interrupted]".to_owned(), None);
+                    observed.push_text("[there is no more input: interrupted]".to_owned(), None);
                     terminal.session.signal(signal, limits()).await
                 }
                 (StepEnd::Incomplete, Some(_)) => {
@@ -207,9 +207,9 @@ impl SweEnv {
     }
 }
 
-fn told(seen: Seen, observed: &mut Observed) {
+fn show(seen: ToolOutput, observed: &mut Observed) {
     match seen {
-        Ok((text, full_text)) => observed.told(text, full_text),
+        Ok((text, full_text)) => observed.push_text(text, full_text),
         Err(reason) => observed.not_done(&reason),
     }
 }

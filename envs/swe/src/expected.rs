@@ -1,4 +1,4 @@
-//! The tests that decide, as a plan names them.
+//! The deciding tests named in a plan.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::prepare::as_file;
 use crate::resolution::ExpectedTests;
 
 impl ExpectedTests {
-    /// Reads them. A test that the fix makes pass need not have passed before, wherever else it is listed.
+    /// Reads them. A test that the fix makes pass need not have passed before, even if it is listed as such elsewhere.
     ///
     /// # Errors
-    /// A permanent [`Fault`] when a file is gone, or is no longer what the plan says.
+    /// A permanent [`Fault`] when a file is gone, or differs from the plan.
     pub(crate) async fn read(spec: &TestSpec, fixtures: &Arc<FixtureReader>) -> Result<Self, Fault> {
         let fail_to_pass = names(&spec.fail_to_pass, fixtures).await?;
         let mut pass_to_pass = names(&spec.pass_to_pass, fixtures).await?;
@@ -32,7 +32,7 @@ async fn names(names: &TestNames, fixtures: &Arc<FixtureReader>) -> Result<Vec<S
     let read = fixtures.read(vec![as_file(&content)]).await?;
     let bytes = read.first().map(|file| file.content.as_ref()).unwrap_or_default();
     serde_json::from_slice(bytes).map_err(|error| {
-        let message = format!("{} is no JSON list of names: {error}", path.display());
+        let message = format!("{} is not a JSON list of names: {error}", path.display());
         Fault::permanent(Boundary::Grader, "test-names", message)
     })
 }

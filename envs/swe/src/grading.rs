@@ -1,8 +1,9 @@
-//! The grading of an attempt: what was submitted, tested in a sandbox where its agent has never been.
+//! Grades an attempt: tests the submission in a sandbox that the agent never used.
 //!
-//! G1. Everything of the agent is ended before its tree is looked at. G2. A run of tests that hangs, ends early or prints
-//! without end is the doing of the code under test: it has not passed. What keeps a run from beginning is a fault.
-//! G3. What was found in a sandbox that somebody else ended is a fault.
+//! G1. All processes of the agent are ended before its tree is read.
+//! G2. A test run that hangs, ends early or prints endlessly is attributed to the code under test: the attempt fails.
+//! What prevents a run from starting is a fault.
+//! G3. Results from a sandbox that something else ended are a fault.
 //!
 //! Errors: a [`Fault`] of the machine, of a plan that cannot be graded, or of a limit. Cancellation: `ctx.cancel` ends
 //! grading early; dropping the future ends the sandbox that was started for it.
@@ -21,48 +22,48 @@ use clawrl_sandbox::{
 };
 use clawrl_workspace::{FixtureReader, refuse_lost};
 
-use crate::prepare::{Ingredients, as_file, prepare};
-use crate::protection::{Deciding, Protection};
+use crate::prepare::{TaskInputs, as_file, prepare};
+use crate::protection::{Protection, TestDeclaration};
 use crate::repository::Script;
 use crate::resolution::{ExpectedTests, Resolution, TestOutcome};
 use crate::results::TestResults;
-use crate::submission::{Base, FOLDER, Left, Refused, Submission, adopt};
+use crate::submission::{BaseTree, FOLDER, RejectedSubmission, Submission, SubmittedWork, adopt};
 use crate::suspicion;
 
-/// Columns and rows of a terminal that nobody looks at.
+/// Columns and rows of the unused terminal.
 const SIZE: (u16, u16) = (80, 24);
 
-/// Most bytes of a test run that are read.
+/// Maximum bytes read of a test run.
 const LOG_CAP: usize = 32 << 20;
 
-/// Most tests that a report names.
+/// Maximum tests named in a report.
 const NAMED: usize = 50;
 
-/// Most characters of a line in a report.
+/// Maximum characters of a line in a report.
 const LINE: usize = 200;
 
-/// What is graded, and with what.
+/// The inputs of grading.
 pub(crate) struct Grading<'a> {
-    /// The agent's. Nothing of the agent runs in it afterwards.
+    /// The agent's sandbox. No process of the agent runs in it afterwards.
     pub(crate) sandbox: &'a dyn Sandbox,
     pub(crate) backend: &'a dyn SandboxBackend,
     pub(crate) task: &'a TaskSpec,
     pub(crate) spec: &'a SweSpec,
     pub(crate) fixtures: &'a Arc<FixtureReader>,
     pub(crate) label: &'a str,
-    /// Of the task's own commands, and of its tests.
+    /// Environment variables of the task's own commands and of its tests.
     pub(crate) variables: &'a BTreeMap<String, String>,
-    /// The diff that the agent handed in instead of its tree.
+    /// The diff that the agent submitted in place of its tree.
     pub(crate) patch: Option<&'a str>,
 }
 
-/// What the tests came to.
-struct Tested {
+/// Result of the test run.
+struct TestRun {
     output: ExecOutput,
     resolution: Resolution,
 }
 
-/// Grades it.
+/// Grades the attempt.
 ///
 /// # Errors
 /// See the module.
@@ -70,7 +71,8 @@ pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, 
     let (sandbox, limit) = (grading.sandbox, grading.task.timeouts.grade);
     let graded = tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was \
+            cancelled")),
         graded = tokio::time::timeout_at(ctx.deadline.into(), graded(&grading, ctx.deadline)) => {
             graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, limit)))
         }
@@ -78,7 +80,7 @@ pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, 
     // G3.
     refuse_lost(sandbox).await?;
     graded.map_err(|fault| match fault.boundary {
-        // Of the sandbox that grades, not of the agent's.
+        // Those of the grading sandbox, not of the agent's.
         Boundary::Env => Fault { boundary: Boundary::Grader, ..fault },
         _ => fault,
     })
@@ -87,18 +89,21 @@ pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, 
 async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault> {
     let Grading { sandbox, backend, spec, fixtures, patch, .. } = *grading;
     let expected = Arc::new(ExpectedTests::read(&spec.tests, fixtures).await?);
-    let ingredients = Ingredients::read(spec, fixtures).await?;
+    let ingredients = TaskInputs::read(spec, fixtures).await?;
     let laid = fixtures.read(spec.tests.files.clone()).await?;
     let test_patch = fixtures.read(spec.tests.patch.iter().map(as_file).collect()).await?.pop();
     refuse_lost(sandbox).await?;
     sandbox.halt().await?;
     let left = match patch {
-        Some(patch) => Left::Patch(patch),
+        Some(patch) => SubmittedWork::Patch(patch),
         None => match sandbox.workspace().await? {
-            Ok(tree) => Left::Tree(tree),
+            Ok(tree) => SubmittedWork::Tree(tree),
             Err(gone) => {
                 let message = format!("the agent left no repository: {gone}");
-                return Ok(refused(Refused { flag: gone.flag().unwrap_or("no-repository"), message }));
+                return Ok(refused(RejectedSubmission {
+                    flag: gone.flag().unwrap_or("no-repository"),
+                    message,
+                }));
             }
         },
     };
@@ -106,19 +111,19 @@ async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault
     let fresh = started.sandbox;
     let result = async {
         prepare(fresh.as_ref(), spec, ingredients, grading.variables, deadline).await?;
-        let base = Base::of(fresh.as_ref(), deadline).await?;
+        let base = BaseTree::of(fresh.as_ref(), deadline).await?;
         let touched = match &test_patch {
             Some(patch) => touched(fresh.as_ref(), &base, patch, deadline).await?,
             None => Vec::new(),
         };
         let files = laid.iter().map(|file| file.path.clone()).chain(touched);
         let TestSpec { parser, run, protected, .. } = &spec.tests;
-        let deciding = Deciding { parser: *parser, run, patterns: protected, expected: &expected };
+        let deciding = TestDeclaration { parser: *parser, run, patterns: protected, expected: &expected };
         let protection = Protection::new(deciding, files, &base.paths)?;
         match adopt(left, fresh.as_ref(), &base, spec, &protection, deadline).await? {
             Err(reason) => Ok(refused(reason)),
             Ok(submission) => {
-                lay(fresh.as_ref(), laid, test_patch, deadline).await?;
+                write_test_files(fresh.as_ref(), laid, test_patch, deadline).await?;
                 let tested = run_tests(fresh.as_ref(), grading, &expected, deadline).await?;
                 Ok(report(spec, &expected, submission, &tested))
             }
@@ -130,7 +135,7 @@ async fn graded(grading: &Grading<'_>, deadline: Instant) -> Result<Grade, Fault
     result
 }
 
-/// A sandbox as the agent's was, and a folder for what it left.
+/// A sandbox like the agent's, with an additional folder for the agent's tree.
 fn fresh_spec(grading: &Grading<'_>) -> SandboxSpec {
     let workspace = &grading.spec.workspace;
     SandboxSpec {
@@ -153,7 +158,7 @@ fn fresh_spec(grading: &Grading<'_>) -> SandboxSpec {
     }
 }
 
-/// Prints the paths that the diff on standard input touches, old names among them; `$1` is the fresh repository's tree.
+/// Prints the paths that the diff on standard input touches, old names included; `$1` is the fresh repository's tree.
 const TOUCHED: &str = r#"
 export GIT_INDEX_FILE=$PWD/.git/clawrl.touched
 git read-tree "$1"
@@ -165,7 +170,7 @@ rm -f .git/clawrl.touched
 /// Paths that a diff of the task touches.
 async fn touched(
     fresh: &dyn Sandbox,
-    base: &Base,
+    base: &BaseTree,
     patch: &PutFile,
     deadline: Instant,
 ) -> Result<Vec<String>, Fault> {
@@ -175,20 +180,21 @@ async fn touched(
         output_cap: 4 << 20,
         ..Script::new(TOUCHED, deadline)
     };
-    let output = script.expect(fresh, "applying the task's patch of tests").await?;
+    let output = script.expect(fresh, "applying the task's test patch").await?;
     let paths = output.split(|&byte| byte == 0).filter(|path| !path.is_empty());
     Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
-/// Removes what only the comparison needed. The folder itself may be a mount point, and stays; closed folders are opened.
+/// Removes what only the comparison needed. The folder itself may be a mount point, and stays; closed folders are
+/// opened.
 const CLEARED: &str = r#"
 rm -f .git/info/attributes
 find /submission -mindepth 1 -type d ! -perm -700 -exec chmod u+rwx {} \;
 find /submission -mindepth 1 -delete
 "#;
 
-/// Lays the files that decide over the repository, and removes what it was compared with.
-async fn lay(
+/// Writes the test files over the repository, and removes the compared tree.
+async fn write_test_files(
     fresh: &dyn Sandbox,
     files: Vec<PutFile>,
     patch: Option<PutFile>,
@@ -199,7 +205,7 @@ async fn lay(
             input: patch.content.to_vec(),
             ..Script::new("git apply --whitespace=nowarn -", deadline)
         };
-        script.expect(fresh, "applying the task's patch of tests").await?;
+        script.expect(fresh, "applying the task's test patch").await?;
     }
     Script::new(CLEARED, deadline).expect(fresh, "removing the agent's tree").await?;
     fresh.put(files).await
@@ -210,7 +216,7 @@ async fn run_tests(
     grading: &Grading<'_>,
     expected: &Arc<ExpectedTests>,
     deadline: Instant,
-) -> Result<Tested, Fault> {
+) -> Result<TestRun, Fault> {
     let spec = grading.spec;
     let activate = spec.activate.as_deref().unwrap_or_default();
     let own_deadline = Instant::now() + spec.tests.timeout;
@@ -227,25 +233,25 @@ async fn run_tests(
     };
     let output = fresh.exec(exec).await.map_err(Fault::from)?;
     if output.code.is_none() && deadline < own_deadline {
-        // All of grading took too long: nobody knows how much of that the tests did.
+        // All of grading took too long: the tests' share of that is unknown.
         std::future::pending::<()>().await;
     }
     fresh.halt().await?;
-    // A log of many megabytes takes a while to read.
+    // Parsing a log of many megabytes takes a while.
     let (parser, expected) = (spec.tests.parser, Arc::clone(expected));
     let read = tokio::task::spawn_blocking(move || {
         let results = TestResults::read(parser, &String::from_utf8_lossy(&output.stdout));
         let resolution = Resolution::of(&expected, &results, output.code);
-        Tested { output, resolution }
+        TestRun { output, resolution }
     });
     read.await.map_err(|error| Fault::permanent(Boundary::Grader, "panic", error.to_string()))
 }
 
-/// Exit code of a program that the kernel ended for want of memory, or anybody by force.
+/// Exit code of a program that was killed, by the kernel for lack of memory or by any other process.
 const KILLED: i32 = 128 + 9;
 
-fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, tested: &Tested) -> Grade {
-    let Tested { output, resolution } = tested;
+fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, tested: &TestRun) -> Grade {
+    let TestRun { output, resolution } = tested;
     let mut flags = Vec::new();
     let mut flag = |is_so: bool, name: &str| {
         if is_so {
@@ -292,8 +298,8 @@ fn report(spec: &SweSpec, expected: &ExpectedTests, submission: Submission, test
 }
 
 /// One line for all tests.
-fn verdict(spec: &SweSpec, expected: &ExpectedTests, submission: &Submission, tested: &Tested) -> String {
-    let Tested { output, resolution } = tested;
+fn verdict(spec: &SweSpec, expected: &ExpectedTests, submission: &Submission, tested: &TestRun) -> String {
+    let TestRun { output, resolution } = tested;
     let fixed = expected.fail_to_pass.len();
     let held = |tests: &[TestOutcome]| tests.iter().filter(|test| test.held).count();
     let (fixes, kept) = resolution.tests.split_at(fixed);
@@ -317,7 +323,7 @@ fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
 
-/// The last line that says something.
+/// The last line with content.
 fn said(output: &ExecOutput) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -331,8 +337,8 @@ fn outcome(test: &TestOutcome) -> String {
     }
 }
 
-/// The grade of a submission that there is nothing to test of.
-fn refused(Refused { flag, message }: Refused) -> Grade {
+/// The grade of a submission that cannot be tested.
+fn refused(RejectedSubmission { flag, message }: RejectedSubmission) -> Grade {
     let report = CheckReport {
         label: "tests".to_owned(),
         score: 0.0,

@@ -1,19 +1,18 @@
-//! Which new files Python would import in place of a task's tests, or of a module that it has elsewhere.
+//! New files that Python would import in place of a task's tests, or of a module that exists elsewhere.
 //!
-//! Where it is asked for `a.b` it takes, in each folder of its path, the first of: a package `b/__init__.*`, an extension
-//! module `b.*.so`, `b.py`. So a file that decides is replaced without being touched. Compiled files count for nothing
-//! anyway (F3).
+//! For `import a.b`, Python takes in each folder of its path the first of: a package `b/__init__.*`, an extension
+//! module `b.*.so`, `b.py`. So a deciding file can be replaced without being touched. Compiled files never count (F3).
 //!
-//! Paths are relative to the repository's root, folders that imports begin in end with `/` or are empty.
-//! Source: Python 3.13, `importlib._bootstrap_external.FileFinder.find_spec`.
+//! Paths are relative to the repository's root; import roots end with `/` or are empty. Source: Python 3.13,
+//! `importlib._bootstrap_external.FileFinder.find_spec`.
 
 use std::collections::{BTreeSet, HashSet};
 
-/// Folders that programs are commonly started from.
+/// Folders from which programs are commonly started.
 const ROOTS: &[&str] = &["", "src/", "lib/"];
 
-/// Reads names from standard input and prints those of modules that it has outside of the folders it is given. It runs
-/// in a repository that no agent has seen.
+/// Reads names from standard input and prints those of modules that exist outside the given folders. It runs in a
+/// repository that no agent has used.
 pub(crate) const HAS_MODULES: &str = r#"
 import sys
 try:
@@ -29,20 +28,20 @@ for name in sys.stdin.read().split():
         print(name)
 "#;
 
-/// What a task's tests are imported from.
+/// How a task's tests are imported.
 #[derive(Debug)]
 pub(crate) struct Imports {
-    /// Modules that are protected, without ending.
+    /// Protected modules, without extension.
     modules: HashSet<String>,
-    /// The folders above them.
+    /// Their parent folders.
     packages: HashSet<String>,
-    /// As what, from where imports may begin, the tests that decide and their packages are imported.
+    /// Names under which the deciding tests and their packages are imported from the import roots.
     names: HashSet<String>,
     roots: BTreeSet<String>,
 }
 
 impl Imports {
-    /// `files` are protected, `deciding` are those of them that hold the tests that decide; `base` has every path of the
+    /// `files` are protected, `deciding` are those that contain deciding tests; `base` has every path of the
     /// repository.
     pub(crate) fn new<'p>(
         files: impl IntoIterator<Item = &'p str>,
@@ -66,12 +65,12 @@ impl Imports {
         Self { modules, packages, names, roots }
     }
 
-    /// The folders above the tests.
+    /// The parent folders of the tests.
     pub(crate) fn packages(&self) -> &HashSet<String> {
         &self.packages
     }
 
-    /// Folders that imports may begin in.
+    /// Import roots.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &str> {
         self.roots.iter().map(String::as_str)
     }
@@ -81,11 +80,11 @@ impl Imports {
         modules_of(path, is_link).any(|module| self.modules.contains(module))
     }
 
-    /// Whether a new file is imported in place of a package of tests, or ahead of what was none.
+    /// Whether a new file is imported in place of a test package, or ahead of a folder that was not a package.
     pub(crate) fn replaces_package(&self, path: &str, is_link: bool, base: &HashSet<Vec<u8>>) -> bool {
         modules_of(path, is_link).any(|module| {
             if self.packages.contains(module) {
-                // A package that only comes with the fix is the fix's own.
+                // A package that only comes with the fix belongs to the fix.
                 return !path.starts_with(&format!("{module}/")) || base.contains(module.as_bytes());
             }
             let mut names = from_roots(module, &self.roots).map(|(_, name)| name);
@@ -93,7 +92,7 @@ impl Imports {
         })
     }
 
-    /// The name of a module that is new where imports begin.
+    /// The name of a module that is new at an import root.
     pub(crate) fn new_module<'p>(
         &self,
         path: &'p str,
@@ -107,7 +106,7 @@ impl Imports {
     }
 }
 
-/// What Python imports a file as: paths without ending.
+/// Module paths, without extension, under which Python imports a file.
 fn modules_of(path: &str, is_link: bool) -> impl Iterator<Item = &str> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let start = path.len() - name.len();
@@ -122,7 +121,7 @@ fn modules_of(path: &str, is_link: bool) -> impl Iterator<Item = &str> {
     module.into_iter().chain(is_link.then_some(path))
 }
 
-/// A path with each folder that imports may begin in and that it is in, and the rest of it.
+/// A path relative to each import root that contains it, with that root.
 fn from_roots<'p>(path: &'p str, roots: &BTreeSet<String>) -> impl Iterator<Item = (&'p str, &'p str)> {
     let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
     starts

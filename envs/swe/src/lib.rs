@@ -1,13 +1,15 @@
-//! Software engineering environment: a repository, an issue, and tests that say whether it is resolved.
+//! Software engineering environment: a repository, an issue, and tests that decide whether it is resolved.
 //!
-//! The agent works in a persistent shell of `clawrl-terminal`. What it leaves is compared with the repository's own
-//! history where the agent has never been, laid over a fresh repository, and tested there.
+//! The agent works in a persistent shell of `clawrl-terminal`. Its tree is compared with the repository's own history
+//! in a sandbox that the agent never used; the changes are applied to a fresh repository, and tested there.
 //!
-//! S1. No object, reference or log of the repository that came after the base commit is there when the agent begins.
-//! S2. Nothing of the agent's is run, read as configuration or believed before its tree has become a list of changed
-//! files: hooks, filters, configuration and history of its own stay behind. S3. Files that decide are as the task has
-//! them, whatever the agent made of them; whoever touched them carries `tampered`. S4. What kept the tests from being
-//! run is a fault or a score, by whose doing it was: never a score that nobody can explain.
+//! S1. When the agent starts, the repository has no object, reference or log from after the base commit.
+//! S2. Nothing of the agent is run, read as configuration or trusted before its tree has become a list of changed
+//! files: its hooks, filters, configuration and history stay behind.
+//! S3. Deciding files are restored to the task's versions, whatever the agent made of them; an attempt that touched
+//! them is flagged `tampered`.
+//! S4. If the tests could not be run, the result is a fault or a score, depending on the cause, and never an
+//! unexplained score.
 
 mod editing;
 mod env;

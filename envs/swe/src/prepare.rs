@@ -1,11 +1,11 @@
-//! From an image or a folder to a repository whose history ends with the base commit.
+//! Prepares a repository whose history ends with the base commit, from an image or a folder.
 //!
-//! P1. The same steps make the repository of the agent and that of the tests. P2. Afterwards, every object that is there
-//! can be reached from the one branch, and nothing else of the image's `.git` is there, nor any repository inside the
-//! repository (S1).
+//! P1. The agent's repository and that of the tests are made by the same steps.
+//! P2. Afterwards, every object can be reached from the one branch, and nothing else of the image's `.git` is left, nor
+//! any repository inside the repository (S1).
 //!
-//! Errors: a [`Fault`]: a step of the task failed, or the image does not hold what the task says. Cancellation: whoever
-//! drops the future has the script killed.
+//! Errors: a [`Fault`]: a step of the task failed, or the image does not match the task. Cancellation: dropping the
+//! future kills the script.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,12 +23,13 @@ const NOT_BEFORE: i32 = 42;
 const NO_COMMIT: i32 = 43;
 const NO_FOLDER: i32 = 44;
 
-/// Makes the base commit, of a folder without history or of a repository, and takes over nothing else of what is in `.git`.
+/// Creates the base commit, from a folder without history or from a repository, and keeps nothing else of `.git`.
 ///
-/// `$1` is the commit that the issue was raised against, or empty; `$2` says whether the task changed the repository, so
-/// that what was there before would tell how. Changes that the image made after that commit become one commit on it:
-/// their files stay, their history goes. Where objects of the history are missing, as in a partial clone, the base commit
-/// begins it. Standard input is the list of the task's own files, which count whatever `.gitignore` says.
+/// `$1` is the commit that the issue was raised against, or empty; `$2` says whether the task changed the repository,
+/// so that its previous state would reveal how. Changes that the image made after that commit become one commit on it:
+/// their files stay, their history is dropped. If objects of the history are missing, as in a partial clone, the
+/// history starts with the base commit. Standard input lists the task's own files, which are included regardless of
+/// `.gitignore`.
 const CUT: &str = r#"
 settle() {
     git symbolic-ref HEAD refs/heads/main
@@ -80,18 +81,18 @@ git read-tree HEAD
 git status --porcelain >/dev/null
 "#;
 
-/// What a task brings along, read.
+/// The task's own files, read.
 #[derive(Debug, Default)]
-pub(crate) struct Ingredients {
+pub(crate) struct TaskInputs {
     files: Vec<PutFile>,
     patches: Vec<PutFile>,
 }
 
-impl Ingredients {
+impl TaskInputs {
     /// Reads them.
     ///
     /// # Errors
-    /// A permanent env [`Fault`] when a file is gone or is no longer what the plan says.
+    /// A permanent env [`Fault`] when a file is gone or differs from the plan.
     pub(crate) async fn read(spec: &SweSpec, fixtures: &Arc<FixtureReader>) -> Result<Self, Fault> {
         let files = fixtures.read(spec.workspace.files.clone()).await?;
         let patches = spec.apply.iter().map(as_file).collect();
@@ -99,19 +100,19 @@ impl Ingredients {
     }
 }
 
-/// Content that is no file of a workspace, for who reads fixtures.
+/// Wraps content that is not a workspace file, for the fixture reader.
 pub(crate) fn as_file(content: &FixtureContent) -> FixtureFile {
     FixtureFile { path: String::new(), mode: 0o644, content: content.clone() }
 }
 
-/// Makes the repository. `variables` are those of the task's own commands.
+/// Creates the repository. `variables` are those of the task's own commands.
 ///
 /// # Errors
 /// See the module.
 pub(crate) async fn prepare(
     sandbox: &dyn Sandbox,
     spec: &SweSpec,
-    ingredients: Ingredients,
+    ingredients: TaskInputs,
     variables: &BTreeMap<String, String>,
     deadline: Instant,
 ) -> Result<(), Fault> {
@@ -126,7 +127,7 @@ pub(crate) async fn prepare(
         script.expect(sandbox, "applying a patch of the task").await?;
     }
     for command in &spec.setup {
-        // A task's own text is no part of our script.
+        // A task's own text is never part of our script.
         let text = format!("set +e\n{command}");
         let script = Script { variables: Some(variables), ..Script::new(&text, deadline) };
         let output = script.run(sandbox).await.map_err(Fault::from)?;
@@ -134,7 +135,7 @@ pub(crate) async fn prepare(
             let said = last_lines(if output.stderr.is_empty() { &output.stdout } else { &output.stderr });
             let ended =
                 output.code.map_or_else(|| "took too long".to_owned(), |code| format!("ended with {code}"));
-            let message = format!("setup command `{command}` {ended}; it said: {said}");
+            let message = format!("setup command `{command}` {ended}; output: {said}");
             return Err(Fault::permanent(Boundary::Env, "setup-failed", message));
         }
     }
@@ -149,15 +150,17 @@ async fn cut(sandbox: &dyn Sandbox, spec: &SweSpec, own: Vec<u8>, deadline: Inst
     let refuse = |message: String| Err(Fault::permanent(Boundary::Env, "base-commit", message));
     match output.code {
         Some(0) => Ok(()),
-        Some(UNKNOWN_COMMIT) => refuse(format!("the repository in the image has no commit {commit}")),
+        Some(UNKNOWN_COMMIT) => refuse(format!("the repository in the image lacks the commit {commit}")),
         Some(NOT_BEFORE) => refuse(format!(
-            "the repository in the image is not at {commit} or after it: check the commit, or that the image is the task's"
+            "the repository in the image is neither at {commit} nor after it: check the commit, and that the \
+             image belongs to the task"
         )),
-        Some(NO_COMMIT) => refuse(
-            "there is no repository with a commit in the image's folder: name it by `workdir`".to_owned(),
-        ),
+        Some(NO_COMMIT) => {
+            refuse("no repository with a commit in the image's folder: set `workdir` to it".to_owned())
+        }
         Some(NO_FOLDER) => refuse(
-            "`.git` in the image's folder is a file: the history it points to cannot be cut".to_owned(),
+            "`.git` in the image's folder is a file: the history that it refers to cannot be truncated"
+                .to_owned(),
         ),
         code => Err(failed("making the base commit", code, &output)),
     }

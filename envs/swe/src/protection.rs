@@ -1,9 +1,9 @@
-//! Which files of a submission count.
+//! Decides which files of a submission count.
 //!
-//! F1. Files that decide, files that would be read, run or imported in their place, and files by which a runner could be
-//! turned, are as the task has them. F2. Tests that an agent
-//! wrote for itself are no part of a fix: they stay out, and nobody minds. F3. What is nobody's source, such as compiled
-//! Python, stays out: a cache may claim to be that of any source.
+//! F1. Deciding files, files that would be read, run or imported in their place, and files that could reconfigure a
+//! runner are restored to the task's versions.
+//! F2. Tests that an agent wrote for itself are not part of a fix: they are left out without a flag.
+//! F3. Generated files, such as compiled Python, are left out: a cache may claim to belong to any source.
 //!
 //! Paths are bytes, relative to the repository's root. Pure; nothing to cancel.
 
@@ -19,14 +19,14 @@ use crate::imports::{Imports, folders_above};
 use crate::resolution::ExpectedTests;
 use crate::test_command::started;
 
-/// What becomes of a changed path.
+/// How a changed path is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is part of the submission.
+pub(crate) enum PathDisposition {
+    /// Part of the submission.
     Kept,
-    /// It stays out.
-    LeftOut,
-    /// It stays out, and the attempt is flagged.
+    /// Left out.
+    SkippedEntries,
+    /// Left out, and the attempt is flagged.
     Tampered,
 }
 
@@ -34,30 +34,30 @@ pub(crate) enum Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Added,
-    /// As a symbolic link.
+    /// Added as a symbolic link.
     AddedLink,
     ChangedOrDeleted,
 }
 
-/// What cannot be changed.
+/// Protected paths of a task.
 #[derive(Debug)]
 pub(crate) struct Protection<'a> {
-    /// Files of the task: whoever touches one is flagged.
+    /// The task's deciding files: touching one is flagged.
     decisive: GlobSet,
-    /// Looks like a test.
+    /// Paths that look like tests.
     tests: GlobSet,
-    /// Nobody's source.
+    /// Generated files.
     caches: GlobSet,
-    /// Files that the task lays over the repository, and the folders above them.
+    /// Files that the task writes over the repository, and their parent folders.
     laid: HashSet<String>,
     above: HashSet<String>,
-    /// How the tests are imported, where they are.
+    /// How the tests are imported, if known.
     imports: Option<Imports>,
     /// Every path of the repository.
     base: &'a HashSet<Vec<u8>>,
 }
 
-/// By what a runner of Python is configured or extended.
+/// Files that configure or extend a Python test runner.
 const PYTHON_RUNNER: &[&str] = &[
     "**/conftest.py",
     "**/sitecustomize.py",
@@ -69,7 +69,7 @@ const PYTHON_RUNNER: &[&str] = &[
     "**/.pytest.toml",
     "**/tox.ini",
     "**/.coveragerc",
-    // Plugins are found by it.
+    // Python discovers plugins by it.
     "**/*.egg-info/entry_points.txt",
     "**/*.dist-info/entry_points.txt",
 ];
@@ -84,29 +84,29 @@ const PYTHON_CACHES: &[&str] = &[
     "**/*.egg-info/**",
 ];
 
-/// What a task says of its tests.
+/// A task's description of its tests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deciding<'a> {
+pub(crate) struct TestDeclaration<'a> {
     pub(crate) parser: LogParser,
-    /// The command that runs them.
+    /// The test command.
     pub(crate) run: &'a str,
-    /// Patterns of the task's own.
+    /// The task's own patterns.
     pub(crate) patterns: &'a [String],
     pub(crate) expected: &'a ExpectedTests,
 }
 
 impl<'a> Protection<'a> {
-    /// Of a task; `files` are those that it lays over the repository and those that its patch touches, `base` has every
-    /// path of the repository.
+    /// For a task; `files` are those that it writes over the repository and those that its patch touches, `base` has
+    /// every path of the repository.
     ///
     /// # Errors
-    /// A permanent [`Fault`] when a pattern of the task is none.
+    /// A permanent [`Fault`] when a pattern of the task is invalid.
     pub(crate) fn new(
-        deciding: Deciding<'_>,
+        deciding: TestDeclaration<'_>,
         files: impl IntoIterator<Item = String>,
         base: &'a HashSet<Vec<u8>>,
     ) -> Result<Self, Fault> {
-        let Deciding { parser, run, patterns, expected } = deciding;
+        let TestDeclaration { parser, run, patterns, expected } = deciding;
         let (runner, tests, caches): (&[&str], &[&str], &[&str]) = match parser {
             LogParser::Pytest | LogParser::Unittest => (PYTHON_RUNNER, PYTHON_TESTS, PYTHON_CACHES),
             LogParser::Cargo => (
@@ -125,7 +125,7 @@ impl<'a> Protection<'a> {
                     "**/.swcrc",
                     "**/.npmrc",
                 ],
-                // Mocks beside a module, or beside `node_modules`, are taken in its place.
+                // Mocks beside a module, or beside `node_modules`, are used in its place.
                 &["**/__tests__/**", "**/*.test.*", "**/*.spec.*", "**/__snapshots__/**", "**/__mocks__/**"],
                 &["**/node_modules/**"],
             ),
@@ -162,34 +162,40 @@ impl<'a> Protection<'a> {
         })
     }
 
-    /// What becomes of a changed path. `installed` has the names of [`Self::new_module`] that are modules without the
+    /// How a changed path is treated. `installed` has the names of [`Self::new_module`] that are modules without the
     /// submission.
-    pub(crate) fn fate(&self, path: &[u8], change: Change, installed: &HashSet<String>) -> Fate {
+    pub(crate) fn disposition(
+        &self,
+        path: &[u8],
+        change: Change,
+        installed: &HashSet<String>,
+    ) -> PathDisposition {
         let shown = Path::new(OsStr::from_bytes(path));
         let is_new = change != Change::ChangedOrDeleted;
         let is_link = change == Change::AddedLink;
-        // No module that a task names has a name that is not UTF-8.
+        // A task cannot name a module whose name is not UTF-8.
         let imported = self.imports.as_ref().filter(|_| is_new).zip(std::str::from_utf8(path).ok());
         if self.decisive.is_match(shown)
             || (is_new && self.is_in_the_way(path))
             || imported.is_some_and(|(imports, path)| imports.replaces_test(path, is_link))
         {
-            return Fate::Tampered;
+            return PathDisposition::Tampered;
         }
         if self.caches.is_match(shown) {
-            return Fate::LeftOut;
+            return PathDisposition::SkippedEntries;
         }
         if self.tests.is_match(shown) {
-            return if is_new { Fate::LeftOut } else { Fate::Tampered };
+            return if is_new { PathDisposition::SkippedEntries } else { PathDisposition::Tampered };
         }
         let replaces = imported.is_some_and(|(imports, path)| {
             imports.replaces_package(path, is_link, self.base)
                 || imports.new_module(path, is_link, self.base).any(|name| installed.contains(name))
         });
-        if replaces { Fate::Tampered } else { Fate::Kept }
+        if replaces { PathDisposition::Tampered } else { PathDisposition::Kept }
     }
 
-    /// The name under which a changed path is imported where imports begin, if the repository has none of that name there.
+    /// The name under which a changed path is imported from an import root, if the repository has no module of that
+    /// name there.
     pub(crate) fn new_module<'p>(&self, path: &'p [u8], change: Change) -> Vec<&'p str> {
         let Some((imports, path)) = self.imports.as_ref().zip(std::str::from_utf8(path).ok()) else {
             return Vec::new();
@@ -200,19 +206,19 @@ impl<'a> Protection<'a> {
         }
     }
 
-    /// Folders that imports may begin in.
+    /// Import roots.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &str> {
         self.imports.iter().flat_map(Imports::roots)
     }
 
-    /// Whether the task lays files into a folder at this path, or a file at the path of a folder above.
+    /// Whether the task writes files into a folder at this path, or a file at the path of a parent folder.
     fn is_in_the_way(&self, path: &[u8]) -> bool {
         let Ok(path) = std::str::from_utf8(path) else { return false };
         self.above.contains(path) || path.match_indices('/').any(|(at, _)| self.laid.contains(&path[..at]))
     }
 }
 
-/// The `__init__.py` of each package that holds nothing but tests: it is run ahead of them, and is no source of anything else.
+/// The `__init__.py` of each package that contains only tests: it runs before them, and is the source of nothing else.
 fn packages_of_tests<'p>(
     imports: &'p Imports,
     sources: impl Iterator<Item = &'p str>,
@@ -226,7 +232,7 @@ fn packages_of_tests<'p>(
         .filter(move |path| base.contains(path.as_bytes()))
 }
 
-/// Files that names of tests name.
+/// Files named by test names.
 fn of_tests(parser: LogParser, expected: &ExpectedTests) -> Vec<String> {
     let mut paths: Vec<String> = expected
         .fail_to_pass
@@ -243,7 +249,7 @@ fn of_tests(parser: LogParser, expected: &ExpectedTests) -> Vec<String> {
     paths
 }
 
-/// `test_x (tests.test_a.A.test_x)`: some beginning of the dotted name is a file.
+/// `test_x (tests.test_a.A.test_x)`: some prefix of the dotted name is a file.
 fn modules(name: &str) -> Vec<String> {
     let Some((_, dotted)) = name.split_once('(') else { return Vec::new() };
     let parts: Vec<&str> = dotted.trim_end_matches(')').split('.').collect();
@@ -254,7 +260,7 @@ fn modules(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// A pattern for this one path.
+/// A pattern for exactly this path.
 fn escaped(path: &str) -> String {
     path.chars().fold(String::new(), |mut pattern, char| {
         if "*?[]{}\\".contains(char) {
@@ -290,15 +296,17 @@ mod tests {
         paths.iter().map(|path| path.as_bytes().to_vec()).collect()
     }
 
-    /// What becomes of a path of a repository with tests in `checks`, which is no package, and in `suite`, which is one.
-    fn fates(parser: LogParser, path: &str) -> [Fate; 2] {
+    /// How a path is treated in a repository with tests in `checks`, which is not a package, and in `suite`, which is
+    /// one.
+    fn dispositions(parser: LogParser, path: &str) -> [PathDisposition; 2] {
         let fail_to_pass = match parser {
             LogParser::Unittest => names(&["test_a (checks.unit.A.test_a)", "test_b (suite.part.B.test_b)"]),
             _ => names(&["checks/unit.py::test_a[x]", "suite/part.py::test_b"]),
         };
         let expected = ExpectedTests { fail_to_pass, pass_to_pass: Vec::new() };
         let patterns = names(&["docs/*.md"]);
-        let deciding = Deciding { parser, run: "sh ci/run.sh", patterns: &patterns, expected: &expected };
+        let deciding =
+            TestDeclaration { parser, run: "sh ci/run.sh", patterns: &patterns, expected: &expected };
         let base = paths(&[
             "ci/run.sh",
             "checks",
@@ -316,17 +324,17 @@ mod tests {
         let protection = Protection::new(deciding, ["laid/[a].txt".to_owned()], &base).unwrap();
         let installed = names(&["json", "unittest", "attr", "coverage", "email"]).into_iter().collect();
         [Change::Added, Change::ChangedOrDeleted]
-            .map(|change| protection.fate(path.as_bytes(), change, &installed))
+            .map(|change| protection.disposition(path.as_bytes(), change, &installed))
     }
 
-    fn check(parser: LogParser, path: &str, added: Fate, changed: Fate) {
-        assert_eq!(fates(parser, path), [added, changed], "{path}");
+    fn check(parser: LogParser, path: &str, added: PathDisposition, changed: PathDisposition) {
+        assert_eq!(dispositions(parser, path), [added, changed], "{path}");
     }
 
     #[test]
-    fn what_counts() {
-        use Fate::{Kept, LeftOut, Tampered};
+    fn source_changes_count() {
         use LogParser::{Cargo, Go, Jest, Pytest, Unittest};
+        use PathDisposition::{Kept, SkippedEntries, Tampered};
         check(Pytest, "pkg/core.py", Kept, Kept);
         check(Pytest, "pkg/testing.py", Kept, Kept);
         // F1.
@@ -349,20 +357,20 @@ mod tests {
         check(Unittest, "suite/part.py", Tampered, Tampered);
         check(Unittest, "tests/suite/part.py", Tampered, Tampered);
         // F2.
-        check(Pytest, "pkg/tests/test_new.py", LeftOut, Tampered);
-        check(Go, "a/b_test.go", LeftOut, Tampered);
-        check(Jest, "src/a.test.tsx", LeftOut, Tampered);
-        check(Jest, "__mocks__/fs.js", LeftOut, Tampered);
-        check(Cargo, "tests/it/a.rs", LeftOut, Tampered);
+        check(Pytest, "pkg/tests/test_new.py", SkippedEntries, Tampered);
+        check(Go, "a/b_test.go", SkippedEntries, Tampered);
+        check(Jest, "src/a.test.tsx", SkippedEntries, Tampered);
+        check(Jest, "__mocks__/fs.js", SkippedEntries, Tampered);
+        check(Cargo, "tests/it/a.rs", SkippedEntries, Tampered);
         check(Cargo, "pkg/test_a.py", Kept, Kept);
         // F3.
-        check(Pytest, "pkg/__pycache__/core.cpython-311.pyc", LeftOut, LeftOut);
-        check(Pytest, "tests/__pycache__/test_a.cpython-311.pyc", LeftOut, LeftOut);
+        check(Pytest, "pkg/__pycache__/core.cpython-311.pyc", SkippedEntries, SkippedEntries);
+        check(Pytest, "tests/__pycache__/test_a.cpython-311.pyc", SkippedEntries, SkippedEntries);
     }
 
     #[test]
-    fn modules_that_would_be_imported_instead_are_tampering() {
-        use Fate::{Kept, Tampered};
+    fn shadowing_modules_are_tampering() {
+        use PathDisposition::{Kept, Tampered};
         for path in [
             // Of the library, or installed.
             "unittest.py",
@@ -379,13 +387,13 @@ mod tests {
             "unit.py",
             "src/suite/__init__.py",
             "lib/suite.py",
-            // What it lies in.
+            // Its folder.
             "checks.py",
             "checks/__init__.py",
             "checks.abi3.so",
             "suite.py",
         ] {
-            assert_eq!(fates(LogParser::Unittest, path)[0], Tampered, "{path}");
+            assert_eq!(dispositions(LogParser::Unittest, path)[0], Tampered, "{path}");
             check(LogParser::Pytest, path, Tampered, Kept);
         }
         for path in [
@@ -408,43 +416,57 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_what_it_may_lead_to() {
+    fn link_counts_as_its_possible_target() {
         let expected =
             ExpectedTests { fail_to_pass: names(&["checks/unit.py::a"]), ..ExpectedTests::default() };
-        let deciding = Deciding { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
+        let deciding =
+            TestDeclaration { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
         let base = paths(&["checks", "checks/unit.py"]);
         let protection = Protection::new(deciding, [], &base).unwrap();
         let installed = HashSet::from(["json".to_owned()]);
-        for (path, fate) in [("checks/unit", Fate::Tampered), ("json", Fate::Tampered), ("docs", Fate::Kept)]
-        {
-            assert_eq!(protection.fate(path.as_bytes(), Change::AddedLink, &installed), fate, "{path}");
-            assert_eq!(protection.fate(path.as_bytes(), Change::Added, &installed), Fate::Kept, "{path}");
+        for (path, disposition) in [
+            ("checks/unit", PathDisposition::Tampered),
+            ("json", PathDisposition::Tampered),
+            ("docs", PathDisposition::Kept),
+        ] {
+            assert_eq!(
+                protection.disposition(path.as_bytes(), Change::AddedLink, &installed),
+                disposition,
+                "{path}"
+            );
+            assert_eq!(
+                protection.disposition(path.as_bytes(), Change::Added, &installed),
+                PathDisposition::Kept,
+                "{path}"
+            );
         }
         assert_eq!(protection.new_module(b"json", Change::AddedLink), ["json"]);
         assert_eq!(protection.new_module(b"json", Change::Added), [""; 0]);
     }
 
-    /// The fix makes a package of its own, with tests that the task lays into it.
+    /// The fix creates a package of its own, into which the task writes tests.
     #[test]
-    fn a_new_package_with_tests_of_the_task_is_no_shadow() {
+    fn new_package_with_task_tests_is_allowed() {
         let expected = ExpectedTests::default();
-        let deciding = Deciding { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
+        let deciding =
+            TestDeclaration { parser: LogParser::Pytest, run: "", patterns: &[], expected: &expected };
         let base = paths(&["pkg", "pkg/__init__.py", "pkg/core.py"]);
         let laid = ["pkg/new/tests/test_new.py".to_owned()];
         let protection = Protection::new(deciding, laid, &base).unwrap();
         for path in ["pkg/new/__init__.py", "pkg/new/json.py"] {
             assert_eq!(
-                protection.fate(path.as_bytes(), Change::Added, &HashSet::from(["json".to_owned()])),
-                Fate::Kept,
+                protection.disposition(path.as_bytes(), Change::Added, &HashSet::from(["json".to_owned()])),
+                PathDisposition::Kept,
                 "{path}"
             );
         }
     }
 
     #[test]
-    fn a_pattern_that_is_none_is_refused() {
+    fn invalid_pattern_is_refused() {
         let (patterns, expected) = (names(&["a["]), ExpectedTests::default());
-        let deciding = Deciding { parser: LogParser::Go, run: "", patterns: &patterns, expected: &expected };
+        let deciding =
+            TestDeclaration { parser: LogParser::Go, run: "", patterns: &patterns, expected: &expected };
         let base = HashSet::new();
         let refused = Protection::new(deciding, [], &base);
         assert_eq!(refused.unwrap_err().code, "protected");

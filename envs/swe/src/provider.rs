@@ -11,23 +11,23 @@ use clawrl_terminal::{TerminalConfig, Terminals};
 
 use crate::env::SweEnv;
 
-/// How long a program that waits for input is waited for before it is interrupted: nobody gives it any.
+/// Idle time after which a program that waits for input is interrupted: no input will come.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Wide enough that programs break no line of source code.
+/// Wide enough that programs do not wrap lines of source code.
 const SIZE: (u16, u16) = (200, 50);
 
-/// What a provider is made of.
+/// Settings of a provider.
 pub struct SweConfig {
-    /// One backend for each isolation that may be asked for.
+    /// One backend per kind of sandbox.
     pub backends: Backends,
-    /// When to make sandboxes ahead.
+    /// When to create sandboxes ahead.
     pub marks: WarmMarks,
-    /// Environments that will be asked for, and how often.
+    /// Expected environments, with their counts.
     pub expected: Vec<(SweSpec, u32)>,
-    /// What is held fixed.
+    /// Values held fixed.
     pub determinism: Determinism,
-    /// Most memory of one session's recording; 0 records nothing.
+    /// Maximum memory of one session's recording; 0 records nothing.
     pub cast_bytes: usize,
 }
 
@@ -37,7 +37,7 @@ pub struct SweProvider {
 }
 
 impl SweProvider {
-    /// A provider with an empty pool.
+    /// Creates a provider with an empty pool.
     #[must_use]
     pub fn new(config: SweConfig) -> Self {
         let SweConfig { backends, marks, expected, determinism, cast_bytes } = config;
@@ -68,8 +68,10 @@ impl EnvProvider for SweProvider {
     fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async move {
             let EnvSpec::Swe(spec) = &request.task.env else {
-                let message =
-                    format!("a software engineering provider cannot provide `{}`", request.task.env.kind());
+                let message = format!(
+                    "the software engineering provider does not support `{}`",
+                    request.task.env.kind()
+                );
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let leased = self.terminals.lease(&terminal(spec), &request).await?;

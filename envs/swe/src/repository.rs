@@ -1,6 +1,6 @@
-//! Shell scripts in a repository, with a git that knows no configuration but ours and the repository's own.
+//! Runs shell scripts in a repository, with a git that uses only our configuration and the repository's own.
 //!
-//! Errors: a [`Fault`] of the machine. A script that fails is no error here; its caller knows what that means.
+//! Errors: a [`Fault`] of the machine. A failing script is not an error here; the caller interprets it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use clawrl_core::{Boundary, Fault};
 use clawrl_sandbox::{ExecError, ExecOutput, ExecSpec, Sandbox, SandboxCommand};
 
-/// Before every script. Options on the command line are the ones that every version of git takes.
+/// Prepended to every script. It uses only options that every version of git supports.
 const PRELUDE: &str = "\
 set -e
 git() {
@@ -20,7 +20,7 @@ git() {
 }
 ";
 
-/// What no user, machine or agent has a say in.
+/// Environment variables that users, machines and agents cannot influence.
 const VARIABLES: &[(&str, &str)] = &[
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
@@ -35,7 +35,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_COMMITTER_DATE", "1700000000 +0000"),
 ];
 
-/// What a shell ends with when it did not find a program.
+/// A shell's exit code for a program that was not found.
 pub(crate) const NOT_FOUND: i32 = 127;
 
 /// A script, its arguments and its input.
@@ -45,15 +45,15 @@ pub(crate) struct Script<'a> {
     pub(crate) text: &'a str,
     pub(crate) arguments: &'a [&'a str],
     pub(crate) input: Vec<u8>,
-    /// Of the task.
+    /// Environment variables of the task.
     pub(crate) variables: Option<&'a BTreeMap<String, String>>,
-    /// Most bytes of output.
+    /// Maximum bytes of output.
     pub(crate) output_cap: usize,
     pub(crate) deadline: Instant,
 }
 
 impl<'a> Script<'a> {
-    /// One without arguments or input, whose output is short.
+    /// Without arguments or input, and with short output.
     pub(crate) fn new(text: &'a str, deadline: Instant) -> Self {
         Self { text, arguments: &[], input: Vec::new(), variables: None, output_cap: 64 << 10, deadline }
     }
@@ -81,10 +81,10 @@ impl<'a> Script<'a> {
         sandbox.exec(spec).await
     }
 
-    /// Runs it where the agent has never been, so that its failure is a fault.
+    /// Runs it in a sandbox that the agent never used, so that its failure is a fault.
     ///
     /// # Errors
-    /// A [`Fault`] that says what the script said last.
+    /// A [`Fault`] with the end of the script's output.
     pub(crate) async fn expect(self, sandbox: &dyn Sandbox, what: &str) -> Result<Vec<u8>, Fault> {
         let output = self.run(sandbox).await.map_err(Fault::from)?;
         match output.code {
@@ -94,12 +94,12 @@ impl<'a> Script<'a> {
     }
 }
 
-/// The fault of a script that failed where only we could be in its way.
+/// The fault of a script that failed although no agent could have interfered.
 pub(crate) fn failed(what: &str, code: Option<i32>, output: &ExecOutput) -> Fault {
     let said = last_lines(&output.stderr);
     match code {
         None => {
-            Fault::transient(Boundary::Env, "repository", format!("{what} took too long; it said: {said}"))
+            Fault::transient(Boundary::Env, "repository", format!("{what} took too long; output: {said}"))
         }
         Some(NOT_FOUND) => Fault::permanent(
             Boundary::Env,
@@ -109,12 +109,12 @@ pub(crate) fn failed(what: &str, code: Option<i32>, output: &ExecOutput) -> Faul
         Some(code) => Fault::permanent(
             Boundary::Env,
             "repository",
-            format!("{what} failed with exit code {code}; it said: {said}"),
+            format!("{what} failed with exit code {code}; output: {said}"),
         ),
     }
 }
 
-/// The end of what a program said.
+/// The end of a program's output.
 pub(crate) fn last_lines(bytes: &[u8]) -> String {
     const SHOWN: usize = 400;
     let text = String::from_utf8_lossy(bytes);

@@ -1,48 +1,48 @@
-//! Whether an issue is resolved: every test that has to pass does.
+//! Whether an issue is resolved: all required tests pass.
 //!
-//! V1. A test of which the log says nothing did not pass. V2. A run that ends with an error and tells of no failed test
-//! did not tell everything: nothing of it counts.
+//! V1. A test that the log does not mention did not pass.
+//! V2. If a run ends with an error and reports no failed test, its log is incomplete: none of it counts.
 //!
-//! Units: `fraction` in [0, 1]. Pure; nothing to cancel.
-//! Source: SWE-bench 5.0.2, `grading` (evaluation `pass_and_fail`). Deviations: none.
+//! Units: `fraction` in [0, 1]. Pure; nothing to cancel. Source: SWE-bench 5.0.2, `grading` (evaluation
+//! `pass_and_fail`). Deviations: none.
 
 use crate::results::{TestResults, TestStatus};
 
-/// The tests that decide.
+/// The deciding tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExpectedTests {
-    /// They fail before the fix and pass with it.
+    /// Tests that fail before the fix and pass with it.
     pub fail_to_pass: Vec<String>,
-    /// They pass before the fix and have to pass still; one that is skipped is not broken.
+    /// Tests that pass before the fix and must still pass; a skipped one is not broken.
     pub pass_to_pass: Vec<String>,
 }
 
-/// What became of one test that decides.
+/// Result of one deciding test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestOutcome {
     /// Its name, as expected.
     pub name: String,
-    /// `None`: the log says nothing of it.
+    /// `None`: not in the log.
     pub status: Option<TestStatus>,
-    /// Whether it is as it has to be.
+    /// Whether it meets the requirement.
     pub held: bool,
 }
 
-/// What became of all of them.
+/// Results of all deciding tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {
-    /// Whether every test is as it has to be.
+    /// Whether every test meets the requirement.
     pub resolved: bool,
-    /// Part of the tests that are, of both kinds together.
+    /// Fraction of the tests that do, both kinds together.
     pub fraction: f64,
     /// The run ended with an error that no test explains (V2).
     pub unexplained: bool,
-    /// First those that failed before the fix.
+    /// Those that failed before the fix come first.
     pub tests: Vec<TestOutcome>,
 }
 
 impl Resolution {
-    /// Of a run that ended with this exit code; `None` where it did not end by itself.
+    /// For a run that ended with this exit code; `None` if it did not end by itself.
     #[must_use]
     pub fn of(expected: &ExpectedTests, results: &TestResults, exit_code: Option<i32>) -> Self {
         let unexplained = exit_code != Some(0) && !results.any_failed();

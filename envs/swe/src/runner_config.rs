@@ -1,10 +1,10 @@
-//! Parts of a project's files that configure a runner of tests. The rest of such a file is the agent's to change.
+//! Parts of a project's files that configure a test runner. The agent may change the rest of such a file.
 //!
-//! A part counts as changed when it reads otherwise; in `setup.cfg`, comments included. A file that cannot be read is taken as changed: what
-//! a runner would make of it is unknown.
+//! A part counts as changed when its parsed content differs; in `setup.cfg`, comments count as well. A file that cannot
+//! be parsed counts as changed: the runner's reading of it is unknown.
 //!
-//! Sources: pytest 8.4, `_pytest.config.findpaths`, and iniconfig 2.1; Jest 30, "Configuring Jest"; npm 11, "scripts"; Cargo
-//! 1.95, "Cargo Targets" and "Overriding Dependencies".
+//! Sources: pytest 8.4, `_pytest.config.findpaths`, and iniconfig 2.1; Jest 30, "Configuring Jest"; npm 11, "scripts";
+//! Cargo 1.95, "Cargo Targets" and "Overriding Dependencies".
 
 use clawrl_core::LogParser;
 use serde_json::Value;
@@ -17,28 +17,28 @@ const CARGO: &[&[&str]] =
 /// Keys of `package.json`.
 const NODE: &[&str] = &["jest", "babel", "scripts"];
 
-/// How a file is read.
+/// How a file is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
+pub(crate) enum ConfigParts {
     Toml(&'static [&'static [&'static str]]),
     Ini,
     Json(&'static [&'static str]),
 }
 
 /// The parts of the file at a path that configure this runner.
-pub(crate) fn parts(parser: LogParser, path: &[u8]) -> Option<Parts> {
+pub(crate) fn parts(parser: LogParser, path: &[u8]) -> Option<ConfigParts> {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     match (parser, name) {
-        (LogParser::Pytest | LogParser::Unittest, b"pyproject.toml") => Some(Parts::Toml(PYTEST)),
-        (LogParser::Pytest | LogParser::Unittest, b"setup.cfg") => Some(Parts::Ini),
-        (LogParser::Cargo, b"Cargo.toml") => Some(Parts::Toml(CARGO)),
-        (LogParser::Jest, b"package.json") => Some(Parts::Json(NODE)),
+        (LogParser::Pytest | LogParser::Unittest, b"pyproject.toml") => Some(ConfigParts::Toml(PYTEST)),
+        (LogParser::Pytest | LogParser::Unittest, b"setup.cfg") => Some(ConfigParts::Ini),
+        (LogParser::Cargo, b"Cargo.toml") => Some(ConfigParts::Toml(CARGO)),
+        (LogParser::Jest, b"package.json") => Some(ConfigParts::Json(NODE)),
         _ => None,
     }
 }
 
-impl Parts {
-    /// Whether one of them differs. A file that is not there is empty.
+impl ConfigParts {
+    /// Whether a part differs. A missing file counts as empty.
     pub(crate) fn differ(self, before: &[u8], after: &[u8]) -> bool {
         if before == after {
             return false;
@@ -48,7 +48,7 @@ impl Parts {
         after.is_none() || before != after
     }
 
-    /// `None`: unreadable.
+    /// `None`: cannot be parsed.
     fn read(self, text: &[u8]) -> Option<Vec<String>> {
         let text = std::str::from_utf8(text).ok()?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -71,7 +71,7 @@ impl Parts {
     }
 }
 
-/// What a part says, whichever of the ways to write it was taken.
+/// The value of a part, independent of its notation.
 fn shown(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return table
@@ -91,7 +91,7 @@ fn scalar(value: &toml_edit::Value) -> Value {
     match value {
         Toml::String(text) => text.value().clone().into(),
         Toml::Integer(number) => (*number.value()).into(),
-        // JSON has no infinities.
+        // JSON cannot represent infinities.
         Toml::Float(number) => format!("{:?}", number.value()).into(),
         Toml::Boolean(truth) => (*truth.value()).into(),
         Toml::Datetime(time) => time.value().to_string().into(),
@@ -100,11 +100,11 @@ fn scalar(value: &toml_edit::Value) -> Value {
     }
 }
 
-/// The lines of every section whose name has `pytest` in it, as iniconfig divides them.
+/// The lines of every section whose name contains `pytest`, split as iniconfig does.
 fn ini(text: &str) -> Vec<String> {
     let mut is_inside = false;
     let mut lines = Vec::new();
-    // Where Python ends a line.
+    // Python's line separators.
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
     for line in text.split(ends).filter(|line| !line.trim().is_empty()) {
         let bare = line.split(['#', ';']).next().unwrap_or(line).trim_end();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_of_pytest_is_told_from_the_rest_of_pyproject() {
+    fn pyproject_only_pytest_section_is_protected() {
         let pytest = |before: &str, after: &str, expected: bool| {
             check(LogParser::Pytest, "a/pyproject.toml", before, after, expected)
         };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_of_pytest_is_told_from_the_rest_of_setup_cfg() {
+    fn setup_cfg_only_pytest_section_is_protected() {
         let pytest = |before: &str, after: &str, expected: bool| {
             check(LogParser::Pytest, "setup.cfg", before, after, expected)
         };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_and_overrides_are_told_from_the_rest_of_cargo_toml() {
+    fn cargo_toml_only_runner_parts_are_protected() {
         let cargo = |before: &str, after: &str, expected: bool| {
             check(LogParser::Cargo, "Cargo.toml", before, after, expected)
         };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_told_from_the_rest_of_package_json() {
+    fn package_json_only_runner_parts_are_protected() {
         let jest = |before: &str, after: &str, expected: bool| {
             check(LogParser::Jest, "package.json", before, after, expected)
         };

@@ -1,38 +1,39 @@
-//! What the agent submits: from the tree that it left, or the diff that it handed in, to files of a fresh repository.
+//! Turns the agent's tree, or the diff that it submitted, into changes to a fresh repository.
 //!
-//! U1. Two trees are compared by git in a fresh sandbox, with that repository's own history: nothing that the agent left in
-//! `.git`, of whatever repository, is there. U2. A path that counts is laid over the fresh repository as the agent had it;
-//! any other is as it was. U3. A diff that was handed in goes the same way as a tree.
+//! U1. git compares the two trees in a fresh sandbox, with the fresh repository's own history: nothing that the agent
+//! left in any `.git` is there.
+//! U2. A path that counts is written over the fresh repository as the agent had it; all others stay unchanged.
+//! U3. A submitted diff is processed in the same way as a tree.
 //!
-//! Errors: a [`Fault`] of the machine. What is wrong with a submission is [`Refused`], which is a score.
+//! Errors: a [`Fault`] of the machine. An invalid submission is [`RejectedSubmission`], which is a score.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{Boundary, Fault, SweSpec, WorkspaceSpec};
-use clawrl_sandbox::{Exclusions, Filling, SafeDir, Sandbox, TreeBounds, TreeError};
+use clawrl_sandbox::{Exclusions, FillRequest, SafeDir, Sandbox, TreeBounds, TreeError};
 
 use crate::imports::HAS_MODULES;
-use crate::protection::{Change, Fate, Protection};
+use crate::protection::{Change, PathDisposition, Protection};
 use crate::repository::{Script, failed, last_lines};
-use crate::runner_config::{Parts, parts};
+use crate::runner_config::{ConfigParts, parts};
 
-/// The folder beside the repository that the agent's tree is copied to.
+/// The folder beside the repository that receives the agent's tree.
 pub(crate) const FOLDER: &str = "/submission";
 
-/// Most bytes of the diff that is kept, and of one that is handed in.
+/// Maximum bytes of the resulting diff, and of a submitted one.
 pub(crate) const PATCH_CAP: usize = 8 << 20;
 
-/// Most bytes of the list of changed files.
+/// Maximum bytes of the list of changed files.
 const LIST_CAP: usize = 32 << 20;
 
 /// Exit codes of the scripts.
 const DOES_NOT_APPLY: i32 = 51;
 const FILE_TOO_LARGE: i32 = 52;
 
-/// Takes the fresh repository as it is, byte by byte: no attribute of it, nor one of the agent's, changes what git reads or
-/// writes from here on. Prints its tree, its size and its number of entries, then every path of it.
+/// Takes the fresh repository byte by byte: from here on, no attribute of it, nor one of the agent's, affects what git
+/// reads or writes. Prints its tree, its size and its number of entries, then every path of it.
 const BASE: &str = r#"
 mkdir -p .git/info
 printf '* -text -ident !eol !filter !working-tree-encoding\n' > .git/info/attributes
@@ -45,7 +46,7 @@ echo "$base $1 $2"
 git ls-tree -r -t -z --name-only "$base"
 "#;
 
-/// `$1` is the folder with the agent's tree, `$2` the fresh repository's. Prints what differs.
+/// `$1` is the folder with the agent's tree, `$2` the fresh repository's. Prints the differences.
 const COMPARED: &str = r#"
 repository=$PWD
 export GIT_INDEX_FILE=$repository/.git/clawrl.submitted
@@ -69,7 +70,7 @@ submitted=$(git write-tree)
 git diff-tree -r -z --no-renames "$1" "$submitted"
 "#;
 
-/// `$1` is the fresh repository's tree, standard input what is changed in it. Prints that as a diff.
+/// `$1` is the fresh repository's tree, standard input the changes to it. Prints them as a diff.
 const COUNTED: &str = r#"
 export GIT_INDEX_FILE=$PWD/.git/clawrl.final
 git read-tree "$1"
@@ -77,7 +78,7 @@ git update-index -z --index-info
 git diff --cached --binary --no-color --no-ext-diff --no-textconv --no-renames "$1"
 "#;
 
-/// Lays it over the repository.
+/// Applies them to the repository.
 const ADOPTED: &str = r#"
 final=$(GIT_INDEX_FILE=$PWD/.git/clawrl.final git write-tree)
 mv .git/clawrl.base .git/index
@@ -90,23 +91,23 @@ const SUBMODULE: &[u8] = b"160000";
 const NO_FILE: &[u8] = b"000000";
 const LINK: &[u8] = b"120000";
 
-/// What the agent left.
+/// What the agent submitted.
 #[derive(Debug)]
-pub(crate) enum Left<'a> {
+pub(crate) enum SubmittedWork<'a> {
     /// Its workspace.
     Tree(Arc<SafeDir>),
     /// A unified diff against the base commit.
     Patch(&'a str),
 }
 
-/// What became of it.
+/// The evaluated submission.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Submission {
-    /// As a unified diff; lossy where it is not UTF-8.
+    /// As a unified diff; lossy if not UTF-8.
     pub(crate) patch: String,
     /// Changed files that count.
     pub(crate) kept: usize,
-    /// Changed files that stay out, and nobody minds.
+    /// Changed files that are left out without a flag.
     pub(crate) left_out: usize,
     /// Changed files that the task protects.
     pub(crate) tampered: Vec<String>,
@@ -114,35 +115,35 @@ pub(crate) struct Submission {
     pub(crate) not_copied: u64,
 }
 
-/// Why there is nothing to test, in words for a report; the flag is for the grade.
+/// Why there is nothing to test, for a report; the flag is for the grade.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedSubmission {
     pub(crate) flag: &'static str,
     pub(crate) message: String,
 }
 
-/// The fresh repository, before anything is laid over it.
+/// The fresh repository, before changes are applied.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct BaseTree {
     pub(crate) tree: String,
     bytes: u64,
     entries: u64,
-    /// Of its files and folders.
+    /// Paths of its files and folders.
     pub(crate) paths: HashSet<Vec<u8>>,
 }
 
-impl Base {
-    /// Takes it.
+impl BaseTree {
+    /// Records the fresh repository.
     ///
     /// # Errors
     /// A [`Fault`]
     pub(crate) async fn of(fresh: &dyn Sandbox, deadline: Instant) -> Result<Self, Fault> {
         let script = Script { output_cap: LIST_CAP, ..Script::new(BASE, deadline) };
-        let output = script.expect(fresh, "taking the repository as it is").await?;
-        Self::told(&output).ok_or_else(unknown_output)
+        let output = script.expect(fresh, "reading the repository").await?;
+        Self::parse(&output).ok_or_else(unknown_output)
     }
 
-    fn told(output: &[u8]) -> Option<Self> {
+    fn parse(output: &[u8]) -> Option<Self> {
         let line = memchr::memchr(b'\n', output)?;
         let mut words = std::str::from_utf8(&output[..line]).ok()?.split(' ');
         Some(Self {
@@ -155,25 +156,25 @@ impl Base {
 }
 
 fn unknown_output() -> Fault {
-    Fault::permanent(Boundary::Grader, "git-output", "git does not list changes as it is known to")
+    Fault::permanent(Boundary::Grader, "git-output", "unexpected output of git's list of changes")
 }
 
-/// Lays what the agent left over the fresh repository.
+/// Applies the agent's work to the fresh repository.
 ///
 /// # Errors
-/// The inner one says what is wrong with the submission.
+/// The inner error says what is wrong with the submission.
 pub(crate) async fn adopt(
-    left: Left<'_>,
+    left: SubmittedWork<'_>,
     fresh: &dyn Sandbox,
-    base: &Base,
+    base: &BaseTree,
     spec: &SweSpec,
     protection: &Protection<'_>,
     deadline: Instant,
-) -> Result<Result<Submission, Refused>, Fault> {
+) -> Result<Result<Submission, RejectedSubmission>, Fault> {
     let mut submission = Submission::default();
     let arguments: [&str; 2];
     let script = match left {
-        Left::Tree(tree) => {
+        SubmittedWork::Tree(tree) => {
             match bring(tree, fresh, base, &spec.workspace).await? {
                 Ok(not_copied) => submission.not_copied = not_copied,
                 Err(refused) => return Ok(Err(refused)),
@@ -181,15 +182,15 @@ pub(crate) async fn adopt(
             arguments = [FOLDER, &base.tree];
             Script { arguments: &arguments, ..Script::new(COMPARED, deadline) }
         }
-        Left::Patch(patch) if patch.len() > PATCH_CAP => {
+        SubmittedWork::Patch(patch) if patch.len() > PATCH_CAP => {
             let message = format!("the patch has {} bytes, at most {PATCH_CAP} are read", patch.len());
-            return Ok(Err(Refused { flag: "too-large", message }));
+            return Ok(Err(RejectedSubmission { flag: "too-large", message }));
         }
-        Left::Patch(patch) if patch.trim().is_empty() => {
+        SubmittedWork::Patch(patch) if patch.trim().is_empty() => {
             let message = "the patch is empty".to_owned();
-            return Ok(Err(Refused { flag: "patch-rejected", message }));
+            return Ok(Err(RejectedSubmission { flag: "patch-rejected", message }));
         }
-        Left::Patch(patch) => {
+        SubmittedWork::Patch(patch) => {
             arguments = [&base.tree, ""];
             let input = patch.as_bytes().to_vec();
             Script { arguments: &arguments, input, ..Script::new(PATCHED, deadline) }
@@ -201,15 +202,16 @@ pub(crate) async fn adopt(
     };
     if compared.len() >= LIST_CAP {
         let message = "more files were changed than are read".to_owned();
-        return Ok(Err(Refused { flag: "too-large", message }));
+        return Ok(Err(RejectedSubmission { flag: "too-large", message }));
     }
     let changes = listed(&compared).ok_or_else(unknown_output)?;
     let installed = installed(&changes, fresh, spec, protection, deadline).await?;
     let mut counted = counted(&changes, protection, &installed);
     keep_runner_config(&mut counted, fresh, spec, deadline).await?;
-    submission.kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
-    submission.left_out = counted.iter().filter(|(_, fate)| *fate == Fate::LeftOut).count();
-    let tampered = counted.iter().filter(|(_, fate)| *fate == Fate::Tampered);
+    submission.kept = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Kept).count();
+    submission.left_out =
+        counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::SkippedEntries).count();
+    let tampered = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Tampered);
     submission.tampered =
         tampered.map(|(change, _)| String::from_utf8_lossy(change.path).into_owned()).collect();
     let arguments = [base.tree.as_str()];
@@ -221,33 +223,33 @@ pub(crate) async fn adopt(
     };
     if patch.len() > PATCH_CAP {
         let message = format!("the submission is a diff of more than {PATCH_CAP} bytes");
-        return Ok(Err(Refused { flag: "too-large", message }));
+        return Ok(Err(RejectedSubmission { flag: "too-large", message }));
     }
     let script = Script::new(ADOPTED, deadline);
-    if let Err(refused) = run(script, fresh, 64 << 10, "laying the submission over the repository").await? {
+    if let Err(refused) = run(script, fresh, 64 << 10, "applying the submission to the repository").await? {
         return Ok(Err(refused));
     }
     submission.patch = String::from_utf8_lossy(&patch).into_owned();
     Ok(Ok(submission))
 }
 
-/// Exit codes of programs that were ended for want of memory, or of room under a mapped file.
+/// Exit codes of programs that were killed for lack of memory, or of space under a mapped file.
 const KILLED: i32 = 128 + 9;
 const BUS_ERROR: i32 = 128 + 7;
 
-/// What programs say of the same.
+/// Messages of programs for the same.
 const NO_ROOM: &[&str] = &["No space left on device", "unable to write file", "Bus error", "Killed"];
 
-/// Runs a script on a submission. There is room for the repository, so that whatever has none is the submission's.
+/// Runs a script on a submission. There is space for the repository, so a lack of space is the submission's fault.
 async fn run(
     script: Script<'_>,
     fresh: &dyn Sandbox,
     output_cap: usize,
     what: &str,
-) -> Result<Result<Vec<u8>, Refused>, Fault> {
+) -> Result<Result<Vec<u8>, RejectedSubmission>, Fault> {
     let output = Script { output_cap, ..script }.run(fresh).await.map_err(Fault::from)?;
     let said = |words: &&str| memchr::memmem::find(&output.stderr, words.as_bytes()).is_some();
-    let refused = |flag, message: String| Ok(Err(Refused { flag, message }));
+    let refused = |flag, message: String| Ok(Err(RejectedSubmission { flag, message }));
     match output.code {
         Some(0) => Ok(Ok(output.stdout)),
         Some(DOES_NOT_APPLY) => {
@@ -270,10 +272,10 @@ async fn run(
 async fn bring(
     tree: Arc<SafeDir>,
     fresh: &dyn Sandbox,
-    base: &Base,
+    base: &BaseTree,
     spec: &WorkspaceSpec,
-) -> Result<Result<u64, Refused>, Fault> {
-    // What was there already is not the agent's doing.
+) -> Result<Result<u64, RejectedSubmission>, Fault> {
+    // Content that was already there is not the agent's doing.
     let usual = TreeBounds::default();
     let bounds = TreeBounds {
         bytes: base.bytes + (u64::from(spec.limits.disk_mib) << 20),
@@ -281,14 +283,14 @@ async fn bring(
         ..usual
     };
     let exclude = Exclusions::new([".git"]);
-    // Whoever owns the repository has to be able to read it, and the agent does.
-    let copied = fresh.fill(Filling { tree, folder: Some(FOLDER.to_owned()), exclude, bounds }).await?;
+    // The repository's owner must be able to read it, and the agent is.
+    let copied = fresh.fill(FillRequest { tree, folder: Some(FOLDER.to_owned()), exclude, bounds }).await?;
     match copied {
         Ok(report) => Ok(Ok(report.skipped.count())),
         Err(error) if error.is_infrastructure() => Err(copy_fault(&error)),
         Err(error) => {
             let message = format!("the repository that the agent left cannot be copied: {error}");
-            Ok(Err(Refused { flag: error.flag().unwrap_or("copy-incomplete"), message }))
+            Ok(Err(RejectedSubmission { flag: error.flag().unwrap_or("copy-incomplete"), message }))
         }
     }
 }
@@ -298,9 +300,10 @@ fn copy_fault(error: &TreeError) -> Fault {
     if error.is_lasting() { Fault::permanent(Boundary::Grader, &fault.code, fault.message) } else { fault }
 }
 
-/// Those of the new modules that Python has without the submission. Asked where nothing of the submission is on its path.
+/// Those of the new modules that Python finds without the submission. Run where nothing of the submission is on its
+/// path.
 async fn installed(
-    changes: &[Listed<'_>],
+    changes: &[ChangedPath<'_>],
     fresh: &dyn Sandbox,
     spec: &SweSpec,
     protection: &Protection<'_>,
@@ -312,7 +315,7 @@ async fn installed(
         return Ok(HashSet::new());
     }
     let activate = spec.activate.as_deref().unwrap_or_default();
-    // Only a program that is not there says nothing: then nothing is imported either.
+    // Only a missing program prints nothing: then nothing is imported either.
     let text = format!(
         "set +e\nrepository=$PWD\nexec 3>&1 >&2\n{activate}\ncd \"$repository\"\n\
          python=$(command -v python3 || command -v python) || exit 0\nexec \"$python\" -B -c \"$@\" >&3"
@@ -326,24 +329,26 @@ async fn installed(
         output_cap: LIST_CAP,
         ..Script::new(&text, deadline)
     };
-    let output = script.expect(fresh, "asking Python for its modules").await?;
+    let output = script.expect(fresh, "listing Python's modules").await?;
     Ok(String::from_utf8_lossy(&output).split_whitespace().map(str::to_owned).collect())
 }
 
-/// Prints what the objects on standard input hold.
+/// Prints the content of the objects on standard input.
 const SHOWN: &str = "git cat-file --batch";
 
-/// Files that configure a runner beside other things stay as they were where the runner's part of them changed.
+/// Restores files that configure a runner among other things, if the runner's part of them changed.
 async fn keep_runner_config(
-    counted: &mut [(Listed<'_>, Fate)],
+    counted: &mut [(ChangedPath<'_>, PathDisposition)],
     fresh: &dyn Sandbox,
     spec: &SweSpec,
     deadline: Instant,
 ) -> Result<(), Fault> {
-    let mut read: Vec<(&mut Fate, Listed<'_>, Parts)> = Vec::new();
-    for (change, fate) in counted.iter_mut().filter(|(_, fate)| *fate == Fate::Kept) {
+    let mut read: Vec<(&mut PathDisposition, ChangedPath<'_>, ConfigParts)> = Vec::new();
+    for (change, disposition) in
+        counted.iter_mut().filter(|(_, disposition)| *disposition == PathDisposition::Kept)
+    {
         if let Some(parts) = parts(spec.tests.parser, change.path) {
-            read.push((fate, *change, parts));
+            read.push((disposition, *change, parts));
         }
     }
     if read.is_empty() {
@@ -357,20 +362,20 @@ async fn keep_runner_config(
         }
     }
     let script = Script { input, output_cap: LIST_CAP, ..Script::new(SHOWN, deadline) };
-    let output = script.expect(fresh, "reading what configures a runner").await?;
+    let output = script.expect(fresh, "reading the runner's configuration").await?;
     let mut rest = output.as_slice();
-    for (fate, change, parts) in read {
+    for (disposition, change, parts) in read {
         let (before, after) = (content(&mut rest), content(&mut rest));
-        // A link says nothing of what it leads to, and what was cut off is not known.
+        // A link does not show its target's content, and truncated content is unknown.
         let unknown = change.new_mode == LINK || before.is_none() || after.is_none();
         if unknown || parts.differ(before.unwrap_or_default(), after.unwrap_or_default()) {
-            *fate = Fate::Tampered;
+            *disposition = PathDisposition::Tampered;
         }
     }
     Ok(())
 }
 
-/// One object's: `NAME blob SIZE`, then the content; `NAME missing` where there is no file.
+/// One object: `NAME blob SIZE`, then the content; `NAME missing` if there is no file.
 fn content<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr::memchr(b'\n', rest)?;
     let (head, after) = (&rest[..end], &rest[end + 1..]);
@@ -384,9 +389,9 @@ fn content<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(content)
 }
 
-/// A changed path, as git lists it.
+/// A changed path in git's listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Listed<'a> {
+struct ChangedPath<'a> {
     old_mode: &'a [u8],
     new_mode: &'a [u8],
     old_object: &'a [u8],
@@ -394,7 +399,7 @@ struct Listed<'a> {
     path: &'a [u8],
 }
 
-impl Listed<'_> {
+impl ChangedPath<'_> {
     fn kind(&self) -> Change {
         match (self.old_mode, self.new_mode) {
             (NO_FILE, LINK) => Change::AddedLink,
@@ -405,7 +410,7 @@ impl Listed<'_> {
 }
 
 /// `:OLD NEW OBJECT OBJECT STATUS\0PATH\0` for each.
-fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
+fn listed(output: &[u8]) -> Option<Vec<ChangedPath<'_>>> {
     let mut parts = output.split(|&byte| byte == 0);
     let mut changes = Vec::new();
     while let Some(head) = parts.next().filter(|head| !head.is_empty()) {
@@ -413,40 +418,40 @@ fn listed(output: &[u8]) -> Option<Vec<Listed<'_>>> {
         let (old_mode, new_mode) = (fields.next()?, fields.next()?);
         let (old_object, object) = (fields.next()?, fields.next()?);
         let path = parts.next().filter(|path| !path.is_empty())?;
-        changes.push(Listed { old_mode, new_mode, old_object, object, path });
+        changes.push(ChangedPath { old_mode, new_mode, old_object, object, path });
     }
     Some(changes)
 }
 
-/// What becomes of each. What would stand in the way of a path that stays as it was, a link in place of its folder, is
-/// judged as that path is.
+/// How each is treated. A change that blocks an unchanged path, such as a link in place of its folder, is treated like
+/// that path.
 fn counted<'a>(
-    changes: &[Listed<'a>],
+    changes: &[ChangedPath<'a>],
     protection: &Protection<'_>,
     installed: &HashSet<String>,
-) -> Vec<(Listed<'a>, Fate)> {
-    let fate = |change: &Listed<'a>| {
-        // A repository of its own is none of the submission, nor is what lies in the place of one.
+) -> Vec<(ChangedPath<'a>, PathDisposition)> {
+    let disposition = |change: &ChangedPath<'a>| {
+        // A nested repository is not part of the submission, nor is anything in its place.
         if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
-            return Fate::LeftOut;
+            return PathDisposition::SkippedEntries;
         }
-        protection.fate(change.path, change.kind(), installed)
+        protection.disposition(change.path, change.kind(), installed)
     };
-    let mut counted: Vec<_> = changes.iter().map(|change| (*change, fate(change))).collect();
-    let mut restored: HashMap<&[u8], Fate> = HashMap::new();
-    let mut above_restored: HashMap<&[u8], Fate> = HashMap::new();
-    for (change, fate) in &counted {
-        if *fate != Fate::Kept && change.old_mode != NO_FILE {
-            restored.insert(change.path, *fate);
-            above_restored.extend(folders_above(change.path).map(|folder| (folder, *fate)));
+    let mut counted: Vec<_> = changes.iter().map(|change| (*change, disposition(change))).collect();
+    let mut restored: HashMap<&[u8], PathDisposition> = HashMap::new();
+    let mut above_restored: HashMap<&[u8], PathDisposition> = HashMap::new();
+    for (change, disposition) in &counted {
+        if *disposition != PathDisposition::Kept && change.old_mode != NO_FILE {
+            restored.insert(change.path, *disposition);
+            above_restored.extend(folders_above(change.path).map(|folder| (folder, *disposition)));
         }
     }
-    for (change, fate) in &mut counted {
-        if *fate == Fate::Kept {
+    for (change, disposition) in &mut counted {
+        if *disposition == PathDisposition::Kept {
             let in_the_way = above_restored
                 .get(change.path)
                 .or_else(|| folders_above(change.path).find_map(|folder| restored.get(folder)));
-            *fate = in_the_way.copied().unwrap_or(Fate::Kept);
+            *disposition = in_the_way.copied().unwrap_or(PathDisposition::Kept);
         }
     }
     counted
@@ -456,11 +461,16 @@ fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     memchr::memchr_iter(b'/', path).map(|at| &path[..at])
 }
 
-/// What counts, for `git update-index --index-info -z`.
-fn index_info(counted: &[(Listed<'_>, Fate)]) -> Vec<u8> {
+/// The changes that count, for `git update-index --index-info -z`.
+fn index_info(counted: &[(ChangedPath<'_>, PathDisposition)]) -> Vec<u8> {
     let mut input = Vec::new();
-    // What goes first makes room for what comes: a folder in the place of a file, or the other way round.
-    let kept = || counted.iter().filter(|(_, fate)| *fate == Fate::Kept).map(|(change, _)| change);
+    // Deletions first, to make room for additions: a folder in place of a file, or the other way round.
+    let kept = || {
+        counted
+            .iter()
+            .filter(|(_, disposition)| *disposition == PathDisposition::Kept)
+            .map(|(change, _)| change)
+    };
     let gone = kept().filter(|change| change.new_mode == NO_FILE);
     let there = kept().filter(|change| change.new_mode != NO_FILE);
     for change in gone.chain(there) {
@@ -476,11 +486,11 @@ mod tests {
     use clawrl_core::LogParser;
 
     use super::*;
-    use crate::protection::Deciding;
+    use crate::protection::TestDeclaration;
     use crate::resolution::ExpectedTests;
 
     /// Changes by letter: `A` added, `M` changed, `D` deleted, `S` a submodule that became a file, `L` added as a link.
-    fn check(changes: &[(char, &str)], expected: &[Fate]) {
+    fn check(changes: &[(char, &str)], expected: &[PathDisposition]) {
         let modes = |letter| match letter {
             'A' => ("000000", "100644"),
             'L' => ("000000", "120000"),
@@ -495,31 +505,33 @@ mod tests {
         }
         let changes = listed(&output).unwrap();
         let (base, tests) = (HashSet::new(), ExpectedTests::default());
-        let deciding = Deciding { parser: LogParser::Unittest, run: "", patterns: &[], expected: &tests };
+        let deciding =
+            TestDeclaration { parser: LogParser::Unittest, run: "", patterns: &[], expected: &tests };
         let protection = Protection::new(deciding, ["tests/test_new.py".to_owned()], &base).unwrap();
         let counted = counted(&changes, &protection, &HashSet::new());
-        let fates: Vec<Fate> = counted.iter().map(|(_, fate)| *fate).collect();
-        assert_eq!(fates, expected, "{changes:?}");
-        let kept = counted.iter().filter(|(_, fate)| *fate == Fate::Kept).count();
+        let dispositions: Vec<PathDisposition> =
+            counted.iter().map(|(_, disposition)| *disposition).collect();
+        assert_eq!(dispositions, expected, "{changes:?}");
+        let kept = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Kept).count();
         let lines = index_info(&counted).iter().filter(|&&byte| byte == 0).count();
         assert_eq!(lines, kept, "{changes:?}");
     }
 
     #[test]
-    fn u2_what_counts_is_told_by_path() {
-        use Fate::{Kept, LeftOut, Tampered};
+    fn u2_paths_decide_what_counts() {
+        use PathDisposition::{Kept, SkippedEntries, Tampered};
         check(&[], &[]);
         check(&[('M', "a.py"), ('D', "b.py"), ('A', "c d/é.py")], &[Kept, Kept, Kept]);
-        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, LeftOut]);
-        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[LeftOut, LeftOut]);
-        // A link, or a file, in the place of a folder with tests.
+        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, SkippedEntries]);
+        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[SkippedEntries, SkippedEntries]);
+        // A link, or a file, in place of a folder with tests.
         check(&[('L', "tests"), ('D', "tests/test_a.py")], &[Tampered, Tampered]);
         check(&[('L', "tests")], &[Tampered]);
         check(&[('A', "other")], &[Kept]);
     }
 
     #[test]
-    fn contents_are_read_one_after_another() {
+    fn object_contents_parse_in_sequence() {
         let mut rest = b"aa blob 3\nx\ny\n0000 missing\nbb blob 0\n\n".as_slice();
         assert_eq!([(); 3].map(|()| content(&mut rest)), [Some(b"x\ny".as_slice()), Some(b""), Some(b"")]);
         assert!(rest.is_empty());
@@ -534,8 +546,8 @@ mod tests {
             assert_eq!(listed(output.as_bytes()), None, "{output:?}");
         }
         assert_eq!(listed(b""), Some(Vec::new()));
-        assert!(Base::told(b"").is_none() && Base::told(b"aaaa 1\n").is_none());
-        let base = Base::told(b"aaaa 2 3\nsrc\0src/a\0").unwrap();
+        assert!(BaseTree::parse(b"").is_none() && BaseTree::parse(b"aaaa 1\n").is_none());
+        let base = BaseTree::parse(b"aaaa 2 3\nsrc\0src/a\0").unwrap();
         assert_eq!((base.tree.as_str(), base.bytes, base.entries), ("aaaa", 2048, 3));
         assert!(base.paths.contains(b"src/a".as_slice()));
     }

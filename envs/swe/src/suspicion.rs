@@ -1,16 +1,17 @@
-//! Words in a change that code under test seldom needs, and that forging a run of tests does: names of the tests that
-//! decide, of the runner, of what ends a process, and what the runner prints.
+//! Finds words in a change that code under test seldom needs, but forging a test run does: names of the deciding tests,
+//! of the runner, of calls that end a process, and of the runner's output.
 //!
-//! A hint for whoever reads the attempt, and no proof: nothing is scored by it, and who knows the words can do without them.
+//! A hint for a reader of the attempt, not a proof: it does not affect the score, and an informed forger can avoid the
+//! words.
 
 use clawrl_core::LogParser;
 
 use crate::resolution::ExpectedTests;
 
-/// Most words that are named.
+/// Maximum words named.
 const NAMED: usize = 5;
 
-/// The words in what a unified diff adds.
+/// The words in the added lines of a unified diff.
 pub(crate) fn words(parser: LogParser, expected: &ExpectedTests, patch: &str) -> Vec<String> {
     let of_runner: &[&str] = match parser {
         LogParser::Pytest | LogParser::Unittest => {
@@ -34,7 +35,7 @@ pub(crate) fn words(parser: LogParser, expected: &ExpectedTests, patch: &str) ->
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// What a test is called in its file; nothing where that is a word of every day.
+/// A test's name in its file; `None` if that is a common word.
 fn bare(parser: LogParser, name: &str) -> Option<&str> {
     let bare = match parser {
         LogParser::Pytest => name.split('[').next()?.rsplit("::").next()?,
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_change_adds_is_looked_through() {
+    fn only_added_lines_are_searched() {
         check("+++ b/unittest.py\n-import unittest\n test_add\n+return a + b\n+a test\n", &[]);
         check("+print('test_add')\n", &["test_add"]);
         check("+import unittest, os\n+os._exit(0)\n", &["_exit(", "unittest"]);

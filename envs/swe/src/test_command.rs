@@ -1,13 +1,13 @@
-//! Which files of the repository a task's test command starts: whoever changes them says what a run of tests is.
+//! Files of the repository that a task's test command starts: changing them changes the test run.
 //!
-//! The command is read as words, not as a shell would: a program that is found in another way is for `protected` to name.
+//! The command is split into words, not parsed as a shell would: a task must list other programs under `protected`.
 
 use std::collections::HashSet;
 
-/// Programs that start the file that they are given.
+/// Programs that start the file given to them.
 const STARTERS: &[&str] =
     &[".", "source", "bash", "sh", "dash", "zsh", "exec", "env", "node", "perl", "ruby", "python"];
-/// Programs that start what a file of a fixed name says.
+/// Programs that follow a file of a fixed name.
 const BY_NAME: &[(&str, &[&str])] = &[
     ("make", &["GNUmakefile", "makefile", "Makefile"]),
     ("just", &["justfile", "Justfile", ".justfile"]),
@@ -15,7 +15,7 @@ const BY_NAME: &[(&str, &[&str])] = &[
     ("invoke", &["tasks.py"]),
 ];
 
-/// The paths, whether or not they are there: a file may be laid where another program is looked for first.
+/// The paths, whether or not they exist: a file may be added where another program is searched for first.
 pub(crate) fn started(command: &str, base: &HashSet<Vec<u8>>) -> Vec<String> {
     let mut paths = Vec::new();
     for simple in command.split(['\n', ';', '&', '|', '(', ')']) {
@@ -33,7 +33,7 @@ pub(crate) fn started(command: &str, base: &HashSet<Vec<u8>>) -> Vec<String> {
             } else if is_program && let Some((_, files)) = BY_NAME.iter().find(|(name, _)| *name == word) {
                 paths.extend(files.iter().map(|&file| file.to_owned()));
             }
-            // A switch, and a variable ahead of a program, change nothing about what comes next.
+            // An option, and a variable before a program, do not affect the next word.
             is_module = word == "-m";
             let name = word
                 .rsplit('/')
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_only_reads_is_not_started() {
+    fn files_only_read_are_not_started() {
         check("python3 -m pytest --doctest-modules pkg/core.py", &[]);
         check("cat run.sh", &[]);
         check("", &[]);

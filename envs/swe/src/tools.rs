@@ -1,9 +1,9 @@
-//! The tools of a software engineering environment, and the calls to them.
+//! The tools of a software engineering environment, and parsing of their calls.
 
 use clawrl_core::{MalformedAction, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
-/// A call, understood.
+/// A parsed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call<'a> {
     Bash(&'a str),
@@ -12,7 +12,7 @@ pub(crate) enum Call<'a> {
         /// First and last line, counted from 1.
         lines: Option<(usize, usize)>,
     },
-    /// `old` is replaced by `new`; without it, the file is `new`.
+    /// `old` is replaced by `new`; without it, `new` is the whole file.
     Edit {
         path: &'a str,
         old: Option<&'a str>,
@@ -23,7 +23,7 @@ pub(crate) enum Call<'a> {
     },
 }
 
-/// The tools on offer. The first is the primary one: a raw or fenced action is its command.
+/// The offered tools. The first is the primary one: a raw or fenced action is its command.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let tool = |name: &str, description: &str, properties: Value, required: &[&str]| ToolSpec {
         name: name.to_owned(),
@@ -65,7 +65,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     ]
 }
 
-/// Understands a call.
+/// Parses a call.
 ///
 /// # Errors
 /// [`MalformedAction`] for the policy: unknown tool, missing or wrong argument.

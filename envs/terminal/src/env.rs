@@ -1,7 +1,7 @@
 //! One terminal for one episode.
 //!
-//! I1. A step future that was dropped poisons the environment. I2. The same seed and the same actions give the same
-//! observations, as far as the programs do.
+//! I1. Dropping a step future poisons the environment.
+//! I2. The same seed and the same actions give the same observations, if the programs are deterministic.
 //!
 //! Cancellation: `ctx.cancel` ends a step early. Dropping the environment kills its sandbox.
 
@@ -28,9 +28,9 @@ pub(crate) struct TerminalEnv {
     label: String,
     seed: u64,
     progress: Progress,
-    /// What every shell of this episode begins with.
+    /// Commands that every shell of this episode starts with.
     variables: String,
-    /// The end of the last step of the shell.
+    /// End of the last step.
     last_end: Option<StepEnd>,
     cast: Option<String>,
 }
@@ -79,7 +79,7 @@ impl TerminalEnv {
             set_up(&task, command, step, |end| end == StepEnd::Completed { exit_code: Some(0) })?;
         }
         if !spec.setup.is_empty() {
-            // Folder, variables, options and history of the setup are not the agent's.
+            // The agent gets a new shell: folder, variables, options and history of the setup do not reach it.
             let step = terminal.session.renew(limits).await;
             set_up(&task, "renew", step, |end| matches!(end, StepEnd::ShellReplaced { .. }))?;
             let step = terminal.session.run(&variables, limits).await;
@@ -198,10 +198,10 @@ impl Env for TerminalEnv {
     }
 }
 
-/// Exit codes from here on are of shells that a signal ended, which may be different in another sandbox.
+/// Exit codes from here on belong to shells that a signal ended, which may differ in another sandbox.
 const KILLED: i32 = 128;
 
-/// The fault of a step of the setup that did not end as it has to.
+/// The fault of a setup step that did not end as required.
 fn set_up(
     task: &TaskSpec,
     command: &str,
@@ -212,14 +212,14 @@ fn set_up(
     match output.end {
         end if is_right(end) => Ok(()),
         StepEnd::TimedOut { .. } => Err(Fault::limit(Boundary::Env, Limit::Setup, task.timeouts.setup)),
-        StepEnd::Cancelled => Err(Fault::transient(Boundary::Env, "cancelled", "reset was given up")),
+        StepEnd::Cancelled => Err(Fault::transient(Boundary::Env, "cancelled", "reset was cancelled")),
         end
         @ (StepEnd::Completed { exit_code: Some(_) } | StepEnd::ShellReplaced { exit_code: ..KILLED }) => {
-            Err(setup_fault(command, &format!("it {end}; it said: {}", output.text)))
+            Err(setup_fault(command, &format!("it {end}; output: {}", output.text)))
         }
-        // Not the command's answer, but a shell that lost its way: another one may do.
+        // The shell failed, not the command; another shell may succeed.
         end => {
-            let fault = setup_fault(command, &format!("it {end}; it said: {}", output.text));
+            let fault = setup_fault(command, &format!("it {end}; output: {}", output.text));
             Err(Fault { retry: Retry::Sound, ..fault })
         }
     }

@@ -1,7 +1,7 @@
 //! Terminal environment: tasks in a persistent sandboxed shell.
 //!
-//! Each environment drives one shell, and is graded as `clawrl-workspace` does, where the agent cannot tamper.
-//! [`Terminals`] is the pool, and serves other environments whose agents have a shell.
+//! Each environment drives one shell, and is graded by `clawrl-workspace`, where the agent cannot tamper. [`Terminals`]
+//! is the pool, which also serves other environments whose agents have a shell.
 
 mod env;
 mod observe;

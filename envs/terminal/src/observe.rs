@@ -1,7 +1,7 @@
-//! From a step of the shell to what the policy sees and what the record keeps.
+//! Converts a step of the shell to the policy's observation and the record's facts.
 //!
-//! The text is the output, then one line in brackets that says how the step ended: `[exit 0]`,
-//! `[still running]`. The same line always means the same, so that it can be learned.
+//! The text is the output, then one line in brackets that says how the step ended: `[exit 0]`, `[still running]`. The
+//! same line always has the same meaning, so that a policy can learn it.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use clawrl_core::{MalformedAction, Observation, Part, StepResult, StopReason};
 use clawrl_sandbox::{StepEnd, StepNote, StepOutput};
 use serde_json::{Map, Value};
 
-/// The next state after some calls of one action.
+/// The observation after some calls of one action.
 #[derive(Debug, Default)]
 pub struct Observed {
     texts: Vec<String>,
@@ -26,24 +26,24 @@ impl Observed {
         self.end.is_some()
     }
 
-    /// The agent is done.
+    /// Records the submission.
     pub fn submitted(&mut self) {
         self.end = Some(StopReason::Submitted);
     }
 
-    /// The call was not understood; nothing was done.
+    /// Records a call that could not be parsed; nothing was done.
     pub fn refused(&mut self, error: &MalformedAction) {
         self.push(format!("[error: {error}]"), None);
         self.facts.insert("refused".to_owned(), error.reason.clone().into());
     }
 
-    /// It could not be done; nothing was done.
+    /// Records a call that could not be done.
     pub fn not_done(&mut self, error: &dyn Display) {
         self.push(format!("[error: {error}]"), None);
         self.facts.insert("refused".to_owned(), error.to_string().into());
     }
 
-    /// A step of the shell.
+    /// Records a step of the shell.
     pub fn step(&mut self, output: StepOutput) {
         let ending = match output.end {
             StepEnd::Completed { exit_code: Some(code) } => {
@@ -77,7 +77,7 @@ impl Observed {
         self.ended_step(output, ending);
     }
 
-    /// A step that left half a command, of which nobody will type the rest.
+    /// Records a step that left an incomplete command, which was dropped.
     pub fn dropped(&mut self, output: StepOutput) {
         let missing =
             output.missing.as_deref().map_or(String::new(), |missing| format!(": {missing} is missing"));
@@ -101,15 +101,16 @@ impl Observed {
             text.push_str(note);
             text.push('\n');
         }
-        let told = matches!(output.end, StepEnd::ShellReplaced { .. } | StepEnd::TimedOut { .. });
-        if !told && output.notes.contains(&StepNote::NewShell) {
+        let reports_new_shell =
+            matches!(output.end, StepEnd::ShellReplaced { .. } | StepEnd::TimedOut { .. });
+        if !reports_new_shell && output.notes.contains(&StepNote::NewShell) {
             text.push_str(&format!("[{NEW_SHELL}]\n"));
         }
         text.push_str(&ending);
-        self.told(text, output.full_text);
+        self.push_text(text, output.full_text);
     }
 
-    /// All of it.
+    /// The combined result.
     #[must_use]
     pub fn into_result(self) -> StepResult {
         let observation = Observation {
@@ -122,8 +123,8 @@ impl Observed {
         StepResult { observation, end: self.end, process_reward: None }
     }
 
-    /// A text that no shell wrote; `full_text` is all of it where it was cut.
-    pub fn told(&mut self, text: String, full_text: Option<String>) {
+    /// Adds a text that no shell wrote; `full_text` is the uncut text if it was cut.
+    pub fn push_text(&mut self, text: String, full_text: Option<String>) {
         self.cut |= full_text.is_some();
         self.push(text, full_text);
     }
@@ -146,16 +147,16 @@ fn end_name(end: StepEnd) -> &'static str {
     }
 }
 
-/// What is to be known of a shell that took another's place.
+/// Note about a shell that replaced another one.
 const NEW_SHELL: &str = "a new shell has begun: folder, variables and functions of the old one are gone";
 
-/// The shell waits for the rest of a command.
+/// Note about a shell that waits for the rest of a command.
 fn unfinished(missing: Option<&str>) -> String {
     let missing = missing.map_or(String::new(), |missing| format!("{missing} finishes it, "));
     format!("[the shell waits for the rest of an unfinished command: {missing}C-c abandons it]")
 }
 
-/// What the policy must know to go on; the rest of the notes is for the record.
+/// The note for the policy, if it needs one to continue; other notes are only recorded.
 fn remark(note: StepNote) -> Option<&'static str> {
     match note {
         StepNote::TypedIntoProgram => Some("[a program was running: the command was typed into it]"),

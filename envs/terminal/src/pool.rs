@@ -1,4 +1,4 @@
-//! Terminals ready to be leased: sandboxes with a shell at its prompt, some of them made ahead.
+//! A pool of terminals: sandboxes with a shell at its prompt, some of them created ahead.
 //!
 //! Shared by the environments whose agents have a shell.
 
@@ -13,41 +13,41 @@ use clawrl_core::{
 };
 use clawrl_sandbox::{
     Announcer, Backends, CastConfig, Nonce, SandboxBackend, SandboxCommand, SandboxFolder, SandboxSpec,
-    ShellConfig, StepLimits, WarmMarks, WarmPool, WorkspaceStart, backend_of, bash_arguments, keeper_script,
-    rc_script, shut_down, terminal_environment, warm_shares,
+    ShellConfig, StepLimits, WarmMarks, WarmPool, WorkspaceStart, backend_of, bash_arguments, rc_script,
+    shut_down, supervisor_script, terminal_environment, warm_shares,
 };
 use clawrl_workspace::FixtureReader;
 
 use crate::ready::ReadyTerminal;
 
-/// Where bash's start file is, inside, and the script that starts bash.
+/// Path inside of bash's start file, and of the script that starts bash.
 const START_FILE: &str = "/.clawrl.bashrc";
 const KEEPER: &str = "/.clawrl.keeper";
 
-/// A shell that shows no prompt by then is given up.
+/// Time for a shell to show its prompt.
 const PROMPT_LIMIT: Duration = Duration::from_secs(60);
 
-/// What they are made of.
+/// Settings of the pool.
 pub struct TerminalConfig {
-    /// One backend for each isolation that may be asked for.
+    /// One backend per kind of sandbox.
     pub backends: Backends,
-    /// When to make terminals ahead.
+    /// When to create terminals ahead.
     pub marks: WarmMarks,
-    /// Terminals that will be asked for, and how often. [`Terminals::warm_up`] divides by it, and no more are made
-    /// ahead.
+    /// Expected terminals, with their counts. [`Terminals::warm_up`] divides in proportion to it, and no more are
+    /// created ahead.
     pub expected: Vec<(TerminalSpec, u32)>,
-    /// What is held fixed.
+    /// Values held fixed.
     pub determinism: Determinism,
-    /// Most memory of one session's recording; 0 records nothing.
+    /// Maximum memory of one session's recording; 0 records nothing.
     pub cast_bytes: usize,
 }
 
-/// Folders that tasks with images expect, empty: for a reference solution, and for what is to be kept.
+/// Empty folders that tasks with images expect: for a reference solution, and for kept files.
 const IMAGE_FOLDERS: &[&str] = &["/solution", "/logs/agent", "/logs/verifier", "/logs/artifacts"];
 
-/// What two tasks must have in common to share a pool of terminals.
+/// Tasks with equal keys share a pool of terminals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct TerminalKind {
+struct TerminalKey {
     sandbox: SandboxKind,
     size: (u16, u16),
     idle: Duration,
@@ -58,7 +58,7 @@ struct TerminalKind {
     read_only: Vec<PathBuf>,
 }
 
-impl TerminalKind {
+impl TerminalKey {
     fn of(spec: &TerminalSpec) -> Self {
         Self {
             sandbox: spec.sandbox,
@@ -73,26 +73,26 @@ impl TerminalKind {
     }
 }
 
-/// What environments share with the pool that they came from.
+/// State that environments share with their pool.
 pub struct TerminalShared {
     backends: Backends,
-    /// What is held fixed.
+    /// Values held fixed.
     pub determinism: Determinism,
     /// Reads the files of tasks.
     pub fixtures: Arc<FixtureReader>,
-    /// Most memory of one session's recording; 0 records nothing.
+    /// Maximum memory of one session's recording; 0 records nothing.
     pub cast_bytes: usize,
 }
 
 /// The pool.
 pub struct Terminals {
     shared: Arc<TerminalShared>,
-    pool: WarmPool<TerminalKind, ReadyTerminal>,
-    expected: Vec<(TerminalKind, u32)>,
+    pool: WarmPool<TerminalKey, ReadyTerminal>,
+    expected: Vec<(TerminalKey, u32)>,
 }
 
 impl Terminals {
-    /// An empty pool.
+    /// Creates an empty pool.
     #[must_use]
     pub fn new(config: TerminalConfig) -> Self {
         let shared = Arc::new(TerminalShared {
@@ -106,26 +106,26 @@ impl Terminals {
             let shared = Arc::clone(&making);
             Box::pin(async move { shared.make(kind).await })
         };
-        let expected = config.expected.iter().map(|(spec, leases)| (TerminalKind::of(spec), *leases));
+        let expected = config.expected.iter().map(|(spec, leases)| (TerminalKey::of(spec), *leases));
         let expected: Vec<_> = expected.collect();
         Self { shared, pool: WarmPool::new(config.marks, expected.clone(), make), expected }
     }
 
-    /// What environments need of it.
+    /// The shared state.
     #[must_use]
     pub fn shared(&self) -> Arc<TerminalShared> {
         Arc::clone(&self.shared)
     }
 
-    /// Leases one.
+    /// Leases a terminal.
     ///
     /// # Errors
     /// A [`Fault`] at the provider boundary.
     pub async fn lease(&self, spec: &TerminalSpec, request: &LeaseRequest) -> Result<ReadyTerminal, Fault> {
-        self.pool.lease_for(&TerminalKind::of(spec), request).await
+        self.pool.lease_for(&TerminalKey::of(spec), request).await
     }
 
-    /// Live figures.
+    /// Current usage.
     #[must_use]
     pub fn usage(&self) -> ProviderUsage {
         let backends = || self.shared.backends.values();
@@ -136,15 +136,15 @@ impl Terminals {
         }
     }
 
-    /// Makes this many ready ahead of the first lease.
+    /// Creates this many terminals ahead of the first lease.
     ///
     /// # Errors
-    /// The first [`Fault`]; what was made ready stays.
+    /// The first [`Fault`]; terminals created so far stay.
     pub async fn warm_up(&self, count: u32) -> Result<(), Fault> {
         self.pool.fill_all(warm_shares(count, &self.expected)).await
     }
 
-    /// Ends everything that is still there.
+    /// Ends everything that is left.
     pub async fn shutdown(&self) -> CloseReport {
         self.pool.close();
         let leftovers = shut_down(&self.shared.backends).await;
@@ -153,15 +153,15 @@ impl Terminals {
 }
 
 impl TerminalShared {
-    /// What starts sandboxes of a kind.
+    /// The backend of a kind.
     ///
     /// # Errors
-    /// A permanent harness [`Fault`] when none was set up.
+    /// A permanent harness [`Fault`] when the run has no such backend.
     pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn SandboxBackend>, Fault> {
         backend_of(&self.backends, kind)
     }
 
-    /// One line of shell that sets what depends on a task or its seed, and leaves nothing of itself in the history.
+    /// One line of shell that sets the variables that depend on a task or its seed, and leaves no trace in the history.
     /// `RANDOM` is bash's own generator.
     #[must_use]
     pub fn variables(&self, seed: u64, variables: &BTreeMap<String, String>) -> String {
@@ -175,7 +175,7 @@ impl TerminalShared {
         line
     }
 
-    async fn make(&self, kind: TerminalKind) -> Result<ReadyTerminal, Fault> {
+    async fn make(&self, kind: TerminalKey) -> Result<ReadyTerminal, Fault> {
         let mut random = [0u8; 16];
         getrandom::fill(&mut random)
             .map_err(|error| Fault::permanent(Boundary::Harness, "no-randomness", error.to_string()))?;
@@ -196,7 +196,7 @@ impl TerminalShared {
                 (START_FILE.to_owned(), rc_script(&nonce)),
                 (
                     KEEPER.to_owned(),
-                    keeper_script(&nonce, &self.backend(kind.sandbox)?.announcement(&kind.limits)),
+                    supervisor_script(&nonce, &self.backend(kind.sandbox)?.announcement(&kind.limits)),
                 ),
             ],
             limits: kind.limits,

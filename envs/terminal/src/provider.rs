@@ -13,7 +13,7 @@ pub struct TerminalProvider {
 }
 
 impl TerminalProvider {
-    /// A provider with an empty pool.
+    /// Creates a provider with an empty pool.
     #[must_use]
     pub fn new(config: TerminalConfig) -> Self {
         Self { terminals: Terminals::new(config) }
@@ -24,7 +24,7 @@ impl EnvProvider for TerminalProvider {
     fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async move {
             let EnvSpec::Terminal(spec) = &request.task.env else {
-                let message = format!("a terminal provider cannot provide `{}`", request.task.env.kind());
+                let message = format!("the terminal provider does not support `{}`", request.task.env.kind());
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             if spec.shell != "bash" {

@@ -6,7 +6,7 @@ use clawrl_core::{Boundary, Fault, spelled_out};
 use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepLimits, StepNote, StepOutput};
 use clawrl_workspace::refuse_lost;
 
-/// A shell that takes longer for its variables has lost its way.
+/// Time for a shell to set its variables.
 const SETTING_LIMIT: Duration = Duration::from_secs(2);
 
 /// A sandbox with a shell at its prompt.
@@ -21,8 +21,8 @@ pub struct ReadyTerminal {
 }
 
 impl ReadyTerminal {
-    /// After a step: where another shell has begun, runs in it what `line` set in the first one. Nothing is told of it,
-    /// and nothing becomes of a line that fails there: what it would have set is missing.
+    /// After a step: if a new shell has started, runs `line` in it, which set the first shell's variables. Nothing of
+    /// this is observed. If the line fails, the variables are missing.
     ///
     /// # Errors
     /// A transient [`Fault`]: the terminal broke.
@@ -37,7 +37,7 @@ impl ReadyTerminal {
             let limits =
                 StepLimits { deadline: limits.deadline.max(Instant::now() + SETTING_LIMIT), ..limits };
             match self.session.run(line, limits).await {
-                // The next step tells of a shell that has ended again.
+                // The next step reports a shell that has ended again.
                 Ok(_) | Err(ShellError::Gone) => {}
                 Err(error) => return Err(Fault::transient(Boundary::Env, "terminal", spelled_out(&error))),
             }
@@ -45,8 +45,8 @@ impl ReadyTerminal {
         Ok(())
     }
 
-    /// What came of a step. The inner error is for the agent, who asked for what cannot be done. A shell that ended with
-    /// its sandbox, which nothing inside can end, is no end of the episode.
+    /// Interprets the result of a step. The inner error is for the agent, who asked for something impossible. If the
+    /// shell ended with its sandbox, which nothing inside can end, that is a fault, not the end of the episode.
     ///
     /// # Errors
     /// A [`Fault`]: the sandbox was lost, or its terminal broke.
@@ -74,7 +74,7 @@ impl ReadyTerminal {
     }
 }
 
-/// A step that ended with the shell, with why if that is known.
+/// A step that ended with the shell, with the reason if known.
 async fn explained(mut output: StepOutput, sandbox: &dyn Sandbox) -> StepOutput {
     if sandbox.ran_out_of_memory().await {
         output.notes.push(StepNote::OutOfMemory);
@@ -82,7 +82,7 @@ async fn explained(mut output: StepOutput, sandbox: &dyn Sandbox) -> StepOutput 
     output
 }
 
-/// What a step on a shell that is gone comes to.
+/// The result of a step on a shell that is gone.
 fn gone() -> StepOutput {
     StepOutput {
         end: StepEnd::ShellExited,

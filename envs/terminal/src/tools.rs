@@ -1,4 +1,4 @@
-//! The tools of a terminal, and the calls to them.
+//! The tools of a terminal, and parsing of their calls.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use clawrl_core::{MalformedAction, ToolCall, ToolSpec};
 use clawrl_sandbox::{CursorKeys, JobSignal, StepEnd, parse_keys};
 use serde_json::json;
 
-/// Longest wait of one call. A longer one is several turns.
+/// Longest wait of one call. A longer one takes several calls.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
-/// A call, understood.
+/// A parsed call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Call<'a> {
     Run(&'a str),
@@ -20,7 +20,7 @@ pub(crate) enum Call<'a> {
     Submit,
 }
 
-/// The tools on offer. The first is the primary one: a raw or fenced action is its command.
+/// The offered tools. The first is the primary one: a raw or fenced action is its command.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let tool = |name: &str,
                 description: &str,
@@ -90,8 +90,8 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     specs
 }
 
-/// The key that a command stands for while the shell takes none: a program that runs, or half a command, is left by it.
-/// Whoever has no other tool than commands has no other way out.
+/// The key that a command stands for while the shell accepts no command: it leaves a running program, or an incomplete
+/// command. A policy that only has commands has no other way to do so.
 pub(crate) fn control_key(command: &str, last_end: Option<StepEnd>) -> Option<String> {
     if !matches!(last_end, Some(StepEnd::Running | StepEnd::Incomplete)) {
         return None;
@@ -104,7 +104,7 @@ pub(crate) fn control_key(command: &str, last_end: Option<StepEnd>) -> Option<St
     (["c", "d", "z", "\\"].contains(&letter.to_ascii_lowercase().as_str())).then_some(key)
 }
 
-/// Understands a call.
+/// Parses a call.
 ///
 /// # Errors
 /// [`MalformedAction`] for the policy: unknown tool, missing or wrong argument.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_key_is_a_command_at_a_prompt_and_a_key_elsewhere() {
+    fn control_key_is_command_only_at_prompt() {
         let check = |command: &str, end: StepEnd, expected: Option<&str>| {
             assert_eq!(control_key(command, Some(end)).as_deref(), expected, "{command}");
         };

@@ -1,12 +1,12 @@
 //! Tools for one episode.
 //!
-//! I1. Grading follows one order: live probes, then everything of the agent is killed, then files, then commands on copies in
-//! fresh sandboxes. Answers, calls and stores are in this process, where the agent cannot reach. I2. A step future that was
-//! dropped poisons the environment. I3. The same seed and the same actions give the same observations, as far as the
-//! programs do.
+//! I1. Grading follows one order: live probes, then all processes of the agent are killed, then files, then commands on
+//! copies in fresh sandboxes. Answers, calls and stores are in this process, where the agent cannot reach them.
+//! I2. Dropping a step future poisons the environment.
+//! I3. The same seed and the same actions give the same observations, if the programs are deterministic.
 //!
-//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the environment
-//! kills its sandbox.
+//! Cancellation: `ctx.cancel` ends a step early; after that the environment can only be closed. Dropping the
+//! environment kills its sandbox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use clawrl_core::{
     WorkspaceSpec,
 };
 use clawrl_sandbox::Live;
-use clawrl_workspace::{Answer, Asking, GradeRequest, Judged, check_invalid, grade};
+use clawrl_workspace::{Answer, GradeRequest, JudgeContext, JudgeReports, check_invalid, grade};
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 
+use crate::action_calls::{JobContext, Programs, State, accept_calls, finish};
 use crate::checks::by_rule;
-use crate::mcp::{Server, Surroundings};
+use crate::mcp::{Server, ServerContext};
 use crate::observe::observation;
-use crate::place::{Place, PlaceKind, interpreter_variables};
 use crate::provider::Shared;
 use crate::python::Python;
+use crate::ready_sandbox::{ReadySandbox, SandboxKey, interpreter_variables};
 use crate::result::Outcome;
 use crate::struck::Struck;
 use crate::toolbox::Toolbox;
-use crate::turn::{Ground, Programs, State, finish, take_up};
 
 /// The [`Env`] of kind `toolcall`.
 pub(crate) struct ToolcallEnv {
@@ -39,15 +39,15 @@ pub(crate) struct ToolcallEnv {
     task: Arc<TaskSpec>,
     toolbox: Toolbox,
     state: State,
-    /// `None` where the task needs none, and after `close`.
-    place: Option<Place>,
-    /// From reset on, where there is an interpreter.
+    /// `None` if the task needs no sandbox, and after `close`.
+    ready: Option<ReadySandbox>,
+    /// Set at reset, if the task has an interpreter.
     python: Option<Mutex<Python>>,
-    /// Of the task, connected from reset on.
+    /// The task's servers, connected at reset.
     servers: Vec<Server>,
-    /// What is struck out of everything that tools and servers say.
+    /// Secrets to redact from everything that tools and servers say.
     struck: Struck,
-    /// Of commands, from reset on.
+    /// Environment variables of commands, set at reset.
     environment: BTreeMap<String, String>,
     attempt: AttemptId,
     label: String,
@@ -61,16 +61,16 @@ impl ToolcallEnv {
     pub(crate) fn new(
         shared: Arc<Shared>,
         toolbox: Toolbox,
-        place: Option<Place>,
+        ready: Option<ReadySandbox>,
         request: &LeaseRequest,
     ) -> Self {
-        let live = place.is_none().then(|| shared.count.begin());
+        let live = ready.is_none().then(|| shared.count.begin());
         Self {
             shared,
             task: Arc::clone(&request.task),
             toolbox,
             state: State::default(),
-            place,
+            ready,
             python: None,
             servers: Vec::new(),
             struck: Struck::default(),
@@ -109,10 +109,10 @@ impl ToolcallEnv {
         self.connect(spec, deadline).await
     }
 
-    /// Connects to the servers of the task, all at the same time, and takes up their tools.
+    /// Connects to the servers of the task concurrently, and adds their tools.
     async fn connect(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
-        let place = PlaceKind::of(spec).map(PlaceKind::without_interpreter);
-        // What all attempts share cannot have the seed of one.
+        let sandbox_key = SandboxKey::of(spec).map(SandboxKey::without_interpreter);
+        // A server shared by all attempts cannot have the seed of one.
         let of_all = || {
             let own = spec.workspace.as_ref().map(|workspace| workspace.env.clone()).unwrap_or_default();
             interpreter_variables(own, &self.shared.determinism)
@@ -122,11 +122,11 @@ impl ToolcallEnv {
                 McpShare::Attempt => self.environment.clone(),
                 McpShare::Run => of_all(),
             };
-            Server::new(decl.clone(), environment, place.clone(), self.struck.clone())
+            Server::new(decl.clone(), environment, sandbox_key.clone(), self.struck.clone())
         };
         self.servers = spec.mcp.iter().map(server).collect();
-        let sandbox = self.place.as_ref().map(|place| place.sandbox.as_ref());
-        let on = Surroundings { shared: &self.shared, sandbox };
+        let sandbox = self.ready.as_ref().map(|ready| ready.sandbox.as_ref());
+        let on = ServerContext { shared: &self.shared, sandbox };
         let served = try_join_all(self.servers.iter().map(|server| server.begin(on, deadline))).await?;
         self.toolbox.retain_declared();
         for (index, (decl, served)) in spec.mcp.iter().zip(served).enumerate() {
@@ -135,18 +135,18 @@ impl ToolcallEnv {
         Ok(())
     }
 
-    /// Lays the files in, and tells the interpreter what the episode holds fixed.
+    /// Writes the task's files, and configures the interpreter for the episode.
     async fn furnish(&mut self, workspace: &WorkspaceSpec) -> Result<(), Fault> {
         let files = self.shared.fixtures.read(workspace.files.clone()).await?;
         let determinism = &self.shared.determinism;
-        let place = self.place.as_mut().ok_or_else(no_place)?;
-        place.sandbox.put(files).await?;
+        let ready = self.ready.as_mut().ok_or_else(no_place)?;
+        ready.sandbox.put(files).await?;
         let hash_seed = determinism.python_hash_seed.is_none().then(|| (self.seed as u32).to_string());
         self.environment = workspace.env.clone();
         if let Some(seed) = &hash_seed {
             self.environment.entry("PYTHONHASHSEED".to_owned()).or_insert_with(|| seed.clone());
         }
-        if let Some(interpreter) = place.interpreter.take() {
+        if let Some(interpreter) = ready.interpreter.take() {
             let variables = interpreter_variables(workspace.env.clone(), determinism);
             let hash_seed = self.environment.get("PYTHONHASHSEED").cloned();
             self.python = Some(Mutex::new(Python::begin(interpreter, variables, self.seed, hash_seed).await));
@@ -157,24 +157,24 @@ impl ToolcallEnv {
     async fn act(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
-        let taken = take_up(calls, spec, &self.toolbox, &self.servers, &mut self.state);
-        let programs = self.place.as_ref().map(|place| Programs {
-            sandbox: place.sandbox.as_ref(),
+        let taken = accept_calls(calls, spec, &self.toolbox, &self.servers, &mut self.state);
+        let programs = self.ready.as_ref().map(|ready| Programs {
+            sandbox: ready.sandbox.as_ref(),
             python: self.python.as_ref(),
             environment: &self.environment,
         });
-        let ground = Ground { programs, servers: &self.servers, shared: &self.shared };
+        let ground = JobContext { programs, servers: &self.servers, shared: &self.shared };
         let results = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => Err(cancelled()),
             results = finish(taken.jobs, ground, ctx.deadline) => results,
         };
         let mut results = results.map_err(|fault| self.struck.fault(fault))?;
-        // Before anything is cut to what the policy is shown: half a secret is still too much.
+        // Before the text is cut to the policy's budget: half a secret is still too much.
         results.iter_mut().for_each(|(_, result)| result.clean(&self.struck));
         let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
-        let State { ledger, earnings, .. } = &mut self.state;
-        let process_reward = earnings.step(&spec.step_rewards, ledger, refused);
+        let State { call_log, earnings, .. } = &mut self.state;
+        let process_reward = earnings.step(&spec.step_rewards, call_log, refused);
         Ok(StepResult {
             observation: observation(&results, spec.observation_chars as usize),
             end: taken.submitted.then_some(StopReason::Submitted),
@@ -188,7 +188,7 @@ impl ToolcallEnv {
         let (by_judge, judge_usage) = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => {
-                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was given up"));
+                return Err(Fault::transient(Boundary::Grader, "cancelled", "the attempt was cancelled"));
             }
             asked = tokio::time::timeout_at(ctx.deadline.into(), self.asked(&ctx, judged.len())) => {
                 let limit = self.task.timeouts.grade;
@@ -197,14 +197,14 @@ impl ToolcallEnv {
         };
         judged.extend(by_judge);
         let with_usage = |grade| Grade { judge_usage, ..grade };
-        let (Some(place), Some(workspace)) = (&self.place, &spec.workspace) else {
+        let (Some(ready), Some(workspace)) = (&self.ready, &spec.workspace) else {
             if judged.len() < self.task.checks.len() || self.task.verifier.is_some() {
                 return Err(check_invalid("it needs a workspace, and the task has none"));
             }
             return Ok(with_usage(Grade::from_checks(judged.into_values().collect(), Vec::new())));
         };
         let request = GradeRequest {
-            sandbox: place.sandbox.as_ref(),
+            sandbox: ready.sandbox.as_ref(),
             backend: self.shared.backend(workspace.sandbox)?.as_ref(),
             workspace,
             task: &self.task,
@@ -217,21 +217,22 @@ impl ToolcallEnv {
         grade(request, &ctx).await.map(with_usage)
     }
 
-    /// What a judge says, where it is asked. Nothing of the agent runs meanwhile (I1): no check of tools looks at what does.
-    async fn asked(&self, ctx: &StepCtx, by_rule: usize) -> Result<Judged, Fault> {
+    /// The judge's reports on the answer, if there are rubrics. No program of the agent needs to run meanwhile (I1): no
+    /// check of tools inspects processes.
+    async fn asked(&self, ctx: &StepCtx, by_rule: usize) -> Result<JudgeReports, Fault> {
         let rubrics = self.task.rubrics().count();
         if rubrics == 0 {
-            return Ok(Judged::default());
+            return Ok(JudgeReports::default());
         }
-        if let Some(place) = &self.place {
-            place.sandbox.halt().await?;
+        if let Some(ready) = &self.ready {
+            ready.sandbox.halt().await?;
         }
         let mut deadline = ctx.deadline;
         if by_rule + rubrics < self.task.checks.len() {
             // The other half is for the checks of the workspace.
             deadline -= deadline.saturating_duration_since(Instant::now()) / 2;
         }
-        let asking = Asking {
+        let asking = JudgeContext {
             judge: self.shared.judge.as_deref(),
             attempt: self.attempt,
             task: &self.task,
@@ -262,7 +263,7 @@ impl Env for ToolcallEnv {
         Box::pin(async move {
             self.progress.begin()?;
             let result = self.act(calls, ctx).await;
-            // After a fault programs may still run that nobody waits for.
+            // After a fault, programs may still run unattended.
             if result.is_ok() {
                 self.progress.end();
             }
@@ -285,12 +286,12 @@ impl Env for ToolcallEnv {
             let mut leftovers = Vec::new();
             join_all(self.servers.iter().map(Server::end)).await;
             self.servers.clear();
-            if let Some(place) = self.place.take() {
-                if let Err(fault) = place.sandbox.kill().await {
+            if let Some(ready) = self.ready.take() {
+                if let Err(fault) = ready.sandbox.kill().await {
                     leftovers.push(fault.message);
                 }
-                // After the sandbox, with which it has ended: nobody has to look for what it started.
-                drop(place);
+                // After the sandbox, whose end has ended its programs.
+                drop(ready);
                 self.python = None;
             }
             self.live = None;
@@ -310,7 +311,7 @@ fn spec_of(task: &TaskSpec) -> Result<&ToolcallSpec, Fault> {
 }
 
 fn cancelled() -> Fault {
-    Fault::transient(Boundary::Env, "cancelled", "the attempt was given up")
+    Fault::transient(Boundary::Env, "cancelled", "the attempt was cancelled")
 }
 
 fn no_place() -> Fault {

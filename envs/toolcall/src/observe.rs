@@ -1,20 +1,20 @@
-//! From the results of one action's calls to what the policy sees and what the record keeps.
+//! Converts the results of one action's calls to the policy's observation and the record's facts.
 //!
-//! Each result begins with its tool's name in brackets, and the call's id if it has one; results are in the order of the
-//! calls. A result of one line stands behind the name, a longer one below it.
+//! Each result starts with its tool's name in brackets, and the call's id if it has one; results are in the order of
+//! the calls. A one-line result follows the name, a longer one starts below it.
 
 use clawrl_core::{Observation, ToolCall, fit_texts};
 use serde_json::{Value, json};
 
 use crate::result::{CallResult, Outcome};
 
-/// Characters of a call's id that are shown; it is the policy's own text.
+/// Maximum characters of a call's id that are shown; the policy chose it.
 const ID_CHARS: usize = 64;
 
-/// Stands for a result without text.
+/// Stands for an empty result.
 const NOTHING: &str = "(no output)";
 
-/// What the policy sees of these results, at most `budget` characters of them.
+/// The observation of these results, with at most `budget` characters of them.
 pub(crate) fn observation(results: &[(&ToolCall, CallResult)], budget: usize) -> Observation {
     let texts: Vec<&str> = results.iter().map(|(_, result)| shown_text(result)).collect();
     let cut = fit_texts(&texts, budget);

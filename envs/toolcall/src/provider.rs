@@ -1,4 +1,5 @@
-//! Provides tools: at once where they are no programs, else with a sandbox, some of them made ahead.
+//! Provides tool environments: immediately if no tool is a program, otherwise with a sandbox, some of them created
+//! ahead.
 
 use std::sync::Arc;
 
@@ -14,28 +15,28 @@ use clawrl_workspace::{FixtureReader, SchemaCache};
 use crate::env::ToolcallEnv;
 use crate::http::HttpClients;
 use crate::mcp::McpPool;
-use crate::place::{self, Place, PlaceKind};
+use crate::ready_sandbox::{self, ReadySandbox, SandboxKey};
 use crate::secret::Secrets;
 use crate::toolbox::Toolbox;
 
-/// What a provider is made of.
+/// Settings of a provider.
 pub struct ToolcallConfig {
-    /// One backend for each isolation that may be asked for.
+    /// One backend per kind of sandbox.
     pub backends: Backends,
-    /// When to make sandboxes ahead.
+    /// When to create sandboxes ahead.
     pub marks: WarmMarks,
-    /// Environments that will be asked for, and how often. [`EnvProvider::warm_up`] divides by it, and no more are made
-    /// ahead.
+    /// Expected environments, with their counts. [`EnvProvider::warm_up`] divides in proportion to it, and no more are
+    /// created ahead.
     pub expected: Vec<(ToolcallSpec, u32)>,
-    /// What is held fixed.
+    /// Values held fixed.
     pub determinism: Determinism,
-    /// The values of the environment variables that tasks name.
+    /// Values of the environment variables that tasks name.
     pub secrets: Secrets,
-    /// Who says whether answers meet rubrics; needed where a task has one.
+    /// Judges whether answers meet rubrics; required if a task has one.
     pub judge: Option<Arc<dyn Judge>>,
 }
 
-/// What environments share with their provider.
+/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     pub(crate) determinism: Determinism,
@@ -52,13 +53,13 @@ pub(crate) struct Shared {
 /// The [`EnvProvider`] of kind `toolcall`.
 pub struct ToolcallProvider {
     shared: Arc<Shared>,
-    pool: WarmPool<PlaceKind, Place>,
-    /// `None` stands for those that need no sandbox.
-    expected: Vec<(Option<PlaceKind>, u32)>,
+    pool: WarmPool<SandboxKey, ReadySandbox>,
+    /// `None` stands for environments without a sandbox.
+    expected: Vec<(Option<SandboxKey>, u32)>,
 }
 
 impl ToolcallProvider {
-    /// A provider with an empty pool.
+    /// Creates a provider with an empty pool.
     #[must_use]
     pub fn new(config: ToolcallConfig) -> Self {
         let shared = Arc::new(Shared {
@@ -73,21 +74,25 @@ impl ToolcallProvider {
             count: Arc::default(),
         });
         let making = Arc::clone(&shared);
-        let make = move |kind: PlaceKind| -> BoxFuture<'static, Result<Place, Fault>> {
+        let make = move |kind: SandboxKey| -> BoxFuture<'static, Result<ReadySandbox, Fault>> {
             let shared = Arc::clone(&making);
             Box::pin(async move {
                 let backend = Arc::clone(shared.backend(kind.sandbox)?);
-                place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await
+                ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await
             })
         };
         let expected: Vec<_> =
-            config.expected.iter().map(|(spec, leases)| (PlaceKind::of(spec), *leases)).collect();
+            config.expected.iter().map(|(spec, leases)| (SandboxKey::of(spec), *leases)).collect();
         let of_pool = expected.iter().filter_map(|(kind, leases)| Some((kind.clone()?, *leases)));
         Self { shared, pool: WarmPool::new(config.marks, of_pool.collect::<Vec<_>>(), make), expected }
     }
 
-    async fn place(&self, spec: &ToolcallSpec, request: &LeaseRequest) -> Result<Option<Place>, Fault> {
-        let Some(kind) = PlaceKind::of(spec) else { return Ok(None) };
+    async fn lease_sandbox(
+        &self,
+        spec: &ToolcallSpec,
+        request: &LeaseRequest,
+    ) -> Result<Option<ReadySandbox>, Fault> {
+        let Some(kind) = SandboxKey::of(spec) else { return Ok(None) };
         self.pool.lease_for(&kind, request).await.map(Some)
     }
 }
@@ -96,13 +101,13 @@ impl EnvProvider for ToolcallProvider {
     fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async move {
             let EnvSpec::Toolcall(spec) = &request.task.env else {
-                let message = format!("a provider of tools cannot provide `{}`", request.task.env.kind());
+                let message = format!("the tool provider does not support `{}`", request.task.env.kind());
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let toolbox = Toolbox::new(spec, &self.shared.schemas, &self.shared.secrets, &self.shared.http)?;
-            let place = self.place(spec, &request).await?;
+            let ready = self.lease_sandbox(spec, &request).await?;
             let env: Box<dyn Env> =
-                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, place, &request));
+                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, ready, &request));
             Ok(env)
         })
     }

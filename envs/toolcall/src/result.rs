@@ -1,18 +1,18 @@
-//! What came of one call, and how long it may take.
+//! The result of one call, and its time limit.
 
 use std::time::{Duration, Instant};
 
 use crate::struck::Struck;
 
-/// What came of one call, before it is cut to what the policy is shown.
+/// The result of a call, before it is cut to the policy's budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResult {
     pub(crate) outcome: Outcome,
     /// For the policy. May be empty.
     pub(crate) text: String,
-    /// Where in the text something was cut off before anyone looked for secrets, in bytes, ascending.
+    /// Byte offsets, ascending, at which the text was cut before secrets were redacted.
     pub(crate) cuts: Vec<usize>,
-    /// Of a program that ended by itself.
+    /// Exit code of a program that ended by itself.
     pub(crate) exit_code: Option<i32>,
 }
 
@@ -23,16 +23,16 @@ pub(crate) enum Outcome {
     Done,
     /// The tool answered with an error, or could not be started.
     Failed,
-    /// Nothing was run.
+    /// Not executed.
     Refused,
     /// Its time was up, and it was ended.
     TimedOut,
-    /// The interpreter ended under it.
+    /// The interpreter ended during the call.
     Lost,
 }
 
 impl Outcome {
-    /// For the record.
+    /// Name in the record.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -57,7 +57,7 @@ impl CallResult {
         Self { outcome: Outcome::Refused, ..Self::failed(reason) }
     }
 
-    /// Strikes secrets out of the text, and what is left of one where something was cut off.
+    /// Redacts secrets, and what is left of one at a cut.
     pub(crate) fn clean(&mut self, struck: &Struck) {
         if self.cuts.is_empty() {
             return struck.clean(&mut self.text);
@@ -74,25 +74,25 @@ impl CallResult {
     }
 }
 
-/// Until when a call may take.
+/// The time limit of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub(crate) struct CallTimeout {
     pub(crate) until: Instant,
-    /// The tool's limit, if that is the one that comes first.
+    /// The tool's own limit, if that comes first.
     pub(crate) own: Option<Duration>,
 }
 
-impl Allowance {
-    /// From now on, by the tool's limit and the step's deadline.
+impl CallTimeout {
+    /// Starts now; ends at the tool's limit or the step's deadline.
     pub(crate) fn begin(limit: Duration, deadline: Instant) -> Self {
-        // The runtime's clock, as that of the deadline is.
+        // The runtime's clock, like the deadline's.
         match tokio::time::Instant::now().into_std().checked_add(limit).filter(|until| *until <= deadline) {
             Some(until) => Self { until, own: Some(limit) },
             None => Self { until: deadline, own: None },
         }
     }
 
-    /// For the policy: when the call was ended. The same from run to run.
+    /// For the policy: when the call was ended. The same in every run.
     pub(crate) fn when(self) -> String {
         match self.own {
             Some(limit) => format!("after {} s", limit.as_millis() as f64 / 1000.0),

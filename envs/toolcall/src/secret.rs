@@ -1,8 +1,9 @@
-//! Secrets of tools: looked up before a run, sent where they belong, and struck out of everything that comes back.
+//! Secrets of tools: looked up before a run, sent to their destination, and redacted from everything that comes back.
 //!
-//! I1. `Debug` shows names of variables, never a value. I2. What a tool or a server says, and what is told of its faults, is
-//! cleaned of every secret of the task before it is kept or shown; where it was cut before that, for memory is bounded, also
-//! of what is left of a secret at the cut.
+//! I1. `Debug` shows names of variables, never a value.
+//! I2. Output of a tool or server, and messages about its faults, are cleaned of every secret of the task before they
+//! are kept or shown. If a text was cut before that, to bound memory, what is left of a secret at the cut is removed as
+//! well.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +22,10 @@ impl Secrets {
         Self(values.into_iter().collect())
     }
 
-    /// A text, with the secret in it that it names.
+    /// A text, with its secret filled in.
     ///
     /// # Errors
-    /// A permanent provider [`Fault`] when there is no such variable.
+    /// A permanent provider [`Fault`] when the variable is not set.
     pub(crate) fn text(&self, place: &str, source: &TextSource) -> Result<String, Fault> {
         source.text(|name| self.0.get(name).cloned()).ok_or_else(|| {
             let message = format!(
@@ -35,7 +36,7 @@ impl Secrets {
         })
     }
 
-    /// What is struck out of the texts of a task.
+    /// The secrets to redact from the texts of a task.
     pub(crate) fn of(&self, spec: &ToolcallSpec) -> Struck {
         let named = spec.sources().filter_map(|(_, source)| source.variable());
         Struck::new(named.filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone()))))

@@ -1,26 +1,27 @@
-//! What single steps are worth, apart from the checks.
+//! Rewards of single steps, independent of the checks.
 //!
-//! W1. The first call that fits a pattern earns its reward; no later one does. W2. Only calls that were run count as calls,
-//! as in checks. W3. A task without such rewards gives none, which is not the same as 0. Pure; nothing to cancel.
+//! W1. The first call that matches a pattern earns its reward; later ones do not.
+//! W2. Only executed calls count as calls, as in checks.
+//! W3. A task without such rewards gives none, which differs from 0. Pure; nothing to cancel.
 
 use clawrl_core::{StepEvent, StepReward};
 
-use crate::ledger::Ledger;
+use crate::call_log::CallLog;
 
-/// What of a task's process rewards was earned.
+/// The process rewards that were earned.
 #[derive(Debug, Default)]
-pub(crate) struct Earnings {
-    /// For each reward, whether it was earned; matters for those that are earned once.
+pub(crate) struct EarnedRewards {
+    /// For each reward, whether it was earned; used for those that are earned once.
     earned: Vec<bool>,
 }
 
-impl Earnings {
-    /// The process reward of a step after which the calls are these, and in which so many were refused.
-    pub(crate) fn step(&mut self, rewards: &[StepReward], ledger: &Ledger, refused: usize) -> Option<f64> {
+impl EarnedRewards {
+    /// The process reward of a step, given the calls so far and the number of refused calls.
+    pub(crate) fn step(&mut self, rewards: &[StepReward], call_log: &CallLog, refused: usize) -> Option<f64> {
         self.earned.resize(rewards.len(), false);
         let worth = |(reward, earned): (&StepReward, &mut bool)| match &reward.event {
             StepEvent::Called(pattern) => {
-                let is_new = !*earned && ledger.matching(pattern) > 0;
+                let is_new = !*earned && call_log.matching(pattern) > 0;
                 *earned |= is_new;
                 if is_new { reward.reward } else { 0.0 }
             }
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w1_w2_w3_steps_earn_what_they_bring() {
+    fn w1_w2_w3_steps_earn_their_rewards() {
         let called = |tool: &str, arguments: serde_json::Value| {
             let arguments = arguments.as_object().cloned().unwrap_or_default();
             StepEvent::Called(CallPattern { tool: tool.to_owned(), arguments })
@@ -51,11 +52,11 @@ mod tests {
             StepReward { event: StepEvent::RefusedCall, reward: -1.0 },
             StepReward { event: StepEvent::Turn, reward: -0.125 },
         ];
-        let (mut earnings, mut ledger) = (Earnings::default(), Ledger::default());
+        let (mut earnings, mut call_log) = (EarnedRewards::default(), CallLog::default());
         let mut check = |calls: &[ToolCall], refused: usize, expected: f64| {
-            calls.iter().for_each(|call| ledger.note(call));
+            calls.iter().for_each(|call| call_log.note(call));
             assert_eq!(
-                earnings.step(&rewards, &ledger, refused),
+                earnings.step(&rewards, &call_log, refused),
                 Some(expected),
                 "{calls:?}, {refused} refused"
             );
@@ -64,6 +65,6 @@ mod tests {
         check(&[find("y")], 0, -0.125);
         check(&[find("x"), ToolCall::new("add", json!({}))], 1, 0.5 + 0.25 - 1.0 - 0.125);
         check(&[find("x")], 2, -2.125);
-        assert_eq!(Earnings::default().step(&[], &ledger, 3), None);
+        assert_eq!(EarnedRewards::default().step(&[], &call_log, 3), None);
     }
 }

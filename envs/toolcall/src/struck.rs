@@ -1,10 +1,12 @@
 //! Texts without the values of secrets.
 //!
-//! S1. A value goes in every spelling that is known: as it is, with the escapes of JSON, in percent-encoding, either of them
-//! several times over. S2. Where a text was cut off, a part of a value goes that stands at that edge, from [`LEAST_PART`]
-//! characters on. S3. Where values overlap, all that they cover goes; one that is a part of another has no mark of its own.
+//! S1. A value goes in every spelling that is known: as it is, with the escapes of JSON, in percent-encoding, either of
+//! them several times over.
+//! S2. Where a text was cut off, a part of a value goes that stands at that edge, from [`LEAST_PART`] characters on.
+//! S3. Where values overlap, all that they cover goes; one that is a part of another has no mark of its own.
 //!
-//! Not found: a value in base64, with the entities of HTML, or in pieces that whoever says it made. Pure; nothing to cancel.
+//! Not found: a value in base64, with the entities of HTML, or in pieces that whoever says it made. Pure; nothing to
+//! cancel.
 
 use std::fmt;
 use std::ops::Range;

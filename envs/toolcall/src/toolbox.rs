@@ -1,4 +1,4 @@
-//! The tools of a task: on offer, and ready to be called.
+//! The tools of a task: their specifications, and their implementations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ pub(crate) const SUBMIT: &str = "submit";
 /// The tools of an episode.
 #[derive(Debug)]
 pub(crate) struct Toolbox {
-    /// Those of the task in its order, then those of its servers.
+    /// The task's own in its order, then those of its servers.
     tools: Vec<Tool>,
     submit: Arc<Schema>,
 }
 
-/// A tool, and what a call of it is held against.
+/// A tool, and what its calls are checked against.
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) offered: ToolSpec,
@@ -32,20 +32,20 @@ pub(crate) struct Tool {
     pub(crate) origin: Origin,
 }
 
-/// Where a tool comes from.
+/// Origin of a tool.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// It is in the task, at this index.
+    /// Declared in the task, at this index.
     Declared { index: usize, http: Option<Box<HttpTool>> },
-    /// A server of the task, at this index, has it under this name.
+    /// Offered by the task's server at this index, under this name.
     Served { server: usize, own_name: String },
 }
 
 impl Toolbox {
-    /// Readies the tools of a task.
+    /// Prepares the tools of a task.
     ///
     /// # Errors
-    /// A permanent provider [`Fault`] for tools that no suite would have let through, and for secrets that are not set.
+    /// A permanent provider [`Fault`] for tools that a checked suite cannot contain, and for secrets that are not set.
     pub(crate) fn new(
         spec: &ToolcallSpec,
         schemas: &SchemaCache,
@@ -56,10 +56,10 @@ impl Toolbox {
         for (index, tool) in spec.tools.iter().enumerate() {
             let is_taken = spec.tools[..index].iter().any(|other| other.name == tool.name);
             if is_taken || tool.name == SUBMIT {
-                return Err(invalid(&tool.name, "there is another tool of this name"));
+                return Err(invalid(&tool.name, "another tool has this name"));
             }
             if tool.kind.needs_sandbox() && spec.workspace.is_none() {
-                return Err(invalid(&tool.name, "it runs programs, and the task has no workspace"));
+                return Err(invalid(&tool.name, "it runs programs, but the task lacks a workspace"));
             }
             if let ToolKind::Command { argv, stdin } = &tool.kind {
                 let broken = argv.iter().chain(stdin).find_map(|text| command_pieces(text).err());
@@ -67,7 +67,7 @@ impl Toolbox {
                     return Err(invalid(&tool.name, &error.to_string()));
                 }
                 if argv.is_empty() {
-                    return Err(invalid(&tool.name, "it has no command"));
+                    return Err(invalid(&tool.name, "it lacks a command"));
                 }
             }
             let http = HttpTool::new(&tool.name, &tool.kind, secrets, clients)?.map(Box::new);
@@ -93,10 +93,10 @@ impl Toolbox {
         Ok(Self { tools, submit })
     }
 
-    /// Adds what a server of the task offers.
+    /// Adds the tools of a server.
     ///
     /// # Errors
-    /// A permanent provider [`Fault`] for a name that is taken and for parameters that are no schema.
+    /// A permanent provider [`Fault`] for a duplicate name and for parameters that are not a schema.
     pub(crate) fn add(
         &mut self,
         decl: &McpDecl,
@@ -108,15 +108,15 @@ impl Toolbox {
             let name = &offered.name;
             if name == SUBMIT || self.find(name).is_some() {
                 let message = format!(
-                    "the MCP server `{}` has a tool `{name}`, and there is another of this name: set a `prefix:` for the \
-                     server, such as `{}_`, or leave the tool out by `tools: [...]`",
+                    "the MCP server `{}` has a tool `{name}`, but another tool has this name: set a `prefix:` \
+                     for the server, such as `{}_`, or exclude the tool with `tools: [...]`",
                     decl.name, decl.name
                 );
                 return Err(Fault::permanent(Boundary::Provider, "mcp-tool-twice", message));
             }
             let schema = match schemas.get(&offered.parameters) {
                 Ok(schema) => schema,
-                // The server checks arguments itself; what it says of them is still shown to the policy.
+                // The server checks arguments itself; its messages are still shown to the policy.
                 Err(error) => {
                     tracing::debug!(server = %decl.name, tool = %name, %error, "arguments are checked by the server alone");
                     schemas.get(&json!({ "type": "object" })).map_err(|error| invalid(name, &error))?
@@ -128,7 +128,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Forgets what servers offer.
+    /// Removes the tools of servers.
     pub(crate) fn retain_declared(&mut self) {
         self.tools.retain(|tool| matches!(tool.origin, Origin::Declared { .. }));
     }
@@ -138,18 +138,18 @@ impl Toolbox {
         self.tools.iter().find(|tool| tool.offered.name == name)
     }
 
-    /// Whether a server has the tool of this name.
+    /// Whether a server offers the tool of this name.
     pub(crate) fn is_of(&self, name: &str, server: usize) -> bool {
         let of_it = |tool: &Tool| matches!(tool.origin, Origin::Served { server: own, .. } if own == server);
         self.find(name).is_some_and(of_it)
     }
 
-    /// The names of all that can be called.
+    /// The names of all callable tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.offered.name.as_str()).chain([SUBMIT])
     }
 
-    /// What is on offer: the tools, then `submit`.
+    /// The offered tools, then `submit`.
     pub(crate) fn offered(&self) -> Vec<ToolSpec> {
         let submit = ToolSpec {
             name: SUBMIT.to_owned(),
@@ -169,7 +169,7 @@ fn invalid(name: &str, reason: &str) -> Fault {
     Fault::permanent(Boundary::Provider, "tool-invalid", format!("the tool `{name}`: {reason}"))
 }
 
-/// The answer may be left out: a task may be done by calls alone.
+/// The answer is optional: a task may be solved by calls alone.
 fn submit_parameters() -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! From the fixtures of a task to files for a sandbox.
+//! Reads a task's fixtures as files for a sandbox.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use clawrl_core::{Boundary, Fault, FixtureContent, FixtureFile};
 use clawrl_sandbox::PutFile;
 use sha2::{Digest, Sha256};
 
-/// Most bytes of host fixtures kept in memory, so that a thousand attempts read a file once.
+/// Maximum bytes of host fixtures kept in memory, so that a thousand attempts read a file once.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Reads fixtures, each host file once while it fits.
+/// Reads fixtures; host files are cached up to a limit.
 #[derive(Debug, Default)]
 pub struct FixtureReader {
     cache: Mutex<Cache>,
@@ -24,10 +24,10 @@ struct Cache {
 }
 
 impl FixtureReader {
-    /// The files of a task, read where it may block.
+    /// Reads the files of a task on a blocking thread.
     ///
     /// # Errors
-    /// A permanent env [`Fault`] when a host file is gone or is no longer what the plan says.
+    /// A permanent env [`Fault`] when a host file is gone or differs from the plan.
     pub async fn read(self: &Arc<Self>, files: Vec<FixtureFile>) -> Result<Vec<PutFile>, Fault> {
         if files.is_empty() {
             return Ok(Vec::new());
@@ -38,7 +38,7 @@ impl FixtureReader {
             .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))?
     }
 
-    /// The same. Blocks on host files that are not in memory.
+    /// The same on this thread. Blocks on host files that are not cached.
     fn read_here(&self, files: &[FixtureFile]) -> Result<Vec<PutFile>, Fault> {
         files
             .iter()

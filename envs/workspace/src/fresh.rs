@@ -1,33 +1,33 @@
 //! Fresh sandboxes for commands of checks, each with a copy of the workspace.
 //!
-//! I1. A command that was not run, or ran in a sandbox that somebody else ended, is a fault, whatever its exit code seems to
-//! be. One that names a program which is not there has run: its shell says so.
+//! I1. If a command was not run, or its sandbox was ended from outside, the result is a fault, whatever its exit code.
+//! A command that names a missing program has run: its shell reports that.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{Boundary, BoxFuture, Fault, WorkspaceSpec};
 use clawrl_sandbox::{
-    Announcer, CopyReport, Exclusions, ExecSpec, Filling, SafeDir, Sandbox, SandboxBackend, SandboxCommand,
-    SandboxSpec, TreeBounds, TreeError, WorkspaceStart,
+    Announcer, CopyReport, Exclusions, ExecSpec, FillRequest, SafeDir, Sandbox, SandboxBackend,
+    SandboxCommand, SandboxSpec, TreeBounds, TreeError, WorkspaceStart,
 };
 
 use crate::checks::{CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner};
 
-/// Columns and rows of a terminal that nobody looks at.
+/// Columns and rows of the unused terminal.
 pub(crate) const SIZE: (u16, u16) = (80, 24);
 
-/// Runs commands where the agent has never been.
+/// Runs commands in sandboxes that the agent never used.
 pub struct FreshSandboxes<'a> {
     /// Starts them.
     pub backend: &'a dyn SandboxBackend,
-    /// Of the task: the copy gets the same limits.
+    /// The task's workspace: the copy gets the same limits.
     pub spec: &'a WorkspaceSpec,
     /// Names them.
     pub label: String,
-    /// The workspace that the agent left, if it left one. Only read.
+    /// The agent's workspace, if there is one. Read only.
     pub workspace: Option<Arc<SafeDir>>,
-    /// Of the whole grading.
+    /// Deadline of the whole grading.
     pub deadline: Instant,
 }
 
@@ -64,12 +64,12 @@ impl CommandRunner for FreshSandboxes<'_> {
                     environment: self.spec.env.clone(),
                 },
                 input: request.input.to_vec(),
-                // One more than is kept tells whether there was more.
+                // One more than is kept shows whether there was more.
                 output_cap: request.stdout_cap + 1,
                 deadline: self.deadline.min(Instant::now() + request.timeout),
                 user: None,
             };
-            // Nothing of the agent could keep it from being run: that it was not is a fault.
+            // The agent could not have prevented it, so not being run is a fault.
             let output = started.sandbox.exec(exec).await.map_err(Fault::from)?;
             refuse_lost(started.sandbox.as_ref()).await?;
             started.sandbox.kill().await?;
@@ -86,26 +86,26 @@ impl CommandRunner for FreshSandboxes<'_> {
     }
 }
 
-/// What ran in a sandbox that went away says nothing.
+/// Fails if the sandbox was lost, because its results say nothing then.
 ///
 /// # Errors
-/// The [`Fault`] that it went away by.
+/// The [`Fault`] that caused the loss.
 pub async fn refuse_lost(sandbox: &dyn Sandbox) -> Result<(), Fault> {
     sandbox.lost().await.map_or(Ok(()), Err)
 }
 
-/// Copies a workspace into a fresh sandbox, or says why that cannot be.
+/// Copies a workspace into a fresh sandbox, or says why that is impossible.
 pub(crate) async fn copy_workspace(
     source: Arc<SafeDir>,
     fresh: &dyn Sandbox,
     spec: &WorkspaceSpec,
 ) -> Result<Result<CopyReport, TreeError>, Fault> {
     let filling =
-        Filling { tree: source, folder: None, exclude: Exclusions::default(), bounds: bounds(spec) };
+        FillRequest { tree: source, folder: None, exclude: Exclusions::default(), bounds: bounds(spec) };
     fresh.fill(filling).await
 }
 
-/// As much as a workspace holds: a copy has no more room than the original had.
+/// The size of a workspace: a copy has no more space than the original had.
 pub(crate) fn bounds(spec: &WorkspaceSpec) -> TreeBounds {
     TreeBounds { bytes: u64::from(spec.limits.disk_mib) << 20, ..TreeBounds::default() }
 }

@@ -1,8 +1,9 @@
-//! The grading of an attempt that had a sandbox, in the order in which its agent cannot tamper.
+//! Grades an attempt that had a sandbox, in an order in which its agent cannot tamper.
 //!
-//! I1. First live probes, then everything of the agent is killed, then files, then commands on copies in fresh sandboxes,
-//! then the verifier. I2. What was found in a sandbox that somebody else ended is a fault, and never a grade.
-//! I3. Reports stand in the order of the task's checks, whoever judged them.
+//! I1. First live probes, then all processes of the agent are killed, then files, then commands on copies in fresh
+//! sandboxes, then the verifier.
+//! I2. Results from a sandbox that something else ended are a fault, never a grade.
+//! I3. Reports are in the order of the task's checks, whatever evaluated them.
 //!
 //! Errors: a [`Fault`] of the machine, of a plan that cannot be graded, or of a limit. Cancellation: `ctx.cancel` ends
 //! grading early; dropping the future ends the sandboxes that were started for it.
@@ -21,35 +22,35 @@ use crate::fixtures::FixtureReader;
 use crate::fresh::{FreshSandboxes, refuse_lost};
 use crate::verifier::{self, Grading};
 
-/// How long a process check that does not hold is looked at again.
+/// How long a failing process check is repeated.
 const SETTLE: Duration = Duration::from_secs(2);
-/// The same while some process is still on its way from fork to exec, which takes that long among thousands of shells.
+/// The same while some process is between fork and exec, which takes that long among thousands of shells.
 const SETTLE_FORKED: Duration = Duration::from_secs(10);
 
-/// What is graded, and with what.
+/// The inputs of grading.
 pub struct GradeRequest<'a> {
-    /// The agent's. Nothing of the agent runs in it afterwards.
+    /// The agent's sandbox. No process of the agent runs in it afterwards.
     pub sandbox: &'a dyn Sandbox,
     /// Starts the sandboxes of commands and verifiers.
     pub backend: &'a dyn SandboxBackend,
-    /// What the agent's sandbox was made from: a copy gets the same limits.
+    /// The workspace of the agent's sandbox: a copy gets the same limits.
     pub workspace: &'a WorkspaceSpec,
     /// Its checks, its verifier and its time limits.
     pub task: &'a TaskSpec,
     /// Reads the verifier's files.
     pub fixtures: &'a Arc<FixtureReader>,
-    /// Names the attempt in its sandboxes.
+    /// Names the attempt's sandboxes.
     pub label: &'a str,
-    /// What was submitted.
+    /// The submitted answer.
     pub answer: Answer<'a>,
-    /// Reports of the checks that the environment judged itself, by their place among the task's. All others are of the
-    /// workspace.
+    /// Reports of the checks that the environment evaluated itself, by their indices in the task. All others are about
+    /// the workspace.
     pub judged: BTreeMap<usize, CheckReport>,
     /// Flags that the environment found.
     pub flags: Vec<String>,
 }
 
-/// Grades it.
+/// Grades the attempt.
 ///
 /// # Errors
 /// See the module.
@@ -57,7 +58,8 @@ pub async fn grade(request: GradeRequest<'_>, ctx: &StepCtx) -> Result<Grade, Fa
     let (sandbox, limit) = (request.sandbox, request.task.timeouts.grade);
     let graded = tokio::select! {
         biased;
-        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was given up")),
+        () = ctx.cancel.cancelled() => Err(Fault::transient(Boundary::Grader, "cancelled", "grading was \
+            cancelled")),
         graded = tokio::time::timeout_at(ctx.deadline.into(), graded(request, ctx.deadline)) => {
             graded.unwrap_or_else(|_| Err(Fault::limit(Boundary::Grader, Limit::Grade, limit)))
         }
@@ -100,7 +102,7 @@ async fn graded(request: GradeRequest<'_>, deadline: Instant) -> Result<Grade, F
         let grade = checks.await?;
         return Ok(Grade { flags: once_each(flags, grade.flags), ..grade });
     };
-    // Without checks nobody looks at the workspace, which may have to be brought from another machine.
+    // Without checks the workspace is not opened, because it may have to be transferred from another machine.
     let checks = if task.checks.is_empty() { None } else { Some(checks.await?) };
     let timeouts = task.timeouts;
     let label = label.clone();
@@ -108,7 +110,7 @@ async fn graded(request: GradeRequest<'_>, deadline: Instant) -> Result<Grade, F
     verifier::verify(grading, checks).await
 }
 
-/// The grade of all checks: of those that were judged already, and of those of the workspace.
+/// The grade of all checks: those already evaluated, and those of the workspace.
 async fn checked(
     checks: &[CheckSpec],
     mut judged: BTreeMap<usize, CheckReport>,
@@ -135,7 +137,7 @@ fn once_each(flags: Vec<String>, more: Vec<String>) -> Vec<String> {
     all
 }
 
-/// The processes, if a check asks.
+/// The processes, if a check needs them.
 async fn probed(sandbox: &dyn Sandbox, checks: &[CheckSpec]) -> Vec<ProcessFacts> {
     if !checks.iter().any(|check| matches!(check.check, Check::Process { .. })) {
         return Vec::new();
@@ -143,13 +145,13 @@ async fn probed(sandbox: &dyn Sandbox, checks: &[CheckSpec]) -> Vec<ProcessFacts
     settled(|| sandbox.processes(), checks).await
 }
 
-/// What a look finds, once the checks hold for it or it has had its time. A program that the agent just started
-/// or killed is given a moment to become what it is going to be: between fork and exec it is still a shell by name.
+/// The process list, once the checks pass or the time is up. A program that the agent just started or killed gets a
+/// moment to settle: between fork and exec it still has the shell's name.
 async fn settled<Look>(look: impl Fn() -> Look, checks: &[CheckSpec]) -> Vec<ProcessFacts>
 where
     Look: Future<Output = Vec<ProcessFacts>>,
 {
-    // From the end of the first look on: among thousands of shells a look itself may take seconds.
+    // From the end of the first listing on: among thousands of shells, listing itself may take seconds.
     let mut first = None;
     loop {
         let processes = look().await;
@@ -163,7 +165,7 @@ where
     }
 }
 
-/// Whether some process still has its parent's command line, or none: amid an exec the kernel tells none.
+/// Whether some process still has its parent's command line, or none: during an exec the kernel shows none.
 fn any_forked(processes: &[ProcessFacts]) -> bool {
     processes.iter().any(|child| {
         let is_parent = |other: &&ProcessFacts| other.host_pid == child.host_parent;
@@ -192,8 +194,8 @@ mod tests {
         }
     }
 
-    /// Checks by letter: `f` of a file that is there, `m` of one that is missing, digits were judged before with that
-    /// many tenths.
+    /// Checks by letter: `f` of a file that exists, `m` of a missing one; digits were evaluated before, with that many
+    /// tenths.
     fn check(letters: &str, expected: &[(&str, f64)]) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("f"), "").unwrap();
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_between_fork_and_exec_is_known_by_its_parent() {
+    fn forked_process_is_recognised_by_parent() {
         let shell = process(7, 1, "bash -i");
         assert!(!any_forked(&[]));
         assert!(!any_forked(&[shell.clone(), process(8, 7, "sleep 800")]));
@@ -248,7 +250,8 @@ mod tests {
         assert!(any_forked(&[process(8, 7, "bash -i"), shell]));
     }
 
-    /// Whether `sleep 800` is found running where a look takes `seconds`, and what the first `looks` find is `early`.
+    /// Whether `sleep 800` is found running if a listing takes `seconds`, and the first `looks` listings return
+    /// `early`.
     fn is_found(seconds: u64, looks: usize, early: &str) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let taken = std::cell::Cell::new(0);
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_was_just_started_is_waited_for_however_long_a_look_takes() {
+    fn just_started_program_is_awaited() {
         assert!(is_found(0, 0, ""));
         assert!(is_found(0, 70, "touch f"), "within two seconds");
         assert!(!is_found(0, 90, "touch f"), "not within two seconds");

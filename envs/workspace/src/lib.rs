@@ -1,8 +1,8 @@
-//! Workspaces: the files that a task begins with, and how what an attempt left of them is graded.
+//! Workspaces: a task's initial files, and grading of the result.
 //!
-//! Knows sandboxes, checks and verifiers, and not what an agent does in between: environments that share nothing else
-//! share this. [`grade`] keeps the order in which an agent cannot tamper; [`evaluate`] turns the evidence that an attempt
-//! left into a grade.
+//! This crate handles sandboxes, checks and verifiers, but not the agent's actions, so that different environments
+//! share it. [`grade`] keeps an order in which an agent cannot tamper; [`evaluate`] turns the evidence of an attempt
+//! into a grade.
 
 mod answers;
 mod checks;
@@ -12,7 +12,7 @@ mod grade;
 mod schema;
 mod verifier;
 
-pub use answers::{Asking, Finding, Judged, check_answer, check_invalid};
+pub use answers::{Finding, JudgeContext, JudgeReports, check_answer, check_invalid};
 pub use checks::{
     Answer, CheckLimits, CommandEnd, CommandError, CommandOutput, CommandRequest, CommandRunner, Evidence,
     UidMap, equal_json, evaluate, quote,

@@ -1,8 +1,9 @@
-//! JSON schemas: compiled once, and what they say about a document in one line.
+//! JSON schemas, compiled once; validation errors as one line.
 //!
-//! S1. Nothing is fetched: a schema that refers to a document elsewhere does not compile. S2. Patterns are matched in linear
-//! time, whatever an agent writes; those with look-around or back-references within [`MOST_STEPS`], and beyond that nothing matches. S3. A schema is compiled once for all attempts that have it, unless [`MOST_KEPT`] others
-//! came in between.
+//! S1. Nothing is fetched: a schema that refers to another document does not compile.
+//! S2. Patterns are matched in linear time, whatever an agent writes; those with look-around or back-references within
+//! [`MAX_STEPS`], and beyond that they do not match.
+//! S3. A schema is compiled once for all attempts that use it, unless [`MAX_CACHED`] others came in between.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,19 +13,19 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{FancyRegex, PatternOptions, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 
-/// Schemas kept compiled; each is some kilobytes. Suites have few, and a run may have many suites.
-const MOST_KEPT: usize = 1_024;
+/// Cached schemas; each is some kilobytes. Suites have few, and a run may have many suites.
+const MAX_CACHED: usize = 1_024;
 
-/// Steps back of a pattern with look-around or back-references: some milliseconds.
-const MOST_STEPS: usize = 100_000;
+/// Backtracking steps of a pattern with look-around or back-references: some milliseconds.
+const MAX_STEPS: usize = 100_000;
 
-/// Problems of one document that are told.
-const MOST_TOLD: usize = 3;
+/// Maximum problems reported per document.
+const MAX_PROBLEMS: usize = 3;
 
-/// Characters of one problem.
+/// Maximum characters of one problem.
 const PROBLEM_CHARS: usize = 200;
 
-/// Characters of a value that a problem repeats.
+/// Maximum characters of a value that a problem repeats.
 const VALUE_CHARS: usize = 60;
 
 /// A compiled schema.
@@ -34,10 +35,10 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Compiles.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// Why it is no schema, in one line.
+    /// Why it is invalid, in one line.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         match options().build(schema) {
             Ok(validator) => Ok(Self { validator }),
@@ -45,24 +46,24 @@ impl Schema {
         }
     }
 
-    /// What is wrong with a document, in one line; `None` when nothing is.
+    /// The document's problems, in one line; `None` if it is valid.
     pub fn problem(&self, document: &Value) -> Option<String> {
         if self.validator.is_valid(document) {
             return None;
         }
         let problems: Vec<String> =
-            self.validator.iter_errors(document).take(MOST_TOLD).map(|error| explain(&error)).collect();
+            self.validator.iter_errors(document).take(MAX_PROBLEMS).map(|error| explain(&error)).collect();
         Some(problems.join("; "))
     }
 }
 
-/// As suites are checked: offline, and with patterns that take a bounded time for any text.
+/// As for checking suites: offline, and with patterns that take a bounded time for any text.
 fn options<'a>() -> ValidationOptions<'a> {
     jsonschema::options().offline().with_pattern_options(patterns())
 }
 
 fn patterns() -> PatternOptions<FancyRegex> {
-    PatternOptions::fancy_regex().backtrack_limit(MOST_STEPS)
+    PatternOptions::fancy_regex().backtrack_limit(MAX_STEPS)
 }
 
 fn explain(error: &ValidationError<'_>) -> String {
@@ -80,7 +81,7 @@ fn explain(error: &ValidationError<'_>) -> String {
             let value = error.instance().to_string();
             let text = match kind {
                 _ if value.chars().count() > VALUE_CHARS => error.masked_with("this value").to_string(),
-                // All of them: whoever is told has to choose one.
+                // All of them, so that the reader can choose one.
                 ValidationErrorKind::Enum { options } => {
                     let options: Vec<String> =
                         options.as_array().into_iter().flatten().map(Value::to_string).collect();
@@ -94,12 +95,12 @@ fn explain(error: &ValidationError<'_>) -> String {
     printable_line(&problem, PROBLEM_CHARS)
 }
 
-/// A JSON pointer as people write it: `/a/0/b` is `a.0.b`.
+/// A JSON pointer in dotted form: `/a/0/b` becomes `a.0.b`.
 fn dotted(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~")
 }
 
-/// Schemas by their text.
+/// Compiled schemas by their text.
 #[derive(Debug, Default)]
 pub struct SchemaCache {
     compiled: Mutex<HashMap<String, Arc<Schema>>>,
@@ -115,10 +116,10 @@ impl SchemaCache {
         if let Some(known) = self.lock().get(&text) {
             return Ok(Arc::clone(known));
         }
-        // Outside the lock: two that come at once may both compile it, which costs a moment and nothing else.
+        // Outside the lock: two concurrent callers may both compile it, which only costs a moment.
         let compiled = Arc::new(Schema::compile(schema)?);
         let mut kept = self.lock();
-        if kept.len() >= MOST_KEPT {
+        if kept.len() >= MAX_CACHED {
             kept.clear();
         }
         kept.insert(text, Arc::clone(&compiled));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn several_problems_are_one_line() {
+    fn multiple_problems_are_one_line() {
         let schema = json!({ "properties": { "a": { "type": "string" } }, "required": ["b"] });
         let problem =
             Schema::compile(&schema).unwrap().problem(&json!({"a": "\n".parse::<u8>().is_ok()})).unwrap();
@@ -197,15 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn s2_patterns_with_look_ahead_are_matched_within_a_bound() {
-        // As zod writes a hostname.
+    fn s2_look_ahead_patterns_are_bounded() {
+        // The form in which zod writes a hostname.
         let hostname = json!({ "pattern": "^(?=.{1,253}$)[a-z0-9-]+(\\.[a-z0-9-]+)*$" });
         let schema = Schema::compile(&hostname).unwrap();
         assert_eq!(schema.problem(&json!("a.example")), None);
         assert!(
             schema.problem(&json!("a..b")).is_some() && schema.problem(&json!("a".repeat(254))).is_some()
         );
-        // Without a bound this takes longer than the universe is old.
+        // Without a bound this takes longer than the age of the universe.
         let slow = Schema::compile(&json!({ "pattern": "^(?!x)(a|aa)+(?!b)$" })).unwrap();
         assert!(slow.problem(&json!("a".repeat(500) + "!")).is_some());
     }
@@ -215,9 +216,9 @@ mod tests {
         let cache = SchemaCache::default();
         let one = cache.get(&json!({ "type": "string" })).unwrap();
         assert!(Arc::ptr_eq(&one, &cache.get(&json!({ "type": "string" })).unwrap()));
-        for number in 0..MOST_KEPT + 5 {
+        for number in 0..MAX_CACHED + 5 {
             cache.get(&json!({ "const": number })).unwrap();
         }
-        assert!(cache.lock().len() <= MOST_KEPT);
+        assert!(cache.lock().len() <= MAX_CACHED);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clawrl_container::{EvictedImages, ImageKeeping};
+use clawrl_container::{EvictedImages, ImageRetention};
 use clawrl_core::{EnvSpec, ImageSource, ImageSpec, RunPlan, SandboxKind, TaskSpec};
 
 use crate::environment::Variable;
@@ -46,8 +46,8 @@ impl ImageSettings {
     }
 
     /// For a backend that runs a plan.
-    pub(super) fn keeping(&self, plan: &RunPlan) -> ImageKeeping {
-        ImageKeeping {
+    pub(super) fn keeping(&self, plan: &RunPlan) -> ImageRetention {
+        ImageRetention {
             ledger: self.ledger.clone(),
             budget: self.budget,
             to_come: to_come(plan),

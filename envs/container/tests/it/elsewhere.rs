@@ -1,4 +1,4 @@
-//! Containers of an engine that is reached over TCP with TLS, and that nobody here may enter.
+//! Containers of a container engine over TCP with TLS, which this process cannot enter.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::engine::{all_containers, backend_by, containers, sh, start, text, wit
 use crate::tls::Tls;
 
 #[test]
-fn a_connection_that_breaks_is_a_fault_and_the_next_attempt_works() {
+fn broken_connection_faults_one_attempt() {
     with_engine(|engine, client| async move {
         let tls = Tls::before(&engine.socket()).await;
         let provider = provider(backend_by(&tls.access(), client, "cut", None).await);
@@ -56,7 +56,7 @@ fn several_engines_make_containers_wherever_they_are() {
         };
         let backend = backend_by(&access, client, "both", None).await;
         let (first, second) = (start(&backend).await, start(&backend).await);
-        // One each, and the node beside the other.
+        // One each, and the node as well.
         let (here, there) = (all_containers(&engine.socket()).await, all_containers(&other.socket()).await);
         assert_eq!((here.len(), there.len()), (1, 2));
         for started in [&first, &second] {
@@ -69,7 +69,7 @@ fn several_engines_make_containers_wherever_they_are() {
 }
 
 #[test]
-fn who_has_no_certificate_is_told_so() {
+fn missing_certificate_is_reported() {
     with_engine(|engine, _| async move {
         let tls = Tls::before(&engine.socket()).await;
         let refused = async |access: EngineAccess, code: &str, part: &str| {

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clawrl_container::{
-    ContainerBackend, ContainerConfig, EngineAccess, EngineReport, ImageKeeping, probe_engine, probe_engines,
+    ContainerBackend, ContainerConfig, EngineAccess, EngineReport, ImageRetention, probe_engine,
+    probe_engines,
 };
 use clawrl_core::{Determinism, ImageSource, ImageSpec, NetworkPolicy, RunId, SandboxLimits};
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
@@ -53,7 +54,7 @@ impl Engine {
                     assert!(ended.is_none() && Instant::now() < until, "{fault}\n{}", self.said());
                 }
             }
-            // timer: an engine tells nobody that it listens.
+            // timer: an engine has no event for listening.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -117,7 +118,7 @@ fn launch(folder: &Path) -> Child {
         .unwrap()
 }
 
-/// A test of a backend, twice: of an engine whose containers are entered from here, and of one elsewhere.
+/// Tests a backend twice: with an engine whose containers are entered from here, and with a remote one.
 macro_rules! here_and_elsewhere {
     ($name:ident, $test:expr) => {
         mod $name {
@@ -182,7 +183,7 @@ pub(crate) async fn backend_keeping(
     socket: &str,
     client: SpawnerClient,
     run: &str,
-    images: Option<ImageKeeping>,
+    images: Option<ImageRetention>,
 ) -> ContainerBackend {
     backend_by(&EngineAccess::new(socket), client, run, images).await
 }
@@ -191,7 +192,7 @@ pub(crate) async fn backend_by(
     access: &EngineAccess,
     client: SpawnerClient,
     run: &str,
-    images: Option<ImageKeeping>,
+    images: Option<ImageRetention>,
 ) -> ContainerBackend {
     let engines = probe_engines(access).await.unwrap();
     let config = ContainerConfig {
@@ -214,7 +215,7 @@ pub(crate) async fn removed_but(kept: usize, socket: &str) {
     let until = Instant::now() + PATIENCE;
     while containers(socket).await > kept {
         assert!(Instant::now() < until, "{:?} are still there", all_containers(socket).await);
-        // timer: a backend tells nobody that it removed a container.
+        // timer: a backend has no event for removing a container.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What is graded in containers: what the workspace's path names at the end, wherever the agent moved it.
+//! Grading in containers: the workspace's path at the end counts, wherever the agent moved the folder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ here_and_elsewhere!(what_is_graded_is_what_the_path_names, |backend, _| async mo
     // A link is followed as the verifier, or a person in there, would follow it.
     let linked = "cd /; mv /app /aside; mkdir /new; echo 42 > /new/answer; ln -s new /app";
     assert_eq!(scores(linked).await, [1, 1, 1]);
-    // What was right where the workspace was is not any more where it is.
+    // Files that were right at the old place do not count at the new one.
     let moved = "echo 42 > answer; rm in*; rm -r made; cd /; mv /app /aside; mkdir /app; touch /app/in.txt";
     assert_eq!(scores(moved).await, [0, 0, 0]);
     for away in [
@@ -90,7 +90,7 @@ here_and_elsewhere!(verifiers_find_what_the_path_names_or_score_nothing, |backen
     assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
 });
 
-here_and_elsewhere!(an_artifact_replaces_what_is_of_another_kind, |backend, _| async move {
+here_and_elsewhere!(artifact_replaces_entry_of_other_kind, |backend, _| async move {
     let provider = provider(backend);
     let artifact = |source: &str, destination: &str| ArtifactSpec {
         source: source.to_owned(),
@@ -111,7 +111,7 @@ here_and_elsewhere!(an_artifact_replaces_what_is_of_another_kind, |backend, _| a
     assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
 });
 
-/// What an agent may leave so that it looks otherwise, or not at all, where it is brought to.
+/// Files that an agent may leave so that a copy looks different, or is impossible.
 const ODD: &str = "rm in.txt; mkfifo in.txt; mkdir odd; cd odd; ln -s a//b l; ln -s x/. m; mkfifo p; echo 42 > f; cd ..; \
      chmod 400 odd/f; touch -d @0.5 odd; echo 42 > answer";
 
@@ -156,7 +156,7 @@ here_and_elsewhere!(what_is_no_file_and_where_no_path_leads_is_seen_as_it_is, |b
     assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
 });
 
-// A launcher is outside: whoever ends it is not inside.
+// A launcher runs outside, so nothing inside can end it.
 here_and_elsewhere!(a_launcher_that_is_killed_is_no_end_of_its_program, |backend, _| async move {
     let started = start(&backend).await;
     let sandbox = started.sandbox.as_ref();

@@ -6,7 +6,7 @@ use clawrl_sandbox::{ExecError, ExecSpec, NotRun, SandboxCommand};
 
 use crate::engine::{sh, sh_as, start, text, with_backend};
 
-/// Runs attacks one after another, each in a container of its own beside a working neighbour, and checks what they print.
+/// Runs attacks one after another, each in its own container beside a working neighbour, and checks their output.
 fn harmless(attacks: &'static [(&'static str, &'static str)]) {
     with_backend(|backend, _| async move {
         let neighbour = start(&backend).await;
@@ -56,7 +56,7 @@ fn the_first_process_cannot_be_ended_from_inside() {
         ("(echo x > /proc/1/mem) 2>/dev/null && echo wrote; readlink /proc/1/exe || echo hidden", "hidden"),
         // ptrace(PTRACE_ATTACH, 1).
         ("perl -e 'print syscall(101, 16, 1, 0, 0) < 0 ? \"refused\" : \"attached\"'", "refused"),
-        // Orphans are reaped although nobody waits for them.
+        // Orphans are reaped although no process waits for them.
         (
             "for i in $(seq 30); do (setsid sleep 0.01 &); done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status | wc -l",
             "0",
@@ -83,7 +83,7 @@ fn whatever_runs_out_runs_out_inside() {
             };
             tokio::join!(attacking, working);
             assert_eq!(attacker.sandbox.lost().await, None, "attack: {attack}");
-            // A bomb goes on; it is stopped as a whole, and then programs run again.
+            // The bomb keeps running; the container is stopped as a whole, and then programs run again.
             attacker.sandbox.halt().await.unwrap();
             assert_eq!(
                 text(&sh(attacker.sandbox.as_ref(), "echo again").await),
@@ -95,14 +95,15 @@ fn whatever_runs_out_runs_out_inside() {
     });
 }
 
-/// A program that is started after the agent acted meets what the agent left. Where root inside is root outside, the way out
-/// would be a descriptor or the file of whoever starts it.
+/// A program that starts after the agent acted runs in the environment that the agent left. If root inside is root
+/// outside, a descriptor or the executable of its launcher would be a way out.
 #[test]
-fn whoever_starts_programs_cannot_be_turned_around() {
+fn launcher_cannot_be_hijacked() {
     with_backend(|backend, _| async move {
         let started = start(&backend).await;
         let sandbox = started.sandbox.as_ref();
-        // The next program is its own starter, by way of its interpreter: with no request it only says who starts it.
+        // The next program starts itself again, through its interpreter: without a request it only prints that it is
+        // not for users.
         let trap = "cp /bin/bash /tmp/bash; rm /bin/bash; printf '#!/proc/self/exe\\n' > /bin/bash; /tmp/bash -c 'chmod +x /bin/bash'";
         assert_eq!(text(&sh(sandbox, trap).await), "");
         let again = sh(sandbox, "echo never").await;
@@ -124,7 +125,7 @@ fn whoever_starts_programs_cannot_be_turned_around() {
         };
         assert_eq!(sandbox.exec(spec).await.unwrap().code, Some(0));
         sandbox.kill().await.unwrap();
-        // A workspace that is a link to a descriptor of whoever starts the next program there.
+        // A workspace that is a link to a descriptor of the next program's launcher.
         for number in 3..7 {
             let started = start(&backend).await;
             let sandbox = started.sandbox.as_ref();

@@ -1,4 +1,4 @@
-//! An image of this machine's own programs, made in a second: no registry is asked.
+//! An image of this machine's own programs, built in a second without a registry.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 /// Its name.
 pub(crate) const NAME: &str = "clawrl-test:small";
 
-/// Perl for what no other program does: system calls by number.
+/// Perl for things that no other program can do: system calls by number.
 const PROGRAMS: &[&str] = &[
     "bash", "cat", "chmod", "chown", "cp", "env", "find", "grep", "head", "id", "kill", "ln", "ls", "mkdir",
     "mkfifo", "mount", "mv", "perl", "readlink", "rm", "seq", "setsid", "sh", "sleep", "stat", "tail",
@@ -69,7 +69,7 @@ pub(crate) fn pack() -> Vec<u8> {
     file("etc/passwd", PASSWD.as_bytes(), 0o644);
     file("etc/group", GROUP.as_bytes(), 0o644);
     file("app/in-image.txt", b"from the image\n", 0o644);
-    // What a shell expects to know of its language and its terminal.
+    // Files that a shell expects for its locale and its terminal.
     for data in DATA {
         let files = Command::new("find").args([data, "-type", "f"]).output().unwrap();
         for path in String::from_utf8_lossy(&files.stdout).lines() {

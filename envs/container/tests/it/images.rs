@@ -14,9 +14,9 @@ fn of(source: ImageSource) -> clawrl_sandbox::SandboxSpec {
 }
 
 #[test]
-fn a_missing_image_is_named_with_what_brings_it() {
+fn missing_image_error_says_how_to_get_it() {
     with_backend(|backend, _| async move {
-        // A registry that nobody can reach: nothing listens on that port.
+        // An unreachable registry: nothing listens on that port.
         let name = "127.0.0.1:1/nobody/nothing:1";
         let fault = backend.start(of(ImageSource::Name(name.to_owned()))).await.err().unwrap();
         assert_eq!(
@@ -32,7 +32,7 @@ fn a_missing_image_is_named_with_what_brings_it() {
 }
 
 #[test]
-fn an_image_is_built_once_for_all_and_anew_when_its_folder_changes() {
+fn image_is_built_once_per_folder_content() {
     with_backend(|backend, socket| async move {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -56,7 +56,7 @@ fn an_image_is_built_once_for_all_and_anew_when_its_folder_changes() {
         assert_eq!(text(&sh(first.sandbox.as_ref(), look).await), expected);
         assert_eq!(text(&sh(second.sandbox.as_ref(), look).await), expected);
         assert_eq!(built(&socket).await, 1);
-        // Another run has another backend, and finds what was built.
+        // Another run has another backend, and finds the built image.
         write("secret", "changed, and still not seen");
         let again = another(&socket).await;
         drop(again.start(of(source.clone())).await.unwrap());
@@ -92,7 +92,7 @@ fn built_from(files: &[(&str, &str)]) -> (tempfile::TempDir, ImageSource) {
 }
 
 #[test]
-fn patterns_of_a_dockerfile_count_before_those_of_its_folder() {
+fn dockerfile_patterns_override_folder_patterns() {
     with_backend(|backend, _| async move {
         let dockerfile = format!("FROM {}\nWORKDIR /built\nCOPY . .\n", image::NAME);
         let common = (".dockerignore", "common\nDockerfile*\n");
@@ -113,7 +113,7 @@ fn patterns_of_a_dockerfile_count_before_those_of_its_folder() {
 
 /// C5.
 #[test]
-fn a_workspace_is_neither_the_whole_image_nor_in_a_volume() {
+fn root_and_volume_workspaces_are_refused() {
     with_backend(|backend, _| async move {
         let refused = async |lines: &str, code: &str, part: &str| {
             let (_folder, source) =
@@ -122,7 +122,7 @@ fn a_workspace_is_neither_the_whole_image_nor_in_a_volume() {
             let found = (fault.boundary, fault.code.as_str(), fault.retry);
             assert_eq!(found, (Boundary::Provider, code, Retry::Never), "{fault}");
             assert!(fault.message.contains(part) && fault.message.contains("Dockerfile"), "{fault}");
-            // What the fault says to do.
+            // The fault's advice.
             let image = ImageSpec { source, workdir: Some("/work".to_owned()), user: None };
             let started =
                 backend.start(clawrl_sandbox::SandboxSpec { image: Some(image), ..waiting() }).await.unwrap();

@@ -8,7 +8,7 @@ use crate::conformance::{provider, terminal};
 use crate::engine::{backend, removed_but, sh, start, text, waiting, with_engine};
 
 #[test]
-fn a_restarted_engine_is_a_fault_and_the_next_attempt_works() {
+fn engine_restart_faults_one_attempt() {
     with_engine(|mut engine, client| async move {
         let provider = provider(backend(&engine.socket(), client, "restarted").await);
         let task = terminal_task(terminal(), vec![file_equals("f", "")]);
@@ -21,7 +21,7 @@ fn a_restarted_engine_is_a_fault_and_the_next_attempt_works() {
             (lost.boundary, lost.code.as_str(), lost.retry),
             (Boundary::Env, "container-lost", Retry::Sound)
         );
-        // What was done is not graded either: nobody knows what the agent would have done next.
+        // The work so far is not graded either: the agent's next actions are unknown.
         let lost = second.grade(step_ctx(3)).await.unwrap_err();
         assert_eq!((lost.code.as_str(), lost.retry), ("container-lost", Retry::Sound));
         assert!(first.close().await.leftovers.is_empty() && second.close().await.leftovers.is_empty());
@@ -39,7 +39,7 @@ fn an_engine_that_is_away_is_waited_for() {
         drop(start(&backend).await);
         engine.end();
         let (started, ()) = tokio::join!(backend.start(waiting()), async {
-            // The start has found nobody, before somebody is there.
+            // The first try fails, before the engine listens.
             tokio::task::yield_now().await;
             engine.start_again().await;
         });
@@ -49,13 +49,13 @@ fn an_engine_that_is_away_is_waited_for() {
 }
 
 #[test]
-fn a_container_that_an_engine_does_not_remove_at_once_is_removed_later() {
+fn refused_removal_is_retried() {
     with_engine(|mut engine, client| async move {
         let backend = backend(&engine.socket(), client, "later").await;
         let started = start(&backend).await;
         engine.end();
         drop(started);
-        // The first try finds nobody, before somebody is there.
+        // The first try fails, before the engine listens.
         tokio::task::yield_now().await;
         engine.start_again().await;
         removed_but(0, &engine.socket()).await;

@@ -1,4 +1,4 @@
-//! Several engines: who makes which container, and one that dies.
+//! Several engines: which one creates a container, and one that dies.
 
 use clawrl_core::{Boundary, EnvProvider, ImageSource, ImageSpec, Retry};
 use clawrl_sandbox::{SandboxBackend, SandboxSpec};
@@ -27,7 +27,7 @@ async fn rename(engine: &Engine, name: &str) {
 }
 
 #[test]
-fn an_image_leads_to_its_engine_and_what_all_have_is_spread() {
+fn placement_prefers_image_then_spreads() {
     with_engine(|one, client| async move {
         let other = Engine::start().await;
         rename(&other, "only-there").await;
@@ -52,7 +52,7 @@ fn an_image_leads_to_its_engine_and_what_all_have_is_spread() {
 }
 
 #[test]
-fn an_engine_that_dies_takes_its_attempts_along_and_no_others() {
+fn dead_engine_faults_only_its_attempts() {
     with_engine(|one, client| async move {
         let mut other = Engine::start().await;
         rename(&other, "only-there").await;
@@ -67,7 +67,7 @@ fn an_engine_that_dies_takes_its_attempts_along_and_no_others() {
         let found = (lost.boundary, lost.code.as_str(), lost.retry);
         assert_eq!(found, (Boundary::Env, "container-lost", Retry::Sound));
         assert_eq!(step(here.as_mut(), "echo on").await, "on\n[exit 0]");
-        // What is made next is made by the other one, though that has more.
+        // The next container goes to the other engine, although that has more.
         let mut next = ready(&provider, &task).await;
         assert_eq!(step(next.as_mut(), "echo on").await, "on\n[exit 0]");
         assert_eq!(containers(&one.socket()).await, 2);

@@ -72,7 +72,7 @@ mod slow {
     use super::*;
 
     #[test]
-    fn repositories_elsewhere_are_mended_and_nothing_else_scores() {
+    fn remote_repository_scores_only_real_fix() {
         with_engine(|engine, client| async move {
             let socket = engine.socket();
             let image = base_image(&socket);
@@ -124,9 +124,9 @@ mod slow {
         });
     }
 
-    /// Root inside may also change what is outside of the repository: programs, and the interpreter's own library.
+    /// Root inside may also change files outside the repository: programs, and the interpreter's own library.
     #[test]
-    fn what_is_changed_outside_of_the_repository_stays_behind() {
+    fn changes_outside_repository_do_not_count() {
         let attacks = [
             "printf '#!/bin/sh\\necho \"test_add (tests.test_calc.Calc.test_add) ... ok\" >&2\\n' | tee /usr/bin/python3 /usr/local/bin/python3 /usr/local/bin/git > /bin/bash2; chmod +x /usr/local/bin/*",
             "for folder in /usr/lib/python3*; do printf 'import unittest\\nunittest.TestCase.run = lambda self, result=None: result.addSuccess(self)\\n' > $folder/sitecustomize.py; done",
@@ -146,7 +146,7 @@ mod slow {
 
     /// The tests of pytest's users, which are not of this machine's programs.
     #[test]
-    fn pytest_tells_of_tests_and_its_configuration_is_the_tasks() {
+    fn pytest_runs_with_the_tasks_configuration() {
         let attacks: [(&str, &[&str]); 4] = [
             (
                 "conftest",
@@ -190,7 +190,7 @@ mod slow {
     }
 
     #[test]
-    fn an_engine_that_is_gone_is_a_fault_and_never_a_score() {
+    fn lost_engine_is_fault_not_score() {
         with_engine(|mut engine, client| async move {
             let socket = engine.socket();
             let image = base_image(&socket);

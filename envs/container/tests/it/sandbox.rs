@@ -1,4 +1,4 @@
-//! What a container offers beside its terminal.
+//! Features of a container besides its terminal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,10 +52,13 @@ here_and_elsewhere!(a_verifier_finds_its_own_files_after_the_agent_is_halted, |b
     sandbox.halt().await.unwrap();
     assert_eq!(sandbox.processes().await, Vec::new());
     sandbox
-        .lay("/tests".to_owned(), vec![file("test.sh", "id -u; echo 0.5 > /logs/verifier/reward.txt")])
+        .replace_folder(
+            "/tests".to_owned(),
+            vec![file("test.sh", "id -u; echo 0.5 > /logs/verifier/reward.txt")],
+        )
         .await
         .unwrap();
-    sandbox.lay("/logs/verifier".to_owned(), Vec::new()).await.unwrap();
+    sandbox.replace_folder("/logs/verifier".to_owned(), Vec::new()).await.unwrap();
     let ran = sh_as(
         sandbox,
         Some("agent"),

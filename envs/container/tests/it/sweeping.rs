@@ -25,8 +25,8 @@ enum Work {
 }
 
 #[test]
-fn what_a_killed_harness_left_is_ended_and_swept() {
-    killed("sweeping::what_a_killed_harness_left_is_ended_and_swept", Work::Acting);
+fn sweep_removes_containers_of_killed_harness() {
+    killed("sweeping::sweep_removes_containers_of_killed_harness", Work::Acting);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn killed(name: &'static str, work: Work) {
         assert_eq!(containers(&socket).await, 2);
         harness.kill().unwrap();
         harness.wait().unwrap();
-        // Its spawner ends the container at once; the sweep deletes what is left of it.
+        // Its spawner ends the container at once; the sweep deletes the rest.
         let until = Instant::now() + Duration::from_secs(60);
         while std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         {

@@ -17,7 +17,7 @@ pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
 }
 
-/// What listens. Dropped, it takes no more connections.
+/// A TLS listener. Dropping it closes it.
 pub(crate) struct Tls {
     port: u16,
     cut: watch::Sender<u32>,

@@ -1,9 +1,9 @@
-//! The HTTP client that the attempts of a run share, and its way to make connections for what is not HTTP.
+//! The HTTP client that the attempts of a run share, which also makes connections for other protocols.
 //!
-//! HTTP/1.1 alone. Redirects are not followed and proxies not used: what is asked goes to the host that was named. TLS trusts
-//! what the machine trusts.
+//! HTTP/1.1 only. Redirects are not followed and proxies not used: requests go to the named host. TLS trusts the
+//! machine's certificates.
 //!
-//! I1. A request of which anything may have reached the server is never sent again.
+//! I1. A request that may have reached the server in part is never sent again.
 //!
 //! Cancellation: dropping a request closes its connection.
 
@@ -22,32 +22,32 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::message::shown;
+use crate::peer_error::PeerError;
 use crate::process::too_large;
-use crate::trouble::Trouble;
 
-/// A connection has to stand by then.
+/// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request that meets a closing
-/// connection is lost.
+/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request on a closing connection
+/// is lost.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A peer that is gone without a word is noticed, even if an answer would be waited for longer.
+/// Detects a peer that disappeared without closing the connection, even if an answer would be awaited for longer.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Clones share the connections.
 #[derive(Debug, Clone)]
 pub(crate) enum HttpClient {
-    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    /// For `http://`, so that a machine without certificates can use a local server.
     Open(HttpConnector, Client<HttpConnector, Full<Bytes>>),
     /// For `https://`.
     Secure(HttpsConnector<HttpConnector>, Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
-/// A connection on which anything may be spoken.
+/// A connection for any protocol.
 pub(crate) type Connection = TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
-/// An answer: the body of a success, or why there is none.
+/// The body of a success, or why there is none.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
@@ -55,10 +55,10 @@ pub(crate) struct Answered {
 }
 
 impl HttpClient {
-    /// A client for servers at such an address.
+    /// A client for servers at this address.
     ///
     /// # Errors
-    /// Certificates of this machine that cannot be read.
+    /// The machine's certificates cannot be read.
     pub(crate) fn new(base_url: &str) -> Result<Self, std::io::Error> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(CONNECT));
@@ -75,10 +75,10 @@ impl HttpClient {
         Ok(Self::Secure(connector.clone(), builder.build(connector)))
     }
 
-    /// Connects with the server of an address, as for a request to it.
-    pub(crate) async fn dial(&self, url: &str) -> Result<Connection, Trouble> {
+    /// Connects to the server of an address, as for a request to it.
+    pub(crate) async fn dial(&self, url: &str) -> Result<Connection, PeerError> {
         let uri = address(url)?;
-        // Neither of them has to be waited for until it is ready.
+        // Neither of them needs to be polled for readiness.
         let stream = match self {
             Self::Open(tcp, _) => {
                 let stream = tcp.clone().call(uri).await.map_err(|error| unconnected(&error, url))?;
@@ -92,17 +92,23 @@ impl HttpClient {
         Ok(TokioIo::new(stream))
     }
 
-    /// Sends JSON and reads the whole answer, at most so many bytes of it.
-    pub(crate) async fn post(&self, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
+    /// Sends JSON and reads the whole answer, up to `most` bytes.
+    pub(crate) async fn post(&self, url: &str, body: String, most: usize) -> Result<Answered, PeerError> {
         self.send(Method::POST, url, body, most).await
     }
 
     /// Reads a document.
-    pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Answered, Trouble> {
+    pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Answered, PeerError> {
         self.send(Method::GET, url, String::new(), most).await
     }
 
-    async fn send(&self, method: Method, url: &str, body: String, most: usize) -> Result<Answered, Trouble> {
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: String,
+        most: usize,
+    ) -> Result<Answered, PeerError> {
         let uri = address(url)?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
@@ -122,17 +128,18 @@ impl HttpClient {
     }
 }
 
-fn address(url: &str) -> Result<Uri, Trouble> {
-    url.parse()
-        .map_err(|error| Trouble::lasting("server-unreachable", format!("`{url}` is no address: {error}")))
+fn address(url: &str) -> Result<Uri, PeerError> {
+    url.parse().map_err(|error| {
+        PeerError::lasting("server-unreachable", format!("`{url}` is not an address: {error}"))
+    })
 }
 
-async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Trouble> {
+async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, PeerError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            let message = format!("the answer of {url} broke off ({})", root_cause(&error));
-            Trouble::sound("connection-lost", message)
+            let message = format!("the answer of {url} ended early ({})", root_cause(&error));
+            PeerError::sound("connection-lost", message)
         })?;
         // Trailers carry nothing that is needed.
         if let Ok(data) = frame.into_data() {
@@ -146,35 +153,35 @@ async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Tr
 }
 
 impl Answered {
-    /// What a status that is no success means.
-    pub(crate) fn refusal(&self, url: &str) -> Trouble {
+    /// The error for a status that is not a success.
+    pub(crate) fn refusal(&self, url: &str) -> PeerError {
         let status = self.status;
         let message = format!("{url} answered with HTTP {} and {}", status.as_u16(), shown(&self.body));
         let again = status.is_server_error()
             || status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT;
         let retry = if again { Retry::Sound } else { Retry::Never };
-        Trouble::Wrong { code: "http-status", message, retry }
+        PeerError::Wrong { code: "http-status", message, retry }
     }
 }
 
-fn unsent(error: &Error, url: &str) -> Trouble {
+fn unsent(error: &Error, url: &str) -> PeerError {
     if error.is_connect() {
         return unconnected(error, url);
     }
     let cause = root_cause(error);
-    Trouble::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
+    PeerError::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
 }
 
-fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> Trouble {
+fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> PeerError {
     let cause = root_cause(error);
     let message = format!(
-        "no connection for {url} ({cause}); check that the server runs, and the host and port of `base_url`"
+        "failed to connect to {url} ({cause}): check that the server runs, and the host and port of `base_url`"
     );
-    Trouble::sound("server-unreachable", message)
+    PeerError::sound("server-unreachable", message)
 }
 
-/// The innermost error: the outer ones say only which layer it came through.
+/// The innermost error: the outer ones only name layers.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,4 @@
-//! An environment that is a server, asked over HTTP.
+//! An environment that is an HTTP server.
 
 mod client;
 mod session;

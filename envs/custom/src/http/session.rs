@@ -1,7 +1,8 @@
-//! One attempt's session with a server that has many.
+//! One attempt's session with a server that serves many.
 //!
-//! P1. A request is sent once and never again. P2. Every request has the attempt's session, so that a server tells attempts
-//! apart. P3. An answer is to the request of its own exchange, or a fault.
+//! P1. A request is sent once and never again.
+//! P2. Every request names the attempt's session, so that a server can distinguish attempts.
+//! P3. An answer belongs to the request of its own exchange, or is a fault.
 //!
 //! Cancellation: dropping the future of [`HttpSession::ask`] closes its connection.
 
@@ -9,13 +10,13 @@ use serde_json::Value;
 
 use super::client::HttpClient;
 use crate::message::{Answer, AnswerId, Method, read};
-use crate::trouble::Trouble;
+use crate::peer_error::PeerError;
 
 /// A session with a server.
 #[derive(Debug)]
 pub(crate) struct HttpSession {
     client: HttpClient,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     base_url: String,
     most: usize,
     last_id: u64,
@@ -33,7 +34,7 @@ impl HttpSession {
     }
 
     /// Sends the request of the last id and waits for its result.
-    pub(crate) async fn ask(&self, request: String, method: Method) -> Result<Value, Trouble> {
+    pub(crate) async fn ask(&self, request: String, method: Method) -> Result<Value, PeerError> {
         let url = format!("{}/{}", self.base_url, method.name());
         let answered = self.client.post(&url, request, self.most).await?;
         let answer = match read(&answered.body, method) {
@@ -45,12 +46,12 @@ impl HttpSession {
             Answer { id: AnswerId::Number(id), result } if id == self.last_id => result,
             Answer { id: AnswerId::Null, result } => result,
             Answer { id: AnswerId::Number(id), .. } => {
-                let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
-                Err(Trouble::sound("answer-unasked", message))
+                let message = format!("{url} answered the request {} with the id {id}", self.last_id);
+                Err(PeerError::sound("answer-unasked", message))
             }
             Answer { id: AnswerId::Other(id), .. } => {
-                let message = format!("{url} was asked with the id {}, and answered with {id}", self.last_id);
-                Err(Trouble::sound("answer-unasked", message))
+                let message = format!("{url} answered the request {} with the id {id}", self.last_id);
+                Err(PeerError::sound("answer-unasked", message))
             }
         }
     }

@@ -1,31 +1,31 @@
-//! The actions of a server of OpenEnv as tools.
+//! The actions of an OpenEnv server, as tools.
 //!
-//! A server says by a JSON schema what its actions are. Most have one kind, which becomes one tool, [`ACT`]. Those that
-//! offer tools of MCP have an action that calls one by name, and list them when asked.
+//! A server describes its actions by a JSON schema. Most have one kind, which becomes one tool, [`ACT`]. Those that
+//! offer MCP tools have an action that calls one by name, and list them on request.
 
 use clawrl_core::ToolCall;
 use serde_json::{Value, json};
 
 use crate::message::ToolAnswer;
 
-/// The tool of a server whose actions are of one kind.
+/// The tool of a server with one kind of action.
 pub(super) const ACT: &str = "act";
 
-/// How a server is acted on.
+/// How actions are sent to a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Acting {
-    /// By an action of its own kind.
+pub(super) enum ActionStyle {
+    /// As an action of its own kind.
     #[default]
     Plain,
-    /// By calls of tools.
+    /// As calls of tools.
     Tools,
 }
 
-/// How a server is acted on whose actions have this schema.
-pub(super) fn acting(schema: &Value) -> Acting {
+/// The style of a server whose actions have this schema.
+pub(super) fn action_style(schema: &Value) -> ActionStyle {
     let properties = &schema["properties"];
     let is_call = properties.get("tool_name").is_some() && properties.get("arguments").is_some();
-    if is_call { Acting::Tools } else { Acting::Plain }
+    if is_call { ActionStyle::Tools } else { ActionStyle::Plain }
 }
 
 /// The one tool of a plain server.
@@ -43,7 +43,7 @@ pub(super) fn act_tool(mut schema: Value) -> ToolAnswer {
     ToolAnswer { name: ACT.to_owned(), description, parameters: Some(schema), text_argument }
 }
 
-/// The one argument that there is, where that is a text.
+/// The only argument, if there is exactly one and it is a text.
 fn only_text(schema: &Value) -> Option<String> {
     let mut properties = schema["properties"].as_object()?.iter();
     match (properties.next(), properties.next()) {
@@ -69,11 +69,13 @@ pub(super) fn listed_tools(observation: &Value) -> Vec<ToolAnswer> {
     tools.filter_map(one).collect()
 }
 
-/// The message that carries out a call.
-pub(super) fn step(acting: Acting, call: &ToolCall) -> Value {
-    let data = match acting {
-        Acting::Plain => call.arguments.clone(),
-        Acting::Tools => json!({ "type": "call_tool", "tool_name": call.name, "arguments": call.arguments }),
+/// The message that performs a call.
+pub(super) fn step(action_style: ActionStyle, call: &ToolCall) -> Value {
+    let data = match action_style {
+        ActionStyle::Plain => call.arguments.clone(),
+        ActionStyle::Tools => {
+            json!({ "type": "call_tool", "tool_name": call.name, "arguments": call.arguments })
+        }
     };
     json!({ "type": "step", "data": data })
 }
@@ -86,7 +88,7 @@ mod tests {
     fn schemas_become_tools() {
         let text =
             json!({ "properties": { "message": { "type": "string" }, "metadata": { "type": "object" } } });
-        assert_eq!(acting(&text), Acting::Plain);
+        assert_eq!(action_style(&text), ActionStyle::Plain);
         let tool = act_tool(text);
         assert_eq!(tool.text_argument.as_deref(), Some("message"));
         let expected = json!({ "type": "object", "properties": { "message": { "type": "string" } } });
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(act_tool(two).text_argument, None);
         assert_eq!(act_tool(Value::Null).parameters, Some(json!({ "type": "object" })));
         let calls = json!({ "properties": { "type": {}, "tool_name": {}, "arguments": {} } });
-        assert_eq!(acting(&calls), Acting::Tools);
+        assert_eq!(action_style(&calls), ActionStyle::Tools);
     }
 
     #[test]
@@ -111,8 +113,8 @@ mod tests {
     fn calls_become_steps() {
         let call = ToolCall::new("echo", json!({ "message": "hi" }));
         let plain = json!({ "type": "step", "data": { "message": "hi" } });
-        assert_eq!(step(Acting::Plain, &call), plain);
+        assert_eq!(step(ActionStyle::Plain, &call), plain);
         let by_name = json!({ "type": "call_tool", "tool_name": "echo", "arguments": { "message": "hi" } });
-        assert_eq!(step(Acting::Tools, &call), json!({ "type": "step", "data": by_name }));
+        assert_eq!(step(ActionStyle::Tools, &call), json!({ "type": "step", "data": by_name }));
     }
 }

@@ -1,4 +1,4 @@
-//! An environment that is a server of OpenEnv.
+//! An environment that is an OpenEnv server.
 
 mod action;
 mod session;

@@ -1,14 +1,15 @@
-//! One attempt's session with a server of OpenEnv: one WebSocket, on which messages are answered in order.
+//! One attempt's session with an OpenEnv server: one WebSocket, on which messages are answered in order.
 //!
-//! P1. A message is sent once and never again. P2. Messages have no ids, so after one whose time was up nothing is asked any
-//! more: what would be heard could be its answer. Grading needs no message. P3. An action that the server's schema refuses
-//! is answered by an observation, for it is the policy's. P4. An episode with an answer that nobody asked for is not graded:
-//! its rewards may belong to other actions.
+//! P1. A message is sent once and never again.
+//! P2. Messages have no ids, so after one has timed out nothing more is sent: the next answer could be its own. Grading
+//! needs no message.
+//! P3. An action that the server's schema refuses becomes an observation, because the policy caused it.
+//! P4. An episode with an unexpected answer is not graded: its rewards may belong to other actions.
 //!
-//! The score is what the rewards come to, held within [0, 1]; one that was outside is flagged `reward-out-of-range`.
+//! The score is the sum of the rewards, clamped to [0, 1]; one that was outside is flagged `reward-out-of-range`.
 //!
-//! Cancellation: dropping the session closes its connection, and the server ends its environment with it.
-//! Source: openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
+//! Cancellation: dropping the session closes its connection, and the server ends its environment with it. Source:
+//! openenv-core 0.3.0, `env_server` (messages `reset`, `step`, `close`; `observation`, `error`).
 
 use clawrl_core::{CheckReport, Grade, RewardTotal, StepResult, StopReason, ToolCall, printable_line};
 use serde::Deserialize;
@@ -17,16 +18,16 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::action::{Acting, act_tool, acting, listed_tools, step};
-use super::socket::{Ended, Socket};
+use super::action::{ActionStyle, act_tool, action_style, listed_tools, step};
+use super::socket::{Disconnected, Socket};
 use super::text::text;
 use crate::http::HttpClient;
 use crate::message::{self, Method, NAME, SAID, TextAnswer, ToolAnswer, shaped, shown};
 use crate::observe::observation;
+use crate::peer_error::PeerError;
 use crate::process::too_large;
-use crate::trouble::Trouble;
 
-/// Difference that adding floats leaves.
+/// Tolerance for the rounding of float sums.
 const ROUNDING: f64 = 1e-9;
 
 /// A session with a server.
@@ -36,14 +37,14 @@ pub(crate) struct OpenenvSession {
     base_url: String,
     most: usize,
     score: RewardTotal,
-    /// From the first message on, and while nothing is asked.
+    /// From the first message on, while no message is pending.
     socket: Option<Socket>,
-    acting: Acting,
+    action_style: ActionStyle,
     /// Of the steps that had one.
     rewards: Vec<f64>,
 }
 
-/// What the server says of a state.
+/// The server's report of a state.
 #[derive(Debug, Deserialize)]
 struct StateAnswer {
     observation: Value,
@@ -53,7 +54,7 @@ struct StateAnswer {
     done: bool,
 }
 
-/// Some servers reward by truth values.
+/// Some servers use booleans as rewards.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
 enum Reward {
@@ -70,14 +71,14 @@ impl Reward {
     }
 }
 
-/// What a message was answered with.
-enum Told {
+/// The answer to a message.
+enum SocketReply {
     State(StateAnswer),
-    /// It does not fit the server's schema; in its words, for the policy.
+    /// It does not fit the server's schema; the server's explanation, for the policy.
     Refused(String),
 }
 
-/// A sum without what floats leave of it: ten times 0.1 is 1.
+/// A sum without rounding errors: ten times 0.1 is 1.
 fn straightened(sum: f64) -> f64 {
     let whole = sum.round();
     if (sum - whole).abs() < ROUNDING { whole } else { sum }
@@ -91,28 +92,28 @@ impl OpenenvSession {
             most,
             score,
             socket: None,
-            acting: Acting::default(),
+            action_style: ActionStyle::default(),
             rewards: Vec::new(),
         }
     }
 
-    /// Begins an episode: its first text, and its tools.
+    /// Starts an episode: its first text, and its tools.
     pub(crate) async fn reset(
         &mut self,
         session: &str,
         config: &Value,
         seed: u64,
-    ) -> Result<(TextAnswer, Vec<ToolAnswer>), Trouble> {
+    ) -> Result<(TextAnswer, Vec<ToolAnswer>), PeerError> {
         let schema = self.action_schema().await?;
-        self.acting = acting(&schema);
+        self.action_style = action_style(&schema);
         self.connect().await?;
         let mut data = config.as_object().cloned().unwrap_or_default();
         data.entry("seed").or_insert_with(|| json!(seed));
         data.entry("episode_id").or_insert_with(|| json!(session));
         let state = self.state(&json!({ "type": "reset", "data": data }), Method::Reset).await?;
-        let tools = match self.acting {
-            Acting::Plain => vec![act_tool(schema)],
-            Acting::Tools => {
+        let tools = match self.action_style {
+            ActionStyle::Plain => vec![act_tool(schema)],
+            ActionStyle::Tools => {
                 let listed = json!({ "type": "step", "data": { "type": "list_tools" } });
                 listed_tools(&self.state(&listed, Method::Reset).await?.observation)
             }
@@ -121,19 +122,19 @@ impl OpenenvSession {
         Ok((answer, tools))
     }
 
-    /// Carries calls out, one after another, until the episode is over.
-    pub(crate) async fn step(&mut self, calls: &[ToolCall], budget: usize) -> Result<StepResult, Trouble> {
+    /// Performs calls one after another, until the episode is over.
+    pub(crate) async fn step(&mut self, calls: &[ToolCall], budget: usize) -> Result<StepResult, PeerError> {
         let (mut texts, mut reward, mut end) = (Vec::new(), None, None);
         for call in calls {
-            match self.told(&step(self.acting, call), Method::Step).await? {
-                Told::Refused(why) => texts.push(format!("error: {why}")),
-                Told::State(state) => {
+            match self.send(&step(self.action_style, call), Method::Step).await? {
+                SocketReply::Refused(why) => texts.push(format!("error: {why}")),
+                SocketReply::State(state) => {
                     texts.push(text(&state.observation));
                     if let Some(of_step) = state.reward.map(Reward::number) {
                         self.rewards.push(of_step);
                         let total = reward.unwrap_or(0.0) + of_step;
                         if !total.is_finite() {
-                            return Err(Trouble::protocol("the rewards of a step have no finite sum"));
+                            return Err(PeerError::protocol("the sum of a step's rewards is not finite"));
                         }
                         reward = Some(total);
                     }
@@ -148,11 +149,11 @@ impl OpenenvSession {
         Ok(StepResult { observation: observation(answer, budget), end, process_reward: reward })
     }
 
-    /// What the rewards come to.
+    /// The score of the rewards.
     ///
     /// # Errors
-    /// [`Trouble`] of an answer that nobody had asked for (P4).
-    pub(crate) fn grade(&mut self) -> Result<Grade, Trouble> {
+    /// [`PeerError`] for an unexpected answer (P4).
+    pub(crate) fn grade(&mut self) -> Result<Grade, PeerError> {
         if self.socket.as_mut().is_some_and(Socket::was_told_unasked) {
             return Err(unasked("grade"));
         }
@@ -175,8 +176,8 @@ impl OpenenvSession {
         }
     }
 
-    /// What actions look like; `null` of a server that does not say.
-    async fn action_schema(&self) -> Result<Value, Trouble> {
+    /// The action schema; `null` if the server does not provide it.
+    async fn action_schema(&self) -> Result<Value, PeerError> {
         let url = format!("{}/schema", self.base_url);
         let answered = self.client.get(&url, self.most).await?;
         if answered.status.as_u16() == 404 {
@@ -186,13 +187,13 @@ impl OpenenvSession {
             return Err(answered.refusal(&url));
         }
         let schemas: Value = message::json(&answered.body).map_err(|why| {
-            Trouble::protocol(format!("{url} answered with {} ({why})", shown(&answered.body)))
+            PeerError::protocol(format!("{url} answered with {} ({why})", shown(&answered.body)))
         })?;
         Ok(schemas["action"].clone())
     }
 
-    async fn connect(&mut self) -> Result<(), Trouble> {
-        // The address was looked at when the suite was checked: it begins with `http`, so this with `ws`.
+    async fn connect(&mut self) -> Result<(), PeerError> {
+        // The suite's check ensured that the address begins with `http`, so this one begins with `ws`.
         let url = format!("ws{}/ws", self.base_url.trim_start_matches("http"));
         let config =
             WebSocketConfig::default().max_message_size(Some(self.most)).max_frame_size(Some(self.most));
@@ -200,56 +201,59 @@ impl OpenenvSession {
         let connected = client_async_with_config(url.as_str(), connection, Some(config)).await;
         let (stream, _) = connected.map_err(|error| {
             let help = "check that the server runs, and the host and port of `base_url`";
-            Trouble::sound("server-unreachable", format!("no WebSocket at {url} ({error}); {help}"))
+            PeerError::sound(
+                "server-unreachable",
+                format!("failed to open a WebSocket at {url} ({error}): {help}"),
+            )
         })?;
         self.socket = Some(Socket::new(stream));
         Ok(())
     }
 
-    async fn state(&mut self, message: &Value, method: Method) -> Result<StateAnswer, Trouble> {
-        match self.told(message, method).await? {
-            Told::State(state) => Ok(state),
-            Told::Refused(why) => {
+    async fn state(&mut self, message: &Value, method: Method) -> Result<StateAnswer, PeerError> {
+        match self.send(message, method).await? {
+            SocketReply::State(state) => Ok(state),
+            SocketReply::Refused(why) => {
                 let why = printable_line(&why, SAID);
-                Err(Trouble::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
+                Err(PeerError::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
             }
         }
     }
 
-    /// Sends a message and takes its answer.
-    async fn told(&mut self, message: &Value, method: Method) -> Result<Told, Trouble> {
-        // Put back when the answer is there: one that is dropped half-way is not used again (P2).
+    /// Sends a message and receives its answer.
+    async fn send(&mut self, message: &Value, method: Method) -> Result<SocketReply, PeerError> {
+        // Put back when the answer is there: a session that is dropped midway is not used again (P2).
         let socket = self
             .socket
             .take()
-            .ok_or_else(|| Trouble::sound("connection-lost", "the session has no connection"))?;
+            .ok_or_else(|| PeerError::sound("connection-lost", "the session lost its connection"))?;
         let (socket, answer) =
             socket.ask(message.to_string()).await.map_err(|ended| self.lost(ended, method.name()))?;
-        let told = self.read(&answer, method)?;
+        let reply = self.read(&answer, method)?;
         self.socket = Some(socket);
-        Ok(told)
+        Ok(reply)
     }
 
-    fn read(&self, bytes: &[u8], method: Method) -> Result<Told, Trouble> {
+    fn read(&self, bytes: &[u8], method: Method) -> Result<SocketReply, PeerError> {
         let name = method.name();
         let answer: Value = message::json(bytes).map_err(|why| {
-            Trouble::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
+            PeerError::protocol(format!("instead of an answer to `{name}` came {} ({why})", shown(bytes)))
         })?;
         let data = &answer["data"];
         match answer["type"].as_str() {
             Some("observation") => {
                 let state: StateAnswer = shaped(data.clone(), method)?;
                 if state.reward.is_some_and(|reward| !reward.number().is_finite()) {
-                    return Err(Trouble::protocol("the reward of a step is not finite"));
+                    return Err(PeerError::protocol("the reward of a step is not finite"));
                 }
-                Ok(Told::State(state))
+                Ok(SocketReply::State(state))
             }
             Some("error") => self.refused(data, name),
-            _ => Err(Trouble::protocol(format!("instead of an answer to `{name}` came {}", shown(bytes)))),
+            _ => Err(PeerError::protocol(format!("instead of an answer to `{name}` came {}", shown(bytes)))),
         }
     }
 
-    fn refused(&self, data: &Value, method: &str) -> Result<Told, Trouble> {
+    fn refused(&self, data: &Value, method: &str) -> Result<SocketReply, PeerError> {
         let code = data["code"].as_str().unwrap_or("no code");
         let words = data["message"].as_str().unwrap_or("no message");
         let (name, said) = (printable_line(code, NAME), printable_line(words, SAID));
@@ -257,25 +261,29 @@ impl OpenenvSession {
         match code {
             "VALIDATION_ERROR" => {
                 let errors = data["errors"].as_array().into_iter().flatten();
-                let told: Vec<_> = errors
+                let reasons: Vec<_> = errors
                     .filter_map(|error| {
                         let place: Vec<_> = error["loc"].as_array()?.iter().map(Value::to_string).collect();
                         Some(format!("{}: {}", place.join(".").replace('"', ""), error["msg"].as_str()?))
                     })
                     .collect();
-                Ok(Told::Refused(if told.is_empty() { words.to_owned() } else { told.join("; ") }))
+                Ok(SocketReply::Refused(if reasons.is_empty() {
+                    words.to_owned()
+                } else {
+                    reasons.join("; ")
+                }))
             }
-            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(Trouble::sound("env-error", message)),
-            _ => Err(Trouble::lasting("env-error", message)),
+            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(PeerError::sound("env-error", message)),
+            _ => Err(PeerError::lasting("env-error", message)),
         }
     }
 
-    fn lost(&self, ended: Ended, method: &str) -> Trouble {
+    fn lost(&self, ended: Disconnected, method: &str) -> PeerError {
         let message = match ended {
-            Ended::Unasked => return unasked(method),
-            Ended::Broken(Error::Capacity(_)) => return too_large(self.most),
-            Ended::Broken(error) => format!("the WebSocket of the session broke ({error})"),
-            Ended::Closed(frame) => {
+            Disconnected::Unasked => return unasked(method),
+            Disconnected::Broken(Error::Capacity(_)) => return too_large(self.most),
+            Disconnected::Broken(error) => format!("lost the session's WebSocket ({error})"),
+            Disconnected::Closed(frame) => {
                 let said = match frame {
                     Some(frame) if frame.reason.is_empty() => format!(" (code {})", frame.code),
                     Some(frame) => format!(" (code {}: {})", frame.code, shown(frame.reason.as_bytes())),
@@ -284,12 +292,12 @@ impl OpenenvSession {
                 format!("the server ended the session{said} before it answered `{method}`")
             }
         };
-        Trouble::sound("connection-lost", message)
+        PeerError::sound("connection-lost", message)
     }
 }
 
-fn unasked(method: &str) -> Trouble {
-    Trouble::sound("answer-unasked", format!("before `{method}` was asked, there was an answer"))
+fn unasked(method: &str) -> PeerError {
+    PeerError::sound("answer-unasked", format!("an answer came before `{method}` was sent"))
 }
 
 #[cfg(test)]
@@ -297,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_what_they_were_meant_to_be() {
+    fn reward_sums_have_no_float_noise() {
         let check = |rewards: &[f64], expected: f64| {
             assert_eq!(straightened(rewards.iter().sum()), expected, "{rewards:?}");
         };

@@ -1,12 +1,13 @@
-//! The WebSocket of a session, read all the time by a task of its own: so pings are answered while a policy thinks, and
-//! what comes unasked, or ends the connection, is noticed when it comes.
+//! The WebSocket of a session, read continuously by its own task: pings are answered while a policy thinks, and
+//! unexpected messages and disconnects are noticed at once.
 //!
-//! W1. One message at a time is under way: whoever asks gives the socket away, and has it back with the answer. W2. What
-//! comes while nothing is asked ends the connection, and whoever asks next is told. W3. Memory is bounded, whatever the
-//! server sends: a message has a limit, of pings only the last is answered, and nothing is kept for later.
+//! W1. One message at a time is pending: asking consumes the socket, and returns it with the answer.
+//! W2. A message while nothing is pending ends the connection, and the next request reports that.
+//! W3. Memory is bounded, whatever the server sends: a message has a limit, of pings only the last is answered, and
+//! nothing is kept for later.
 //!
-//! Owner of the task: [`Socket`]. Dropping it aborts the task, which drops the connection; the server ends its environment
-//! with that. [`Socket::close`] says so before.
+//! Owner of the task: [`Socket`]. Dropping it aborts the task, which drops the connection; the server ends its
+//! environment with that. [`Socket::close`] says goodbye first.
 //!
 //! Cancellation: dropping the future of [`Socket::ask`] drops the socket.
 
@@ -20,126 +21,126 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::http::Connection;
 
-/// One: nothing is wanted before the last answer was given (W1).
-const WANTED: usize = 1;
+/// One: no command is sent before the last answer was received (W1).
+const QUEUE: usize = 1;
 
-/// A connection with a server.
+/// A connection to a server.
 #[derive(Debug)]
 pub(super) struct Socket {
-    wanted: mpsc::Sender<Wanted>,
+    wanted: mpsc::Sender<SocketCommand>,
     /// Filled by the task before it drops the connection.
-    ended: oneshot::Receiver<Ended>,
+    ended: oneshot::Receiver<Disconnected>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// What the task is to do.
+/// A command for the task.
 #[derive(Debug)]
-enum Wanted {
-    /// Send a message, and hand its answer over.
+enum SocketCommand {
+    /// Send a message, and pass its answer on.
     Answer { message: String, to: oneshot::Sender<Bytes> },
     /// Send a message, and end.
-    Farewell(String),
+    Close(String),
 }
 
-/// Why there is no connection any more.
+/// Why the connection has ended.
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// By the server, with what it said about it.
+pub(super) enum Disconnected {
+    /// The server closed it, with this frame.
     Closed(Option<CloseFrame>),
-    /// There was an answer, and nothing had been asked.
+    /// An answer came without a pending request.
     Unasked,
     Broken(Error),
 }
 
 impl Socket {
-    /// Begins to read. Needs a runtime.
+    /// Starts to read. Needs a runtime.
     pub(super) fn new(stream: WebSocketStream<Connection>) -> Self {
-        let (wanted, mut wishes) = mpsc::channel(WANTED);
+        let (wanted, mut wishes) = mpsc::channel(QUEUE);
         let (end, ended) = oneshot::channel();
         let task = tokio::spawn(async move {
             let (mut sink, mut stream) = stream.split();
             let why = keep(&mut sink, &mut stream, &mut wishes).await;
-            // Nobody waits for it where the session was closed.
+            // The receiver is gone if the session was closed.
             let _ = end.send(why);
         });
         Self { wanted, ended, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Sends a message and takes its answer.
+    /// Sends a message and receives its answer.
     ///
     /// # Errors
-    /// [`Ended`] where there is none; the connection is gone then.
-    pub(super) async fn ask(self, message: String) -> Result<(Self, Bytes), Ended> {
+    /// [`Disconnected`] if there is none; the connection is gone then.
+    pub(super) async fn ask(self, message: String) -> Result<(Self, Bytes), Disconnected> {
         let (to, answer) = oneshot::channel();
-        // Where nobody takes it, the sender of the answer is gone as well.
-        let _ = self.wanted.send(Wanted::Answer { message, to }).await;
+        // If it cannot be delivered, the sender of the answer is gone as well.
+        let _ = self.wanted.send(SocketCommand::Answer { message, to }).await;
         match answer.await {
             Ok(answer) => Ok((self, answer)),
-            Err(_) => Err(self.ended.await.unwrap_or(Ended::Closed(None))),
+            Err(_) => Err(self.ended.await.unwrap_or(Disconnected::Closed(None))),
         }
     }
 
-    /// Whether there was an answer, up to now, of which nobody knows what it answers.
+    /// Whether an answer without a request has come so far.
     pub(super) fn was_told_unasked(&mut self) -> bool {
-        matches!(self.ended.try_recv(), Ok(Ended::Unasked))
+        matches!(self.ended.try_recv(), Ok(Disconnected::Unasked))
     }
 
-    /// Says a last message, if it can still be said, and ends the connection.
+    /// Sends a last message, if possible, and ends the connection.
     pub(super) async fn close(self, message: String) {
-        let _ = self.wanted.send(Wanted::Farewell(message)).await;
+        let _ = self.wanted.send(SocketCommand::Close(message)).await;
         let _ = self.ended.await;
     }
 }
 
-/// Works until there is no connection any more. Pings are answered by the library, while it reads.
+/// Runs until the connection has ended. The library answers pings while it reads.
 async fn keep(
     sink: &mut (impl SinkExt<Message, Error = Error> + Unpin),
     stream: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin),
-    wishes: &mut mpsc::Receiver<Wanted>,
-) -> Ended {
+    wishes: &mut mpsc::Receiver<SocketCommand>,
+) -> Disconnected {
     let mut asker: Option<oneshot::Sender<Bytes>> = None;
     let mut is_unsent = false;
     loop {
         tokio::select! {
-            // What has come is looked at before anything is asked: it would be taken for the answer.
+            // Received data is processed before a message is sent: it would be taken for the answer.
             biased;
-            // While it is read, for the server may not read on before that.
+            // While reading, because the server may not read on before that.
             flushed = sink.flush(), if is_unsent => match flushed {
                 Ok(()) => is_unsent = false,
-                Err(error) => return Ended::Broken(error),
+                Err(error) => return Disconnected::Broken(error),
             },
             heard = stream.next() => {
                 let answer = match heard {
                     Some(Ok(Message::Text(text))) => Bytes::from(text),
                     Some(Ok(Message::Binary(bytes))) => bytes,
                     Some(Ok(Message::Close(frame))) => {
-                        // The library's answer to it, without which a server notes a connection that broke.
+                        // The library's close reply, without which servers log a broken connection.
                         let _ = sink.flush().await;
-                        return Ended::Closed(frame);
+                        return Disconnected::Closed(frame);
                     }
                     Some(Ok(_)) => continue,
-                    Some(Err(error)) => return Ended::Broken(error),
-                    None => return Ended::Closed(None),
+                    Some(Err(error)) => return Disconnected::Broken(error),
+                    None => return Disconnected::Closed(None),
                 };
                 match asker.take() {
-                    // Whoever has given up asking has dropped the socket, and ends this task.
+                    // A caller that has gone away has dropped the socket, and ends this task.
                     Some(to) => drop(to.send(answer)),
-                    None => return Ended::Unasked,
+                    None => return Disconnected::Unasked,
                 }
             },
             wish = wishes.recv(), if asker.is_none() => match wish {
-                Some(Wanted::Answer { message, to }) => {
+                Some(SocketCommand::Answer { message, to }) => {
                     if let Err(error) = sink.feed(Message::text(message)).await {
-                        return Ended::Broken(error);
+                        return Disconnected::Broken(error);
                     }
                     (asker, is_unsent) = (Some(to), true);
                 }
-                Some(Wanted::Farewell(message)) => {
+                Some(SocketCommand::Close(message)) => {
                     let _ = sink.send(Message::text(message)).await;
                     let _ = sink.close().await;
-                    return Ended::Closed(None);
+                    return Disconnected::Closed(None);
                 }
-                None => return Ended::Closed(None),
+                None => return Disconnected::Closed(None),
             },
         }
     }

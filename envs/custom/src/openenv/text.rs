@@ -1,6 +1,6 @@
-//! The text of an observation of OpenEnv, which is an object of any shape.
+//! The text of an OpenEnv observation, which is an object of any shape.
 //!
-//! A field a line, a string as it is and anything else as JSON; of a tool's answer, its content alone.
+//! One field per line, strings unquoted and anything else as JSON; of a tool's answer, only its content.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ pub(super) fn text(observation: &Value) -> String {
         return answer;
     }
     let Some(fields) = observation.as_object() else { return plain(observation) };
-    let told: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
-    match told.as_slice() {
+    let present: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
+    match present.as_slice() {
         [(_, Value::String(only))] => only.clone(),
-        told => told
+        present => present
             .iter()
             .map(|(name, value)| format!("{name}: {}", plain(value)))
             .collect::<Vec<_>>()
@@ -21,7 +21,7 @@ pub(super) fn text(observation: &Value) -> String {
     }
 }
 
-/// Of an answer of a tool.
+/// The content of a tool's answer.
 fn tool_text(observation: &Value) -> Option<String> {
     let fields = observation.as_object().filter(|fields| fields.contains_key("tool_name"))?;
     if let Some(error) = fields.get("error").filter(|error| !error.is_null()) {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn observations_are_told_field_by_field() {
+    fn observation_text_has_one_line_per_field() {
         check(json!({ "echoed": "hi", "length": 2 }), "echoed: hi\nlength: 2");
         check(json!({ "prompt": "Guess.", "hint": null }), "Guess.");
         check(json!({}), "");

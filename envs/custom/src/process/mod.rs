@@ -1,7 +1,7 @@
 //! An environment that is a program in a sandbox.
 
-mod place;
-mod talk;
+mod client;
+mod ready_program;
 
-pub(crate) use place::{Place, PlaceKind, make};
-pub(crate) use talk::too_large;
+pub(crate) use client::too_large;
+pub(crate) use ready_program::{ProgramKey, ReadyProgram, make};

@@ -1,4 +1,5 @@
-//! Programs that do what they must not: each a typed fault with what it wrote to its standard error, and nothing left.
+//! Programs that violate the protocol: each is a typed fault with the program's standard error, and leaves nothing
+//! behind.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::support::{
     GUESS, ROGUE, begun, call, ctx, custom_task, guess, http, process, python, serve, with_provider, within,
 };
 
-/// Long enough for a program to do it, and short enough for one that does nothing.
+/// Long enough for a program to act, and short enough for one that does nothing.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Plays an episode up to its first fault.
@@ -34,7 +35,7 @@ async fn episode(env: &mut dyn Env, limit: Duration) -> Result<f64, Fault> {
     Ok(env.grade(ctx(3, limit)).await?.score)
 }
 
-/// What a program does at a method is this fault, and its message has these parts.
+/// A violation at a method gives this fault, and its message has these parts.
 struct Expected<'a> {
     boundary: Boundary,
     code: &'a str,
@@ -82,7 +83,7 @@ fn programs_that_end() {
         check(provider, "grade", "exit", grader("program-ended", &["exit code 3"])).await;
         check(provider, "step", "fork", env("program-ended", &["exit code 5"])).await;
         check(provider, "step", "flood-errors", env("program-ended", &["exit code 4", "last words"])).await;
-        // Nobody is harmed by what happens after the grade.
+        // Violations after the grade are harmless.
         assert_eq!(played(provider, "close", "exit").await, Ok(1.0));
         assert_eq!(played(provider, "close", "hang").await, Ok(1.0));
         assert_eq!(played(provider, "never", "exit").await, Ok(1.0));
@@ -90,7 +91,7 @@ fn programs_that_end() {
 }
 
 #[test]
-fn programs_that_say_what_they_must_not() {
+fn protocol_violations_of_programs_are_faults() {
     with_provider(&python(ROGUE, json!(null)), |provider| async move {
         let provider = provider.as_ref();
         let garbage = env("protocol", &["instead of an answer to `step` came `loading model...`"]);
@@ -157,7 +158,7 @@ fn programs_that_cannot_be_run() {
 }
 
 #[test]
-fn i3_what_ran_out_of_time_is_still_graded() {
+fn i3_timed_out_attempt_is_still_graded() {
     let spec = python(ROGUE, json!(null));
     with_provider(&spec.clone(), |provider| async move {
         let (mut env, _) = begun(provider.as_ref(), &custom_task(spec)).await;
@@ -170,7 +171,7 @@ fn i3_what_ran_out_of_time_is_still_graded() {
 }
 
 #[test]
-fn i3_what_has_no_time_left_is_not_asked() {
+fn i3_expired_operation_is_not_sent() {
     with_provider(&python(GUESS, json!(null)), |provider| async move {
         let (_server, address) = serve(GUESS).await;
         let config = json!({ "secret": 17, "tries": 5 });

@@ -1,4 +1,4 @@
-//! Environments that somebody else wrote: real programs in real sandboxes, and real servers.
+//! User-provided environments: real programs in real sandboxes, and real servers.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Environments that are servers: the same episodes as those of programs, and what servers do that they must not.
+//! Environments that are servers: the same episodes as for programs, and protocol violations.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_program_and_its_server_give_the_same_episode() {
 }
 
 #[tokio::test]
-async fn one_server_has_many_sessions() {
+async fn server_separates_sessions() {
     let (_server, address) = serve(GUESS).await;
     let provider = bare_provider();
     let task = |secret: i64| custom_task(http(&address, json!({ "secret": secret, "tries": 5 })));
@@ -92,7 +92,7 @@ async fn check(address: &str, code: &str, retry: Retry, part: &str) {
 }
 
 #[tokio::test]
-async fn servers_that_do_what_they_must_not() {
+async fn protocol_violations_of_servers_are_faults() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
@@ -112,7 +112,7 @@ async fn servers_that_do_what_they_must_not() {
 }
 
 #[tokio::test]
-async fn what_is_submitted_reaches_the_grade() {
+async fn submitted_answer_reaches_the_grade() {
     const ECHO: &str = "
 import json, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer

@@ -16,7 +16,7 @@ use crate::support::{bare_provider, begun, call, ctx, custom_task, openenv};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A server with such actions, whose sockets are served so.
+/// A server with this action schema, whose sockets `serve` handles.
 pub(crate) async fn server_by<F>(
     schema: Value,
     serve: impl Fn(WebSocketStream<TcpStream>) -> F + Send + Sync + 'static,
@@ -47,7 +47,7 @@ async fn tell_schema(mut stream: TcpStream, schema: Value) {
     let _ = stream.write_all((head + &body).as_bytes()).await;
 }
 
-/// What is to be said, by the word that a reset was given.
+/// The reset's word selects the messages.
 pub(crate) async fn server(schema: Value) -> String {
     server_by(schema, serve).await
 }

@@ -47,13 +47,13 @@ async fn secured(address: &str) -> u16 {
 }
 
 #[test]
-fn servers_with_tls_are_asked_and_told_apart() {
+fn tls_servers_work_and_errors_differ() {
     if std::env::var_os("SSL_CERT_FILE").is_some_and(|file| Path::new(&file) == Path::new(CERTIFICATE)) {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build();
         return runtime.unwrap().block_on(of_whoever_trusts_it());
     }
     let again = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "over_tls::servers_with_tls_are_asked_and_told_apart"])
+        .args(["--exact", "over_tls::tls_servers_work_and_errors_differ"])
         .env("SSL_CERT_FILE", CERTIFICATE)
         .env_remove("SSL_CERT_DIR")
         .output()

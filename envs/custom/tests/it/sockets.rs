@@ -21,7 +21,7 @@ use crate::support::{bare_provider, begun, ctx, custom_task, openenv};
 /// Only a failure reaches it.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What a server does with its socket, after it has answered the reset, and what it reports.
+/// A server's behaviour on its socket, after it has answered the reset, and its report.
 type Script = fn(WebSocketStream<TcpStream>, mpsc::Sender<String>) -> BoxFuture<'static, ()>;
 
 /// An episode that has begun, with a server that follows a script, and the server's reports.
@@ -47,7 +47,7 @@ async fn answer(socket: &mut WebSocketStream<TcpStream>, reward: f64) {
     socket.send(Message::text(text)).await.unwrap();
 }
 
-/// What is heard up to the end of a connection.
+/// Messages received until the connection ends.
 async fn heard(socket: &mut WebSocketStream<TcpStream>) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(Ok(message)) = socket.next().await {
@@ -65,12 +65,12 @@ async fn next(reports: &mut mpsc::Receiver<String>) -> String {
 }
 
 #[tokio::test]
-async fn pings_are_answered_while_nobody_asks() {
+async fn pings_are_answered_while_idle() {
     let (_provider, mut env, mut reports) = begun_by(|mut socket, report| {
         Box::pin(async move {
             for round in 0..50u8 {
                 socket.send(Message::Ping(Bytes::from(vec![round]))).await.unwrap();
-                // As servers do that end sessions of whoever does not answer.
+                // As servers do that end idle sessions.
                 let pong = timeout(LIMIT, socket.next()).await;
                 let Ok(Some(Ok(Message::Pong(payload)))) = pong else { return };
                 assert_eq!(payload[..], [round]);
@@ -100,7 +100,7 @@ fn twice(mut socket: WebSocketStream<TcpStream>, report: mpsc::Sender<String>) -
 }
 
 #[tokio::test]
-async fn w2_answers_that_nobody_asked_for_are_faults() {
+async fn w2_unexpected_answers_are_faults() {
     let (_provider, mut env, mut reports) = begun_by(twice).await;
     env.step(&[say("it")], ctx(1, LIMIT)).await.unwrap();
     assert_eq!(next(&mut reports).await, "[]");
@@ -110,7 +110,7 @@ async fn w2_answers_that_nobody_asked_for_are_faults() {
 }
 
 #[tokio::test]
-async fn p4_with_an_answer_that_nobody_asked_for_nothing_is_graded() {
+async fn p4_unexpected_answer_prevents_grading() {
     let (_provider, mut env, mut reports) = begun_by(twice).await;
     env.step(&[say("it")], ctx(1, LIMIT)).await.unwrap();
     assert_eq!(next(&mut reports).await, "[]");
@@ -119,7 +119,7 @@ async fn p4_with_an_answer_that_nobody_asked_for_nothing_is_graded() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_the_session_is_told_with_its_reason() {
+async fn session_end_by_server_reports_reason() {
     let (_provider, mut env, mut reports) = begun_by(|mut socket, report| {
         Box::pin(async move {
             let reason = "keepalive \u{1b}[2Jping timeout".into();
@@ -139,7 +139,7 @@ async fn a_server_that_ends_the_session_is_told_with_its_reason() {
     );
 }
 
-/// Answers nothing, and reports what it was told.
+/// Answers nothing, and reports the messages that it received.
 fn mute(mut socket: WebSocketStream<TcpStream>, report: mpsc::Sender<String>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         report.send(format!("{:?}", heard(&mut socket).await)).await.unwrap();
@@ -147,7 +147,7 @@ fn mute(mut socket: WebSocketStream<TcpStream>, report: mpsc::Sender<String>) ->
 }
 
 #[tokio::test]
-async fn p2_after_one_that_was_late_nothing_is_asked() {
+async fn p2_nothing_is_sent_after_a_timeout() {
     let (_provider, mut env, mut reports) = begun_by(mute).await;
     let late = env.step(&[say("one")], ctx(1, Duration::from_millis(200))).await.unwrap_err();
     assert_eq!(late.limit, Some(Limit::Step));
@@ -158,7 +158,7 @@ async fn p2_after_one_that_was_late_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn p2_what_ran_out_of_time_is_still_graded() {
+async fn p2_timed_out_session_is_still_graded() {
     let (_provider, mut env, _reports) = begun_by(mute).await;
     let late = env.step(&[say("one")], ctx(1, Duration::from_millis(200))).await.unwrap_err();
     assert_eq!(late.limit, Some(Limit::Step));

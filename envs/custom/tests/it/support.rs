@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 /// The example that guesses numbers.
 pub(crate) const GUESS: &str = include_str!("../../../../tasks/custom-python/env/env.py");
 
-/// Does what its configuration says.
+/// Acts as its configuration says.
 pub(crate) const ROGUE: &str = include_str!("programs/rogue.py");
 
 /// A Python program as an environment.
@@ -121,7 +121,7 @@ pub(crate) fn with_provider<F: Future<Output = ()>>(
     });
 }
 
-/// An environment that was reset, and what that showed.
+/// An environment after its reset, and the first observation.
 pub(crate) async fn begun(provider: &dyn EnvProvider, task: &Arc<TaskSpec>) -> (Box<dyn Env>, Observation) {
     let mut env = provider.lease(lease_request(task)).await.unwrap();
     let observation = env.reset(step_ctx(0)).await.unwrap();

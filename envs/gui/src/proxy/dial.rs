@@ -1,7 +1,8 @@
-//! Connections to origins, each to exactly the addresses that were looked at.
+//! Connects to origins, and only to addresses that were checked.
 //!
-//! D1. A name is looked up once for a connection, and what was judged is what is connected to: nobody can answer a second
-//! question differently. D2. A name of which one address may not be reached is not reached at all.
+//! D1. A name is resolved once per connection, and the checked address is the one connected to: a second, different
+//! answer of the name server cannot be used.
+//! D2. If one address of a name is forbidden, the whole name is.
 //!
 //! Cancellation: dropping the future ends the attempt to connect.
 
@@ -14,15 +15,15 @@ use url::Host;
 
 use crate::site::Origin;
 
-/// A host that has not answered by then is not there.
+/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DialError {
-    /// It leads where nothing may lead.
-    Refused(String),
-    /// Nobody is there.
+    /// A forbidden destination.
+    RefusedOrigins(String),
+    /// The destination does not answer.
     Unreachable(String),
 }
 
@@ -37,34 +38,33 @@ async fn connect(origin: &Origin) -> Result<TcpStream, DialError> {
         Host::Ipv4(address) => vec![(*address, origin.port).into()],
         Host::Ipv6(address) => vec![(*address, origin.port).into()],
         Host::Domain(name) => {
-            let unknown = |error| DialError::Unreachable(format!("{name} is not known: {error}"));
+            let unknown = |error| DialError::Unreachable(format!("failed to resolve {name}: {error}"));
             let found = tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(unknown)?;
             judged(name, found.collect())?
         }
     };
-    let mut last = DialError::Unreachable(format!("{origin} has no address"));
+    let mut last = DialError::Unreachable(format!("{origin} does not resolve"));
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // It is no matter where this cannot be set.
+                // Best effort.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => last = DialError::Unreachable(format!("no connection to {origin}: {error}")),
+            Err(error) => last = DialError::Unreachable(format!("failed to connect to {origin}: {error}")),
         }
     }
     Err(last)
 }
 
-/// The addresses of a name, if all of them may be reached by it: public ones, and this machine by the name it has for
-/// itself.
+/// The addresses of a name, if all of them are permitted: public ones, and this machine by its own name.
 fn judged(name: &str, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     let is_reached =
         |address: &SocketAddr| is_public(address.ip()) || (is_localhost(name) && address.ip().is_loopback());
     match addresses.iter().find(|address| !is_reached(address)) {
         Some(address) => {
-            let reason = format!("{name} leads to {}, which is no public address", address.ip());
-            Err(DialError::Refused(reason))
+            let reason = format!("{name} resolves to {}, which is not a public address", address.ip());
+            Err(DialError::RefusedOrigins(reason))
         }
         None => Ok(addresses),
     }

@@ -1,22 +1,22 @@
-//! Which answers a browser lays down as files, which it tells over another connection than this one, and later.
+//! Determines which answers a browser saves as files. The browser reports downloads over another connection, and later.
 //!
-//! Source: Fetch Metadata Request Headers for what asked; for types, what Chromium shows by itself. Requests without such
-//! headers, which browsers leave out where an origin is not trustworthy, count as none.
+//! Source: Fetch Metadata Request Headers for the kind of request; for types, what Chromium displays itself. Requests
+//! without such headers, which browsers omit if an origin is not trustworthy, do not count.
 
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderMap, Response, StatusCode};
 
-/// Answers so far that a browser takes for downloads, and tells of.
+/// Number of answers so far that a browser treats as downloads and reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FileAnswers {
     /// Files that came in place of pages.
     pub(crate) unasked: u32,
-    /// To requests for files: errors, too, of which the browser tells as of downloads that failed.
+    /// Answers to requests for files, errors included: the browser reports those as failed downloads.
     pub(crate) asked: u32,
 }
 
 impl FileAnswers {
-    /// Takes note of an answer. Where a connection ends without one, the browser may ask again.
+    /// Counts an answer. If a connection ends without one, the browser may repeat the request.
     pub(super) fn count<B>(&mut self, purpose: Purpose, answer: &Response<B>) {
         match purpose {
             Purpose::File if !answer.status().is_redirection() => self.asked += 1,
@@ -26,14 +26,14 @@ impl FileAnswers {
     }
 }
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A page, or what a frame shows.
+    /// A page, or a frame's content.
     Page,
     /// A file: links with `download`.
     File,
-    /// Something that a page uses.
+    /// A resource of a page.
     Part,
 }
 
@@ -48,7 +48,7 @@ impl Purpose {
     }
 }
 
-/// Whether the browser makes a file of what is to be a page.
+/// Whether the browser saves a requested page as a file.
 fn is_file<B>(answer: &Response<B>) -> bool {
     let has_content = !matches!(answer.status(), StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
     answer.status().is_success()
@@ -62,7 +62,7 @@ fn is_attached(headers: &HeaderMap) -> bool {
     disposition.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("attachment")
 }
 
-/// Whether a page can be of this type, or could be: content without a type is guessed.
+/// Whether the browser displays this type, or might: content without a type is guessed.
 fn is_shown(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return true };
     let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -102,7 +102,7 @@ mod tests {
     const NONE: (u32, u32) = (0, 0);
 
     #[test]
-    fn files_are_what_is_asked_for_as_one_or_cannot_be_shown() {
+    fn downloads_and_undisplayable_types_are_files() {
         let html = ("content-type", "text/html; charset=utf-8");
         check("navigate", "empty", 200, &[html], ASKED);
         check("navigate", "empty", 404, &[html], ASKED);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_do_not_say_what_they_are_for_are_none_for_files() {
+    fn requests_without_metadata_are_not_files() {
         assert_eq!(Purpose::of(&HeaderMap::new()), Purpose::Part);
     }
 }

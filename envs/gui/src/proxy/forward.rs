@@ -1,7 +1,7 @@
-//! Requests that go on to an origin of the task, and what comes back.
+//! Forwards requests to an origin of the task, and returns the answers.
 //!
-//! F1. A connection is for one request and lives no longer than its answer. F2. What is said between two neighbours on the
-//! way (RFC 9110, 7.6.1) is not passed on.
+//! F1. A connection serves one request and lives no longer than its answer.
+//! F2. Hop-by-hop headers (RFC 9110, 7.6.1) are not forwarded.
 
 use std::io;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use super::in_flight::Held;
+use super::in_flight::BodyWith;
 use crate::site::{BODY_BYTES, Body, Origin, page};
 
-/// Headers for the next neighbour alone, beside those that `connection` names.
+/// Hop-by-hop headers, in addition to those that `connection` names.
 const OF_NEIGHBOURS: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -34,13 +34,12 @@ const OF_NEIGHBOURS: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// How long an origin may take until its answer begins. Questions that are held back until there is news are given up sooner
-/// by those who hold them.
+/// Time for an origin to start its answer. Long polling ends sooner, by the origin's own limit.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
-/// What came of a request.
+/// Result of a request.
 pub(super) enum Forwarded {
-    /// It was answered: by the origin, or here where it is the page's own fault that it cannot be passed on.
+    /// Answered, by the origin, or here if the page's request is at fault.
     Answered(Response<Body>),
     /// The origin did not answer.
     Failed(String),
@@ -55,11 +54,11 @@ pub(super) async fn forward(stream: TcpStream, origin: &Origin, request: Request
         return refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
     }
     let Some(request) = outgoing(origin, request) else {
-        return refused(StatusCode::BAD_REQUEST, "this is no address");
+        return refused(StatusCode::BAD_REQUEST, "not an address");
     };
     match tokio::time::timeout(HEAD_LIMIT, exchange(stream, request)).await {
         Ok(Ok(answer)) => Forwarded::Answered(answer),
-        // Its body was too large, or did not come in full.
+        // The request's body was too large or incomplete.
         Ok(Err(error)) if error.is_user() => {
             refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large")
         }
@@ -86,11 +85,11 @@ fn outgoing(origin: &Origin, request: Request<Incoming>) -> Option<Request<Limit
 
 async fn exchange(stream: TcpStream, request: Request<Limited<Incoming>>) -> hyper::Result<Response<Body>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let connection = Ended(tokio::spawn(connection));
+    let connection = AbortOnDrop(tokio::spawn(connection));
     let (mut head, body) = sender.send_request(request).await?.into_parts();
     head.version = Version::HTTP_11;
     strip(&mut head.headers);
-    let body = Held { body: body.map_err(io::Error::other), _held: connection };
+    let body = BodyWith { body: body.map_err(io::Error::other), _held: connection };
     Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
@@ -108,9 +107,9 @@ fn strip(headers: &mut HeaderMap) {
 }
 
 /// A task that ends with its owner.
-struct Ended(JoinHandle<hyper::Result<()>>);
+struct AbortOnDrop(JoinHandle<hyper::Result<()>>);
 
-impl Drop for Ended {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,4 +1,4 @@
-//! How many requests are being answered.
+//! Counts requests that are being answered.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,7 +23,7 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// Counts a request for as long as what is returned lives.
+    /// Counts a request until the returned value is dropped.
     pub(super) fn begin(&self) -> Answering {
         self.count.send_modify(|count| *count += 1);
         Answering { count: self.count.clone() }
@@ -33,7 +33,7 @@ impl InFlight {
         *self.count.borrow()
     }
 
-    /// Ready when there is none.
+    /// Ready when the count is zero.
     pub(super) async fn none(&self) {
         // The sender is ours, so this cannot fail.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
@@ -47,9 +47,9 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Has it last until all of a body is sent, or given up.
+    /// Extends the count until the whole body is sent or dropped.
     pub(super) fn until_sent(self, body: Body) -> Body {
-        Held { body, _held: self }.boxed_unsync()
+        BodyWith { body, _held: self }.boxed_unsync()
     }
 }
 
@@ -59,13 +59,13 @@ impl Drop for Answering {
     }
 }
 
-/// A body with something that is dropped with it.
-pub(super) struct Held<B, T> {
+/// A body, with a value that is dropped with it.
+pub(super) struct BodyWith<B, T> {
     pub(super) body: B,
     pub(super) _held: T,
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin, T: Unpin> HttpBody for Held<B, T> {
+impl<B: HttpBody<Data = Bytes> + Unpin, T: Unpin> HttpBody for BodyWith<B, T> {
     type Data = Bytes;
     type Error = B::Error;
 

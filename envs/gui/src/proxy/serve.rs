@@ -1,4 +1,4 @@
-//! Accepting connections, and who answers what is asked on them.
+//! Accepts connections, and routes their requests.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -18,18 +18,18 @@ use super::dial::{DialError, dial};
 use super::download::{FileAnswers, Purpose};
 use super::forward::{Forwarded, forward};
 use super::in_flight::InFlight;
-use super::refused::Refused;
+use super::refused_origins::RefusedOrigins;
 use super::target::Target;
-use super::tunnel::{Far, Tunnel};
-use crate::site::{Body, Dropped, Origin, Scheme, SiteNumber, Sites, empty, page};
+use super::tunnel::{Tunnel, TunnelTarget};
+use crate::site::{Body, ConnectionDropped, Origin, Scheme, SiteNumber, Sites, empty, page};
 
-/// Connections of one attempt. Browsers have 32 to a proxy at most, and up to 255 WebSockets; the rest waits.
-const MOST_CONNECTIONS: usize = 128;
-/// Bytes of a request before its body, and of what is read of a body at once.
+/// Maximum connections of one attempt. Browsers open at most 32 to a proxy, and up to 255 WebSockets; the rest waits.
+const MAX_CONNECTIONS: usize = 128;
+/// Maximum bytes of a request's head, and of what is read of a body at once.
 const HEAD_BYTES: usize = 64 << 10;
-/// How long a connection is kept on which nothing is asked.
+/// Idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long to wait after a connection could not be accepted: for want of descriptors, most likely.
+/// Pause after a connection could not be accepted, most likely for lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// A proxy. Dropping it ends all its connections.
@@ -41,21 +41,21 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Answers on a listener. Everything is refused until [`Self::open`].
-    /// Only this machine and these `peers` may ask, if any are named.
+    /// Serves a listener. Everything is refused until [`Self::open`]. Only this machine and these `peers` may connect,
+    /// if any are named.
     pub(crate) fn serve(listener: TcpListener, peers: Option<Vec<IpAddr>>) -> Self {
         let shared = Arc::new(Shared { peers, ..Shared::default() });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { shared, accepting }
     }
 
-    /// Lets pages reach these sites, and the origins that go with them, from now on. What was refused before is not
-    /// remembered: it was asked by no page of the task.
+    /// Allows these sites and their origins from now on. Earlier refusals are forgotten: no page of the task caused
+    /// them.
     pub(crate) fn open(&self, sites: Arc<Sites>) {
         *self.shared.sites.lock().unwrap_or_else(PoisonError::into_inner) = Some(sites);
     }
 
-    /// Origins that were refused, each once, the first hundred.
+    /// Refused origins, each once, the first hundred.
     pub(crate) fn refused(&self) -> Vec<String> {
         self.shared.refused.list()
     }
@@ -65,26 +65,26 @@ impl Proxy {
         self.shared.unreachable.get().map(String::as_str)
     }
 
-    /// The first who asked and is none of those who may, as the end of a sentence about what that may have led to.
+    /// The first peer that connected without permission, as the end of a sentence about the consequences.
     pub(crate) fn stranger(&self) -> Option<String> {
         let stranger = self.shared.stranger.get()?;
         Some(format!(
-            "; {stranger} was turned away, which is no address of the WebDriver endpoint: where browsers are on other machines than \
-             that, CLAWRL_WEBDRIVER_HOST names this one"
+            "; refused a connection from {stranger}, which is not an address of the WebDriver endpoint: if \
+             browsers run on other machines, set CLAWRL_WEBDRIVER_HOST to this machine's name"
         ))
     }
 
-    /// Requests that are being answered, delayed ones included. A tunnel counts until it is there.
+    /// Number of requests being answered, delayed ones included. A tunnel counts until it is established.
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.count()
     }
 
-    /// Answers so far that the browser takes for downloads. Counted before they are sent.
+    /// Answers so far that the browser treats as downloads. Counted before they are sent.
     pub(crate) fn files(&self) -> FileAnswers {
         *self.shared.lock_files()
     }
 
-    /// Ready when none is. Safe to drop and to call again.
+    /// Ready when no request is being answered. Safe to drop and to call again.
     pub(crate) async fn quiet(&self) {
         self.shared.in_flight.none().await;
     }
@@ -100,15 +100,15 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                // It is closed before it is read.
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                // Closed before it is read.
                 Ok((_, from)) if !shared.may_ask(from.ip().to_canonical()) => {}
                 Ok((stream, _)) => {
                     connections.spawn(converse(stream, Arc::clone(&shared)));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection of a browser was not accepted");
-                    // timer: what is short may be there again
+                    tracing::warn!(%error, "failed to accept a browser's connection");
+                    // timer: a lack of descriptors may pass
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             },
@@ -117,9 +117,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Answers on a connection until it ends, as a tunnel where the browser asks for one.
+/// Serves a connection until it ends, as a tunnel if the browser requests one.
 async fn converse(stream: TcpStream, shared: Arc<Shared>) {
-    // Answers are waited for; it is no matter where this cannot be set.
+    // Best effort; answers are waited for.
     let _ = stream.set_nodelay(true);
     let asked = Mutex::new(None);
     let lock = || asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
 pub(super) async fn speak<I, A>(connection: I, shared: &Arc<Shared>, answer: impl Fn(Request<Incoming>) -> A)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-    A: Future<Output = Result<Response<Body>, Dropped>>,
+    A: Future<Output = Result<Response<Body>, ConnectionDropped>>,
 {
     let service = service_fn(|request| {
         let answering = shared.in_flight.begin();
@@ -148,14 +148,14 @@ where
         async move {
             let answer = answer.await?;
             shared.lock_files().count(purpose, &answer);
-            Ok::<_, Dropped>(answer.map(|body| answering.until_sent(body)))
+            Ok::<_, ConnectionDropped>(answer.map(|body| answering.until_sent(body)))
         }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_buf_size(HEAD_BYTES)
-        // A page could read it, and no two attempts have the same.
+        // A page could read it, and it would differ between attempts.
         .auto_date_header(false)
         .serve_connection(connection, service)
         .with_upgrades()
@@ -165,21 +165,21 @@ where
     }
 }
 
-/// What all connections of a proxy know.
+/// State shared by all connections of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     sites: Mutex<Option<Arc<Sites>>>,
     in_flight: InFlight,
     files: Mutex<FileAnswers>,
-    refused: Refused,
+    refused: RefusedOrigins,
     unreachable: OnceLock<String>,
-    /// Who may ask, besides this machine; `None` for all.
+    /// Peers that may connect, besides this machine; `None` for all.
     peers: Option<Vec<IpAddr>>,
-    /// The first who asked and may not.
+    /// The first peer that connected without permission.
     stranger: OnceLock<IpAddr>,
 }
 
-type Answered = Result<(Response<Body>, Option<Tunnel>), Dropped>;
+type Answered = Result<(Response<Body>, Option<Tunnel>), ConnectionDropped>;
 
 impl Shared {
     fn lock_files(&self) -> MutexGuard<'_, FileAnswers> {
@@ -198,7 +198,7 @@ impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Answered {
         let alone = |answer| Ok((answer, None));
         let Some(target) = Target::of(request.method(), request.uri()) else {
-            return alone(page(StatusCode::BAD_REQUEST, "this is a proxy, and not what it is asked"));
+            return alone(page(StatusCode::BAD_REQUEST, "this proxy does not serve the requested address"));
         };
         let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(sites) = sites else {
@@ -229,17 +229,17 @@ impl Shared {
         }
     }
 
-    /// Where a tunnel to an origin leads, or what is answered instead.
-    async fn far(&self, sites: Arc<Sites>, origin: &Origin) -> Result<Far, Response<Body>> {
+    /// The destination of a tunnel to an origin, or the answer to send instead.
+    async fn far(&self, sites: Arc<Sites>, origin: &Origin) -> Result<TunnelTarget, Response<Body>> {
         if let Some(site) = site_of(&sites, origin) {
-            return Ok(Far::Site(sites, site));
+            return Ok(TunnelTarget::Site(sites, site));
         }
-        // What is spoken in it is not seen: WebSockets of pages without TLS come this way, too.
+        // The content is not inspected: WebSockets of pages without TLS use this as well.
         let is_allowed = |known: &Origin| known.host == origin.host && known.port == origin.port;
         if !sites.origins().iter().any(is_allowed) {
             return Err(self.refuse(origin));
         }
-        dial(origin).await.map(Far::Origin).map_err(|error| self.not_reached(origin, error))
+        dial(origin).await.map(TunnelTarget::Origin).map_err(|error| self.not_reached(origin, error))
     }
 
     fn refuse(&self, origin: &Origin) -> Response<Body> {
@@ -249,7 +249,7 @@ impl Shared {
 
     fn not_reached(&self, origin: &Origin, error: DialError) -> Response<Body> {
         match error {
-            DialError::Refused(reason) => {
+            DialError::RefusedOrigins(reason) => {
                 self.refused.add(&origin.to_string());
                 page(StatusCode::FORBIDDEN, &format!("refused: {reason}"))
             }
@@ -257,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// The page shows it, and whoever judges the attempt is told: it says nothing about the agent.
+    /// The page displays it, and the grader is informed: it says nothing about the agent.
     fn failed(&self, why: String) -> Response<Body> {
         let answer = page(StatusCode::BAD_GATEWAY, &why);
         // The first counts.
@@ -266,7 +266,7 @@ impl Shared {
     }
 }
 
-/// Whether a peer is one of those who may, if any are named, or of this machine.
+/// Whether a peer may connect: it is this machine, or in the list, if there is one.
 pub(super) fn may_ask(peers: Option<&[IpAddr]>, peer: IpAddr) -> bool {
     peer.is_loopback() || peers.is_none_or(|peers| peers.contains(&peer))
 }

@@ -1,31 +1,31 @@
-//! What a request to the proxy asks for.
+//! The target of a request to the proxy.
 
 use http::{Method, Uri};
 use url::Host;
 
 use crate::site::{Origin, Scheme};
 
-/// Characters that a name may have, by RFC 1035.
+/// Maximum characters of a name, by RFC 1035.
 const NAME_CHARS: usize = 253;
 
-/// What a browser wants of its proxy.
+/// A browser's request to its proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// A page of an origin.
     Page(Origin),
-    /// A connection: to this origin, or to that of the other scheme at the same port.
+    /// A connection to this origin, or to the one with the other scheme at the same port.
     Tunnel(Origin),
 }
 
 impl Target {
-    /// Reads it; `None` for what no browser asks a proxy.
+    /// Parses it; `None` for a request that browsers do not send to a proxy.
     pub(super) fn of(method: &Method, uri: &Uri) -> Option<Self> {
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
         let host = Host::parse(authority.host()).ok()?;
         if matches!(&host, Host::Domain(name) if name.len() > NAME_CHARS) {
             return None;
         }
-        // The port of a number that is none would be left out.
+        // An invalid port would be left out.
         let is_odd =
             authority.port_u16().is_none() && authority.as_str().trim_end_matches(':') != authority.host();
         if is_odd {

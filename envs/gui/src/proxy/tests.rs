@@ -1,4 +1,4 @@
-//! A proxy on loopback, and browsers written by hand. Rules P1 to P6 are those of the module.
+//! A proxy on loopback, and hand-written browsers. Rules P1 to P6 are those of the module.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ async fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// The site `shop`, with a page and these routes, and origins beside it.
+/// The site `shop`, with a page and these routes, and additional origins.
 async fn sites(routes: Value, origins: &[String]) -> Arc<Sites> {
     let content = FixtureContent::Inline("hello".to_owned());
     let spec = GuiSpec {
@@ -55,7 +55,7 @@ impl Browser {
         String::from_utf8(head).unwrap()
     }
 
-    /// Asks, and reads the status and the body of the answer.
+    /// Sends a request; reads the status and the body of the answer.
     async fn ask(&mut self, request: &str) -> (u16, String) {
         self.send(request).await;
         let head = self.head().await;
@@ -72,10 +72,10 @@ impl Browser {
         self.ask(&format!("GET {address} HTTP/1.1\r\nhost: x\r\n\r\n")).await
     }
 
-    /// What comes until the connection ends, if it ends as it should.
+    /// Reads until the connection ends.
     async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        // A connection that is reset has ended, too.
+        // A reset also ends a connection.
         let _ = self.0.read_to_end(&mut rest).await;
         rest
     }
@@ -89,7 +89,7 @@ fn refusal(origin: &str) -> (u16, String) {
     (403, format!("refused: {origin} is not one of this task's\n"))
 }
 
-/// A server for one connection at a time, which says what it was asked.
+/// A server for one connection at a time that returns the request.
 async fn echo(listener: TcpListener) {
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -176,7 +176,7 @@ async fn requests_go_on_to_allowed_origins() {
 }
 
 #[tokio::test]
-async fn p5_the_first_origin_that_does_not_answer_is_remembered() {
+async fn p5_first_unreachable_origin_is_remembered() {
     let (silent, silent_address) = listener().await;
     let (closing, closing_address) = listener().await;
     let nobody = |port| format!("http://127.0.0.1:{port}");
@@ -201,7 +201,7 @@ async fn p5_the_first_origin_that_does_not_answer_is_remembered() {
     check("CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: x\r\n\r\n", "no connection to https://127.0.0.1:1").await;
     check(&get(&origins[1]), "did not answer").await;
     closes.abort();
-    // From the moment that it was asked, nothing is left but to wait.
+    // From the request on, only waiting is left.
     let asked = tokio::spawn(async move {
         let (mut stream, _) = silent.accept().await.unwrap();
         stream.read_u8().await.unwrap();
@@ -229,12 +229,12 @@ async fn tunnels_lead_to_allowed_origins() {
     far.write_all(b"pong").await.unwrap();
     browser.0.read_exact(&mut ping).await.unwrap();
     assert_eq!(&ping, b"pong");
-    // The tunnel is there, and nothing is asked.
+    // The tunnel is established, and idle.
     proxy.quiet().await;
     let mut refused = Browser::new(address).await;
     let (status, _) = refused.ask(&format!("CONNECT {third} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
     assert_eq!((status, proxy.refused()), (403, vec![format!("https://{third}")]));
-    // By plain HTTP, the origin is another one.
+    // By plain HTTP, the origin is a different one.
     assert_eq!(refused.get(&format!("http://{far_address}/")).await.0, 403);
     drop(far);
     assert_eq!(browser.rest().await, b"");
@@ -302,7 +302,7 @@ async fn p3_p4_delayed_answers_count_and_end_with_the_proxy() {
     let (mut far_forwarded, _) = far.accept().await.unwrap();
     let mut slow = Browser::new(address).await;
     slow.send("GET http://shop.localhost/slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    // The request is counted before it is logged, and it is logged before it waits.
+    // The request is counted before it is logged, and logged before it waits.
     while sites.requests().len() < 2 {
         tokio::task::yield_now().await;
     }
@@ -313,7 +313,7 @@ async fn p3_p4_delayed_answers_count_and_end_with_the_proxy() {
     far_forwarded.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no").await.unwrap();
     forwarded.head().await;
     assert_eq!(proxy.in_flight(), 2);
-    // Whoever no longer waits for an answer does not hold anything up.
+    // A client that has gone away delays nothing.
     drop(slow);
     far_forwarded.write_all(b"k").await.unwrap();
     quiet.await;

@@ -1,4 +1,4 @@
-//! Connections that a browser asked for: to a site, in which HTTP is spoken, or to an origin, of which nothing is known.
+//! Tunnels that a browser requested: to a site, with HTTP inside, or to an origin, with unknown content.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use tokio::net::TcpStream;
 use super::serve::{Shared, speak};
 use crate::site::{SiteNumber, Sites};
 
-/// A tunnel that the browser was promised.
+/// A tunnel that was promised to the browser.
 #[derive(Debug)]
 pub(super) struct Tunnel {
     /// The browser's end, once the promise is sent.
     pub(super) near: OnUpgrade,
-    pub(super) far: Far,
+    pub(super) far: TunnelTarget,
 }
 
-/// Where a tunnel leads.
+/// Destination of a tunnel.
 #[derive(Debug)]
-pub(super) enum Far {
+pub(super) enum TunnelTarget {
     Site(Arc<Sites>, SiteNumber),
     Origin(TcpStream),
 }
 
 impl Tunnel {
-    /// Lasts until one of the ends is gone.
+    /// Runs until one of the ends closes.
     pub(super) async fn run(self, shared: &Arc<Shared>) {
-        // It fails when the browser is gone, and then there is nothing to do.
+        // Fails when the browser is gone; nothing to do then.
         let Ok(near) = self.near.await else { return };
         match self.far {
-            Far::Site(sites, site) => {
+            TunnelTarget::Site(sites, site) => {
                 speak(near, shared, |request| sites.answer(site, request)).await;
             }
-            Far::Origin(mut far) => {
-                // How it ends is for the two ends to know.
+            TunnelTarget::Origin(mut far) => {
+                // The two ends handle its end.
                 let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(near), &mut far).await;
             }
         }

@@ -1,4 +1,4 @@
-//! One address at which WebDriver is spoken.
+//! The address of one WebDriver endpoint.
 
 use std::fmt;
 use std::future::Future;
@@ -24,77 +24,77 @@ use tokio::net::{TcpStream, lookup_host};
 use tower_service::Service;
 use url::Url;
 
-/// A connection has to stand by then.
+/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Largest answer: what a Grid says of its nodes.
-const MOST_BYTES: usize = 16 << 20;
+/// Largest answer: a Grid's list of its nodes.
+const MAX_BYTES: usize = 16 << 20;
 
-/// Why a text names no endpoints.
+/// Why a text does not name endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
     /// It is empty, or white space and commas.
-    #[error("no address is named")]
+    #[error("no address given")]
     None,
-    /// One of its addresses is none.
-    #[error("`{shown}` is no address of a WebDriver endpoint: {why}")]
+    /// One of its addresses is invalid.
+    #[error("`{shown}` is not the address of a WebDriver endpoint: {why}")]
     NoAddress {
         /// The address, without its user info.
         shown: String,
         /// What is wrong with it.
         why: String,
     },
-    /// What browsers are to reach this machine under is no host.
-    #[error("`{0}` is no name or address of a host")]
+    /// The host under which browsers should reach this machine is invalid.
+    #[error("`{0}` is not a host name or address")]
     NoHost(String),
     /// The machine's certificates cannot be read.
     #[error("https:// needs the certificates of this machine: {0}")]
     NoCertificates(String),
 }
 
-/// Why a question has no answer.
+/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AskError {
-    /// Nobody is there, or does not speak.
+pub(super) enum EndpointCallError {
+    /// Unreachable, or not speaking the protocol.
     #[error("{0}")]
     Unreachable(String),
-    /// It was answered with an error.
+    /// Answered with an error.
     #[error("{error}: {message}")]
     Refused {
-        /// The protocol's word: `session not created`.
+        /// The protocol's error code, such as `session not created`.
         error: String,
-        /// The first line of what is said about it.
+        /// The first line of its explanation.
         message: String,
     },
 }
 
-/// An address, and how it is reached.
+/// An address, and how to connect to it.
 pub(super) struct Endpoint {
     /// Ends with a slash, and has no user info.
     url: Url,
-    /// The user info, as the classic client takes it.
+    /// The user info, in the form of the classic client.
     user: Option<(String, String)>,
     connector: Connector,
     client: Client<Connector, Full<Bytes>>,
 }
 
-/// What leads to an endpoint.
+/// The network route to an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reach {
-    /// The address of this machine over which it is reached.
+pub(super) struct Route {
+    /// This machine's address on that route.
     pub(super) local: IpAddr,
-    /// All that it has.
+    /// All addresses of the endpoint.
     pub(super) peers: Vec<IpAddr>,
 }
 
-/// A connection on which anything may be spoken.
+/// A connection for any protocol.
 pub(super) type Connection = TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 impl Endpoint {
     pub(super) fn parse(text: &str) -> Result<Self, EndpointError> {
         let refused = |why: &str| {
-            // Whatever is in front of an `@` may be a password.
+            // Everything in front of an `@` may be a password.
             let shown = match (text.split_once("://"), text.rsplit_once('@')) {
                 (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
                 (None, Some((_, rest))) => rest.to_owned(),
@@ -113,23 +113,23 @@ impl Endpoint {
             ("", None) => None,
             (name, password) => Some((name.to_owned(), password.unwrap_or_default().to_owned())),
         };
-        // The client of the classic commands sends them as they are.
+        // The client of the classic commands sends them unchanged.
         if user.iter().any(|(name, password)| name.contains('%') || password.contains('%')) {
             return Err(refused("its user info has characters that an address cannot have"));
         }
-        // Only an address without a host refuses these, and those of HTTP have one.
+        // Only an address without a host refuses these, and HTTP addresses have one.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
         }
         let connector = Connector::new(url.scheme() == "https")?;
-        // Whoever asks may be another runtime than the last one: connections are not kept.
+        // The caller may run in a different runtime each time: connections are not kept.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector.clone());
         Ok(Self { url, user, connector, client })
     }
 
-    /// For the client of the classic commands, which has the user info in the address.
+    /// For the client of the classic commands, which expects the user info in the address.
     pub(super) fn with_user(&self) -> (Url, Connector) {
         let mut url = self.url.clone();
         if let Some((name, password)) = &self.user {
@@ -147,23 +147,28 @@ impl Endpoint {
         Some(value)
     }
 
-    /// Asks, and waits that long for the value of the answer.
+    /// Sends a request, and waits for the value of the answer, up to the limit.
     ///
     /// # Errors
-    /// [`AskError`]
+    /// [`EndpointCallError`]
     pub(super) async fn ask(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
         limit: Duration,
-    ) -> Result<Value, AskError> {
+    ) -> Result<Value, EndpointCallError> {
         let asked = tokio::time::timeout(limit, self.answered(method, path, body)).await;
-        asked.unwrap_or_else(|_| Err(AskError::Unreachable(format!("no answer within {limit:?}"))))
+        asked.unwrap_or_else(|_| Err(EndpointCallError::Unreachable(format!("no answer within {limit:?}"))))
     }
 
-    async fn answered(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, AskError> {
-        let unreachable = |why: String| AskError::Unreachable(why);
+    async fn answered(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, EndpointCallError> {
+        let unreachable = |why: String| EndpointCallError::Unreachable(why);
         let url = self.url.join(path).map_err(|error| unreachable(error.to_string()))?;
         let mut request = Request::builder().method(method).uri(url.as_str());
         if let Some(authorization) = self.authorization() {
@@ -177,11 +182,11 @@ impl Endpoint {
             request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
         let answer = self.client.request(request).await.map_err(|error| unreachable(spelled_out(&error)))?;
         let status = answer.status();
-        let read = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
+        let read = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
         let bytes = read.map_err(|error| unreachable(spelled_out(error.as_ref())))?.to_bytes();
-        let foreign = || AskError::Refused {
+        let foreign = || EndpointCallError::Refused {
             error: "no WebDriver".to_owned(),
-            message: format!("the answer is one of another kind, with status {status}"),
+            message: format!("unexpected answer with status {status}"),
         };
         let mut answer: Value = serde_json::from_slice(&bytes).map_err(|_| foreign())?;
         let mut value = answer.get_mut("value").map(Value::take).ok_or_else(foreign)?;
@@ -191,26 +196,26 @@ impl Endpoint {
         match (value["error"].take(), value["message"].as_str()) {
             (Value::String(error), Some(message)) => {
                 let message = message.lines().next().unwrap_or_default().to_owned();
-                Err(AskError::Refused { error, message })
+                Err(EndpointCallError::Refused { error, message })
             }
             _ => Err(foreign()),
         }
     }
 
-    /// Finds out how it is reached.
+    /// Finds the network route.
     ///
     /// # Errors
-    /// Why it is not.
-    pub(super) async fn reach(&self) -> io::Result<Reach> {
+    /// Why there is none.
+    pub(super) async fn route(&self) -> io::Result<Route> {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let port = self.url.port_or_known_default().unwrap_or_default();
         let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name does not resolve");
         for address in &addresses {
             match tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let peers = addresses.iter().map(|address| address.ip().to_canonical()).collect();
-                    return Ok(Reach { local: stream.local_addr()?.ip().to_canonical(), peers });
+                    return Ok(Route { local: stream.local_addr()?.ip().to_canonical(), peers });
                 }
                 Ok(Err(error)) => failed = error,
                 Err(_) => {
@@ -222,35 +227,38 @@ impl Endpoint {
         Err(failed)
     }
 
-    /// A connection for the WebSocket of a session, and the request for it: at this endpoint, whatever host it was
-    /// `told`, for who is behind it may know no name that leads there from here.
+    /// Connects to the WebSocket of a session, and builds its request: at this endpoint, whatever host the session
+    /// reported in `reported`, because that name may not resolve here.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn socket(&self, told: &Url) -> io::Result<(Connection, Request<()>)> {
+    pub(super) async fn socket(&self, reported: &Url) -> io::Result<(Connection, Request<()>)> {
         let mut here = self.url.clone();
-        here.set_path(told.path());
-        here.set_query(told.query());
+        here.set_path(reported.path());
+        here.set_query(reported.query());
         let stream = self.connector.clone().call(uri(&here)?).await?;
         Ok((TokioIo::new(stream), upgrade(here, self.authorization())?))
     }
 
-    /// As [`Self::socket`], at the very host. It is told no user info.
+    /// As [`Self::socket`], at the reported host itself. It receives no user info.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn socket_as_told(&self, told: &Url) -> io::Result<(Connection, Request<()>)> {
-        let mut there = told.clone();
-        let scheme = if told.scheme() == "wss" { "https" } else { "http" };
+    pub(super) async fn socket_at_reported_host(
+        &self,
+        reported: &Url,
+    ) -> io::Result<(Connection, Request<()>)> {
+        let mut there = reported.clone();
+        let scheme = if reported.scheme() == "wss" { "https" } else { "http" };
         if scheme != self.url.scheme() || there.set_scheme(scheme).is_err() {
-            return Err(io::Error::other(format!("{told} is no address for an endpoint at {self}")));
+            return Err(io::Error::other(format!("{reported} is not an address for an endpoint at {self}")));
         }
         let stream = self.connector.clone().call(uri(&there)?).await?;
         Ok((TokioIo::new(stream), upgrade(there, None)?))
     }
 }
 
-/// Without what may be secret.
+/// Leaves out the user info, which may be secret.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.url.as_str())
@@ -267,7 +275,7 @@ fn uri(url: &Url) -> io::Result<Uri> {
     url.as_str().parse().map_err(io::Error::other)
 }
 
-/// The request by which a connection becomes a WebSocket.
+/// The request that upgrades a connection to a WebSocket.
 fn upgrade(mut url: Url, authorization: Option<HeaderValue>) -> io::Result<Request<()>> {
     use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
     let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
@@ -279,10 +287,10 @@ fn upgrade(mut url: Url, authorization: Option<HeaderValue>) -> io::Result<Reque
     Ok(request)
 }
 
-/// Connections, with TLS where the address says so.
+/// Connects, with TLS if the address requires it.
 #[derive(Debug, Clone)]
 pub(super) enum Connector {
-    /// For `http://`, so that a machine without certificates can ask a driver beside it.
+    /// For `http://`, so that a machine without certificates can use a local driver.
     Open(HttpConnector),
     /// For `https://`.
     Secure(HttpsConnector<HttpConnector>),
@@ -292,7 +300,7 @@ impl Connector {
     fn new(is_secure: bool) -> Result<Self, EndpointError> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(CONNECT_LIMIT));
-        // Questions are small, and each is waited for.
+        // Requests are small, and each waits for its answer.
         tcp.set_nodelay(true);
         tcp.enforce_http(false);
         if !is_secure {
@@ -310,7 +318,7 @@ impl Service<Uri> for Connector {
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Neither of them has to be waited for until it is ready.
+        // Neither of them needs to be polled for readiness.
         Poll::Ready(Ok(()))
     }
 
@@ -348,22 +356,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_named_without_its_user_info() {
+    fn invalid_address_error_hides_user_info() {
         let check = |text: &str, expected: &str| {
             let error = Endpoint::parse(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
             assert!(!error.contains("secret"), "{text}: {error}");
         };
-        check("localhost:4444", "`localhost:4444` is no address of a WebDriver endpoint: it begins with");
-        check("grid", "`grid` is no address");
-        check("ftp://ada:secret@grid", "`ftp://grid` is no address");
-        check("ada:secret@grid:port", "`grid:port` is no address");
-        check("http://ada:secret@grid:port", "`http://grid:port` is no address");
+        check(
+            "localhost:4444",
+            "`localhost:4444` is not the address of a WebDriver endpoint: it begins with",
+        );
+        check("grid", "`grid` is not the address");
+        check("ftp://ada:secret@grid", "`ftp://grid` is not the address");
+        check("ada:secret@grid:port", "`grid:port` is not the address");
+        check("http://ada:secret@grid:port", "`http://grid:port` is not the address");
         check(
             "http://ada:secret%40@grid",
-            "`http://grid` is no address of a WebDriver endpoint: its user info",
+            "`http://grid` is not the address of a WebDriver endpoint: its user info",
         );
-        check("http://grid/?session=1", "`http://grid/?session=1` is no address");
+        check("http://grid/?session=1", "`http://grid/?session=1` is not the address");
     }
 
     #[test]
@@ -372,8 +383,8 @@ mod tests {
         assert_eq!(format!("{endpoint} {endpoint:?}"), "http://grid:4444/ Endpoint(http://grid:4444/)");
         assert_eq!(endpoint.authorization().unwrap().to_str().unwrap(), "Basic YWRhOnNlY3JldA==");
         assert_eq!(endpoint.with_user().0.as_str(), "http://ada:secret@grid:4444/");
-        let told = Url::parse("ws://127.0.0.1:9/session/1?a").unwrap();
-        let request = upgrade(told, endpoint.authorization()).unwrap();
+        let reported = Url::parse("ws://127.0.0.1:9/session/1?a").unwrap();
+        let request = upgrade(reported, endpoint.authorization()).unwrap();
         assert_eq!(request.uri().to_string(), "ws://127.0.0.1:9/session/1?a");
         assert!(request.headers()[AUTHORIZATION].is_sensitive());
     }
@@ -383,8 +394,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let loopback: IpAddr = [127, 0, 0, 1].into();
-        assert_eq!(endpoint.reach().await.unwrap(), Reach { local: loopback, peers: vec![loopback] });
+        assert_eq!(endpoint.route().await.unwrap(), Route { local: loopback, peers: vec![loopback] });
         drop(listener);
-        assert_eq!(endpoint.reach().await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(endpoint.route().await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

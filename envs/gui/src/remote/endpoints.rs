@@ -1,4 +1,4 @@
-//! Several endpoints, and which of them is asked next.
+//! Several endpoints, and the choice of the next one.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,48 +15,48 @@ use tokio::time::Instant;
 use url::Host;
 
 use super::endpoint::{Endpoint, EndpointError};
-use super::session::{Refusal, begin};
+use super::session::{SessionError, begin};
 use super::sessions::Sessions;
 use crate::bidi::Event;
 use crate::browser::Browser;
 
-/// So long one that failed is asked last.
+/// An endpoint that failed is chosen last for this time.
 const REST: Duration = Duration::from_secs(10);
 
-/// Who has not said by then how it is does not say it.
+/// Time for an endpoint to report its status.
 const STATUS_LIMIT: Duration = Duration::from_secs(10);
 
-/// Where browsers of others are to be had, and where they find this machine.
+/// Remote browser endpoints, and the address under which they reach this machine.
 pub struct Endpoints {
     all: Vec<Arc<Endpoint>>,
-    /// Under which browsers reach this machine, where the way to an endpoint does not say it.
+    /// Host under which browsers reach this machine, if the network route does not determine it.
     host: Option<Host>,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<EndpointState>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    /// Of ours.
+struct EndpointState {
+    /// Number of our sessions.
     sessions: u32,
-    /// Until then it is asked last.
+    /// Chosen last until then.
     rests_until: Option<Instant>,
 }
 
-/// What an endpoint says of itself.
+/// Status report of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointAnswer {
+pub struct EndpointStatus {
     /// Its address, without user info.
     pub address: String,
-    /// Its version and whether it is ready, or why nobody knows.
+    /// Its version and readiness, or why they are unknown.
     pub said: Result<String, String>,
 }
 
 impl Endpoints {
-    /// Endpoints by their addresses, with white space or commas between them; `host` is the name or address under which
-    /// browsers reach this machine.
+    /// Parses endpoint addresses separated by white space or commas; `host` is the name or address under which browsers
+    /// reach this machine.
     ///
     /// # Errors
-    /// [`EndpointError`], which says which address is none.
+    /// [`EndpointError`], which names the invalid address.
     pub fn parse(addresses: &str, host: Option<&str>) -> Result<Self, EndpointError> {
         let named = addresses.split(|c: char| c == ',' || c.is_whitespace()).filter(|text| !text.is_empty());
         let all: Vec<_> = named.map(|text| Endpoint::parse(text).map(Arc::new)).collect::<Result<_, _>>()?;
@@ -64,33 +64,33 @@ impl Endpoints {
             return Err(EndpointError::None);
         }
         let host = host.map(str::trim).filter(|text| !text.is_empty()).map(host_of).transpose()?;
-        let places = Mutex::new(vec![Place::default(); all.len()]);
+        let places = Mutex::new(vec![EndpointState::default(); all.len()]);
         Ok(Self { all, host, places })
     }
 
-    /// Asks each how it is.
-    pub async fn probe(&self) -> Vec<EndpointAnswer> {
+    /// Asks every endpoint for its status.
+    pub async fn probe(&self) -> Vec<EndpointStatus> {
         join_all(self.all.iter().map(async |endpoint| {
             let asked = endpoint.ask(Method::GET, "status", None, STATUS_LIMIT).await;
             let said = asked.map(|value| told(&value)).map_err(|error| error.to_string());
-            EndpointAnswer { address: endpoint.to_string(), said }
+            EndpointStatus { address: endpoint.to_string(), said }
         }))
         .await
     }
 
-    /// A browser of the next endpoint that gives one.
+    /// Starts a browser at the next endpoint that provides one.
     ///
     /// # Errors
-    /// A provider [`Fault`]: `webdriver-unreachable` when nobody answers, otherwise what the last one said.
+    /// A provider [`Fault`]: `webdriver-unreachable` when none answers, otherwise the last one's error.
     pub(crate) async fn start(
         self: &Arc<Self>,
         sessions: &Arc<Sessions>,
     ) -> Result<(Browser, mpsc::Receiver<Event>), Fault> {
         let (mut tried, mut unreachable, mut refused) = (HashSet::new(), Vec::new(), None);
-        while let Some(seat) = self.seat(&tried) {
-            let (at, endpoint) = (seat.at, Arc::clone(&self.all[seat.at]));
+        while let Some(slot) = self.take_slot(&tried) {
+            let (at, endpoint) = (slot.at, Arc::clone(&self.all[slot.at]));
             tried.insert(at);
-            let refusal = match begin(&endpoint, self.host.as_ref(), sessions, seat).await {
+            let refusal = match begin(&endpoint, self.host.as_ref(), sessions, slot).await {
                 Ok(begun) => {
                     self.places()[at].rests_until = None;
                     return Ok(begun);
@@ -99,21 +99,23 @@ impl Endpoints {
             };
             self.places()[at].rests_until = Some(Instant::now() + REST);
             match refusal {
-                Refusal::Unreachable(why) => unreachable.push(format!("{endpoint}: {why}")),
-                // One that may pass is the better word of two.
-                Refusal::Fault(fault) if refused.as_ref().is_none_or(is_lasting) => refused = Some(fault),
-                Refusal::Fault(_) => {}
+                SessionError::Unreachable(why) => unreachable.push(format!("{endpoint}: {why}")),
+                // Prefer the temporary one of two errors.
+                SessionError::Fault(fault) if refused.as_ref().is_none_or(is_lasting) => {
+                    refused = Some(fault)
+                }
+                SessionError::Fault(_) => {}
             }
         }
-        // Where somebody is missing, nothing is for good.
+        // While an endpoint is missing, no error is permanent.
         Err(refused.filter(|fault| unreachable.is_empty() || !is_lasting(fault)).unwrap_or_else(|| {
-            let message = format!("no WebDriver endpoint gives a browser; {}", unreachable.join("; "));
+            let message = format!("no WebDriver endpoint provides a browser; {}", unreachable.join("; "));
             Fault::transient(Boundary::Provider, "webdriver-unreachable", message)
         }))
     }
 
-    /// Takes a place at the one that is to be asked next.
-    fn seat(self: &Arc<Self>, tried: &HashSet<usize>) -> Option<Seat> {
+    /// Reserves a slot at the endpoint to be asked next.
+    fn take_slot(self: &Arc<Self>, tried: &HashSet<usize>) -> Option<SessionSlot> {
         let mut places = self.places();
         let now = Instant::now();
         let left = (0..places.len()).filter(|at| !tried.contains(at));
@@ -122,10 +124,10 @@ impl Endpoints {
             (rests, places[at].sessions)
         })?;
         places[at].sessions += 1;
-        Some(Seat { endpoints: Arc::clone(self), at })
+        Some(SessionSlot { endpoints: Arc::clone(self), at })
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn places(&self) -> MutexGuard<'_, Vec<EndpointState>> {
         // Each change is one assignment.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,14 +147,14 @@ impl fmt::Debug for Endpoints {
     }
 }
 
-/// One session's place at an endpoint. Dropped, it is free.
+/// One session's slot at an endpoint. Dropping it frees the slot.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct SessionSlot {
     endpoints: Arc<Endpoints>,
     at: usize,
 }
 
-impl Drop for Seat {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         let mut places = self.endpoints.places();
         places[self.at].sessions = places[self.at].sessions.saturating_sub(1);
@@ -172,21 +174,21 @@ fn host_of(text: &str) -> Result<Host, EndpointError> {
     host.ok_or_else(|| EndpointError::NoHost(text.to_owned()))
 }
 
-/// An answer to the question for the status: of a driver, or of a Grid, whose nodes have versions.
+/// Summarises a status answer: of a driver, or of a Grid, whose nodes have versions.
 fn told(status: &Value) -> String {
     let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut versions = vec![&status["build"]["version"]];
     versions.extend(nodes.iter().map(|node| &node["version"]));
     let mut versions: Vec<&str> = versions.into_iter().filter_map(Value::as_str).collect();
     versions.dedup();
-    // What comes behind the number is the revision.
+    // The revision follows the number.
     let versions: Vec<&str> =
         versions.into_iter().filter_map(|text| text.split_whitespace().next()).collect();
     let ready = if status["ready"].as_bool() == Some(true) { "ready" } else { "not ready" };
     let message = status["message"].as_str().unwrap_or_default();
     let slots: usize = nodes.iter().map(|node| node["slots"].as_array().map_or(0, Vec::len)).sum();
     let slots = if nodes.is_empty() { String::new() } else { format!(", sessions at once: {slots}") };
-    let versions = if versions.is_empty() { "of no version".to_owned() } else { versions.join(", ") };
+    let versions = if versions.is_empty() { "unknown version".to_owned() } else { versions.join(", ") };
     format!("{versions}, {ready}{slots}: {message}")
 }
 
@@ -214,7 +216,7 @@ mod tests {
         let refused = |text: &str| Endpoints::parse(text, None).unwrap_err();
         assert_eq!(refused(" , "), EndpointError::None);
         let second = refused("http://a:1, b:2").to_string();
-        assert!(second.starts_with("`b:2` is no address of a WebDriver endpoint"), "{second}");
+        assert!(second.starts_with("`b:2` is not the address of a WebDriver endpoint"), "{second}");
     }
 
     #[test]
@@ -230,25 +232,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn n2_the_one_with_the_fewest_sessions_is_next_and_one_that_failed_is_last() {
+    async fn n2_least_loaded_first_failed_last() {
         let endpoints = endpoints("http://a http://b http://c");
         let none = HashSet::new();
-        let seats: Vec<Seat> = (0..4).map(|_| endpoints.seat(&none).unwrap()).collect();
-        assert_eq!(seats.iter().map(|seat| seat.at).collect::<Vec<_>>(), [0, 1, 2, 0]);
-        assert_eq!(endpoints.seat(&HashSet::from([1])).unwrap().at, 2, "which is tried instead");
-        let mut seats = seats;
-        drop(seats.remove(2));
-        assert_eq!(endpoints.seat(&none).unwrap().at, 2, "a place that is free again");
+        let slots: Vec<SessionSlot> = (0..4).map(|_| endpoints.take_slot(&none).unwrap()).collect();
+        assert_eq!(slots.iter().map(|slot| slot.at).collect::<Vec<_>>(), [0, 1, 2, 0]);
+        assert_eq!(endpoints.take_slot(&HashSet::from([1])).unwrap().at, 2, "which is tried instead");
+        let mut slots = slots;
+        drop(slots.remove(2));
+        assert_eq!(endpoints.take_slot(&none).unwrap().at, 2, "a place that is free again");
         endpoints.places()[2].rests_until = Some(Instant::now() + REST);
-        assert_eq!(endpoints.seat(&none).unwrap().at, 1, "it failed");
-        assert_eq!(endpoints.seat(&HashSet::from([0, 1])).unwrap().at, 2, "better than none");
+        assert_eq!(endpoints.take_slot(&none).unwrap().at, 1, "it failed");
+        assert_eq!(endpoints.take_slot(&HashSet::from([0, 1])).unwrap().at, 2, "better than none");
         tokio::time::advance(REST).await;
-        assert_eq!(endpoints.seat(&none).unwrap().at, 2, "it is tried again");
-        assert!(endpoints.seat(&HashSet::from([0, 1, 2])).is_none());
+        assert_eq!(endpoints.take_slot(&none).unwrap().at, 2, "it is tried again");
+        assert!(endpoints.take_slot(&HashSet::from([0, 1, 2])).is_none());
     }
 
     #[tokio::test]
-    async fn nobody_answering_is_a_transient_fault_without_user_info() {
+    async fn unreachable_is_transient_without_user_info() {
         // Ports that are free again.
         let ports = [(); 2].map(|()| {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -270,7 +272,7 @@ mod tests {
         assert!(answers.iter().all(|answer| answer.said.is_err()), "{answers:?}");
     }
 
-    /// An endpoint that is none: what it was asked, and by whom. To questions for a session it answers when it is told to.
+    /// A fake endpoint that records its requests and their senders. It answers session requests on command.
     async fn fake(capabilities: Value) -> (String, mpsc::UnboundedReceiver<String>, Arc<Notify>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -287,7 +289,7 @@ mod tests {
                     while !head.ends_with("\r\n\r\n") {
                         let begin = head.len();
                         if stream.read_line(&mut head).await.unwrap() == 0 {
-                            // Somebody looked whether anybody is here.
+                            // A readiness probe.
                             return;
                         }
                         if let Some(value) =
@@ -320,7 +322,7 @@ mod tests {
     const ENDED: &str = "DELETE /session/1 HTTP/1.1 authorization: Basic YWRhOnNlY3JldA==";
 
     #[tokio::test]
-    async fn a_driver_that_is_too_old_is_refused_for_good_and_its_session_ended() {
+    async fn old_driver_is_permanent_fault_without_session() {
         let (url, mut asked, go_on) = fake(json!({ "webSocketUrl": true })).await;
         go_on.notify_one();
         let sessions = Arc::<Sessions>::default();
@@ -329,7 +331,7 @@ mod tests {
         assert!(!fault.message.contains("secret"), "{fault}");
         assert_eq!([asked.recv().await.unwrap(), asked.recv().await.unwrap()], [BEGUN, ENDED]);
         assert_eq!(sessions.end_all().await, Vec::<String>::new());
-        // Beside one that may come back it is not the last word.
+        // It is not the last word while another endpoint may come back.
         go_on.notify_one();
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let fault = endpoints(&format!("http://{silent} {url}")).start(&sessions).await.err().unwrap();
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn n3_a_session_that_comes_too_late_is_ended_and_waited_for() {
+    async fn n3_late_session_is_ended_and_awaited() {
         let (url, mut asked, go_on) = fake(json!({})).await;
         let (endpoints, sessions) = (endpoints(&url), Arc::<Sessions>::default());
         let starting = {

@@ -1,8 +1,9 @@
-//! Browsers that somebody else starts: addresses at which WebDriver is spoken, such as those of a Selenium Grid.
+//! Browsers started by others: WebDriver endpoints, such as those of a Selenium Grid.
 //!
-//! N1. What may be secret in an address, its user info, is sent there and shown nowhere. N2. The next session goes to the
-//! endpoint with the fewest of ours; one that failed is asked last for a while. N3. A session that was asked for is ended
-//! when nobody has it any more, also when it comes too late; at the end all that are left are ended, and waited for.
+//! N1. The user info of an address may be secret; it is sent to the endpoint and shown nowhere.
+//! N2. The next session goes to the endpoint with the fewest of ours; one that failed is asked last for a while.
+//! N3. A session is ended when it has no owner any more, even if it arrives late; at shutdown all remaining sessions
+//! are ended, and their end is awaited.
 
 mod endpoint;
 mod endpoints;
@@ -11,6 +12,6 @@ mod sessions;
 mod zip;
 
 pub use endpoint::EndpointError;
-pub use endpoints::{EndpointAnswer, Endpoints};
+pub use endpoints::{EndpointStatus, Endpoints};
 pub(crate) use session::{Session, beside};
 pub(crate) use sessions::Sessions;

@@ -1,4 +1,4 @@
-//! A browser of an endpoint, as a place: how it reaches this process, and what lies beside it.
+//! A browser at an endpoint: its connection to this process, and its files.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,97 +18,103 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use url::{Host, Url};
 
-use super::endpoint::{AskError, Endpoint, Reach};
-use super::endpoints::Seat;
-use super::sessions::{Held, Sessions};
+use super::endpoint::{Endpoint, EndpointCallError, Route};
+use super::endpoints::SessionSlot;
+use super::sessions::{SessionHandle, Sessions};
 use super::zip::archive;
 use crate::bidi::{Bidi, BidiError, Event};
-use crate::browser::{Browser, Listening, Place, START_LIMIT, capabilities, not_started};
+use crate::browser::{Browser, BrowserHost, Listening, START_LIMIT, capabilities, not_started};
 
-/// A file that has not arrived by then does not.
+/// Time to upload a file.
 const PUT_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is asked to take a file: a Grid and, by its older name, `chromedriver`.
+/// Commands that upload a file: a Grid's and, by its older name, `chromedriver`'s.
 const TAKES_FILES: [&str; 2] = ["se/file", "file"];
 
-/// A file beside which downloads are laid: where files come to, nobody but the driver knows.
+/// A marker file; downloads are saved beside it, because only the driver knows where uploaded files end up.
 const BESIDE: &str = ".clawrl";
 
-/// Why an endpoint gave no browser.
+/// Why an endpoint provided no browser.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// Nobody is there.
+pub(super) enum SessionError {
+    /// The endpoint does not answer.
     Unreachable(String),
-    /// Somebody is, and this is what came of it.
+    /// The endpoint answers; this is the result.
     Fault(Fault),
 }
 
-/// A session of an endpoint. Dropped, it ends, with whatever was laid beside it.
+/// A session of an endpoint. Dropping it ends it, with the files beside it.
 pub(crate) struct Session {
-    held: Held,
-    reach: Reach,
+    held: SessionHandle,
+    route: Route,
     host: Option<Host>,
-    /// Where downloads are laid on the browser's machine; `None` where the driver takes no files.
+    /// Folder for downloads on the browser's machine; `None` if the driver takes no files.
     downloads: Option<String>,
-    _seat: Seat,
+    _slot: SessionSlot,
 }
 
-/// Begins a session, within [`START_LIMIT`].
+/// Starts a session, within [`START_LIMIT`].
 pub(super) async fn begin(
     endpoint: &Arc<Endpoint>,
     host: Option<&Host>,
     sessions: &Arc<Sessions>,
-    seat: Seat,
-) -> Result<(Browser, mpsc::Receiver<Event>), Refusal> {
-    let reach = endpoint.reach().await.map_err(|error| Refusal::Unreachable(error.to_string()))?;
-    let begun = tokio::time::timeout(START_LIMIT, begin_at(endpoint, reach, host, sessions, seat)).await;
+    slot: SessionSlot,
+) -> Result<(Browser, mpsc::Receiver<Event>), SessionError> {
+    let route = endpoint.route().await.map_err(|error| SessionError::Unreachable(error.to_string()))?;
+    let begun = tokio::time::timeout(START_LIMIT, begin_at(endpoint, route, host, sessions, slot)).await;
     begun.unwrap_or_else(|_| {
-        Err(Refusal::Fault(not_started(&format!("{endpoint} gave no session within {START_LIMIT:?}"))))
+        Err(SessionError::Fault(not_started(&format!(
+            "{endpoint} did not start a session within {START_LIMIT:?}"
+        ))))
     })
 }
 
 async fn begin_at(
     endpoint: &Arc<Endpoint>,
-    reach: Reach,
+    route: Route,
     host: Option<&Host>,
     sessions: &Arc<Sessions>,
-    seat: Seat,
-) -> Result<(Browser, mpsc::Receiver<Event>), Refusal> {
-    let failed = |why: String| Refusal::Fault(not_started(&format!("{endpoint}: {why}")));
-    let proxy_host = host.map_or_else(|| reach.local.to_string(), |host| plain(host).to_string());
+    slot: SessionSlot,
+) -> Result<(Browser, mpsc::Receiver<Event>), SessionError> {
+    let failed = |why: String| SessionError::Fault(not_started(&format!("{endpoint}: {why}")));
+    let proxy_host = host.map_or_else(|| route.local.to_string(), |host| plain(host).to_string());
     let wanted = json!({ "capabilities": { "alwaysMatch": capabilities(None, &proxy_host) } });
     let begun = sessions.begin(Arc::clone(endpoint), wanted).await;
     let (held, answer) = begun.map_err(|error| match error {
-        AskError::Unreachable(why) => Refusal::Unreachable(why),
-        refused @ AskError::Refused { .. } => failed(refused.to_string()),
+        EndpointCallError::Unreachable(why) => SessionError::Unreachable(why),
+        refused @ EndpointCallError::Refused { .. } => failed(refused.to_string()),
     })?;
     let (url, connector) = endpoint.with_user();
     let client = Client::with_existing_session(url.as_str(), &held.id, connector).await;
     let client = client.map_err(|error| failed(spelled_out(&error)))?;
-    // The session is ended by whoever holds it, who also waits for that.
+    // The holder ends the session, and waits for that.
     client.persist().await.map_err(|error| failed(spelled_out(&error)))?;
     let Some(address) = answer["capabilities"]["webSocketUrl"].as_str() else {
         let message = format!(
-            "the sessions of {endpoint} have no WebDriver BiDi, which browsers are moved by; the driver is too old, or what \
-             is in front of it lets no WebSockets through"
+            "the sessions of {endpoint} lack WebDriver BiDi, which is required: the driver is too old, or a \
+             proxy in front of it blocks WebSockets"
         );
-        return Err(Refusal::Fault(Fault::permanent(Boundary::Provider, "webdriver-without-bidi", message)));
+        return Err(SessionError::Fault(Fault::permanent(
+            Boundary::Provider,
+            "webdriver-without-bidi",
+            message,
+        )));
     };
     let (bidi, events) = talk(endpoint, address)
         .await
-        .map_err(|why| failed(format!("no WebDriver BiDi at {address}: {why}")))?;
-    let mut session = Session { held, reach, host: host.cloned(), downloads: None, _seat: seat };
-    session.downloads = session.find_folder().await.map_err(Refusal::Fault)?;
-    let browser = Browser { client, bidi, place: Place::Endpoint(session) };
-    browser.subscribe().await.map_err(Refusal::Fault)?;
+        .map_err(|why| failed(format!("failed to connect to WebDriver BiDi at {address}: {why}")))?;
+    let mut session = Session { held, route, host: host.cloned(), downloads: None, _slot: slot };
+    session.downloads = session.find_folder().await.map_err(SessionError::Fault)?;
+    let browser = Browser { client, bidi, host: BrowserHost::Endpoint(session) };
+    browser.subscribe().await.map_err(SessionError::Fault)?;
     Ok((browser, events))
 }
 
-/// What is told may be right here or there alone: it is tried here first.
+/// The reported address may be valid here or only there: try it here first.
 async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receiver<Event>), String> {
-    let told = Url::parse(address).map_err(|error| error.to_string())?;
+    let reported = Url::parse(address).map_err(|error| error.to_string())?;
     let refused = |error: BidiError| error.to_string();
-    let here = match endpoint.socket(&told).await {
+    let here = match endpoint.socket(&reported).await {
         Ok((stream, request)) => Bidi::connect(stream, request).await.map_err(refused),
         Err(error) => Err(error.to_string()),
     };
@@ -116,7 +122,7 @@ async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receive
         Ok(talking) => return Ok(talking),
         Err(why) => why,
     };
-    match endpoint.socket_as_told(&told).await {
+    match endpoint.socket_at_reported_host(&reported).await {
         Ok((stream, request)) => Bidi::connect(stream, request).await.map_err(refused),
         Err(_) => Err(why),
     }
@@ -125,29 +131,29 @@ async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receive
 impl Session {
     /// Listens where the browser can reach it.
     pub(crate) async fn listen(&self) -> io::Result<Listening> {
-        let listening = listen(&self.reach, self.host.as_ref()).await?;
+        let listening = listen(&self.route, self.host.as_ref()).await?;
         self.held.keep(listening.listener.as_fd().try_clone_to_owned()?);
         Ok(listening)
     }
 
-    /// Where downloads are laid on the browser's machine.
+    /// Folder for downloads on the browser's machine.
     pub(crate) fn downloads(&self) -> Option<String> {
         self.downloads.clone()
     }
 
-    /// Lays files beside the browser; where each is, by its path here.
+    /// Uploads files; returns their paths on the browser's machine by their paths here.
     pub(crate) async fn put(&self, files: Vec<PutFile>) -> Result<HashMap<String, String>, Fault> {
         let mut laid = HashMap::new();
         for file in files {
             let name = file.path.rsplit('/').next().unwrap_or_default();
             let path = match self.put_one(name, &file.content).await {
                 Ok(path) => path,
-                Err(AskError::Unreachable(why)) => {
+                Err(EndpointCallError::Unreachable(why)) => {
                     return Err(Fault::transient(Boundary::Env, "browser-lost", why));
                 }
-                Err(refused @ AskError::Refused { .. }) => {
+                Err(refused @ EndpointCallError::Refused { .. }) => {
                     let endpoint = &self.held.endpoint;
-                    let message = format!("{endpoint} does not take `{}`: {refused}", file.path);
+                    let message = format!("{endpoint} did not accept `{}`: {refused}", file.path);
                     return Err(Fault::permanent(Boundary::Env, "remote-upload", message));
                 }
             };
@@ -156,50 +162,53 @@ impl Session {
         Ok(laid)
     }
 
-    /// A folder that ends with the session: that of a file which is laid there.
+    /// A folder that ends with the session: that of an uploaded file.
     async fn find_folder(&self) -> Result<Option<String>, Fault> {
         match self.put_one(BESIDE, b"").await {
             Ok(path) => {
                 Ok(path.strip_suffix(BESIDE).map(|folder| folder.trim_end_matches(['/', '\\']).to_owned()))
             }
-            Err(AskError::Refused { .. }) => Ok(None),
-            Err(AskError::Unreachable(why)) => Err(not_started(&why)),
+            Err(EndpointCallError::Refused { .. }) => Ok(None),
+            Err(EndpointCallError::Unreachable(why)) => Err(not_started(&why)),
         }
     }
 
-    async fn put_one(&self, name: &str, content: &[u8]) -> Result<String, AskError> {
-        let refused =
-            |message: &str| AskError::Refused { error: "no file".to_owned(), message: message.to_owned() };
+    async fn put_one(&self, name: &str, content: &[u8]) -> Result<String, EndpointCallError> {
+        let refused = |message: &str| EndpointCallError::Refused {
+            error: "no file".to_owned(),
+            message: message.to_owned(),
+        };
         let archive = archive(name, content).ok_or_else(|| refused("it is too large"))?;
         let body = json!({ "file": STANDARD.encode(archive) });
-        let mut answer = Err(refused("nobody takes it"));
+        let mut answer = Err(refused("no command accepts it"));
         for word in TAKES_FILES {
             let path = format!("session/{}/{word}", self.held.id);
             answer = self.held.endpoint.ask(Method::POST, &path, Some(body.clone()), PUT_LIMIT).await;
-            if !matches!(&answer, Err(AskError::Refused { error, .. }) if error == "unknown command") {
+            if !matches!(&answer, Err(EndpointCallError::Refused { error, .. }) if error == "unknown command")
+            {
                 break;
             }
         }
         match answer? {
             Value::String(path) => Ok(path),
-            _ => Err(refused("nobody says where it is")),
+            _ => Err(refused("its path was not returned")),
         }
     }
 }
 
-/// Listens at a free port where a browser of the endpoint can reach it. Who else may connect: whoever has an address of the
-/// endpoint's; with a host that people named, anybody, for nobody knows where browsers are then.
-async fn listen(reach: &Reach, host: Option<&Host>) -> io::Result<Listening> {
+/// Listens on a free port that a browser of the endpoint can reach. Peers: the endpoint's addresses; with a configured
+/// host, any peer, because the browsers' location is unknown then.
+async fn listen(route: &Route, host: Option<&Host>) -> io::Result<Listening> {
     let Some(host) = host else {
-        let listener = TcpListener::bind((reach.local, 0)).await?;
+        let listener = TcpListener::bind((route.local, 0)).await?;
         let address = listener.local_addr()?.to_string();
-        return Ok(Listening { listener, address, peers: Some(reach.peers.clone()) });
+        return Ok(Listening { listener, address, peers: Some(route.peers.clone()) });
     };
-    // A host behind which the network sends packets on to here has no address of this machine.
+    // A host that forwards packets to this machine is not one of its addresses.
     let own: [IpAddr; 2] = match *host {
         Host::Ipv4(address) => [address.into(), Ipv4Addr::UNSPECIFIED.into()],
         Host::Ipv6(address) => [address.into(), Ipv6Addr::UNSPECIFIED.into()],
-        // Where a name leads to from there is not known here.
+        // What a name resolves to on the other machine is unknown here.
         Host::Domain(_) => [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
     };
     let listener = TcpListener::bind(own.map(|address| SocketAddr::from((address, 0))).as_slice()).await?;
@@ -207,13 +216,13 @@ async fn listen(reach: &Reach, host: Option<&Host>) -> io::Result<Listening> {
     Ok(Listening { listener, address, peers: None })
 }
 
-/// A file in a folder of another machine, whose system may be another.
+/// A file in a folder of another machine, which may use another path syntax.
 pub(crate) fn beside(folder: &str, name: &str) -> String {
     let separator = if folder.contains('\\') && !folder.contains('/') { '\\' } else { '/' };
     format!("{folder}{separator}{name}")
 }
 
-/// As rules for hosts have it: without the brackets of addresses.
+/// In the form used for host rules: without the brackets of addresses.
 fn plain(host: &Host) -> String {
     match host {
         Host::Ipv6(address) => address.to_string(),
@@ -226,23 +235,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn browsers_are_told_where_this_machine_is() {
-        let reach =
-            Reach { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
-        let check = async |host: Option<Host>, bound: IpAddr, told: &str, peers: Option<&[IpAddr]>| {
-            let listening = listen(&reach, host.as_ref()).await.unwrap();
+    async fn listener_address_is_reachable_by_browsers() {
+        let route =
+            Route { local: Ipv4Addr::LOCALHOST.into(), peers: vec![Ipv4Addr::new(192, 0, 2, 1).into()] };
+        let check = async |host: Option<Host>, bound: IpAddr, reported: &str, peers: Option<&[IpAddr]>| {
+            let listening = listen(&route, host.as_ref()).await.unwrap();
             let own = listening.listener.local_addr().unwrap();
             assert_eq!(own.ip(), bound, "{host:?}");
-            assert_eq!(listening.address, format!("{told}:{}", own.port()));
+            assert_eq!(listening.address, format!("{reported}:{}", own.port()));
             assert_eq!(listening.peers.as_deref(), peers);
         };
-        check(None, reach.local, "127.0.0.1", Some(&reach.peers)).await;
-        check(Some(Host::Ipv4(Ipv4Addr::LOCALHOST)), reach.local, "127.0.0.1", None).await;
-        // Of no machine: addresses for documentation.
+        check(None, route.local, "127.0.0.1", Some(&route.peers)).await;
+        check(Some(Host::Ipv4(Ipv4Addr::LOCALHOST)), route.local, "127.0.0.1", None).await;
+        // Reserved for documentation, so no machine has them.
         let away = Ipv4Addr::new(203, 0, 113, 1);
         check(Some(Host::Ipv4(away)), Ipv4Addr::UNSPECIFIED.into(), "203.0.113.1", None).await;
         let name = Host::Domain("host.docker.internal".to_owned());
-        let listening = listen(&reach, Some(&name)).await.unwrap();
+        let listening = listen(&route, Some(&name)).await.unwrap();
         assert!(listening.address.starts_with("host.docker.internal:"), "{}", listening.address);
         assert!(listening.listener.local_addr().unwrap().ip().is_unspecified());
     }

@@ -1,4 +1,4 @@
-//! The sessions of a provider: none outlives it, however it came about.
+//! All sessions of a provider: none outlives it.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -10,36 +10,36 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use super::endpoint::{AskError, Endpoint};
+use super::endpoint::{Endpoint, EndpointCallError};
 
-/// A session that has not ended by then is left to its endpoint. A driver first comes to the end of what it was asked, a script
-/// that never ends after 30 seconds.
+/// Time for a session to end; afterwards it is left to its endpoint. A driver first finishes its current command, and
+/// an endless script ends after 30 seconds.
 const END_LIMIT: Duration = Duration::from_secs(45);
 
-/// At the end, those that are on their way are waited for as long as this.
+/// At shutdown, how long sessions that are still being created are awaited.
 const ARRIVE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a session may be on its way, wanted or not: a Grid keeps the question for as long as this.
+/// Time for a session to be created, wanted or not: a Grid keeps the request this long.
 const START_LIMIT: Duration = Duration::from_secs(300);
 
 /// All of a provider.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     known: Mutex<Known>,
-    /// One was told its id, or that there is none.
+    /// A session got its id, or will not get one.
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     next: u64,
-    /// With what they are called there, once that is known.
+    /// With their ids there, once known.
     open: HashMap<u64, (Arc<Endpoint>, Option<String>)>,
 }
 
-/// A session. Dropped, it is ended.
+/// A session. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SessionHandle {
     sessions: Arc<Sessions>,
     number: u64,
     pub(super) endpoint: Arc<Endpoint>,
@@ -47,9 +47,9 @@ pub(super) struct Held {
     port: Mutex<Option<OwnedFd>>,
 }
 
-impl Held {
-    /// Keeps the port that its browser has for a proxy, in place of the one before, until the session has ended: what its pages
-    /// still ask for reaches nobody else.
+impl SessionHandle {
+    /// Keeps the port of the browser's proxy reserved, in place of the previous one, until the session has ended: late
+    /// requests of its pages must not reach another listener.
     pub(super) fn keep(&self, port: OwnedFd) {
         // Each change is one replacement.
         *self.port.lock().unwrap_or_else(PoisonError::into_inner) = Some(port);
@@ -57,15 +57,15 @@ impl Held {
 }
 
 impl Sessions {
-    /// Asks for a session; what was answered, too. One that nobody waits for any more when it comes is ended.
+    /// Requests a session, and returns the answer as well. A session whose caller has gone away is ended on arrival.
     ///
     /// # Errors
-    /// [`AskError`]
+    /// [`EndpointCallError`]
     pub(super) async fn begin(
         self: &Arc<Self>,
         endpoint: Arc<Endpoint>,
         wanted: Value,
-    ) -> Result<(Held, Value), AskError> {
+    ) -> Result<(SessionHandle, Value), EndpointCallError> {
         let number = {
             let mut known = self.known();
             known.next += 1;
@@ -73,16 +73,16 @@ impl Sessions {
             known.open.insert(number, (Arc::clone(&endpoint), None));
             number
         };
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let sessions = Arc::clone(self);
-        // It ends within its limit; whoever shuts down waits for it.
+        // It ends within its limit; shutdown waits for it.
         tokio::spawn(async move {
             let asked = endpoint.ask(Method::POST, "session", Some(wanted), START_LIMIT).await;
             let begun = asked.and_then(|answer| match answer["sessionId"].as_str() {
                 Some(id) => Ok((id.to_owned(), answer)),
-                None => Err(AskError::Refused {
+                None => Err(EndpointCallError::Refused {
                     error: "no WebDriver".to_owned(),
-                    message: "the new session has no id".to_owned(),
+                    message: "the new session lacks an id".to_owned(),
                 }),
             });
             let held = match begun {
@@ -91,7 +91,7 @@ impl Sessions {
                         entry.1 = Some(id.clone());
                     }
                     Ok((
-                        Held {
+                        SessionHandle {
                             sessions: Arc::clone(&sessions),
                             number,
                             endpoint,
@@ -107,12 +107,14 @@ impl Sessions {
                 }
             };
             sessions.arrived.notify_waiters();
-            let _ = tell.send(held);
+            let _ = sender.send(held);
         });
-        told.await.unwrap_or_else(|_| Err(AskError::Unreachable("nobody asked to the end".to_owned())))
+        receiver
+            .await
+            .unwrap_or_else(|_| Err(EndpointCallError::Unreachable("the request was dropped".to_owned())))
     }
 
-    /// Ends all, and waits for it, also for those that are on their way. Those that are left, in words.
+    /// Ends all sessions, including those being created, and waits for that. Returns a message for each one left.
     pub(crate) async fn end_all(&self) -> Vec<String> {
         let arrived = async {
             loop {
@@ -126,7 +128,7 @@ impl Sessions {
         let _ = tokio::time::timeout(ARRIVE_LIMIT, arrived).await;
         let open: Vec<_> = self.known().open.iter().map(|(&number, entry)| (number, entry.clone())).collect();
         let ended = open.into_iter().map(async |(number, (endpoint, id))| {
-            let Some(id) = id else { return Some(format!("a session that {endpoint} was asked for")) };
+            let Some(id) = id else { return Some(format!("a requested session of {endpoint}")) };
             self.end(number, &endpoint, &id)
                 .await
                 .err()
@@ -135,12 +137,12 @@ impl Sessions {
         join_all(ended).await.into_iter().flatten().collect()
     }
 
-    async fn end(&self, number: u64, endpoint: &Endpoint, id: &str) -> Result<(), AskError> {
+    async fn end(&self, number: u64, endpoint: &Endpoint, id: &str) -> Result<(), EndpointCallError> {
         let asked = endpoint.ask(Method::DELETE, &format!("session/{id}"), None, END_LIMIT).await;
         self.known().open.remove(&number);
         match asked {
-            // One that is not there has ended.
-            Ok(_) | Err(AskError::Refused { .. }) => Ok(()),
+            // A session that does not exist has ended.
+            Ok(_) | Err(EndpointCallError::Refused { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -151,17 +153,17 @@ impl Sessions {
     }
 }
 
-impl Drop for Held {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         let (sessions, endpoint) = (Arc::clone(&self.sessions), Arc::clone(&self.endpoint));
         let (number, id) = (self.number, self.id.clone());
         let port = self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // Without a runtime everything is over, and what is left ends when its endpoint misses us.
+        // Without a runtime the process is ending, and the endpoint's idle timeout ends the rest.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // It ends within its limit; whoever shuts down asks once more and waits.
+            // It ends within its limit; shutdown retries and waits.
             runtime.spawn(async move {
                 if let Err(error) = sessions.end(number, &endpoint, &id).await {
-                    tracing::debug!(%endpoint, %error, "a session was not ended");
+                    tracing::debug!(%endpoint, %error, "failed to end a session");
                 }
                 drop(port);
             });

@@ -1,18 +1,18 @@
-//! Archives of one file, as drivers take what is to be uploaded: stored, not compressed.
+//! Archives with a single file, the form in which drivers take uploads: stored, not compressed.
 
 /// Names are UTF-8.
 const UNICODE_NAMES: u16 = 0x0800;
 
-/// The first day that such archives know, 1980-01-01.
+/// The first date of the format, 1980-01-01.
 const NO_DATE: u16 = 0x0021;
 
-/// What reads them has to know: version 2.0.
+/// Required version of the reader: 2.0.
 const VERSION: u16 = 20;
 
-/// An archive of a file. `None` for one of 4 GiB or more, and for a name that is longer than any file may have.
+/// An archive of a file. `None` for a file of 4 GiB or more, and for a name that is too long.
 pub(super) fn archive(name: &str, content: &[u8]) -> Option<Vec<u8>> {
     let (name_bytes, size) = (u16::try_from(name.len()).ok()?, u32::try_from(content.len()).ok()?);
-    // Of the file's entry, the same where it begins and in the list at the end.
+    // The file's header, used before its content and in the directory at the end.
     let mut entry = Vec::new();
     for number in [VERSION, UNICODE_NAMES, 0, 0, NO_DATE] {
         entry.extend(number.to_le_bytes());
@@ -32,7 +32,7 @@ pub(super) fn archive(name: &str, content: &[u8]) -> Option<Vec<u8>> {
     bytes.extend(b"PK\x01\x02");
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend(&entry);
-    // No comment, the first volume, an ordinary file, which begins at 0.
+    // No comment, the first volume, a regular file, at offset 0.
     bytes.extend([0; 6]);
     for number in [0x20, 0u32] {
         bytes.extend(number.to_le_bytes());
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_archive_is_as_another_program_writes_it() {
-        // By `zipfile` of Python 3.11, as on system 0, where a file has the attribute 0x20.
+        // Made by `zipfile` of Python 3.11, as on system 0, where a file has the attribute 0x20.
         let expected = "504b03041400000800000000210086a61036050000000500000007000000c3a42e7465787468656c6c6f504b010214001400\
                         000800000000210086a610360500000005000000070000000000000000002000000000000000c3a42e74657874504b05060000000001000100350000002a0000000000";
         let bytes = archive("ä.text", b"hello").unwrap();

@@ -1,4 +1,4 @@
-//! What only a real browser tells.
+//! Tests that need a real browser.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use clawrl_sandbox::{BubblewrapBackend, BubblewrapConfig, CgroupHost, probe_host
 use super::*;
 use crate::programs::{find_programs, find_windowed};
 
-/// Runs a test with a backend, of which it may leave nothing.
+/// Runs a test with a backend that must be empty afterwards.
 fn with_backend(test: impl AsyncFnOnce(&dyn SandboxBackend)) {
     let spawner = Spawner::start().expect("a spawner");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build();
@@ -26,9 +26,10 @@ fn with_backend(test: impl AsyncFnOnce(&dyn SandboxBackend)) {
     });
 }
 
-/// Pages open none of these in any browser; those with windows, which read policies, open them for nobody.
+/// No page may open these addresses in any browser; browsers with windows, which read policies, refuse them to
+/// everyone.
 #[test]
-fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
+fn r2_file_and_browser_addresses_are_refused() {
     with_backend(async |backend| {
         let programs = match find_windowed(&std::env::var("PATH").unwrap()) {
             Err(fault) if fault.code == "browser-missing" => {
@@ -46,12 +47,12 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
             "devtools://devtools/bundled/inspector.html",
             "view-source:http://app.localhost/",
         ] {
-            // Each in a browser of its own: after one was refused, Chromium at times ends.
-            let started = Sandboxed::start(backend, &programs, 1536, "policy".to_owned()).await;
+            // Each in a browser of its own: after a refusal, Chromium sometimes ends.
+            let started = SandboxedBrowser::start(backend, &programs, 1536, "policy".to_owned()).await;
             let (browser, _events) = started.unwrap();
             let context = browser.new_context("127.0.0.1:1", None).await.unwrap();
             let tab = browser.new_tab(&context, (640, 480)).await.unwrap();
-            // The driver asks as nobody who types an address can.
+            // The driver's request is equivalent to a typed address.
             let open = async |address: &str| {
                 let question = json!({ "context": tab, "url": address, "wait": "complete" });
                 browser.bidi.command("browsingContext.navigate", question).await
@@ -64,18 +65,19 @@ fn r2_addresses_of_files_and_of_the_browser_are_refused_whoever_asks() {
     });
 }
 
-/// Where the driver's page writes down what passes it is there once: after a start there is nothing left to take away.
+/// If the driver's page writes messages down, it has an element for that: after a start there must be none left to
+/// remove.
 #[test]
 fn the_drivers_page_writes_nothing_down() {
     with_backend(async |backend| {
         let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
-        let started = Sandboxed::start(backend, &programs, 1536, "mapper".to_owned()).await;
+        let started = SandboxedBrowser::start(backend, &programs, 1536, "mapper".to_owned()).await;
         let (browser, _events) = started.unwrap();
         let options = browser.client.capabilities().unwrap()["goog:chromeOptions"].clone();
         let address = options["debuggerAddress"].as_str().unwrap();
-        let Place::Sandbox(sandboxed) = &browser.place else { panic!("it is in a sandbox") };
+        let BrowserHost::Sandbox(sandboxed) = &browser.host else { panic!("it is in a sandbox") };
         let again = mapper::quieten(&sandboxed.network, address).await;
-        assert_eq!(again, Err("it writes nothing down".to_owned()));
+        assert_eq!(again, Err("it does not log messages".to_owned()));
         let nobody = mapper::quieten(&sandboxed.network, "127.0.0.1:1").await;
         assert!(nobody.is_err_and(|why| !why.contains("writes")));
         drop(browser);

@@ -1,4 +1,4 @@
-//! Answers with content.
+//! Answers that serve files.
 
 use std::io;
 
@@ -9,20 +9,24 @@ use super::body::{Body, PIECE, empty, full, page, part, read_at};
 use super::content::{Content, Opened};
 use super::range::{Span, span};
 
-/// What of a file is wanted.
+/// The requested part of a file.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    /// Its metadata alone.
+pub(super) struct FileRequest {
+    /// Metadata only.
     pub(super) is_head: bool,
-    /// The `range` header, where it counts.
+    /// The `range` header, if it applies.
     pub(super) range: Option<String>,
 }
 
-/// A file, or the part of it that was asked for.
+/// Serves a file, or the requested part of it.
 ///
 /// # Errors
 /// When it cannot be read or has changed.
-pub(super) async fn file(content: Content, kind: &'static str, wanted: Wanted) -> io::Result<Response<Body>> {
+pub(super) async fn file(
+    content: Content,
+    kind: &'static str,
+    wanted: FileRequest,
+) -> io::Result<Response<Body>> {
     let range = wanted.range.clone();
     let read = match content {
         Content::Memory(bytes) => read(Opened::Memory(bytes), range.as_deref(), wanted.is_head)?,
@@ -60,12 +64,12 @@ pub(super) async fn file(content: Content, kind: &'static str, wanted: Wanted) -
 
 struct Read {
     span: Span,
-    /// Of all of the file.
+    /// Length of the whole file.
     length: u64,
     body: Body,
 }
 
-/// Reads what is small, and prepares the rest. Blocks on files.
+/// Reads small content at once, and prepares the rest. Blocks on files.
 fn read(opened: Opened, range: Option<&str>, is_head: bool) -> io::Result<Read> {
     let length = opened.length();
     let span = span(range, length);

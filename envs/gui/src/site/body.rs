@@ -15,7 +15,7 @@ use hyper::body::Frame;
 /// The body of any answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Bytes of a file that are in memory at once.
+/// Bytes of a file held in memory at once.
 pub(super) const PIECE: u64 = 64 << 10;
 
 /// No bytes.
@@ -28,7 +28,7 @@ pub(super) fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A part of a file, read as it is sent. A file that ends before the part does is an error.
+/// A part of a file, read while it is sent. A file that ends early is an error.
 pub(super) fn part(file: File, start: u64, length: u64) -> Body {
     let pieces = stream::try_unfold((file, start, length), |(file, start, left)| async move {
         if left == 0 {
@@ -42,14 +42,14 @@ pub(super) fn part(file: File, start: u64, length: u64) -> Body {
     StreamBody::new(pieces).boxed_unsync()
 }
 
-/// A piece of a file. Blocks.
+/// Reads a piece of a file. Blocks.
 pub(super) fn read_at(file: &File, start: u64, length: u64) -> io::Result<Bytes> {
     let mut piece = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     file.read_exact_at(&mut piece, start)?;
     Ok(piece.into())
 }
 
-/// A page of one line, for what goes wrong.
+/// A page of one line, for errors.
 pub(crate) fn page(status: StatusCode, text: &str) -> Response<Body> {
     let mut answer = Response::new(full(format!("{text}\n").into()));
     *answer.status_mut() = status;

@@ -1,4 +1,4 @@
-//! What is served, where it lies.
+//! Served content and its location.
 
 use std::fs::File;
 use std::io;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::folder::{Folder, HostFile};
-use super::reader::Known;
+use super::reader::VerifiedContent;
 
-/// Bytes, or where they are.
+/// Bytes, or their location.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
-    /// In the plan.
+    /// Contained in the plan.
     Memory(Bytes),
-    /// In a file of the host.
-    Host(Arc<Known<HostFile>>),
-    /// In a file of this name, which the folder has.
-    Folder(Arc<Known<Folder>>, String),
+    /// A file on the host.
+    Host(Arc<VerifiedContent<HostFile>>),
+    /// A named file in a host folder.
+    Folder(Arc<VerifiedContent<Folder>>, String),
 }
 
 /// Content that can be read.
@@ -30,10 +30,10 @@ pub(super) enum Opened {
 }
 
 impl Content {
-    /// Opens it. Blocks, where it is not in memory.
+    /// Opens it. Blocks unless it is in memory.
     ///
     /// # Errors
-    /// When it cannot be read, or is not what the plan has: then it is known to have changed, for later attempts, too.
+    /// When it cannot be read, or differs from the plan: it is then marked as changed, for later attempts, too.
     pub(super) fn open(&self) -> io::Result<Opened> {
         let file = match self {
             Self::Memory(bytes) => return Ok(Opened::Memory(bytes.clone())),

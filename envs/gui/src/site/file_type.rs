@@ -1,6 +1,6 @@
-//! What a file is, by the end of its name.
+//! The media type of a file, by its extension.
 
-/// The media type of a file, with its encoding where it is text.
+/// The media type of a file, with its encoding for text.
 pub(super) fn file_type(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or_default();
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ending_says_what_it_is() {
+    fn last_extension_decides_file_type() {
         check("index.html", "text/html; charset=utf-8");
         check("a/b.min.JS", "text/javascript; charset=utf-8");
         check("a.html/b", "application/octet-stream");

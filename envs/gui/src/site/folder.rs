@@ -1,8 +1,8 @@
-//! A folder of the host as the plan knows it: its hash, and which files it had when that was taken.
+//! A host folder as recorded in the plan: its hash, and the files that it had when the hash was computed.
 //!
-//! The hash is the hex SHA-256 over, of each file in the order of the bytes of its path: the path relative to the folder with
-//! `/` between its parts, a NUL, the length in decimal digits, a NUL, the content. Links and all else that is no regular file
-//! are left out, and so are folders without files.
+//! The hash is the hex SHA-256 over each file in the byte order of its path: the path relative to the folder with `/`
+//! between its components, a NUL, the length in decimal digits, a NUL, the content. Links and other entries that are
+//! not regular files are left out, and so are folders without files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ const PIECE: usize = 128 << 10;
 /// The hash of a folder. Blocks while all of it is read.
 ///
 /// # Errors
-/// What could not be read, and a file that changed meanwhile.
+/// A file that could not be read, or that changed meanwhile.
 pub fn folder_hash(path: &Path) -> io::Result<String> {
     Folder::read(path).map(|folder| folder.sha256)
 }
@@ -59,17 +59,17 @@ impl Folder {
         self.files.contains_key(name.as_bytes())
     }
 
-    /// Opens a file, unless it is no longer the one that was hashed.
+    /// Opens a file, unless it has changed since it was hashed.
     pub(super) fn open(&self, name: &str) -> io::Result<File> {
         let file = self.dir.open_file(name).map_err(io::Error::other)?;
         match self.files.get(name.as_bytes()) {
             Some(stamp) if *stamp == Stamp::of(&file.metadata()?) => Ok(file),
-            _ => Err(io::Error::other("it is not what it was when the plan was made")),
+            _ => Err(io::Error::other("it has changed since the plan was made")),
         }
     }
 }
 
-/// A file of the host whose content has a hash.
+/// A host file whose content has a hash.
 #[derive(Debug)]
 pub(super) struct HostFile {
     path: PathBuf,
@@ -90,23 +90,23 @@ impl HostFile {
         Ok(Self { path: path.to_owned(), stamp, sha256: hex(hasher) })
     }
 
-    /// Opens it, unless it is no longer the one that was hashed.
+    /// Opens it, unless it has changed since it was hashed.
     pub(super) fn open(&self) -> io::Result<File> {
         let file = regular(&self.path)?;
         if Stamp::of(&file.metadata()?) == self.stamp {
             Ok(file)
         } else {
-            Err(io::Error::other("it is not what it was when the plan was made"))
+            Err(io::Error::other("it has changed since the plan was made"))
         }
     }
 
-    /// What it is called in messages, and what tells its type.
+    /// Its path for messages; the extension determines its type.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// What changes with the content of a file, as far as its metadata tell.
+/// Metadata that changes with a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -126,7 +126,7 @@ impl Stamp {
     }
 }
 
-/// The relative paths of all regular files, in the order of their bytes.
+/// The relative paths of all regular files, in byte order.
 fn names(root: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let mut folders = vec![Vec::new()];
@@ -150,15 +150,15 @@ fn names(root: &Path) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Opens a file whose way is trusted. Of a FIFO it does not wait for a writer.
+/// Opens a file whose path is trusted. Does not block on a FIFO.
 fn regular(path: &Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     File::open(path)
 }
 
-/// Feeds a file to the hash, and says how long it was.
+/// Feeds a file to the hash, and returns its length.
 fn feed(hasher: &mut Sha256, file: &mut File) -> io::Result<u64> {
     let mut piece = vec![0; PIECE];
     let mut length = 0;
@@ -191,7 +191,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("a/empty")).unwrap();
         fs::write(folder.path().join("a/b"), "one").unwrap();
-        // `-` is before `/`: not the folders are in order, but the paths.
+        // `-` sorts before `/`: the order is that of the paths, not of the folders.
         fs::write(folder.path().join("a-b"), "").unwrap();
         symlink("/etc/passwd", folder.path().join("passwd")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_has_no_hash() {
+    fn non_folder_has_no_hash() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(folder_hash(file.path()).is_err());
         assert!(folder_hash(Path::new("/nowhere/at/all")).is_err());

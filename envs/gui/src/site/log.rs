@@ -1,7 +1,8 @@
-//! What the sites of an attempt were asked, in the order in which requests had come in full.
+//! The requests to an attempt's sites, in the order in which they were complete.
 //!
-//! L1. What there is no room for is not answered either: see S3. L2. A body that there is no room for is forgotten, and then
-//! no pattern that asks about it is said to fit or not to fit.
+//! L1. A request without room in the log is not answered: see
+//! S3.
+//! L2. If there is no room for a body, it is dropped, and patterns that need it neither match nor fail.
 
 use std::sync::Arc;
 
@@ -12,46 +13,46 @@ use serde_json::Value;
 use super::pattern::{Features, Fit, fit};
 use super::request::{Sent, SiteRequest};
 
-/// Bytes of requests without their bodies.
+/// Maximum bytes of requests without their bodies.
 const HEAD_BYTES: usize = 16 << 20;
-/// Bytes of bodies.
+/// Maximum bytes of bodies.
 const CONTENT_BYTES: usize = 16 << 20;
-/// What a text costs beside its bytes.
+/// Cost of a text in addition to its bytes.
 const TEXT_COST: usize = 48;
-/// What a request costs beside its texts.
+/// Cost of a request in addition to its texts.
 const REQUEST_COST: usize = 320;
 
-/// A request that a site had.
+/// A request that a site received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoggedRequest {
     /// Name of the site.
     pub(crate) site: Arc<str>,
-    /// In capitals.
+    /// Upper case.
     pub(crate) method: String,
     /// Without query, decoded.
     pub(crate) path: String,
-    /// Values of the query, in their order.
+    /// Query values, in order.
     pub(crate) query: Vec<(String, String)>,
-    /// Values of a form in the body, in their order; of files, their names.
+    /// Values of a form in the body, in order; for files, their names.
     pub(crate) form: Vec<(String, String)>,
     /// Cookies.
     pub(crate) cookies: Vec<(String, String)>,
     /// Text of a JSON body: parsed, it could take thirty times the memory.
     pub(crate) json: Option<String>,
-    /// Whether more was in the body than `form` and `json` have.
+    /// Whether the body had more than `form` and `json` contain.
     pub(crate) is_cut: bool,
-    /// Status of the answer; `None` where there was none, or none yet.
+    /// Status of the answer; `None` if there was none, or none yet.
     pub(crate) status: Option<u16>,
-    /// Whether a route says what was answered, status and all.
+    /// Whether a route of the task defines the answer, including its status.
     pub(crate) is_written: bool,
 }
 
-/// How many requests fit a pattern.
+/// Number of requests that match a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Matching {
-    /// So many do.
+    /// Certain matches.
     pub(crate) surely: u32,
-    /// Of so many more the body was too large to be kept.
+    /// Possible matches, whose bodies were too large to be kept.
     pub(crate) perhaps: u32,
 }
 
@@ -74,7 +75,7 @@ impl Log {
         head_cost(request) <= self.head_room
     }
 
-    /// Adds a request that there is room for, and says which one it is.
+    /// Adds a request if there is room, and returns its index.
     pub(super) fn push(&mut self, site: &Arc<str>, request: SiteRequest) -> usize {
         self.head_room = self.head_room.saturating_sub(head_cost(&request));
         let SiteRequest { method, path, query, cookies, content } = request;

@@ -1,9 +1,11 @@
-//! The sites of an attempt: what each answers, and what it was asked.
+//! The sites of an attempt: their answers, and their log of requests.
 //!
-//! S1. Nothing is served but what the plan names: a path is looked up among the files that were hashed, and nothing is made of
-//! it that a file system would resolve. S2. A file that is no longer the one that was hashed is not served, and is a fault of
-//! the attempt. S3. A site answers nothing that its log has no room for, so no request is hidden by many others. S4. Routes
-//! are counted in the order of the log. S5. Memory of an attempt is bounded, whatever its pages send.
+//! S1. Only files named in the plan are served: a path is looked up among the hashed files, and never resolved by the
+//! file system.
+//! S2. A file that changed since it was hashed is not served, and is a fault of the attempt.
+//! S3. A site does not answer a request without room in the log, so that no request is hidden by many others.
+//! S4. Routes are counted in the order of the log.
+//! S5. Memory of an attempt is bounded, whatever its pages send.
 //!
 //! Cancellation: dropping an answer's future or body ends it; the log keeps the request.
 
@@ -31,4 +33,4 @@ pub(crate) use log::{LoggedRequest, Matching};
 pub(crate) use origin::{Origin, Scheme};
 pub(crate) use reader::SiteReader;
 pub(crate) use request::BODY_BYTES;
-pub(crate) use sites::{Dropped, SiteNumber, Sites};
+pub(crate) use sites::{ConnectionDropped, SiteNumber, Sites};

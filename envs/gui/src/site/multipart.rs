@@ -1,20 +1,20 @@
-//! Forms with files, as browsers send them (RFC 7578), read piece by piece: of files only their names are kept.
+//! Forms with files, as browsers send them (RFC 7578), read piece by piece: of files only the names are kept.
 //!
-//! M1. Memory is bounded by the caller's budget, a header's limit and a boundary, however long the body is. M2. However the
-//! body is cut into pieces, what is read of it is the same.
+//! M1. Memory is bounded by the caller's budget, a header's limit and a boundary, however long the body is.
+//! M2. The result does not depend on how the body is split.
 //!
-//! Source: HTML, "multipart form data"; `"`, CR and LF in names are undone as browsers encode them there, and a backslash
-//! stands for itself.
+//! Source: HTML, "multipart form data"; `"`, CR and LF in names are decoded as browsers encode them there, and a
+//! backslash stands for itself.
 
 use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
-/// Bytes that the headers of a field may have.
+/// Maximum bytes of a field's headers.
 const HEADER_BYTES: usize = 8 << 10;
-/// Characters that a boundary may have, by RFC 2046.
+/// Maximum characters of a boundary, by RFC 2046.
 const BOUNDARY_CHARS: usize = 70;
 
-/// The boundary that a content type names, if it is that of such a form.
+/// The boundary in the content type of such a form.
 pub(super) fn boundary(content_type: &str) -> Option<&str> {
     let (kind, parameters) = content_type.split_once(';')?;
     let value = parameters.split(';').find_map(|parameter| {
@@ -41,7 +41,7 @@ pub(super) struct Multipart {
 enum State {
     /// Before the first field.
     Preamble,
-    /// Behind a delimiter, which may be the last.
+    /// After a delimiter, which may be the last.
     Delimited,
     Headers,
     /// In a field whose text is kept.
@@ -49,19 +49,19 @@ enum State {
         name: String,
         value: Vec<u8>,
     },
-    /// In a file, or in a field that there is no room for.
+    /// In a file, or in a field without room.
     Skipped,
     End,
-    /// It is no such form.
+    /// Not a valid form.
     Broken,
 }
 
-/// What a form has.
+/// Content of a form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Form {
     /// In the order of the body.
     pub(super) fields: Vec<(String, String)>,
-    /// Whether some were too much to be kept.
+    /// Whether some fields did not fit.
     pub(super) is_cut: bool,
 }
 
@@ -78,18 +78,18 @@ impl Multipart {
         }
     }
 
-    /// Takes the next piece of the body.
+    /// Processes the next piece of the body.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.rest.extend_from_slice(piece);
         while self.step() {}
     }
 
-    /// The form, if there was one to its end.
+    /// The form, if it was complete.
     pub(super) fn finish(self) -> Option<Form> {
         matches!(self.state, State::End).then_some(Form { fields: self.fields, is_cut: self.is_cut })
     }
 
-    /// Goes on as far as the next state; `false` when that needs more of the body.
+    /// Advances to the next state; `false` when that needs more of the body.
     fn step(&mut self) -> bool {
         match &mut self.state {
             State::Preamble | State::Skipped | State::Text { .. } => self.read_to_delimiter(),
@@ -98,7 +98,7 @@ impl Multipart {
                     self.end(State::End);
                 } else if let Some(line) = memmem::find(&self.rest, b"\r\n") {
                     let is_blank = self.rest[..line].iter().all(|byte| matches!(byte, b' ' | b'\t'));
-                    // The end of this line begins the headers, and is their end where there are none.
+                    // The end of this line starts the headers, and also ends them if there are none.
                     self.rest.advance(line);
                     self.state = if is_blank { State::Headers } else { State::Broken };
                 } else if self.rest.len() > HEADER_BYTES {
@@ -128,7 +128,7 @@ impl Multipart {
         }
     }
 
-    /// What a field with these headers is read as.
+    /// How to read a field with these headers.
     fn begin(&mut self, headers: &str) -> State {
         let disposition = headers.split("\r\n").find_map(|line| {
             let (name, value) = line.split_once(':')?;
@@ -145,7 +145,7 @@ impl Multipart {
     /// Reads to the next delimiter.
     fn read_to_delimiter(&mut self) -> bool {
         let found = memmem::find(&self.rest, &self.delimiter);
-        // A beginning of the delimiter may be at the end.
+        // A partial delimiter may be at the end.
         let read = found.unwrap_or_else(|| self.rest.len().saturating_sub(self.delimiter.len() - 1));
         if let State::Text { value, .. } = &mut self.state {
             if value.len() + read <= self.room.0 {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_what_is_too_much_is_left_out() {
+    fn m1_excess_fields_are_left_out() {
         let lines = BODY.replace("--xx\r\n-x--", "-x");
         assert_eq!(
             read(&[lines.as_bytes()], 16, 10),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_has_nothing() {
+    fn invalid_form_has_no_fields() {
         for body in [
             "",
             "--x",

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
-/// How an origin is spoken to.
+/// Scheme of an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// Without TLS.
@@ -14,7 +14,7 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    /// The port that need not be named.
+    /// The default port.
     pub(crate) fn usual_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -23,19 +23,19 @@ impl Scheme {
     }
 }
 
-/// Where a page may come from. No spelling of an origin makes it another one.
+/// The origin of a page, in canonical form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// How it is spoken to.
+    /// Scheme.
     pub(crate) scheme: Scheme,
     /// Name in lower case and as punycode, or address.
     pub(crate) host: Host,
-    /// Always there.
+    /// Port, the default one included.
     pub(crate) port: u16,
 }
 
 impl Origin {
-    /// Reads one, as suites name them.
+    /// Parses an origin as written in suites.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok()?;
         let scheme = match url.scheme() {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_are_one_origin() {
+    fn equivalent_spellings_are_one_origin() {
         check("http://Example.ORG:80", Some("http://example.org"));
         check("https://example.org:443/", Some("https://example.org"));
         check("https://example.org:80", Some("https://example.org:80"));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_or_less_is_none() {
+    fn extra_or_missing_parts_are_not_an_origin() {
         for text in [
             "example.org",
             "ftp://a.example",

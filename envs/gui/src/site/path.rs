@@ -1,16 +1,17 @@
-//! From the path of a request to the name of a file.
+//! Maps the path of a request to the name of a file.
 //!
-//! P1. The name is only ever looked up among names; still it never begins with `/`, and has no `..`, no empty part and no NUL.
-//! P2. A path is decoded once. An encoded slash separates nothing: it stands in no name.
+//! P1. The name is only used for look-ups among names; even so it never starts with `/`, and contains no `..`, no empty
+//! component and no NUL.
+//! P2. A path is decoded once. An encoded slash does not separate: it is part of no name.
 
 use percent_encoding::percent_decode_str;
 
-/// The path as people write it. What is no UTF-8 is replaced.
+/// The path in readable form. Invalid UTF-8 is replaced.
 pub(super) fn shown(path: &str) -> String {
     percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
-/// The file that a path stands for, relative to the site's root; that of a folder is its `index.html`.
+/// The file that a path stands for, relative to the site's root; for a folder, its `index.html`.
 pub(super) fn file_name(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.strip_prefix('/')?.split('/') {
@@ -68,7 +69,7 @@ mod tests {
         ] {
             check(path, None);
         }
-        // Decoded once: what comes out is a name like any other.
+        // Decoded once: the result is a name like any other.
         check("/%252e%252e/x", Some("%2e%2e/x"));
         check("/..%5cx", Some("..\\x"));
     }

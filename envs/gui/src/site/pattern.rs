@@ -1,10 +1,10 @@
-//! Whether a request fits a pattern.
+//! Matches requests against patterns.
 
 use clawrl_core::RequestPattern;
 use clawrl_workspace::equal_json;
 use serde_json::Value;
 
-/// What patterns look at.
+/// The properties of a request that patterns use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Features<'a> {
     pub(super) method: &'a str,
@@ -13,20 +13,20 @@ pub(super) struct Features<'a> {
     pub(super) cookies: &'a [(String, String)],
     pub(super) form: &'a [(String, String)],
     pub(super) json: Option<&'a Value>,
-    /// Whether there was more in the body than is known of it.
+    /// Whether the body had more than is known.
     pub(super) is_cut: bool,
 }
 
-/// How a request compares with a pattern.
+/// Result of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     Yes,
     No,
-    /// That is for the part of the body to say that is not known.
+    /// The unknown part of the body decides.
     Perhaps,
 }
 
-/// Compares them. Of several values of a name, one has to be the pattern's.
+/// Matches a request. If a name has several values, one of them must match.
 pub(super) fn fit(pattern: &RequestPattern, request: Features<'_>) -> Fit {
     let RequestPattern { method, path, query, form, cookies, json } = pattern;
     let is_rest = method.as_ref().is_none_or(|method| method == request.method)
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_at_least_what_a_pattern_has() {
+    fn pattern_matches_requests_with_more_values() {
         check(json!({}), false, Fit::Yes);
         check(json!({"method": "POST", "path": "/a/b"}), false, Fit::Yes);
         check(json!({"method": "GET"}), false, Fit::No);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_may_fit() {
+    fn cut_body_may_match() {
         check(json!({"form": {"a": "1"}}), true, Fit::Yes);
         check(json!({"form": {"b": "1"}}), true, Fit::Perhaps);
         check(json!({"json": {"/m": 1}}), true, Fit::Perhaps);

@@ -1,17 +1,17 @@
-//! Which part of a file is asked for (RFC 9110, 14.2). Deviation: a request for several parts is given all of it.
+//! The requested part of a file (RFC 9110, 14.2). Deviation: a request for several parts gets the whole file.
 
-/// What to give of a file.
+/// The part of a file to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Span {
     /// All of it.
     Whole,
-    /// This much from there; never nothing.
+    /// This many bytes from there; never empty.
     Part { start: u64, length: u64 },
-    /// There is no such part.
+    /// The part does not exist.
     Beyond,
 }
 
-/// Reads a `range` header for a file of this length.
+/// Parses a `range` header for a file of this length.
 pub(super) fn span(header: Option<&str>, length: u64) -> Span {
     let Some((first, last)) = header.and_then(|header| header.strip_prefix("bytes=")?.split_once('-')) else {
         return Span::Whole;
@@ -29,7 +29,7 @@ pub(super) fn span(header: Option<&str>, length: u64) -> Span {
     }
 }
 
-/// Digits alone; a number that no file is long enough for is as good as the largest.
+/// Digits only; a number beyond any file's length is treated as the largest.
 fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_is_ignored() {
+    fn invalid_range_is_ignored() {
         for header in ["bytes=5-2", "bytes=-", "bytes=a-b", "lines=1-2", "bytes=0-1,3-4", "bytes=+1-2", ""] {
             check(header, 10, Span::Whole);
         }

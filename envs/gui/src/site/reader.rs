@@ -1,8 +1,8 @@
-//! From the sites of a plan to sites that answer.
+//! Builds sites that answer from the sites of a plan.
 //!
-//! A folder and a file of the host are read and compared with the plan once, by the first attempt that has them; the others
-//! wait for it, and share what it found. Each file is looked at again when it is served, by its metadata: that costs nothing,
-//! sees a change within an attempt, and makes the next attempt read all of it again.
+//! A host folder or file is read and compared with the plan once, by the first attempt that uses it; others wait and
+//! share the result. Each file's metadata is checked again when it is served: that costs little, detects a change
+//! within an attempt, and makes the next attempt read everything again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -22,19 +22,19 @@ use super::origin::Origin;
 use super::route::{PreparedAnswer, PreparedRoute};
 use super::sites::{Site, Sites};
 
-/// Makes the sites of attempts, with what all of them have read.
+/// Builds the sites of attempts, and caches what was read.
 #[derive(Debug, Default)]
 pub(crate) struct SiteReader {
-    folders: Shelf<Folder>,
-    files: Shelf<HostFile>,
+    folders: ReadCache<Folder>,
+    files: ReadCache<HostFile>,
 }
 
 impl SiteReader {
-    /// The sites of one attempt: nothing is counted or logged yet.
+    /// The sites of one attempt, with empty counters and logs.
     ///
     /// # Errors
-    /// A permanent env [`Fault`] when a folder or file is gone or is no longer what the plan says, and for what no site can
-    /// have: a header that cannot be sent, an origin that is none.
+    /// A permanent env [`Fault`] when a folder or file is gone or differs from the plan, and for invalid values: a
+    /// header that cannot be sent, an invalid origin.
     pub(crate) async fn open(&self, spec: &GuiSpec) -> Result<Sites, Fault> {
         let mut sites = Vec::with_capacity(spec.sites.len());
         for site in &spec.sites {
@@ -69,20 +69,20 @@ impl SiteReader {
                 status: StatusCode::from_u16(*status)
                     .ok()
                     .filter(|status| status.as_u16() >= 200)
-                    .ok_or_else(|| invalid(format!("{status} is no status of an answer")))?,
+                    .ok_or_else(|| invalid(format!("invalid status {status}")))?,
                 headers: header_map(headers, cookies)?,
                 content: self.content(body).await?,
             },
             RouteAnswer::Redirect { to, headers, cookies } => {
                 let mut headers = header_map(headers, cookies)?;
                 let to = HeaderValue::try_from(to.as_str())
-                    .map_err(|_| invalid(format!("{to:?} cannot be redirected to")))?;
+                    .map_err(|_| invalid(format!("invalid redirect target {to:?}")))?;
                 headers.insert(LOCATION, to);
                 PreparedAnswer::Redirect { headers }
             }
             RouteAnswer::Serve { path } => PreparedAnswer::Serve { path: path.clone() },
             RouteAnswer::Drop => PreparedAnswer::Drop,
-            other => return Err(invalid(format!("{other:?} is no answer that this version knows"))),
+            other => return Err(invalid(format!("unknown answer {other:?}"))),
         };
         let Route { request, after, times, delay, .. } = route.clone();
         Ok(PreparedRoute { request, after, times, delay, answer })
@@ -96,7 +96,7 @@ impl SiteReader {
     }
 }
 
-/// Headers of an answer, but for those that are ours to say.
+/// Headers of an answer, without those that the site sets itself.
 fn header_map(headers: &BTreeMap<String, String>, cookies: &[String]) -> Result<HeaderMap, Fault> {
     let ours = HashSet::from([CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING]);
     let mut map = HeaderMap::new();
@@ -119,21 +119,21 @@ fn invalid(message: String) -> Fault {
     Fault::permanent(Boundary::Env, "site", message)
 }
 
-/// What was read and was as planned.
+/// Content that was read and matched the plan.
 #[derive(Debug)]
-pub(super) struct Known<T> {
+pub(super) struct VerifiedContent<T> {
     read: T,
     doubted: AtomicBool,
 }
 
-impl<T> Known<T> {
-    /// Has it read again for whoever wants it next.
+impl<T> VerifiedContent<T> {
+    /// Marks it as changed, so that the next user reads it again.
     pub(super) fn doubt(&self) {
         self.doubted.store(true, Ordering::Relaxed);
     }
 }
 
-impl<T> Deref for Known<T> {
+impl<T> Deref for VerifiedContent<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -141,22 +141,22 @@ impl<T> Deref for Known<T> {
     }
 }
 
-/// What is read once for all attempts.
+/// Content that is read once for all attempts.
 #[derive(Debug)]
-struct Shelf<T> {
+struct ReadCache<T> {
     places: Mutex<HashMap<(PathBuf, String), Place<T>>>,
 }
 
-type Place<T> = Arc<OnceCell<Arc<Known<T>>>>;
+type Place<T> = Arc<OnceCell<Arc<VerifiedContent<T>>>>;
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for ReadCache<T> {
     fn default() -> Self {
         Self { places: Mutex::default() }
     }
 }
 
-impl<T: Hashed> Shelf<T> {
-    async fn get(&self, path: &Path, sha256: &str) -> Result<Arc<Known<T>>, Fault> {
+impl<T: Hashed> ReadCache<T> {
+    async fn get(&self, path: &Path, sha256: &str) -> Result<Arc<VerifiedContent<T>>, Fault> {
         let key = (path.to_owned(), sha256.to_owned());
         loop {
             let place = Arc::clone(self.lock().entry(key.clone()).or_default());
@@ -172,18 +172,18 @@ impl<T: Hashed> Shelf<T> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(PathBuf, String), Place<T>>> {
-        // No change is made of two steps.
+        // Each change is a single step.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<Known<T>>, Fault> {
+async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<VerifiedContent<T>>, Fault> {
     let fault = |message: String| Fault::permanent(Boundary::Env, "fixture", message);
     let owned = path.to_owned();
     let read = tokio::task::spawn_blocking(move || T::read(&owned))
         .await
         .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))?
-        .map_err(|error| fault(format!("{} of a site cannot be read: {error}", path.display())))?;
+        .map_err(|error| fault(format!("failed to read {} of a site: {error}", path.display())))?;
     let found = read.sha256();
     if !found.eq_ignore_ascii_case(sha256) {
         let message = format!(
@@ -192,10 +192,10 @@ async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<Known<T>>, Fau
         );
         return Err(fault(message));
     }
-    Ok(Arc::new(Known { read, doubted: AtomicBool::new(false) }))
+    Ok(Arc::new(VerifiedContent { read, doubted: AtomicBool::new(false) }))
 }
 
-/// What is read to have a hash.
+/// Content with a hash.
 trait Hashed: Sized + Send + 'static {
     fn read(path: &Path) -> io::Result<Self>;
     fn sha256(&self) -> &str;

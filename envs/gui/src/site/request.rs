@@ -1,4 +1,4 @@
-//! A request to a site, read as far as checks and routes look at it.
+//! A request to a site, read as far as checks and routes need it.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use super::multipart::{Multipart, boundary};
 use super::path::shown;
 use super::pattern::{Features, Fit, fit};
 
-/// Most bytes of a body.
+/// Maximum bytes of a body.
 pub(crate) const BODY_BYTES: usize = 64 << 20;
-/// Bytes of a body that are kept for checks.
+/// Maximum bytes of a body that are kept for checks.
 pub(super) const KEPT_BYTES: usize = 1 << 20;
-/// Most values of a query, a form or cookies; what is more is no page's doing.
+/// Maximum values of a query, a form or cookies; pages do not send more.
 const VALUES: usize = 1_000;
-/// A body of which nothing more came in this time will not come.
+/// A body that makes no progress for this time is abandoned.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// A request that came in full.
+/// A complete request.
 #[derive(Debug)]
 pub(super) struct SiteRequest {
     pub(super) method: Method,
-    /// As people write it.
+    /// In readable form.
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) cookies: Vec<(String, String)>,
     pub(super) content: Sent,
 }
 
-/// What its body has.
+/// Content of the body.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sent {
     pub(super) form: Vec<(String, String)>,
@@ -44,17 +44,17 @@ pub(super) struct Sent {
     pub(super) is_cut: bool,
 }
 
-/// Why a request did not come in full.
+/// Why a request is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     TooLarge,
     Stalled,
     /// The connection ended.
     Broken,
 }
 
-impl Trouble {
-    /// What is answered, where somebody still listens.
+impl RequestError {
+    /// The status to answer, if the client still listens.
     pub(super) fn status(self) -> Option<StatusCode> {
         match self {
             Self::TooLarge => Some(StatusCode::PAYLOAD_TOO_LARGE),
@@ -71,16 +71,16 @@ impl SiteRequest {
         uri: &Uri,
         headers: &HeaderMap,
         body: B,
-    ) -> Result<Self, Trouble>
+    ) -> Result<Self, RequestError>
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,
     {
         let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         let announced = text(CONTENT_LENGTH).and_then(|length| length.parse().ok()).unwrap_or(0);
         if announced > BODY_BYTES {
-            return Err(Trouble::TooLarge);
+            return Err(RequestError::TooLarge);
         }
-        let arriving = Arriving { body, room: BODY_BYTES };
+        let arriving = LimitedBody { body, room: BODY_BYTES };
         Ok(Self {
             method: method.clone(),
             path: shown(uri.path()),
@@ -90,7 +90,7 @@ impl SiteRequest {
         })
     }
 
-    /// Compares it with a pattern.
+    /// Matches it against a pattern.
     pub(super) fn fit(&self, pattern: &RequestPattern) -> Fit {
         let Sent { form, json, is_cut } = &self.content;
         let request = Features {
@@ -107,7 +107,7 @@ impl SiteRequest {
 }
 
 impl Sent {
-    async fn read<B>(content_type: &str, mut arriving: Arriving<B>) -> Result<Self, Trouble>
+    async fn read<B>(content_type: &str, mut arriving: LimitedBody<B>) -> Result<Self, RequestError>
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,
     {
@@ -125,7 +125,7 @@ impl Sent {
         }
         let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let is_form = kind == "application/x-www-form-urlencoded";
-        // Scripts often send JSON without saying so.
+        // Scripts often send JSON without declaring it.
         let may_be_json =
             matches!(kind.as_str(), "" | "application/json" | "text/plain") || kind.ends_with("+json");
         let mut kept = Vec::new();
@@ -150,22 +150,22 @@ impl Sent {
     }
 }
 
-/// A body that is limited in its length and in its patience.
-struct Arriving<B> {
+/// A body with a maximum length and a stall timeout.
+struct LimitedBody<B> {
     body: B,
     room: usize,
 }
 
-impl<B: hyper::body::Body<Data = Bytes> + Unpin> Arriving<B> {
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+impl<B: hyper::body::Body<Data = Bytes> + Unpin> LimitedBody<B> {
+    async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
         loop {
             let frame =
-                tokio::time::timeout(STALLED, self.body.frame()).await.map_err(|_| Trouble::Stalled)?;
+                tokio::time::timeout(STALLED, self.body.frame()).await.map_err(|_| RequestError::Stalled)?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|_| Trouble::Broken)?;
-            // Trailers say nothing here.
+            let frame = frame.map_err(|_| RequestError::Broken)?;
+            // Trailers are ignored.
             let Ok(piece) = frame.into_data() else { continue };
-            self.room = self.room.checked_sub(piece.len()).ok_or(Trouble::TooLarge)?;
+            self.room = self.room.checked_sub(piece.len()).ok_or(RequestError::TooLarge)?;
             return Ok(Some(piece));
         }
     }
@@ -195,8 +195,8 @@ mod tests {
 
     use super::*;
 
-    async fn read(content_type: &str, body: impl Into<Bytes>) -> Result<Sent, Trouble> {
-        let arriving = Arriving { body: Full::new(body.into()), room: BODY_BYTES };
+    async fn read(content_type: &str, body: impl Into<Bytes>) -> Result<Sent, RequestError> {
+        let arriving = LimitedBody { body: Full::new(body.into()), room: BODY_BYTES };
         Sent::read(content_type, arriving).await
     }
 
@@ -230,15 +230,15 @@ mod tests {
         let many = read("application/x-www-form-urlencoded", "a&".repeat(VALUES + 1)).await.unwrap();
         assert_eq!((many.form.len(), many.is_cut), (VALUES, true));
         assert_eq!(read("image/png", vec![0; BODY_BYTES]).await, Ok(Sent::default()));
-        assert_eq!(read("image/png", vec![0; BODY_BYTES + 1]).await, Err(Trouble::TooLarge));
+        assert_eq!(read("image/png", vec![0; BODY_BYTES + 1]).await, Err(RequestError::TooLarge));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_that_do_not_come_are_given_up() {
+    async fn stalled_body_is_abandoned() {
         let never = http_body_util::StreamBody::new(futures_util::stream::pending());
         let never: http_body_util::combinators::BoxBody<Bytes, std::io::Error> = never.boxed();
-        let arriving = Arriving { body: never, room: BODY_BYTES };
-        assert_eq!(Sent::read("text/plain", arriving).await, Err(Trouble::Stalled));
+        let arriving = LimitedBody { body: never, room: BODY_BYTES };
+        assert_eq!(Sent::read("text/plain", arriving).await, Err(RequestError::Stalled));
     }
 
     #[test]

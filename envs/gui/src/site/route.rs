@@ -1,4 +1,4 @@
-//! Which route answers.
+//! Selects the route that answers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::content::Content;
 
-/// A route whose answer can be sent.
+/// A route whose answer is ready to be sent.
 #[derive(Debug)]
 pub(super) struct PreparedRoute {
     pub(super) request: RequestPattern,
@@ -27,7 +27,7 @@ pub(super) enum PreparedAnswer {
 }
 
 impl PreparedRoute {
-    /// Whether it answers a fitting request, after so many that came to it before.
+    /// Whether it answers a matching request after this many earlier ones.
     fn answers(&self, before: u64) -> bool {
         let after = u64::from(self.after);
         let is_late = |times: u32| before >= after + u64::from(times);
@@ -35,7 +35,7 @@ impl PreparedRoute {
     }
 }
 
-/// The first route that fits and answers. `passed` counts, for each route, the fitting requests that came to it.
+/// The first route that matches and answers. `passed` counts the matching requests of each route.
 pub(super) fn choose(
     routes: &[PreparedRoute],
     passed: &mut [u64],
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_answers_hides_a_request_from_the_rest() {
+    fn first_answering_route_hides_later_ones() {
         check(&[(0, Some(1)), (1, None)], &[Some(0), None, Some(1)]);
     }
 }

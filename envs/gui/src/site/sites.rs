@@ -10,7 +10,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, Entry, IF_RAN
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use url::Url;
 
-use super::answer::{Wanted, file};
+use super::answer::{FileRequest, file};
 use super::body::{Body, empty, page};
 use super::content::Content;
 use super::file_type::file_type;
@@ -19,19 +19,19 @@ use super::log::{Log, LoggedRequest, Matching};
 use super::origin::Origin;
 use super::path::{file_name, shown};
 use super::pattern::Fit;
-use super::reader::Known;
+use super::reader::VerifiedContent;
 use super::request::SiteRequest;
 use super::route::{PreparedAnswer, PreparedRoute, choose};
 
-/// All sites of an attempt, with what was asked of them, and the origins that its pages may reach beside them.
+/// All sites of an attempt, their request log, and the further origins that its pages may reach.
 #[derive(Debug)]
 pub(crate) struct Sites {
     sites: Vec<Site>,
     origins: Vec<Origin>,
-    kept: Mutex<Kept>,
+    kept: Mutex<SiteState>,
 }
 
-/// One of the sites, by its place.
+/// Index of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SiteNumber(usize);
 
@@ -40,59 +40,59 @@ pub(crate) struct SiteNumber(usize);
 pub(super) struct Site {
     pub(super) name: Arc<str>,
     pub(super) files: HashMap<String, Content>,
-    pub(super) folder: Option<Arc<Known<Folder>>>,
+    pub(super) folder: Option<Arc<VerifiedContent<Folder>>>,
     pub(super) routes: Vec<PreparedRoute>,
 }
 
-/// What one lock is for: that routes count in the order of the log.
+/// Guarded by one lock, so that routes are counted in the order of the log.
 #[derive(Debug)]
-struct Kept {
+struct SiteState {
     log: Log,
-    /// For each site and route, the fitting requests that came to it.
+    /// For each site and route, the number of matching requests.
     passed: Vec<Vec<u64>>,
     fault: Option<Fault>,
 }
 
-/// The connection is to end without an answer.
+/// The connection must end without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dropped;
+pub(crate) struct ConnectionDropped;
 
-impl fmt::Display for Dropped {
+impl fmt::Display for ConnectionDropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the connection ends without an answer")
     }
 }
 
-impl std::error::Error for Dropped {}
+impl std::error::Error for ConnectionDropped {}
 
 impl Sites {
     pub(super) fn new(sites: Vec<Site>, origins: Vec<Origin>) -> Self {
         let passed = sites.iter().map(|site| vec![0; site.routes.len()]).collect();
-        Self { sites, origins, kept: Mutex::new(Kept { log: Log::default(), passed, fault: None }) }
+        Self { sites, origins, kept: Mutex::new(SiteState { log: Log::default(), passed, fault: None }) }
     }
 
-    /// The site at a host name.
+    /// The site of a host name.
     pub(crate) fn site(&self, host: &str) -> Option<SiteNumber> {
         let name = host.strip_suffix(SITE_SUFFIX)?;
         self.sites.iter().position(|site| *site.name == *name).map(SiteNumber)
     }
 
-    /// The origins that pages may reach beside the sites.
+    /// The further origins that pages may reach.
     pub(crate) fn origins(&self) -> &[Origin] {
         &self.origins
     }
 
-    /// All requests that the sites had.
+    /// All requests that the sites received.
     pub(crate) fn requests(&self) -> Vec<LoggedRequest> {
         self.kept().log.entries().to_vec()
     }
 
-    /// How many of them fit, of one site or of all.
+    /// How many of them match, of one site or of all.
     pub(crate) fn matching(&self, site: Option<&str>, pattern: &RequestPattern) -> Matching {
         self.kept().log.matching(site, pattern)
     }
 
-    /// Whether an address is one of the sites', and a route of the task says what it was answered with last.
+    /// Whether an address belongs to a site, and a route of the task defined its last answer.
     pub(crate) fn is_written(&self, url: &Url) -> Option<bool> {
         let site = url.host_str().filter(|_| url.scheme() == "http" && url.port().is_none())?;
         let name = Arc::clone(&self.sites[self.site(site)?.0].name);
@@ -102,20 +102,20 @@ impl Sites {
         Some(last.is_some_and(|asked| asked.is_written))
     }
 
-    /// The first file that could not be served as it was planned, if there was one.
+    /// The first file that could not be served as planned, if any.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.kept().fault.clone()
     }
 
-    /// Answers a request, when all of it has come and the delay of its route is over.
+    /// Answers a request, when it is complete and the delay of its route is over.
     ///
     /// # Errors
-    /// [`Dropped`] by a route, and where the request did not come in full.
+    /// [`ConnectionDropped`] if a route says so, or the request was incomplete.
     pub(crate) async fn answer<B>(
         &self,
         site: SiteNumber,
         request: Request<B>,
-    ) -> Result<Response<Body>, Dropped>
+    ) -> Result<Response<Body>, ConnectionDropped>
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,
     {
@@ -124,22 +124,23 @@ impl Sites {
         let site = &self.sites[site_number];
         let mut answer = match SiteRequest::read(&head.method, &head.uri, &head.headers, body).await {
             Ok(request) => {
-                let asked = Asked {
-                    wanted: Wanted::of(&head.method, &head.headers),
+                let asked = RequestHead {
+                    wanted: FileRequest::of(&head.method, &head.headers),
                     method: head.method,
                     uri: head.uri,
                 };
                 self.decide(site_number, &asked, request).await?
             }
             Err(trouble) => {
-                let mut answer = page(trouble.status().ok_or(Dropped)?, "the request did not come in full");
-                // What is still on its way is no request.
+                let mut answer =
+                    page(trouble.status().ok_or(ConnectionDropped)?, "the request was incomplete");
+                // An incomplete request does not count.
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 answer
             }
         };
         if site.drops() {
-            // Browsers ask again by themselves when a connection ends that has been used before.
+            // Browsers repeat a request by themselves when a reused connection ends.
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(answer)
@@ -148,20 +149,20 @@ impl Sites {
     async fn decide(
         &self,
         site_number: usize,
-        asked: &Asked,
+        asked: &RequestHead,
         request: SiteRequest,
-    ) -> Result<Response<Body>, Dropped> {
+    ) -> Result<Response<Body>, ConnectionDropped> {
         let site = &self.sites[site_number];
         let (route, entry) = {
             let mut kept = self.kept();
-            let Kept { log, passed, .. } = &mut *kept;
+            let SiteState { log, passed, .. } = &mut *kept;
             if !log.has_room(&request) {
-                let text = "this site was asked more than it can remember";
+                let text = "this site's log is full";
                 return Ok(page(StatusCode::SERVICE_UNAVAILABLE, text));
             }
             let fits = |pattern: &RequestPattern| request.fit(pattern) == Fit::Yes;
             let route = choose(&site.routes, &mut passed[site_number], fits);
-            // Browsers ask for it by themselves.
+            // Browsers request it by themselves.
             if route.is_none() && asked.is_for_icon() && site.find(asked.uri.path()).is_none() {
                 let mut answer = Response::new(empty());
                 *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -174,7 +175,7 @@ impl Sites {
             tokio::time::sleep(route.delay).await;
         }
         let answer = match route.map(|route| &route.answer) {
-            Some(PreparedAnswer::Drop) => return Err(Dropped),
+            Some(PreparedAnswer::Drop) => return Err(ConnectionDropped),
             Some(PreparedAnswer::Respond { status, headers, content }) => {
                 self.respond(site, *status, headers, content, asked.wanted.is_head).await
             }
@@ -192,7 +193,7 @@ impl Sites {
         Ok(answer)
     }
 
-    async fn file_or_folder(&self, site: &Site, asked: &Asked) -> Response<Body> {
+    async fn file_or_folder(&self, site: &Site, asked: &RequestHead) -> Response<Body> {
         let found = site.find(asked.uri.path());
         if found.is_some() && !matches!(asked.method, Method::GET | Method::HEAD) {
             let mut answer = page(StatusCode::METHOD_NOT_ALLOWED, "files are only read");
@@ -211,7 +212,12 @@ impl Sites {
         }
     }
 
-    async fn serve(&self, site: &Site, found: Option<(String, Content)>, wanted: &Wanted) -> Response<Body> {
+    async fn serve(
+        &self,
+        site: &Site,
+        found: Option<(String, Content)>,
+        wanted: &FileRequest,
+    ) -> Response<Body> {
         let Some((name, content)) = found else {
             return page(StatusCode::NOT_FOUND, "there is no such page");
         };
@@ -234,7 +240,7 @@ impl Sites {
             // Answers in the plan are mostly pages.
             Content::Memory(_) | Content::Folder(..) => "answer.html".to_owned(),
         };
-        match file(content.clone(), file_type(&name), Wanted { is_head, range: None }).await {
+        match file(content.clone(), file_type(&name), FileRequest { is_head, range: None }).await {
             Ok(mut answer) => {
                 *answer.status_mut() = status;
                 answer.headers_mut().remove(http::header::ACCEPT_RANGES);
@@ -251,15 +257,15 @@ impl Sites {
     }
 
     fn failed(&self, site: &Site, name: &str, error: &std::io::Error) -> Response<Body> {
-        let message = format!("{name:?} of site {} cannot be served as it was planned: {error}", site.name);
+        let message = format!("failed to serve {name:?} of site {} as planned: {error}", site.name);
         tracing::warn!("{message}");
-        // The next attempt reads all again, and says for good if the plan no longer holds.
+        // The next attempt reads everything again, and fails permanently if the plan no longer matches.
         self.kept().fault.get_or_insert_with(|| Fault::transient(Boundary::Env, "site-changed", message));
         page(StatusCode::INTERNAL_SERVER_ERROR, "this page has changed since the plan was made")
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // A panic in between leaves a request without its entry at most.
+    fn kept(&self) -> MutexGuard<'_, SiteState> {
+        // A panic in between leaves at most one request without its entry.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -293,19 +299,19 @@ impl Site {
     }
 }
 
-/// What of a request is needed to answer it.
-struct Asked {
+/// The part of a request that is needed to answer it.
+struct RequestHead {
     method: Method,
     uri: Uri,
-    wanted: Wanted,
+    wanted: FileRequest,
 }
 
-impl Asked {
+impl RequestHead {
     fn is_for_icon(&self) -> bool {
         self.uri.path() == "/favicon.ico" && matches!(self.method, Method::GET | Method::HEAD)
     }
 
-    /// The same address with a slash behind its path. It stays on the site, for no part of the path may be empty.
+    /// The same address with a trailing slash. It stays on the site, because no path component may be empty.
     fn folder(&self) -> Option<Uri> {
         let path = self.uri.path();
         let query = self.uri.query().map_or_else(String::new, |query| format!("?{query}"));
@@ -314,9 +320,9 @@ impl Asked {
     }
 }
 
-impl Wanted {
+impl FileRequest {
     fn of(method: &Method, headers: &HeaderMap) -> Self {
-        // Nothing here has a mark by which a part could be known to be of the same file.
+        // There is no validator by which a part could be matched to the same file.
         let range = headers.get(RANGE).filter(|_| *method == Method::GET && !headers.contains_key(IF_RANGE));
         let range = range.and_then(|range| range.to_str().ok()).map(str::to_owned);
         Self { is_head: *method == Method::HEAD, range }

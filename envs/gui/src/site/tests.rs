@@ -45,7 +45,7 @@ fn post(path: &str, kind: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> 
     Request::post(path).header("content-type", kind).body(Full::new(body.into())).unwrap()
 }
 
-async fn ask(sites: &Sites, request: Request<Full<Bytes>>) -> Result<Response<Body>, Dropped> {
+async fn ask(sites: &Sites, request: Request<Full<Bytes>>) -> Result<Response<Body>, ConnectionDropped> {
     sites.answer(sites.site("shop.localhost").unwrap(), request).await
 }
 
@@ -116,7 +116,7 @@ async fn files_of_the_plan_come_before_those_of_the_folder() {
 }
 
 #[tokio::test]
-async fn what_a_route_wrote_is_told_from_what_went_wrong() {
+async fn route_answers_differ_from_errors() {
     let answer = json!({"respond": {"status": 404, "body": {"inline": "gone"}}});
     let routes = json!([
         {"request": {"path": "/a b"}, "times": 1, "answer": answer},
@@ -190,13 +190,13 @@ async fn s1_nothing_but_files_of_the_site_is_served() {
     ] {
         assert_eq!(status(&sites, path).await, 404, "{path}");
     }
-    // What is added later is not of the plan.
+    // Files added later are not in the plan.
     fs::write(folder.path().join("later"), "later").unwrap();
     assert_eq!(status(&sites, "/later").await, 404);
     assert_eq!(sites.fault(), None);
 }
 
-/// Makes a FIFO, by the program for it: no crate here has the call.
+/// Creates a FIFO with the system's program, because no crate here has the call.
 fn make_fifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
@@ -216,7 +216,7 @@ async fn s2_files_that_changed_are_a_fault() {
     let sites = reader.open(&spec).await.unwrap();
     assert_eq!(read(ask(&sites, get("/host.txt")).await.unwrap()).await, (200, "host".to_owned()));
     fs::write(folder.path().join("a"), "22").unwrap();
-    // Nobody has looked yet: attempts that do not need the file go on.
+    // Not checked yet: attempts that do not need the file continue.
     let unaware = reader.open(&spec).await.unwrap();
     assert_eq!(status(&unaware, "/b").await, 200);
     assert_eq!(status(&sites, "/a").await, 500);
@@ -226,7 +226,7 @@ async fn s2_files_that_changed_are_a_fault() {
     fs::write(folder.path().join("a"), "1").unwrap();
     let restored = reader.open(&spec).await.unwrap();
     assert_eq!(status(&restored, "/a").await, 200);
-    // Not even in place of a file that was there is a link followed, or a FIFO waited for.
+    // Even where a file was before, a link is not followed, and a FIFO is not waited for.
     fs::remove_file(folder.path().join("a")).unwrap();
     symlink("b", folder.path().join("a")).unwrap();
     assert_eq!(status(&restored, "/a").await, 500);
@@ -301,7 +301,7 @@ async fn routes_answer_instead_of_files() {
     let answer = ask(&sites, get("/empty")).await.unwrap();
     assert_eq!((header(&answer, "content-length"), header(&answer, "content-type")), (None, None));
     assert_eq!(read(answer).await, (204, String::new()));
-    assert_eq!(ask(&sites, get("/gone")).await.unwrap_err(), Dropped);
+    assert_eq!(ask(&sites, get("/gone")).await.unwrap_err(), ConnectionDropped);
     let cookie = |value| Request::get("/thanks.html").header("cookie", value).body(Full::default()).unwrap();
     assert_eq!(ask(&sites, cookie("cart=0")).await.unwrap().status().as_u16(), 303);
     assert_eq!(read(ask(&sites, cookie("x=0; cart=1")).await.unwrap()).await, (200, "thanks".to_owned()));
@@ -372,7 +372,7 @@ async fn s3_s5_a_full_log_ends_the_answers() {
         answered += 1;
         assert!(answered < 1_000);
     }
-    // Smaller ones still have room; none is answered without its entry.
+    // Smaller ones still fit; none is answered without its entry.
     while status(&sites, "/secret").await == 200 {
         answered += 1;
         assert!(answered < 1_000);
@@ -381,7 +381,7 @@ async fn s3_s5_a_full_log_ends_the_answers() {
 }
 
 #[tokio::test]
-async fn what_no_site_can_have_is_a_fault() {
+async fn invalid_site_values_are_faults() {
     let check = async |answer: Value, origins: &[&str]| {
         let mut spec = spec(&[], None, json!([{"request": {}, "answer": answer}]));
         spec.origins = origins.iter().map(|origin| (*origin).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! What an agent can do besides what a form takes: with tools, tabs, points, and dialogs at odd times.
+//! Actions besides filling in forms: tools, tabs, points, and dialogs at odd times.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const BENCH: &str = "<title>Bench</title><style>body { margin: 0 } #pad { positi
     to.ondragover = (e) => e.preventDefault(); to.ondrop = () => say('dropped');</script>";
 
 #[test]
-fn every_tool_does_what_it_says() {
+fn every_tool_works() {
     with_provider(|provider| async move {
         let mut gui = spec(vec![
             page("index.html", BENCH),
@@ -117,7 +117,7 @@ fn lines_go_back_and_click_at_points() {
 }
 
 #[test]
-fn when_the_active_tab_is_closed_another_one_is_looked_at() {
+fn closing_active_tab_observes_another() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><button onclick='window.open(\"/other.html\")'>Open</button>";
         let other = "<title>Other</title><button onclick='window.close()'>Done</button>";
@@ -143,7 +143,7 @@ fn when_the_active_tab_is_closed_another_one_is_looked_at() {
 }
 
 #[test]
-fn a_dialog_that_opens_while_the_first_page_loads_is_what_is_seen_first() {
+fn dialog_during_first_load_is_observed() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><script>alert('first')</script><p>behind</p>";
         let (mut env, seen) =

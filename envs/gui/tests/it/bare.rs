@@ -1,4 +1,4 @@
-//! Drivers as anybody would start them, outside of sandboxes: browsers of somebody else.
+//! Drivers started outside of sandboxes, as for remote browsers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -12,7 +12,7 @@ use rustix::net::{self, AddressFamily, SocketType};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use serde_json::Value;
 
-/// Whose rights a driver has that root starts: a browser of root's would not have its own sandbox.
+/// User of a driver that root starts: a browser of root's would not have its own sandbox.
 const NOBODY: u32 = 65_534;
 
 /// A driver. Dropped, it is killed, and its browsers with it.
@@ -56,7 +56,7 @@ impl BareDriver {
             port.trim_end_matches('.').trim().parse().ok()
         };
         let port = lines.by_ref().find_map(|line| told(line.unwrap())).unwrap();
-        // What it says later is read and dropped, so that it never waits to say it.
+        // Later output is read and discarded, so that the driver never blocks.
         std::thread::spawn(move || lines.for_each(drop));
         Self { program, port, _home: home }
     }
@@ -69,7 +69,7 @@ impl BareDriver {
     pub(crate) fn sessions(&self) -> usize {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(b"GET /sessions HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-        // It keeps the connection.
+        // It keeps the connection open.
         let (mut lines, mut length) = (BufReader::new(stream), 0);
         loop {
             let mut line = String::new();
@@ -102,7 +102,7 @@ impl Drop for BareDriver {
     }
 }
 
-/// A port of the loopback at which nobody listens, and nobody else can as long as this lives: connections are refused.
+/// A loopback port that refuses connections, and that no other process can listen on while this value lives.
 pub(crate) struct SilentPort {
     port: u16,
     _bound: OwnedFd,

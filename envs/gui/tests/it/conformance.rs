@@ -44,7 +44,7 @@ pub(crate) async fn conform(make_provider: impl Fn() -> Arc<dyn EnvProvider> + S
 }
 
 #[test]
-fn browsers_that_nobody_uses_count_and_make_way() {
+fn idle_browsers_count_and_make_way() {
     with_provider(|provider| async move {
         let counted = || (provider.usage().live, provider.usage().warm, provider.usage().peak);
         let small = spec(vec![page("index.html", COUNTER)]);
@@ -56,7 +56,7 @@ fn browsers_that_nobody_uses_count_and_make_way() {
         one.close().await;
         other.close().await;
         assert_eq!(counted(), (2, 2, 2));
-        // One of another kind takes the place of one of these.
+        // A browser of another kind replaces one of these.
         let (mut one, _) = begin(provider.as_ref(), &large).await;
         assert_eq!(counted(), (2, 1, 2));
         let (mut other, _) = begin(provider.as_ref(), &small).await;

@@ -1,4 +1,4 @@
-//! Pages, browsers and drivers that end while they are needed: each costs its own attempt, and nobody else's.
+//! Pages, browsers and drivers that end while they are needed: each costs only its own attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn fault_of(env: &mut dyn Env, line: &str) -> Fault {
     env.step(&[act(line)], ctx(1)).await.unwrap_err()
 }
 
-/// Ends something of an attempt in its middle; a neighbour and whoever comes next are none the worse.
+/// Ends a process of an attempt midway; a neighbour and the next attempt are unaffected.
 async fn ended(provider: &dyn EnvProvider, victim: impl FnOnce() -> Process) -> Fault {
     let task = counter();
     let (mut neighbour, _) = begin(provider, &task).await;
@@ -33,7 +33,7 @@ async fn ended(provider: &dyn EnvProvider, victim: impl FnOnce() -> Process) -> 
     let counted = step(neighbour.as_mut(), "click \"Add\"").await;
     assert!(counted.contains("title: 1\n"), "{counted}");
     env.close().await;
-    // The one that broke is not used again, nor does anything of it stay.
+    // The broken one is not reused, and nothing of it is left.
     until("nothing is left of it", || {
         let is_other = |one: &Process, others: &[Process]| others.iter().any(|other| other.id == one.id);
         browsers().iter().all(|one| is_other(one, &others.0))
@@ -50,7 +50,7 @@ async fn ended(provider: &dyn EnvProvider, victim: impl FnOnce() -> Process) -> 
 }
 
 #[test]
-fn the_process_of_a_page_that_ends_is_a_fault_of_its_attempt() {
+fn crashed_page_faults_its_attempt() {
     with_provider(|provider| async move {
         let fault = ended(provider.as_ref(), largest_page).await;
         assert_eq!(fault.code, "page-crashed", "{fault}");
@@ -75,7 +75,7 @@ fn a_driver_that_ends_is_a_fault_of_its_attempt() {
 }
 
 #[test]
-fn a_browser_that_ends_while_nobody_uses_it_is_missed_by_nobody() {
+fn dead_idle_browser_is_replaced_silently() {
     with_provider(|provider| async move {
         let task = counter();
         let victims: [fn() -> Process; 2] = [browser, || drivers().pop().unwrap()];
@@ -94,7 +94,7 @@ fn a_browser_that_ends_while_nobody_uses_it_is_missed_by_nobody() {
 }
 
 #[test]
-fn a_browser_over_its_memory_is_a_fault_of_its_attempt() {
+fn browser_out_of_memory_faults_its_attempt() {
     with_provider(|provider| async move {
         // Bit by bit, so that it answers for as long as it lives; it stops where no limit let it come.
         let html = "<title>Eats</title><button>Start</button><script>const all = [];\
@@ -121,8 +121,8 @@ fn a_browser_over_its_memory_is_a_fault_of_its_attempt() {
 }
 
 #[test]
-fn tabs_without_end_are_closed_and_the_attempt_goes_on() {
-    const MOST_TABS: usize = 20;
+fn excess_tabs_are_closed_and_attempt_continues() {
+    const MAX_TABS: usize = 20;
     with_provider(|provider| async move {
         let html = "<title>Tabs</title><button onclick='for (let i = 0; i < 6; i++) window.open(\"/\")'>Open</button>\
             <button onclick='this.textContent = \"Pressed\"'>Press</button>";
@@ -136,13 +136,13 @@ fn tabs_without_end_are_closed_and_the_attempt_goes_on() {
         let mut count = 1;
         for _ in 0..6 {
             count = tabs(&step(env.as_mut(), "click \"Open\"").await);
-            assert!(count <= MOST_TABS, "{count}");
+            assert!(count <= MAX_TABS, "{count}");
         }
-        assert_eq!(count, MOST_TABS);
+        assert_eq!(count, MAX_TABS);
         let pressed = step(env.as_mut(), "click \"Press\"").await;
         assert!(pressed.contains("button \"Pressed\""), "{pressed}");
         let first = step(env.as_mut(), "tab 1").await;
-        assert!(first.starts_with("tabs: 1* \"Tabs\"") && tabs(&first) == MOST_TABS, "{first}");
+        assert!(first.starts_with("tabs: 1* \"Tabs\"") && tabs(&first) == MAX_TABS, "{first}");
         env.close().await;
     });
 }

@@ -1,4 +1,4 @@
-//! Browsers that somebody else starts.
+//! Browsers started by others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ async fn files_go_there_and_come_back() {
         let scores = graded(env.as_mut()).await.checks.iter().map(|check| check.score).collect::<Vec<_>>();
         assert_eq!(scores, [1.0, 1.0, 0.0, 0.0]);
         env.close().await;
-        // Who downloaded nothing finds nothing of another's.
+        // An attempt without downloads sees none of another attempt.
         let (mut env, _) = begin(provider, &task).await;
         let scores = graded(env.as_mut()).await.checks.iter().map(|check| check.score).collect::<Vec<_>>();
         assert_eq!(scores, [0.0; 4]);
@@ -92,9 +92,9 @@ async fn files_go_there_and_come_back() {
 }
 
 #[tokio::test]
-async fn a_browser_that_may_get_a_file_late_is_used_by_nobody_else() {
+async fn browser_with_pending_download_is_not_reused() {
     with_driver(async |provider| {
-        // A frame that may not download anything: nobody ever hears of what begins in it.
+        // A frame that may not download anything: the browser never reports what starts in it.
         let html = "<title>Files</title><iframe sandbox='allow-scripts allow-same-origin'\
             srcdoc='<a download=none.txt href=\"data:text/plain,none\">None</a>'></iframe>";
         let check = PageCheck::Downloaded { name: "none.txt".to_owned(), content: None };
@@ -112,7 +112,7 @@ async fn a_browser_that_may_get_a_file_late_is_used_by_nobody_else() {
 }
 
 #[tokio::test]
-async fn of_two_endpoints_the_one_that_lives_has_all_sessions_and_two_share_them() {
+async fn sessions_are_shared_by_live_endpoints() {
     let drivers = [BareDriver::start(), BareDriver::start()];
     let task = task(spec(vec![page("index.html", "<title>Here</title>")]), Vec::new());
     let silent = silent_port();
@@ -129,7 +129,7 @@ async fn of_two_endpoints_the_one_that_lives_has_all_sessions_and_two_share_them
         for mut env in envs {
             env.close().await;
         }
-        // Also those that are kept for whoever comes next.
+        // Including those kept for reuse.
         assert_eq!(provider.usage().warm, 2);
         assert_eq!(provider.shutdown().await.leftovers, Vec::<String>::new());
         assert_eq!([drivers[0].sessions(), drivers[1].sessions()], [0, 0]);
@@ -139,7 +139,7 @@ async fn of_two_endpoints_the_one_that_lives_has_all_sessions_and_two_share_them
 }
 
 #[tokio::test]
-async fn a_driver_that_dies_faults_its_own_attempts_and_another_takes_over() {
+async fn dead_driver_faults_only_its_attempts() {
     let (mut mortal, later) = (BareDriver::start(), silent_port());
     let provider = provider(&format!("{} http://{}", mortal.url(), later.address()));
     let task = task(spec(vec![page("index.html", "<title>Here</title><button>Press</button>")]), Vec::new());

@@ -1,4 +1,4 @@
-//! Whole episodes: what is seen, done and graded.
+//! Whole episodes: observations, actions and grades.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn equals(text: &str) -> TextPattern {
 }
 
 #[test]
-fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
+fn submitted_form_reaches_site_log() {
     with_provider(|provider| async move {
         let mut gui = spec(vec![
             page("index.html", FORM),
@@ -82,12 +82,12 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
         let sent = stepped(env.as_mut(), &format!("click {}", find("button \"Send\""))).await.observation;
         let thanks = sent.joined_text();
         assert!(thanks.contains("title: Thanks") && thanks.contains("Thank you."), "{thanks}");
-        // The browser asks nobody about a form: whatever is refused was asked for by a page.
+        // The browser sends nothing about a form by itself: every refused request came from a page.
         assert_eq!(sent.facts.get("refused"), None);
         let grade = graded(env.as_mut()).await;
         assert!(grade.passed, "{grade:?}");
         env.close().await;
-        // Nobody who does nothing passes.
+        // An agent that does nothing never passes.
         let (mut env, _) = begin(provider.as_ref(), &task).await;
         let grade = graded(env.as_mut()).await;
         assert!(!grade.passed && grade.score < 0.5, "{grade:?}");
@@ -96,7 +96,7 @@ fn a_form_is_filled_in_and_sent_and_the_site_knows_what_came() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_and_costs_nothing_else() {
+fn impossible_action_is_reported_and_harmless() {
     with_provider(|provider| async move {
         let html = "<title>Odd</title><button disabled>Off</button><button id=b onclick='this.remove()'>Gone soon</button>\
                     <div style='position:relative'><button onclick='document.title = \"hit\"'>Below</button>\
@@ -161,7 +161,7 @@ fn elements_are_named_by_role_and_name() {
         check(env, r#"click button "Send""#, r#"no button "Send" in this page; near it: ["#).await;
         check(env, r#"click button "Send""#, r#"] link "Send mail", ["#).await;
         check(env, r#"scroll button "Nothing" down"#, r#"error: there is no button "Nothing""#).await;
-        // What was shown is of this page alone: what the next one has is not known until it is seen.
+        // The observation is of this page alone: the next one is unknown until it is observed.
         let calls = [act(r#"click link "Send mail""#), act(r#"click "Delete" #1"#)];
         let seen = env.step(&calls, ctx(1)).await.unwrap().observation.joined_text();
         assert!(seen.starts_with("error: there is no \"Delete\" #1 in this page\n"), "{seen}");
@@ -223,7 +223,7 @@ fn dialogs_of_frames_are_those_of_the_tab() {
         let told = step(env.as_mut(), "accept 12").await;
         assert!(told.contains("title: 12"), "{told}");
         let mut asked = step(env.as_mut(), "click button \"Far\"").await;
-        // It is told to a page of another process, which this one does not wait for.
+        // A page of another process is notified, and this one does not wait for it.
         for _ in 0..100 {
             if asked.starts_with("dialog") {
                 break;
@@ -238,7 +238,7 @@ fn dialogs_of_frames_are_those_of_the_tab() {
 }
 
 #[test]
-fn pages_say_when_they_are_done_and_what_it_was_worth() {
+fn page_ends_episode_with_its_reward() {
     with_provider(|provider| async move {
         let html = "<title>Game</title><script>var done = false, reward = 0, drawn = 0;</script>\
                     <button onclick='done = true; reward = 0.5; localStorage.setItem(\"won\", drawn)'>Win</button>";
@@ -289,7 +289,7 @@ fn pages_say_when_they_are_done_and_what_it_was_worth() {
 }
 
 #[test]
-fn pages_that_forbid_compiling_are_prepared_asked_and_judged_as_all_others() {
+fn pages_with_strict_csp_work() {
     with_provider(|provider| async move {
         let html = "<title>Strict</title><script>var done = false, reward = 0, drawn = 0, refused = '';\
                     try { Function('return 1')(); } catch (error) { refused = error.name; }</script>\
@@ -341,7 +341,7 @@ fn pages_that_forbid_compiling_are_prepared_asked_and_judged_as_all_others() {
 }
 
 #[test]
-fn several_calls_of_one_action_stop_where_one_cannot_be_done() {
+fn calls_after_a_failed_one_are_skipped() {
     with_provider(|provider| async move {
         let html =
             "<title>0</title><button onclick='document.title = Number(document.title) + 1'>Add</button>";
@@ -356,7 +356,7 @@ fn several_calls_of_one_action_stop_where_one_cannot_be_done() {
 }
 
 #[test]
-fn pages_are_judged_at_rest_whatever_the_last_action_left() {
+fn pages_are_graded_after_settling() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><button onclick='if (!confirm(\"Sure?\")) document.title = \"Kept\"'>Ask</button>\
                     <button onclick='fetch(\"/slow\").then(() => document.title = \"Done\")'>Load</button>\
@@ -475,7 +475,7 @@ fn downloads_are_shown_by_the_step_that_began_them() {
 }
 
 #[test]
-fn downloads_that_fail_are_not_waited_for_and_stand_for_none_that_comes() {
+fn failed_downloads_are_not_awaited() {
     let html = "<title>Files</title><a download href='/dropped'>Dropped</a> <a download href='/empty'>Empty</a>\
         <a download href='/broken'>Broken</a> <a download href='/none.txt'>None</a> <a download href='/moved'>Moved</a>\
         <a download onclick='event.preventDefault()' href='/note.txt'>Kept</a> <a target=_blank href='/data.bin'>Tab</a>";

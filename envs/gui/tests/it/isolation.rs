@@ -20,14 +20,14 @@ const KEEPER: &str = "<title>Keeper</title><p id=seen></p><button onclick='keep(
     Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then(all =>\
       seen.textContent = JSON.stringify([document.cookie, localStorage.kept, sessionStorage.kept, all.map(x => x.length)]));</script>";
 
-/// Answers in place of the site; at one address with what is kept.
+/// Answers in place of the site; at one address with the stored data.
 const WORKER: &str = "const kept = `<script>Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then(all =>\
       document.body.append(JSON.stringify([document.cookie, localStorage.kept, sessionStorage.kept, all.map(x => x.length)])))</script>`;\
     self.addEventListener('fetch', e => e.respondWith(e.request.url.endsWith('/kept')\
       ? new Response('<title>Kept</title><body>' + kept, { headers: { 'content-type': 'text/html' } }) : new Response('stolen')))";
 
 #[test]
-fn nothing_that_one_attempt_keeps_is_there_for_another() {
+fn storage_is_not_shared_between_attempts() {
     with_provider(|provider| async move { keeps_nothing(provider.as_ref()).await });
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn keeps_nothing(provider: &dyn EnvProvider) {
     // At the same time in another browser, and afterwards in the same one.
     let (mut beside, seen_beside) = begin(provider, &task).await;
     assert_eq!(seen_beside, seen);
-    // All of it was kept: the worker answers for the site, and says what else there is.
+    // All of it was stored: the worker answers for the site, and lists the rest.
     let again = step(first.as_mut(), "goto http://app.localhost/").await;
     assert!(again.contains("stolen"), "{again}");
     let kept = step(first.as_mut(), "goto http://app.localhost/kept").await;
@@ -63,7 +63,7 @@ pub(crate) async fn keeps_nothing(provider: &dyn EnvProvider) {
 }
 
 #[test]
-fn nothing_that_one_attempt_copies_is_pasted_by_another() {
+fn clipboard_is_not_shared_between_attempts() {
     with_provider(|provider| async move {
         let html = "<title>Copy</title><textarea aria-label=Field onclick='this.select()'>secret</textarea><textarea aria-label=Other></textarea>\
                     <button onclick='f.select(); document.execCommand(\"copy\")'>Copy</button><input id=f aria-label=Third value=third>\
@@ -88,7 +88,7 @@ fn nothing_that_one_attempt_copies_is_pasted_by_another() {
             for line in lines {
                 step(first.as_mut(), line).await;
             }
-            // It is there as long as the attempt is.
+            // It exists as long as the attempt.
             let (pasted, again) = paste(first.as_mut()).await;
             assert!(pasted.contains(&format!("= \"{copied}\"")), "{copied}: {pasted}");
             assert_eq!(again, pasted, "what was selected is not pasted");
@@ -146,8 +146,8 @@ pub(crate) async fn reaches_its_own(provider: &dyn EnvProvider) {
 }
 
 #[test]
-fn who_is_not_root_has_browsers_that_keep_and_reach_as_little() {
-    as_normal_user("isolation::who_is_not_root_has_browsers_that_keep_and_reach_as_little", || {
+fn isolation_holds_without_root() {
+    as_normal_user("isolation::isolation_holds_without_root", || {
         with_provider(|provider| async move {
             keeps_nothing(provider.as_ref()).await;
             reaches_its_own(provider.as_ref()).await;
@@ -156,7 +156,7 @@ fn who_is_not_root_has_browsers_that_keep_and_reach_as_little() {
 }
 
 #[test]
-fn a_page_reaches_neither_the_driver_nor_the_ports_of_its_browser() {
+fn page_cannot_reach_driver_or_browser_ports() {
     with_provider(|provider| async move {
         let html = "<title>Knocks</title><p id=out></p><script>const ports = new URLSearchParams(location.search).get('ports')?.split(',') ?? [];\
             Promise.all(ports.flatMap(port => [\
@@ -179,7 +179,7 @@ fn a_page_reaches_neither_the_driver_nor_the_ports_of_its_browser() {
         }
         let seen = tried.observation.joined_text();
         assert!(!seen.contains("open"), "{seen}");
-        // They were asked for, and it was the proxy that was asked.
+        // They were requested, from the proxy.
         let refused = tried.observation.facts.get("refused").unwrap_or_default().to_string();
         for port in &ports {
             assert!(refused.contains(&format!("\"http://127.0.0.1:{port}\"")), "{port}: {refused}");
@@ -192,7 +192,7 @@ fn a_page_reaches_neither_the_driver_nor_the_ports_of_its_browser() {
 }
 
 #[test]
-fn attempts_have_sites_of_the_same_names_and_reach_their_own() {
+fn attempts_reach_only_their_own_sites() {
     with_provider(|provider| async move {
         let of = |name: &str, other: &str| {
             let html = format!(
@@ -238,7 +238,7 @@ fn attempts_have_sites_of_the_same_names_and_reach_their_own() {
 }
 
 #[test]
-fn addresses_of_files_and_of_the_browser_are_refused_to_pages_too() {
+fn file_and_browser_addresses_are_refused_to_pages() {
     with_provider(|provider| async move {
         let html = "<title>Way out</title><a href='file:///etc/passwd' target=_self>File</a><a href='chrome://version'>Browser</a>";
         let (mut env, seen) =
@@ -251,7 +251,7 @@ fn addresses_of_files_and_of_the_browser_are_refused_to_pages_too() {
     });
 }
 
-/// Does what ends badly, and returns the fault; meanwhile another attempt goes on.
+/// Runs a script that ends badly, and returns the fault; meanwhile another attempt continues.
 async fn broken(provider: &dyn EnvProvider, script: &str) -> Result<String, Fault> {
     let html = format!("<title>Bad</title><button onclick='{script}'>Break</button>");
     let mut gui = spec(vec![page("index.html", &html)]);
@@ -279,7 +279,7 @@ mod slow {
     use super::*;
 
     #[test]
-    fn a_page_opens_neither_files_nor_pages_of_the_browser() {
+    fn page_cannot_open_files_or_browser_pages() {
         const OWN: &[&str] = &[
             "url: http://app.localhost/",
             "url: about:blank",
@@ -325,7 +325,7 @@ mod slow {
                     "button \"Fetch\"",
                 ] {
                     let seen = step(env.as_mut(), &format!("click {what}")).await;
-                    // What is seen is the page's own, or nothing.
+                    // The observation is of the page itself, or empty.
                     let strange = |line: &&str| !OWN.iter().any(|own| line.contains(own));
                     let strange: Vec<&str> = seen.lines().filter(strange).collect();
                     // A browser with windows says in words that it did not go where it was sent.
@@ -353,7 +353,7 @@ mod slow {
             .await
             .unwrap_err();
             assert!(["page-crashed", "page-hung", "browser-lost"].contains(&eats.code.as_str()), "{eats}");
-            // Tabs that nobody asked for are not opened, and one dialog after another is one that is open.
+            // Unsolicited tabs are not opened, and one dialog after another counts as an open one.
             let tabs = broken(provider.as_ref(), "for (let i = 0; i < 200; i++) window.open(\"/\")").await;
             match tabs {
                 Ok(seen) => assert!(seen.contains("url: http://app.localhost/"), "{seen}"),

@@ -1,4 +1,4 @@
-//! What is graded: answers by a judge, fields, what a tab keeps.
+//! Grading: answers by a judge, fields, a tab's storage.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn judged(provider: &dyn EnvProvider, answer: Option<&str>) -> Result<Grad
 }
 
 #[test]
-fn a_judge_is_asked_about_answers_and_one_that_is_not_heard_is_a_fault() {
+fn judge_grades_answers_and_silence_is_fault() {
     let check = |votes: Option<Vec<Verdict>>, answer, expected: Result<[f64; 3], (&str, Retry)>| {
         with_changed(
             |config| config.judge = votes.map(voting),
@@ -71,7 +71,7 @@ fn a_judge_is_asked_about_answers_and_one_that_is_not_heard_is_a_fault() {
     };
     check(Some(vec![Met, NotMet, Met]), Some("Ta!"), Ok([1.0, 1.0, 1.0]));
     check(Some(vec![NotMet, NotMet, Met]), Some("Ta!"), Ok([1.0, 0.0, 1.0]));
-    // Without an answer nobody is asked.
+    // Without an answer no judge is asked.
     check(Some(vec![Met]), None, Ok([0.0, 0.0, 1.0]));
     check(Some(vec![Met]), Some("Ta!"), Err(("judge-silent", Retry::Sound)));
     check(None, Some("Ta!"), Err(("judge-missing", Retry::Never)));

@@ -11,7 +11,7 @@ use crate::support::{begin, map, not_begun, page, respond, route, spec, step, ta
 const PLENTY: Duration = Duration::from_secs(25);
 
 #[test]
-fn origins_that_cannot_be_reached_are_faults_and_no_scores() {
+fn unreachable_origins_are_faults() {
     with_provider(|provider| async move {
         let silent = silent_port();
         let origin = format!("http://{}", silent.address());
@@ -33,7 +33,7 @@ fn origins_that_cannot_be_reached_are_faults_and_no_scores() {
 }
 
 #[test]
-fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
+fn error_as_first_page_is_fault_unless_planned() {
     with_provider(|provider| async move {
         let mut gui = spec(vec![page("other.html", "<title>Other</title>")]);
         let fault = not_begun(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
@@ -42,7 +42,7 @@ fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
         gui.sites[0].routes = vec![route("/", respond(404, &[], "<title>Lost</title>Where to?"))];
         let (mut env, seen) = begin(provider.as_ref(), &task(gui.clone(), Vec::new())).await;
         assert!(seen.contains("title: Lost"), "{seen}");
-        // Later on, such pages are what an agent may meet.
+        // Later in the episode, such pages are part of what an agent may meet.
         let seen = step(env.as_mut(), "goto http://app.localhost/none").await;
         assert!(seen.contains("there is no such page"), "{seen}");
         env.close().await;
@@ -59,7 +59,7 @@ fn a_first_page_that_is_an_error_is_a_fault_unless_the_task_wrote_it() {
 }
 
 #[test]
-fn what_a_page_reads_looks_up_and_derives_by_itself_is_waited_for() {
+fn asynchronous_page_work_is_awaited() {
     // Each takes longer than a page takes to be at rest.
     let work = [
         (
@@ -116,8 +116,8 @@ fn what_a_page_reads_looks_up_and_derives_by_itself_is_waited_for() {
 }
 
 #[test]
-fn what_comes_into_view_is_waited_for() {
-    // Each part is asked for when the end of those before it is seen, which watchers are told after a frame.
+fn lazy_content_in_view_is_awaited() {
+    // Each part is requested when the end of the previous ones is visible, which observers notice after a frame.
     let html = "<title>Parts</title><button>Start</button><div></div><p id=end>end</p><script>\
         const all = document.querySelector('div'); const end = document.querySelector('#end'); let next = 1;\
         const watcher = new IntersectionObserver(async ([seen]) => { watcher.disconnect();\

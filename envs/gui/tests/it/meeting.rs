@@ -1,4 +1,5 @@
-//! What an action meets: fields that keys do not reach, places far apart, dialogs and tabs that the call before it opened.
+//! Obstacles for an action: fields that keys do not reach, distant positions, dialogs and tabs that an earlier call
+//! opened.
 
 use clawrl_core::{GuiSpec, PageCheck, ToolCall};
 use serde_json::json;
@@ -10,7 +11,7 @@ fn of(html: &str) -> GuiSpec {
 }
 
 #[test]
-fn what_is_typed_goes_into_the_field_that_was_named_or_nowhere() {
+fn typing_goes_only_to_the_named_field() {
     let html = "<title>Fields</title><label>Below <input id=below></label><label>Gone <input id=gone></label>\
         <label>Moves on <input id=moves></label><label>Next <input id=next></label><label>Lets go <input id=lets></label>\
         <div contenteditable aria-label=Free role=textbox>free</div>\
@@ -64,7 +65,7 @@ fn dragging_needs_both_places_in_view_at_once() {
 }
 
 #[test]
-fn calls_of_one_action_meet_the_dialogs_and_tabs_that_those_before_them_opened() {
+fn later_calls_see_new_dialogs_and_tabs() {
     let html = "<title>Main</title><button onclick='document.title = confirm(\"Sure?\") ? \"Yes\" : \"No\"'>Ask</button>\
         <button ondblclick='document.title = prompt(\"Name?\")'>Twice</button>\
         <button onclick='alert(1); alert(2); document.title = \"Told\"'>Tell</button>\
@@ -99,7 +100,7 @@ fn calls_of_one_action_meet_the_dialogs_and_tabs_that_those_before_them_opened()
 }
 
 #[test]
-fn a_tab_that_a_click_opens_is_the_one_that_is_seen() {
+fn tab_opened_by_click_is_observed() {
     let html = "<title>Main</title><a href='http://other.localhost/' target=_blank>Open</a>";
     with_provider(|provider| async move {
         let mut gui = of(html);
@@ -115,7 +116,7 @@ fn a_tab_that_a_click_opens_is_the_one_that_is_seen() {
 }
 
 #[test]
-fn as_many_dialogs_as_are_dismissed_are_none_too_many() {
+fn maximum_dialogs_are_dismissed() {
     let html = "<title>Nags</title><button onclick='for (let left = 5; left > 0; left -= 1) alert(left); document.title = \"Quiet\"'>Nag</button>";
     with_provider(|provider| async move {
         let quiet = PageCheck::Script { run: "return document.title".to_owned(), equals: json!("Quiet") };
@@ -129,7 +130,7 @@ fn as_many_dialogs_as_are_dismissed_are_none_too_many() {
 }
 
 #[test]
-fn pictures_are_called_by_their_files_where_they_have_some() {
+fn unnamed_pictures_use_their_file_names() {
     let html = "<title>Pictures</title><style>img { width: 20px; height: 20px; cursor: pointer }</style>\
         <img class=a src='/cat.svg?size=1'><img class=b src='data:image/png;base64,iVBOR/kept'><img class=c><script>\
         document.querySelector('.c').src = URL.createObjectURL(new Blob(['x'], { type: 'image/png' }));</script>";

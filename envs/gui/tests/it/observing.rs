@@ -1,4 +1,4 @@
-//! Pages as text: what fixtures look like, and that the same page looks the same.
+//! Pages as text: the observations of fixtures, and their reproducibility.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ fn fixtures_are_seen_as_they_were() {
 }
 
 #[test]
-fn the_same_page_looks_the_same_in_any_browser_at_any_time() {
+fn same_page_gives_same_observation() {
     with_provider(|provider| async move {
         let html = "<title>Same</title><ul id=l></ul><ul id=m></ul><script>for (let i = 0; i < 30; i++) l.innerHTML += `<li><button>B${i}</button>`;\
                     setTimeout(() => m.insertAdjacentHTML('beforeend', '<li>late'), 30); fetch('/data.txt').then(r => r.text()).then(t => l.insertAdjacentHTML('beforeend', `<li>${t}`))</script>";
         let files = vec![page("index.html", html), page("data.txt", "loaded")];
         let task = task(spec(files), Vec::new());
-        // What nothing waits for is there at the first look, or later.
+        // Content that nothing waits for appears in the first snapshot, or later.
         let begin = async || {
             let (mut env, mut seen) = begin(provider.as_ref(), &task).await;
             for _ in 0..100 {
@@ -73,7 +73,7 @@ fn long_pages_are_cut_and_kept() {
 }
 
 #[test]
-fn what_was_seen_half_loaded_and_shown_to_nobody_has_no_numbers() {
+fn unshown_snapshot_assigns_no_numbers() {
     with_provider(|provider| async move {
         let mut gui = spec(vec![page("index.html", "<title>Half</title><button>Back</button><p>")]);
         // As if it had been read once before its first field was there, and once more instead.
@@ -89,7 +89,7 @@ fn what_was_seen_half_loaded_and_shown_to_nobody_has_no_numbers() {
         env.close().await;
         let expected = "[1] button \"Back\"; null; [1] textbox \"Name\", [2] button \"Back\"";
         assert!(seen.contains(expected), "{seen}");
-        // What was shown stays.
+        // Shown content stays.
         assert!(seen.contains("\n[1] textbox \"Name\"\n[2] button \"Back\"\n"), "{seen}");
     });
 }
@@ -112,7 +112,7 @@ const WRONG: &str = "<title>Wrong</title><img src=/none.png alt=None><script>und
     </script>";
 
 #[test]
-fn what_goes_wrong_in_a_page_is_shown_once() {
+fn page_errors_are_shown_once() {
     with_provider(|provider| async move {
         let mut gui = spec(vec![page("index.html", WRONG), page("slow.txt", "slow")]);
         let slow = RouteAnswer::Serve { path: None };
@@ -143,7 +143,7 @@ fn what_goes_wrong_in_a_page_is_shown_once() {
             ("click \"Say\"", "it is 7 Error: broken"),
             ("click \"Many\"", many.as_str()),
             ("wait 0", ""),
-            // What it waits for belongs to the step that asked for it.
+            // The awaited effect belongs to the step that caused it.
             ("click \"Late\"", "Error: late"),
             ("click \"Handle\"", ""),
             ("click \"Odd\"", "exception"),

@@ -1,4 +1,4 @@
-//! Pictures: when they are taken, who sees them, and what keeps one away.
+//! Pictures: when they are taken, who sees them, and what prevents one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn pictured(screenshots: Screenshots) -> Arc<TaskSpec> {
     task(gui, Vec::new())
 }
 
-/// An environment, what it keeps, and what is seen first.
+/// An environment, its blobs, and the first observation.
 async fn begin(
     provider: &dyn EnvProvider,
     task: &Arc<TaskSpec>,
@@ -52,7 +52,7 @@ fn offers(seen: &Observation) -> bool {
 }
 
 #[test]
-fn pictures_are_shown_when_they_are_asked_for_and_show_what_is_there() {
+fn screenshot_shows_current_page() {
     with_provider(|provider| async move {
         for screenshots in [Screenshots::OnRequest, Screenshots::Recorded] {
             let recorded = usize::from(screenshots == Screenshots::Recorded);
@@ -82,7 +82,7 @@ fn pictures_are_shown_when_they_are_asked_for_and_show_what_is_there() {
 }
 
 #[test]
-fn every_observation_has_one_where_they_are_shown_and_none_where_they_are_not() {
+fn pictures_follow_the_tasks_setting() {
     with_provider(|provider| async move {
         let (mut env, blobs, seen) = begin(provider.as_ref(), &pictured(Screenshots::Shown)).await;
         assert!(!offers(&seen), "there is nothing to ask for");
@@ -107,7 +107,7 @@ fn every_observation_has_one_where_they_are_shown_and_none_where_they_are_not() 
 }
 
 #[test]
-fn a_dialog_keeps_the_picture_away_and_is_no_fault() {
+fn dialog_prevents_picture_without_fault() {
     with_provider(|provider| async move {
         let (mut env, _, seen) = begin(provider.as_ref(), &pictured(Screenshots::Recorded)).await;
         let asked = did(env.as_mut(), &format!("click {}", element(&seen.joined_text(), "Ask"))).await;

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::PATIENCE;
 
-/// One that lives.
+/// A live process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) id: i32,
@@ -96,7 +96,7 @@ pub(crate) fn browser() -> Process {
     browsers().remove(0)
 }
 
-/// Waits for what processes come to.
+/// Waits until a condition on processes holds.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let late = Instant::now() + PATIENCE;
     while !is_so() {
@@ -111,7 +111,7 @@ pub(crate) fn largest_page() -> Process {
     own().into_iter().filter(is_page).max_by_key(|process| process.resident).unwrap()
 }
 
-/// Ports at which somebody listens in the network of a process, the loopback of version 4.
+/// Listening ports in the network of a process, on the IPv4 loopback.
 pub(crate) fn listening(process: &Process) -> Vec<u16> {
     const LISTENS: &str = "0A";
     let table = fs::read_to_string(format!("/proc/{}/net/tcp", process.id)).unwrap();

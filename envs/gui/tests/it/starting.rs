@@ -34,7 +34,7 @@ fn real_browser() -> PathBuf {
 }
 
 #[test]
-fn a_browser_that_ends_at_once_is_a_fault_that_says_why() {
+fn early_browser_exit_is_explained_fault() {
     let folder = open_folder();
     let lines = "echo 'there is no room for a browser' >&2; exit 1";
     with_changed(
@@ -50,14 +50,14 @@ fn a_browser_that_ends_at_once_is_a_fault_that_says_why() {
             );
             assert!(fault.retry == Retry::Sound, "{fault}");
             assert!(fault.message.contains("there is no room for a browser"), "{fault}");
-            // Nobody waits for one that is gone.
+            // No caller waits for a dead one.
             assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
         },
     );
 }
 
 #[test]
-fn another_browser_is_started_for_one_that_ends_while_it_starts() {
+fn failed_browser_start_is_retried() {
     let folder = open_folder();
     let (told, ready) = (folder.path().join("told"), folder.path().join("ready"));
     mknodat(CWD, &told, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
@@ -67,7 +67,7 @@ fn another_browser_is_started_for_one_that_ends_while_it_starts() {
         real_browser().display(),
         told.display()
     );
-    // The first is told to go once it has seen that it is not its time.
+    // The first one ends once it has seen that its turn has not come.
     let telling = std::thread::spawn(move || {
         let mut first = fs::OpenOptions::new().write(true).open(told).unwrap();
         fs::write(ready, "").unwrap();

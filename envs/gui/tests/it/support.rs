@@ -19,7 +19,7 @@ use clawrl_sandbox::{
 use clawrl_testkit::again_as_normal_user;
 use serde_json::json;
 
-/// What an operation may take on a busy machine.
+/// Time limit of an operation on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `test` with a spawner on a runtime.
@@ -140,14 +140,14 @@ pub(crate) fn act(line: &str) -> ToolCall {
     ToolCall::new("act", json!({ "line": line }))
 }
 
-/// Leases and resets; what is seen first, too.
+/// Leases and resets; also returns the first observation.
 pub(crate) async fn begin(provider: &dyn EnvProvider, task: &Arc<TaskSpec>) -> (Box<dyn Env>, String) {
     let mut env = provider.lease(request(task)).await.unwrap();
     let seen = env.reset(ctx(0)).await.unwrap().joined_text();
     (env, seen)
 }
 
-/// What a reset fails with.
+/// The fault of a reset that must fail.
 pub(crate) async fn not_begun(provider: &dyn EnvProvider, task: &Arc<TaskSpec>) -> Fault {
     let mut env = provider.lease(request(task)).await.unwrap();
     let fault = env.reset(ctx(0)).await.unwrap_err();

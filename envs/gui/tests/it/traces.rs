@@ -1,4 +1,4 @@
-//! What an attempt leaves in its browser: nothing, or the browser is not used again.
+//! Traces of an attempt in its browser: there are none, or the browser is not reused.
 
 use clawrl_core::{EnvProvider, PageCheck, RequestPattern};
 
@@ -8,7 +8,7 @@ use crate::support::{begin, graded, page, respond, route, spec, step, task, with
 #[test]
 fn tabs_and_names_of_windows_end_with_the_attempt() {
     with_provider(|provider| async move {
-        // An empty address opens the window of that name where there is one, and a new one where there is none.
+        // An empty address opens the window of that name if it exists, and a new one otherwise.
         let html = "<title>Main</title><button onclick='window.open(\"/other.html\", \"kept\"); window.name = \"own\"'>Open</button>\
             <button onclick='const found = window.open(\"\", \"kept\"); out.textContent = [found.location, window.name]; found.close()'>Find</button>\
             <p id=out></p>";
@@ -35,7 +35,7 @@ fn tabs_and_names_of_windows_end_with_the_attempt() {
 }
 
 #[test]
-fn answers_that_may_be_kept_are_asked_for_by_each_attempt() {
+fn cacheable_answers_are_requested_per_attempt() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><p id=out></p><script>(async () => {\
             for (let i = 0; i < 2; i++) out.textContent += await (await fetch('/kept.txt')).text(); })()</script>";
@@ -65,7 +65,7 @@ fn answers_that_may_be_kept_are_asked_for_by_each_attempt() {
 }
 
 #[test]
-fn a_browser_in_which_files_were_laid_is_not_used_again() {
+fn browser_with_uploads_is_not_reused() {
     with_provider(|provider| async move {
         let html =
             "<title>Files</title><a download href='/note.txt'>Get</a><input type=file aria-label=Given>";
@@ -93,7 +93,7 @@ fn a_browser_in_which_files_were_laid_is_not_used_again() {
 }
 
 #[test]
-fn an_attempt_that_ends_with_a_dialog_leaves_none() {
+fn dialog_does_not_outlive_its_attempt() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><button onclick='alert(\"left\")'>Ask</button>";
         let task = task(spec(vec![page("index.html", html)]), Vec::new());

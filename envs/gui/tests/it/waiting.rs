@@ -1,4 +1,4 @@
-//! What a page does about an action, and how long that is waited for.
+//! Effects of an action in a page, and how long they are awaited.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::{act, begin, ctx, graded, not_begun, page, respond, spec, step, task, with_provider};
 
-/// Saves what it is told, a moment after the last time that it was.
+/// Saves its input, a moment after the last change.
 const SAVES: &str = "<title>Saves</title><style>div { height: 100px; overflow: auto } div p { height: 900px }</style>\
     <label>Size <select><option>Small<option>Large</select></label>\
     <label>Day <input type=date></label><label>Colour <input type=color></label><label>Share <input type=range></label>\
@@ -37,7 +37,7 @@ const SAVES: &str = "<title>Saves</title><style>div { height: 100px; overflow: a
     </script>";
 
 #[test]
-fn what_a_page_does_a_moment_after_an_action_belongs_to_it() {
+fn delayed_effects_belong_to_their_action() {
     with_provider(|provider| async move {
         let mut gui = spec(vec![page("index.html", SAVES)]);
         gui.files = vec![page("cat.txt", "meow")];
@@ -66,7 +66,7 @@ fn what_a_page_does_a_moment_after_an_action_belongs_to_it() {
 }
 
 #[test]
-fn what_the_last_action_set_going_counts() {
+fn pending_effects_of_last_action_count() {
     with_provider(|provider| async move {
         let saved = PageCheck::Element {
             selector: "#said".to_owned(),
@@ -88,9 +88,9 @@ fn what_the_last_action_set_going_counts() {
 }
 
 #[test]
-fn pages_that_move_by_themselves_hold_up_nobody() {
+fn animated_pages_do_not_block() {
     let moves = [
-        // It scrolls on and on, a timer at a time.
+        // It keeps scrolling, one timer at a time.
         "const go = () => { list.scrollTop = (list.scrollTop + 1) % 700; setTimeout(go, 40); }; go();",
         // A timer that sets the next one, and shows nothing.
         "const go = () => { setTimeout(go, 200); }; go(); document.addEventListener('click', go);",
@@ -103,7 +103,7 @@ fn pages_that_move_by_themselves_hold_up_nobody() {
                  <button>Press</button><script>{script}</script>"
             );
             let mut gui = spec(vec![page("index.html", &html)]);
-            // Longer than the test may take: whoever is held up runs into its limit.
+            // Longer than the test may take: a blocked caller runs into its limit.
             gui.settle = Duration::from_secs(120);
             let (mut env, _) = begin(provider.as_ref(), &task(gui, Vec::new())).await;
             for line in ["click \"Press\"", "scroll down", "press PageDown", "hover \"Press\""] {
@@ -114,8 +114,8 @@ fn pages_that_move_by_themselves_hold_up_nobody() {
     });
 }
 
-/// Where somebody listens who answers the first page so, if at all, and whatever else is asked never. Connections of the second
-/// kind end after a while.
+/// Listens, answers the first page with `answer`, if any, and nothing else. Connections of the second kind end after a
+/// while.
 async fn listen(answer: Option<&'static str>, ends_after: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -131,7 +131,7 @@ async fn listen(answer: Option<&'static str>, ends_after: Duration) -> String {
                         let _ = stream.write_all(answer.as_bytes()).await;
                         std::future::pending::<()>().await;
                     }
-                    // timer: how late the connection ends is what is tested
+                    // timer: the lateness of the connection's end is what is tested
                     None => sleep(ends_after).await,
                 }
             });
@@ -141,7 +141,7 @@ async fn listen(answer: Option<&'static str>, ends_after: Duration) -> String {
 }
 
 #[test]
-fn a_first_page_that_comes_late_and_is_an_error_is_a_fault_too() {
+fn late_error_page_is_fault() {
     with_provider(|provider| async move {
         let busy = "HTTP/1.1 503 Busy\r\ncontent-type: text/html\r\ncontent-length: 51\r\n\r\n\
             <title>Busy</title><img src=/more.png>Try it later.";
@@ -161,7 +161,7 @@ fn a_first_page_that_comes_late_and_is_an_error_is_a_fault_too() {
 }
 
 #[test]
-fn a_connection_behind_a_tunnel_that_fails_late_is_a_fault_too() {
+fn late_tunnel_failure_is_fault() {
     with_provider(|provider| async move {
         let origin = format!("https://{}", listen(None, Duration::from_secs(3)).await);
         let mut gui = spec(vec![page("index.html", "<title>Unused</title>")]);
@@ -175,7 +175,7 @@ fn a_connection_behind_a_tunnel_that_fails_late_is_a_fault_too() {
 
 #[test]
 fn a_link_to_a_file_is_waited_for_from_the_click_on() {
-    // A frame that may not download anything: nobody asks for the file, as if that was still to come.
+    // A frame that may not download anything: the file is never requested, as if that was still to come.
     let html = "<title>Files</title><iframe sandbox='allow-scripts allow-same-origin'\
         srcdoc='<a download href=\"/note.txt\">Asked</a>'></iframe>";
     with_provider(|provider| async move {
@@ -190,7 +190,7 @@ fn a_link_to_a_file_is_waited_for_from_the_click_on() {
 }
 
 #[test]
-fn a_download_is_waited_for_though_one_before_it_never_came() {
+fn download_is_awaited_after_a_missing_one() {
     // A frame that may not download anything.
     let html = "<title>Files</title><iframe sandbox='allow-scripts allow-same-origin'\
         srcdoc='<a download=none.txt href=\"data:text/plain,none\">None</a>'></iframe>\
@@ -202,7 +202,7 @@ fn a_download_is_waited_for_though_one_before_it_never_came() {
         let (mut env, _) = begin(provider.as_ref(), &task(spec(files), Vec::new())).await;
         let seen = step(env.as_mut(), "click \"None\"").await;
         assert!(!seen.contains("downloaded"), "{seen}");
-        // As if the first one had begun after all, when nobody waited for it any more.
+        // As if the first one had started after all, after the wait was over.
         let mut seen = step(env.as_mut(), "click \"Unforeseen\"").await;
         for _ in 0..100 {
             if seen.contains("downloaded") {
@@ -224,7 +224,7 @@ mod slow {
     use super::*;
 
     #[test]
-    fn a_page_may_be_waited_for_for_longer_than_drivers_wait_for_scripts() {
+    fn settling_may_exceed_script_timeout() {
         with_provider(|provider| async move {
             let html = "<title>Waits</title><button onclick='fetch(\"/late\").then(() => document.title = \"Came\")'>Ask</button>";
             let mut gui = spec(vec![page("index.html", html)]);

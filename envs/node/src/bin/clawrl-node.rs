@@ -1,5 +1,5 @@
-//! `clawrl-node`: what runs beside a container engine that the harness cannot enter containers of. Started by `clawrl`, in
-//! a container of its own; it talks on its standard input and output.
+//! `clawrl-node`: runs beside a container engine whose containers the harness cannot enter. Started by `clawrl`, in its
+//! own container; it communicates over its standard input and output.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn talk() -> io::Result<()> {
     close_inherited_on_exec()?;
-    // Whoever started this reads it, and tells the user.
+    // The parent reads it, and informs the user.
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_max_level(tracing::Level::WARN)
@@ -39,7 +39,7 @@ fn talk() -> io::Result<()> {
         };
         serve(tokio::io::join(input, output), spawner).await
     });
-    // Whatever still runs on a thread of its own has nobody to work for.
+    // Remaining threads have no client any more.
     runtime.shutdown_background();
     talked
 }

@@ -1,7 +1,5 @@
-//! The program `clawrl-node`, on pipes, as one beside a container engine is. What it does in containers is tested with an
-//! engine, in `envs/container/tests/it`.
-//!
-//! That this crate has a test of its own has cargo build the program wherever all tests run.
+//! The program `clawrl-node`, on pipes, as beside a container engine. Its work in containers is tested with an engine,
+//! in `envs/container/tests/it`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +9,7 @@ use std::sync::Arc;
 use clawrl_core::{Boundary, Determinism, Fault, NetworkPolicy, Retry, SandboxLimits};
 use clawrl_node::Node;
 use clawrl_sandbox::{
-    Announcer, Enclosure, LiveCount, SandboxCommand, SandboxSpec, StartedSandbox, WorkspaceStart,
+    Announcer, LiveCount, RunningContainer, SandboxCommand, SandboxSpec, StartedSandbox, WorkspaceStart,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -31,7 +29,7 @@ async fn connected(program: &mut Child) -> Node {
     Node::connect(tokio::io::join(output, input), ()).await.unwrap()
 }
 
-/// Asks for a shell in the container whose first process has this id.
+/// Requests a shell in the container whose first process has this id.
 async fn enter(node: &Node, pid: u32, live: &Arc<LiveCount>) -> Result<StartedSandbox, Fault> {
     let spec = SandboxSpec {
         label: "test".to_owned(),
@@ -47,7 +45,7 @@ async fn enter(node: &Node, pid: u32, live: &Arc<LiveCount>) -> Result<StartedSa
         read_only: Vec::new(),
         inner_sandbox: false,
     };
-    let enclosure = Enclosure {
+    let enclosure = RunningContainer {
         pid,
         mark: ("CLAWRL_CONTAINER".to_owned(), "test/0".to_owned()),
         user: String::new(),
@@ -55,14 +53,14 @@ async fn enter(node: &Node, pid: u32, live: &Arc<LiveCount>) -> Result<StartedSa
         commons: Vec::new(),
         environment: Vec::new(),
         capabilities: 0,
-        keeper: Arc::new(()),
+        keep_alive: Arc::new(()),
         live: live.begin(),
     };
     node.enter(&Determinism::default(), spec, enclosure).await
 }
 
 #[tokio::test]
-async fn a_container_that_has_ended_is_a_fault_and_the_next_question_is_answered() {
+async fn ended_container_is_fault_and_node_survives() {
     let mut program = program();
     let node = connected(&mut program).await;
     let live = Arc::default();
@@ -76,7 +74,7 @@ async fn a_container_that_has_ended_is_a_fault_and_the_next_question_is_answered
     }
     assert!(!node.is_gone());
     assert_eq!(live.live(), 0);
-    // The last one who could ask is gone, and with it the program.
+    // The last client is gone, and with it the program.
     drop(node);
     program.wait().await.unwrap();
 }
@@ -94,7 +92,7 @@ async fn a_program_that_is_killed_is_a_lost_connection() {
 }
 
 #[tokio::test]
-async fn who_speaks_otherwise_is_told_so_and_left() {
+async fn foreign_protocol_is_reported_and_closed() {
     let mut program = program();
     let mut input = program.stdin.take().unwrap();
     input.write_all(b"GET / HTTP/1.1\r\nhost: node\r\n\r\n").await.unwrap();
@@ -105,7 +103,7 @@ async fn who_speaks_otherwise_is_told_so_and_left() {
 }
 
 #[tokio::test]
-async fn without_pipes_it_says_who_starts_it() {
+async fn node_without_pipes_prints_usage() {
     let started =
         Command::new(env!("CARGO_BIN_EXE_clawrl-node")).stdin(Stdio::null()).output().await.unwrap();
     let said = String::from_utf8(started.stderr).unwrap();

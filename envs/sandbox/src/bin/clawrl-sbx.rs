@@ -1,7 +1,7 @@
-//! `clawrl-sbx`: the spawner, and the joiner of sandboxes. Started by `clawrl`, not by people.
+//! `clawrl-sbx`: the spawner, and the joiner of sandboxes. Started by `clawrl`, not by users.
 //!
-//! A program of its own, small and without the libraries of `clawrl`: it forks once per sandbox, and a fork
-//! of a process with a learner's libraries would cost more than the sandbox.
+//! It is a small program of its own, without the libraries of `clawrl`: it forks once per sandbox, and forking a
+//! process that has a learner's libraries mapped would cost more than the sandbox.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;

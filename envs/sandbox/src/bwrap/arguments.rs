@@ -1,4 +1,4 @@
-//! The arguments of bubblewrap: what a sandbox sees.
+//! The command line of bubblewrap, which determines what a sandbox sees.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use clawrl_core::{Determinism, Fault, NetworkPolicy};
 
 use super::image::Image;
 use super::view::{MountPoint, view};
-use crate::backend::announcement;
+use crate::spec::announcement;
 use crate::{FileKind, SandboxCommand, SandboxSpec};
 
-/// Folder of the workspace inside a sandbox without an image.
+/// Path of the workspace in a sandbox without an image.
 pub const WORKSPACE: &str = "/work";
 
 /// User and group id inside every sandbox.
@@ -18,47 +18,47 @@ pub(crate) const INSIDE_ID: u32 = 1000;
 /// The agent's home.
 pub(super) const HOME: &str = "/home/agent";
 
-/// Where programs are looked up.
+/// The PATH of programs inside.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
-/// What of the host's `/etc` programs need to start. Nothing else of it is there: no shadow, no host names, no
-/// keys. Each is a mount, which is a tenth of a millisecond of every start.
+/// Entries of the host's `/etc` that programs need to start. Nothing else of `/etc` is visible: no shadow file, no host
+/// names, no keys. Each entry is one mount, which costs a tenth of a millisecond per start.
 const SHARED_ETC: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/vim"];
 
-/// Top-level folders that are symbolic links into `/usr` on merged systems and folders on others.
+/// Top-level folders that are symbolic links into `/usr` on merged systems and real folders on others.
 const SYSTEM_FOLDERS: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-/// What stands in a sandbox besides its specification.
+/// The inputs of a command line besides the specification.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ground<'a> {
-    /// The root file system; without one, the host's programs.
+pub(super) struct MountContext<'a> {
+    /// The root file system. `None`: the host's programs.
     pub(super) image: Option<&'a Image>,
-    /// Folders on the host for the specification's folders, in their order; none for one that is writable.
+    /// Host folders that back the specification's folders, in the same order; `None` for a writable one.
     pub(super) staged: &'a [Option<PathBuf>],
 }
 
-impl Ground<'_> {
-    /// Absolute path inside of the workspace.
+impl MountContext<'_> {
+    /// Absolute path of the workspace inside.
     pub(super) fn workspace(&self) -> &str {
         self.image.map_or(WORKSPACE, |image| &image.workdir)
     }
 
-    /// Whether a folder lies in a place with room, so that it needs none of its own.
+    /// Whether a path lies in one of the writable file systems, so that it does not need its own.
     pub(super) fn has_room_for(&self, path: &str) -> bool {
         self.scratch().iter().any(|place| Path::new(path).starts_with(place))
     }
 
-    /// Further places with room, each of the size of the workspace.
+    /// Further writable file systems, each as large as the workspace.
     pub(super) fn scratch(&self) -> &'static [&'static str] {
         if self.image.is_some() { &["/dev/shm", "/tmp", "/logs", HOME] } else { &["/dev/shm", "/tmp", HOME] }
     }
 }
 
-/// Options of bubblewrap for a specification, in order, and the contents for its `{fd:N}` places.
+/// Options of bubblewrap for a specification, in order, and the contents for its `{fd:N}` placeholders.
 pub(super) fn hidden(
     spec: &SandboxSpec,
     determinism: &Determinism,
-    ground: Ground<'_>,
+    ground: MountContext<'_>,
 ) -> Result<(Vec<String>, Vec<String>), Fault> {
     let mut list = List::default();
     list.add(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
@@ -88,7 +88,7 @@ pub(super) fn hidden(
     Ok((list.arguments, list.data))
 }
 
-/// The files of a sandbox's own.
+/// Files that the sandbox itself provides.
 fn files(spec: &SandboxSpec, image: Option<&Image>) -> Vec<(String, String)> {
     let id = INSIDE_ID;
     let root = ("root:x:0:0::/root:/usr/sbin/nologin\n".to_owned(), "root:x:0:\n".to_owned());
@@ -110,7 +110,7 @@ fn files(spec: &SandboxSpec, image: Option<&Image>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Accounts of an image, without those that have the agent's name or number.
+/// The image's accounts, without those that have the agent's name or number.
 fn without_agent(accounts: &str) -> String {
     let id = INSIDE_ID.to_string();
     let others = accounts.lines().filter(|line| {
@@ -120,14 +120,14 @@ fn without_agent(accounts: &str) -> String {
     others.map(|line| format!("{line}\n")).collect()
 }
 
-/// What bubblewrap runs.
+/// The command that bubblewrap runs.
 pub(crate) fn main_program(spec: &SandboxSpec) -> Vec<String> {
     let before = spec.announced_by.before("/bin/sh", &announcement(&spec.limits));
     let main = std::iter::once(&spec.main.program).chain(&spec.main.arguments).cloned();
     std::iter::once("--".to_owned()).chain(before).chain(main).collect()
 }
 
-/// The variables of every program in a sandbox: never one of the host's.
+/// The environment of every program in a sandbox; no variable of the host is passed on.
 pub(crate) fn variables(command: &SandboxCommand, determinism: &Determinism) -> Vec<(String, String)> {
     let fixed = [
         ("PATH", PATH.to_owned()),
@@ -175,12 +175,12 @@ impl List {
         self.add(&["--symlink", "../usr/lib/os-release", "/etc/os-release"]);
     }
 
-    /// The image, and for each file whether it has one in its place already.
+    /// Mounts the image. Returns, for each file, whether the image already has an entry at its path.
     fn image(
         &mut self,
         image: &Image,
         spec: &SandboxSpec,
-        ground: Ground<'_>,
+        ground: MountContext<'_>,
         files: &[(String, String)],
     ) -> Result<Vec<bool>, Fault> {
         let point = |path: &str, kind| MountPoint { path: path.into(), kind };
@@ -197,8 +197,8 @@ impl List {
         Ok(view.present[..count].to_vec())
     }
 
-    /// A file that nobody inside can change: in the sandbox's own root, which becomes read-only, or over one that is
-    /// there.
+    /// Adds a file that nothing inside can change: in the sandbox's own root, which becomes read-only, or mounted over
+    /// an existing file.
     fn file(&mut self, path: &str, content: &str, over: bool) {
         let place = format!("{{fd:{}}}", self.data.len());
         self.data.push(content.to_owned());
@@ -206,7 +206,7 @@ impl List {
         self.add(&["--perms", "0444", option, &place, path]);
     }
 
-    fn writable(&mut self, disk_bytes: u64, spec: &SandboxSpec, ground: Ground<'_>) {
+    fn writable(&mut self, disk_bytes: u64, spec: &SandboxSpec, ground: MountContext<'_>) {
         let size = disk_bytes.to_string();
         for &path in ground.scratch() {
             let mode = if path == HOME { "0700" } else { "1777" };
@@ -221,7 +221,8 @@ impl List {
         }
         let workspace = ground.workspace();
         self.add(&["--size", &size, "--perms", "0755", "--tmpfs", workspace]);
-        // After what may hold them: a folder of the host's `/tmp` lies in the sandbox's own.
+        // Mounted after everything that may contain them: a folder below the host's `/tmp` lies in the sandbox's own
+        // `/tmp`.
         for path in &spec.read_only {
             let path = path.to_string_lossy();
             self.add(&["--ro-bind", &path, &path]);

@@ -1,4 +1,4 @@
-//! What this machine can do: is bubblewrap there, may it make namespaces, which limits can be set.
+//! Probes the machine: whether bubblewrap is installed and may create namespaces, and which limits can be set.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,41 +7,41 @@ use clawrl_core::{Boundary, Fault};
 
 use crate::CgroupHost;
 
-/// Oldest bubblewrap with `--disable-userns` and `--size`.
-const OLDEST: (u32, u32) = (0, 8);
+/// Oldest bubblewrap that has `--disable-userns` and `--size`.
+const MIN_VERSION: (u32, u32) = (0, 8);
 
-/// What was found.
+/// Result of the probe.
 #[derive(Debug, Clone)]
 pub struct HostReport {
-    /// The bubblewrap program.
+    /// Path of the bubblewrap program.
     pub program: PathBuf,
-    /// Its version, as it prints it.
+    /// Version, as bubblewrap prints it.
     pub version: String,
-    /// Whether the harness runs as root, so that every sandbox gets a user id of its own.
+    /// Whether the harness runs as root, so that every sandbox gets its own user id.
     pub root: bool,
     /// Control groups.
     pub cgroups: CgroupHost,
-    /// Limits that cannot be set here, for the start of a run and for its record.
+    /// Limits that cannot be set on this machine, shown at the start of a run and kept in its record.
     pub unavailable: Vec<String>,
 }
 
-/// Looks for everything the backend needs, and tries the namespaces once.
+/// Looks for everything the backend needs, and creates the namespaces once to test them.
 ///
 /// Blocks for some milliseconds.
 ///
 /// # Errors
-/// A permanent provider [`Fault`] (`bwrap-missing`, `bwrap-old`, `namespaces-forbidden`) that says what to do.
+/// A permanent provider [`Fault`] (`bwrap-missing`, `bwrap-old`, `namespaces-forbidden`) that says how to fix it.
 pub fn probe_host(cgroups: CgroupHost) -> Result<HostReport, Fault> {
     let program = find_program()?;
     let version = Command::new(&program).arg("--version").output();
     let version =
         version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    if parse_version(&version).is_none_or(|found| found < OLDEST) {
+    if parse_version(&version).is_none_or(|found| found < MIN_VERSION) {
         let message = format!(
-            "{} says `{version}`; at least version {}.{} is needed, for --disable-userns: install a newer bubblewrap",
+            "{} reports `{version}`, but --disable-userns needs at least {}.{}: install a newer bubblewrap",
             program.display(),
-            OLDEST.0,
-            OLDEST.1
+            MIN_VERSION.0,
+            MIN_VERSION.1
         );
         return Err(Fault::permanent(Boundary::Provider, "bwrap-old", message));
     }
@@ -52,7 +52,7 @@ pub fn probe_host(cgroups: CgroupHost) -> Result<HostReport, Fault> {
     }
     let root = rustix::process::geteuid().is_root();
     if !root {
-        unavailable.push("a host user of its own for each sandbox (needs root; all share yours)".to_owned());
+        unavailable.push("a separate host user for each sandbox (needs root; all share yours)".to_owned());
     }
     Ok(HostReport { program, version, root, cgroups, unavailable })
 }
@@ -64,8 +64,8 @@ fn find_program() -> Result<PathBuf, Fault> {
         Fault::permanent(
             Boundary::Provider,
             "bwrap-missing",
-            "bubblewrap (`bwrap`) is not installed; `apt-get install bubblewrap` or your system's package brings \
-             it. Without it there is no isolation; `sandbox: none` in a suite runs without any, if you mean that",
+            "bubblewrap (`bwrap`) is not installed: run `apt-get install bubblewrap`, or install your \
+             system's package. `sandbox: none` in a suite runs without isolation",
         )
     })
 }
@@ -75,7 +75,7 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Runs `true` in the namespaces of a sandbox, as an unprivileged user when we are root.
+/// Runs `true` in the namespaces of a sandbox; as root, with an unprivileged user.
 fn try_namespaces(program: &std::path::Path) -> Result<(), Fault> {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(program);
@@ -106,7 +106,7 @@ fn try_namespaces(program: &std::path::Path) -> Result<(), Fault> {
         command.uid(nobody).gid(nobody);
     }
     let output = command.output().map_err(|error| {
-        // It is there, so what failed is becoming a normal user: a root with one user id only.
+        // The program exists, so switching to a normal user failed: this is a root user with a single user id.
         let message =
             format!("cannot run {} as a normal user: {error}; {}", program.display(), namespace_advice());
         Fault::permanent(Boundary::Provider, "namespaces-forbidden", message)
@@ -122,12 +122,12 @@ fn try_namespaces(program: &std::path::Path) -> Result<(), Fault> {
     ))
 }
 
-/// What to do, by what this kernel shows.
+/// How to allow namespaces, depending on the kernel's settings.
 fn namespace_advice() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     if read("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
-        return "this kernel forbids user namespaces to normal users: `sysctl -w kernel.unprivileged_userns_clone=1` \
-                allows them"
+        return "this kernel forbids user namespaces to unprivileged users: `sysctl -w \
+            kernel.unprivileged_userns_clone=1` allows them"
             .to_owned();
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
@@ -137,11 +137,11 @@ fn namespace_advice() -> String {
             .to_owned();
     }
     if read("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") {
-        return "user namespaces are switched off: `sysctl -w user.max_user_namespaces=65536` allows them"
+        return "user namespaces are disabled: `sysctl -w user.max_user_namespaces=65536` allows them"
             .to_owned();
     }
-    "this machine does not let bubblewrap make user namespaces; inside a container they must be allowed from \
-     outside (for Docker: `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`)"
+    "this machine does not allow bubblewrap to create user namespaces; in a container, allow them when \
+     starting it (for Docker: `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`)"
         .to_owned()
 }
 
@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(parse_version("bubblewrap 0.8.0"), Some((0, 8)));
         assert_eq!(parse_version("bubblewrap 0.11.0"), Some((0, 11)));
         assert_eq!(parse_version(""), None);
-        assert!((0, 11) > OLDEST && (0, 4) < OLDEST);
+        assert!((0, 11) > MIN_VERSION && (0, 4) < MIN_VERSION);
     }
 }

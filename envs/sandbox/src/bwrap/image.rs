@@ -1,12 +1,14 @@
-//! An unpacked root file system, looked at before sandboxes are put on it.
+//! An unpacked root file system, checked before sandboxes use it.
 //!
-//! The image is data that somebody else wrote. I1. Nothing of it is read or resolved outside of it: links, absolute
-//! ones too, are resolved as if the image were the whole file system. I2. A path that bubblewrap mounts over has no
-//! link in it, because bubblewrap would resolve it against the host's files, which it still sees then. I3. What two
-//! sandboxes on an image could talk through, a FIFO or a socket, is refused.
+//! The image is untrusted data.
+//! I1. Nothing of it is read or resolved outside of it: links, absolute ones too, are resolved as if the image were the
+//! whole file system.
+//! I2. A path that bubblewrap mounts over contains no link, because bubblewrap would resolve the link against the
+//! host's files, which it can still see then.
+//! I3. A FIFO or a socket is refused, because two sandboxes on the same image could communicate through it.
 //!
-//! An image must not change while sandboxes are on it. Blocks; errors are permanent provider [`Fault`]s that name the
-//! image and what to do.
+//! An image must not change while sandboxes use it. Functions block; errors are permanent provider [`Fault`]s that name
+//! the image and how to fix it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,34 +21,34 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::arguments::PATH;
-use crate::safe_dir::{SafeDir, undisturbed};
+use crate::safe_dir::{SafeDir, retry_interrupted};
 use crate::tree::{TreeBounds, special_file};
 use crate::{SafeReadError, TreeError};
 
-/// Most of an image's own user and group files that is read.
+/// Maximum bytes read of an image's own user and group files.
 const ACCOUNTS_CAP: u64 = 1 << 20;
 
-/// Entries of the largest image.
+/// Maximum number of entries in an image.
 const ENTRIES: u64 = 5_000_000;
 
-/// An image and the workspace on it.
+/// An image and its workspace.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// The real path of its folder on the host.
+    /// Canonical path of the image on the host.
     pub(super) folder: PathBuf,
     root: SafeDir,
-    /// Absolute path inside of the workspace, without links.
+    /// Absolute path of the workspace inside, without links.
     pub(super) workdir: String,
-    /// What the image has there.
+    /// The image's content at the workspace's path.
     pub(super) content: Option<SafeDir>,
-    /// Its user and group files, with the agent in them.
+    /// The image's user and group files, with the agent added.
     pub(super) passwd: String,
     pub(super) group: String,
 }
 
 impl Image {
-    /// Looks at the image in `folder`. `own_users` says that sandboxes have a user of their own on the host, who
-    /// must be able to get to it.
+    /// Checks the image in `folder`. `own_users` means that each sandbox has its own user id on the host, which must be
+    /// able to reach the image.
     pub(super) fn examine(folder: &Path, spec: &ImageSpec, own_users: bool) -> Result<Self, Fault> {
         let named = |code: &'static str, what: String| {
             Fault::permanent(Boundary::Provider, code, format!("the image {}: {what}", folder.display()))
@@ -64,15 +66,17 @@ impl Image {
             special_file(&root, TreeBounds { entries: ENTRIES, bytes: 0, depth: 4096 }, OWN_ENTRIES)
                 .map_err(|error| named("image-unreadable", error.to_string()))?;
         if let Some((path, kind)) = special {
-            let what =
-                format!("/{} is {kind}, through which sandboxes could talk; remove it", path.display());
+            let what = format!(
+                "/{} is {kind}, through which sandboxes could communicate: remove it",
+                path.display()
+            );
             return Err(named("image-unfit", what));
         }
         let asked = spec.workdir.as_deref().unwrap_or(ImageSpec::DEFAULT_WORKDIR);
         let workdir = resolved(&root, &real, asked)
             .map_err(|error| named("image-workdir", format!("`workdir: {asked}`: {error}")))?;
         if let Some(problem) = workdir_problem(&workdir) {
-            let by_links = if workdir == asked { "" } else { ", where its links lead," };
+            let by_links = if workdir == asked { "" } else { ", after resolving links," };
             let what = format!("`workdir: {asked}`: {workdir}{by_links} {problem}");
             return Err(named("image-workdir", what));
         }
@@ -92,9 +96,9 @@ impl Image {
         Ok(Self { folder: real, root, workdir, content, passwd, group })
     }
 
-    /// Finds out whether a program is there, as a shell would look for it.
+    /// Fails unless the program exists, looked up as a shell would.
     pub(super) fn must_have(&self, program: &str) -> Result<(), Fault> {
-        let places: Vec<PathBuf> = if program.contains('/') {
+        let exposed_folders: Vec<PathBuf> = if program.contains('/') {
             vec![program.into()]
         } else {
             PATH.split(':').map(|folder| Path::new(folder).join(program)).collect()
@@ -103,18 +107,18 @@ impl Image {
             let stat = open_in(&self.root, path, OFlags::PATH).and_then(rustix::fs::fstat);
             stat.is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_mode & 0o111 != 0)
         };
-        if places.iter().any(runs) {
+        if exposed_folders.iter().any(runs) {
             return Ok(());
         }
         let where_looked = if program.contains('/') { String::new() } else { format!(" in {PATH}") };
         let message = format!(
-            "the image {} has no program {program}{where_looked}: install it in the image",
+            "the image {} lacks the program {program}{where_looked}: install it in the image",
             self.folder.display()
         );
         Err(Fault::permanent(Boundary::Provider, "image-lacks-program", message))
     }
 
-    /// What is at an absolute path, itself and by no link.
+    /// The kind of the entry at an absolute path, following no link at its end.
     pub(super) fn kind(&self, path: &Path) -> Option<crate::FileKind> {
         self.root.stat(path.strip_prefix("/").unwrap_or(path)).ok().map(|stat| stat.kind)
     }
@@ -127,10 +131,10 @@ pub(super) const OWN_ENTRIES: &[&str] = &["dev", "logs", "proc", "sys", "tests",
 fn open_in(root: &SafeDir, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let flags = flags | OFlags::CLOEXEC;
-    undisturbed(|| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve))
+    retry_interrupted(|| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve))
 }
 
-/// An absolute path with its links followed inside the image; parts that are not there are kept as they are.
+/// An absolute path with its links followed inside the image; components that do not exist are kept unchanged.
 fn resolved(root: &SafeDir, real: &Path, path: &str) -> io::Result<String> {
     let mut there = Path::new(path);
     loop {
@@ -138,14 +142,17 @@ fn resolved(root: &SafeDir, real: &Path, path: &str) -> io::Result<String> {
             Ok(fd) => {
                 let host = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
                 let inside =
-                    host.strip_prefix(real).map_err(|_| io::Error::other("it leads out of the image"))?;
+                    host.strip_prefix(real).map_err(|_| io::Error::other("it leads outside the image"))?;
                 let rest = Path::new(path).strip_prefix(there).unwrap_or(Path::new(""));
                 let mut inside = Path::new("/").join(inside);
-                // An empty part would be a slash at the end.
+                // An empty component would be a trailing slash.
                 if !rest.as_os_str().is_empty() {
                     inside.push(rest);
                 }
-                return inside.into_os_string().into_string().map_err(|_| io::Error::other("it is no UTF-8"));
+                return inside
+                    .into_os_string()
+                    .into_string()
+                    .map_err(|_| io::Error::other("it is not UTF-8"));
             }
             Err(Errno::NOENT) => there = there.parent().ok_or(io::ErrorKind::NotFound)?,
             Err(errno) => return Err(errno.into()),
@@ -153,12 +160,12 @@ fn resolved(root: &SafeDir, real: &Path, path: &str) -> io::Result<String> {
     }
 }
 
-/// A user of no group of ours has to get to the image.
+/// Fails unless an unprivileged user outside our groups can reach the image.
 fn open_to_all(real: &Path) -> Result<(), String> {
     real.ancestors().try_for_each(|folder| passable(folder, if folder == real { 0o5 } else { 0o1 }))
 }
 
-/// Whether a folder has these bits for others; one that is not there is no obstacle.
+/// Whether a folder has these permission bits for others; a folder that does not exist passes.
 fn passable(folder: &Path, needed: u32) -> Result<(), String> {
     let Ok(metadata) = std::fs::symlink_metadata(folder) else { return Ok(()) };
     if metadata.is_symlink() || metadata.permissions().mode() & needed == needed {
@@ -166,14 +173,15 @@ fn passable(folder: &Path, needed: u32) -> Result<(), String> {
     }
     let bits = if needed == 0o1 { "o+x" } else { "o+rx" };
     Err(format!(
-        "{} is closed to other users, and every sandbox has a user of its own: `chmod {bits}` it, or move the image",
+        "{} is closed to other users, but every sandbox runs as its own user: run `chmod {bits}` on it, or \
+         move the image",
         folder.display()
     ))
 }
 
-/// A file of accounts, read inside the image. One that cannot be read counts as empty: there are images without.
+/// Reads an account file inside the image. One that cannot be read counts as empty, because some images have none.
 fn accounts_file(root: &SafeDir, path: &str) -> Option<String> {
-    // Looked at first: to open a device is to use it.
+    // Check the kind first: opening a device can have side effects.
     let seen = open_in(root, Path::new(path), OFlags::PATH).ok()?;
     let metadata = std::fs::metadata(format!("/proc/self/fd/{}", seen.as_raw_fd())).ok()?;
     if !metadata.is_file() || metadata.size() > ACCOUNTS_CAP {
@@ -198,7 +206,7 @@ pub(super) fn names(image: &Image, folder: &Path) -> Result<Vec<String>, Fault> 
         .map_err(|errno| failed(errno.to_string()))?;
     names
         .into_iter()
-        .map(|name| name.into_string().map_err(|_| failed("a name in it is no UTF-8".to_owned())))
+        .map(|name| name.into_string().map_err(|_| failed("a name in it is not UTF-8".to_owned())))
         .collect()
 }
 
@@ -211,11 +219,11 @@ pub(super) fn link_target(image: &Image, path: &Path) -> Option<String> {
     rustix::fs::readlinkat(&folder, name, Vec::new()).ok()?.into_string().ok()
 }
 
-/// What a copy of the image's folder into a workspace could not do.
+/// The fault for an image's folder that could not be copied into a workspace.
 pub(super) fn copy_fault(image: &Image, disk_mib: u32, error: &TreeError) -> Fault {
     let advice = match error {
         TreeError::Bound { .. } | TreeError::NoRoom { .. } => {
-            format!("; the workspace begins with a copy of it and has {disk_mib} MiB: raise `disk_mib`")
+            format!("; the workspace starts with a copy of it and has {disk_mib} MiB: raise `disk_mib`")
         }
         _ => String::new(),
     };

@@ -1,23 +1,23 @@
 //! The bubblewrap backend.
 //!
-//! Deviation from a plain `bwrap` call, each for a reason that was measured: arguments go through a
-//! descriptor (nothing of the host in `/proc/*/cmdline`), `/` and `/dev` are remounted read-only (else they
-//! are writable tmpfs of half the memory), and the first inside process sets the process limit, which
-//! counts per user namespace and therefore means this sandbox only there.
+//! It deviates from a plain `bwrap` call in three ways, each for a measured reason: arguments go through a descriptor
+//! (so that `/proc/*/cmdline` shows nothing of the host), `/` and `/dev` are remounted read-only (they would be
+//! writable tmpfs of half the memory otherwise), and the first process inside sets the process limit, which counts per
+//! user namespace and therefore applies to this sandbox alone only there.
 
 mod arguments;
-mod ending;
+mod exposed_folders;
 mod host;
+mod host_folders;
 mod image;
-mod place;
+mod kill_queue;
 mod running;
-mod shown;
-mod stage;
+mod staging;
 mod start;
 mod view;
 
 pub use arguments::WORKSPACE;
 pub(crate) use arguments::variables;
-pub(crate) use ending::AT_ONCE;
 pub use host::{HostReport, probe_host};
+pub(crate) use kill_queue::AT_ONCE;
 pub use start::{BubblewrapBackend, BubblewrapConfig};

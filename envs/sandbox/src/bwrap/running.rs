@@ -1,4 +1,4 @@
-//! A running sandbox: files, programs beside the main one, processes, the end.
+//! A running sandbox: its files, further programs, processes and end.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -13,52 +13,52 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use super::arguments;
-use super::ending::End;
-use super::stage::Staged;
+use super::kill_queue::Killable;
+use super::staging::StagingDir;
 use super::start::Shared;
 use crate::blocking::{blocking, put_files};
 use crate::cgroup;
-use crate::exec::{ExecError, spawn_fault};
+use crate::exec_error::ExecError;
 use crate::identity::Identity;
 use crate::live::Live;
 use crate::network::SandboxNetwork;
 use crate::procs::{self, ProcessStat};
-use crate::program::{self, Program, Surroundings};
+use crate::program::{self, Program, ProgramContext};
 use crate::safe_dir::{SafeDir, SafeReadError};
 use crate::spawner::{CgroupRequest, Confinement, JoinTarget, LaunchKind, LaunchRequest, SpawnedProcess};
-use crate::{Place, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, SandboxSpec};
+use crate::{ExposedFolder, ProcessFacts, ProgramSpec, PutFile, Sandbox, SandboxCommand, SandboxSpec};
 
 /// A killed sandbox that has not ended by then is a harness fault: the kernel never takes this long.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long all processes take to end once the kernel has killed them for want of memory.
+/// Time that all processes take to end after the kernel killed them for lack of memory.
 const OOM_LIMIT: Duration = Duration::from_millis(300);
 
-/// Exit code of a main program that was killed, as bubblewrap hands it on.
+/// Exit code of a main program that was killed, as bubblewrap reports it.
 const KILLED: i32 = 128 + 9;
 
-/// Ends a sandbox.
+/// Kills a sandbox.
 #[derive(Debug)]
 pub(super) struct KillHandle(Mutex<Target>);
 
 #[derive(Debug)]
 enum Target {
-    /// Being started: the outer process is all that is known.
+    /// Starting: only the outer process is known.
     Outer(u32),
-    /// A handle of the first inside process, whose end is the end of all.
+    /// A handle of the first process inside, whose end ends all others.
     First(OwnedFd),
-    /// It has ended; the numbers may belong to others now.
+    /// Ended; the process ids may have been reused.
     Gone,
 }
 
-impl End for KillHandle {
+impl Killable for KillHandle {
     fn kill(&self) {
         match &*self.lock() {
             Target::First(handle) => {
-                // ESRCH: it has ended by itself.
+                // ESRCH: it has already ended.
                 let _ = pidfd_send_signal(handle, Signal::KILL);
             }
-            Target::Outer(pid) => procs::kill_family(*pid),
+            Target::Outer(pid) => procs::kill_with_children(*pid),
             Target::Gone => {}
         }
     }
@@ -69,7 +69,7 @@ impl End for KillHandle {
 }
 
 impl KillHandle {
-    /// Whether its first inside process is known. One that is being started is ended by whoever starts it.
+    /// Whether the first process inside is known. A sandbox that is still starting is ended by its start function.
     pub(super) fn is_started(&self) -> bool {
         matches!(&*self.lock(), Target::First(_))
     }
@@ -81,26 +81,26 @@ impl KillHandle {
 
 /// The processes of one sandbox, held by their kill handle. Dropping it kills them.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct KillOnDrop {
     shared: Arc<Shared>,
     handle: Arc<KillHandle>,
-    /// Becomes true when everything has ended and its id and its place in the count were given back.
+    /// Becomes true when everything has ended and the user id and the count were given back.
     ended: watch::Receiver<bool>,
-    /// Said before `ended`: its main program was killed when memory was used up.
+    /// Set before `ended`: the main program was killed when the memory was used up.
     out_of_memory: Arc<AtomicBool>,
     cgroup: Option<CgroupRequest>,
     host_id: Option<u32>,
     first: Option<FirstProcess>,
 }
 
-/// The first process inside, whose end is the end of all.
+/// The first process inside. When it ends, the kernel ends all others.
 #[derive(Debug, Clone, Copy)]
 struct FirstProcess {
     pid: u32,
     start_ticks: u64,
 }
 
-impl Held {
+impl KillOnDrop {
     pub(super) fn new(
         shared: Arc<Shared>,
         live: Live,
@@ -112,7 +112,7 @@ impl Held {
         let handle = Arc::new(KillHandle(Mutex::new(Target::Outer(process.pid))));
         shared.remember(process.pid, &handle);
         let pid = process.pid;
-        // The id and the count are given back when the kernel says that everything has ended, not before.
+        // The user id and the count are given back when the kernel reports that everything has ended, not before.
         let mut exit = process.exit.clone();
         let (watched, killer) = (Arc::clone(&shared), Arc::clone(&handle));
         let (tell_ended, ended) = watch::channel(false);
@@ -120,7 +120,7 @@ impl Held {
         let tell_out_of_memory = Arc::clone(&out_of_memory);
         tokio::spawn(async move {
             let report = exit.ended().await;
-            // One that ended in another way has outlived whatever was killed before.
+            // A main program that ended in another way outlived whatever the kernel killed before.
             let is_killed = report.code == Some(KILLED) || report.signal.is_some();
             tell_out_of_memory.store(report.out_of_memory && is_killed, Ordering::Release);
             *killer.lock() = Target::Gone;
@@ -133,7 +133,7 @@ impl Held {
         Self { shared, handle, ended, out_of_memory, cgroup, host_id, first: None }
     }
 
-    /// Takes the first inside process as the one to kill, after proving that it is a child of the outer one.
+    /// Adopts the first process inside as the one to kill, after verifying that it is a child of the outer process.
     pub(super) fn pin(&mut self, outer: u32, inner: u32) -> Option<()> {
         let handle = procs::open(inner)?;
         let stat = ProcessStat::read(inner).filter(|stat| stat.parent == outer)?;
@@ -144,13 +144,13 @@ impl Held {
         }
         drop(target);
         if self.shared.is_closing() {
-            // The end of the run left this one to us.
+            // The run's end left killing this one to us.
             self.end();
         }
         Some(())
     }
 
-    /// Kills it, or has it killed as soon as fewer are ending.
+    /// Kills it, now or when a place in the queue is free.
     fn end(&self) {
         self.shared.ends.end(&self.handle);
     }
@@ -166,7 +166,7 @@ impl Held {
         })
     }
 
-    /// Processes of the sandbox's pid namespace, without its first one.
+    /// Processes of the sandbox's pid namespace, without the first one.
     fn processes(&self) -> Vec<ProcessFacts> {
         let Some(first) = self.first else { return Vec::new() };
         let Some(namespace) = pid_namespace(first.pid) else { return Vec::new() };
@@ -179,17 +179,17 @@ impl Held {
     }
 }
 
-impl Surroundings for Held {
+impl ProgramContext for KillOnDrop {
     fn inside(&self) -> Vec<ProcessFacts> {
         self.processes()
     }
 
-    fn strike(&self) {
+    fn kill_all(&self) {
         self.end();
     }
 }
 
-impl Drop for Held {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.end();
     }
@@ -202,28 +202,28 @@ fn pid_namespace(pid: u32) -> Option<PathBuf> {
 /// The [`Sandbox`] of this backend.
 #[derive(Debug)]
 pub(super) struct RunningSandbox {
-    held: Arc<Held>,
-    /// The workspace first.
-    places: Vec<Place>,
-    workspace: Place,
-    /// Dropped after the sandbox that shows them.
-    _staged: Vec<Option<Staged>>,
+    held: Arc<KillOnDrop>,
+    /// The workspace comes first.
+    exposed_folders: Vec<ExposedFolder>,
+    workspace: ExposedFolder,
+    /// Dropped after the sandbox that mounts them.
+    _staged: Vec<Option<StagingDir>>,
     identity: (u32, u32),
     spec: SandboxSpec,
 }
 
 impl RunningSandbox {
     pub(super) fn new(
-        held: Held,
-        places: Vec<Place>,
-        staged: Vec<Option<Staged>>,
+        held: KillOnDrop,
+        exposed_folders: Vec<ExposedFolder>,
+        staged: Vec<Option<StagingDir>>,
         identity: (u32, u32),
         spec: SandboxSpec,
     ) -> Result<Self, Fault> {
-        let workspace = places.first().cloned().ok_or_else(|| {
+        let workspace = exposed_folders.first().cloned().ok_or_else(|| {
             Fault::permanent(Boundary::Harness, "no-workspace", "a sandbox was started without a workspace")
         })?;
-        Ok(Self { held: Arc::new(held), places, workspace, _staged: staged, identity, spec })
+        Ok(Self { held: Arc::new(held), exposed_folders, workspace, _staged: staged, identity, spec })
     }
 
     fn launch(&self, command: SandboxCommand, target: JoinTarget) -> LaunchRequest {
@@ -268,20 +268,22 @@ impl Sandbox for RunningSandbox {
         Box::pin(put_files(Arc::clone(&self.workspace.folder), files, self.workspace.owner))
     }
 
-    /// A mount point, which nothing inside can move away.
+    /// The workspace is a mount point, which nothing inside can move away.
     fn workspace(&self) -> BoxFuture<'_, Result<Result<Arc<SafeDir>, SafeReadError>, Fault>> {
         Box::pin(async { Ok(Ok(Arc::clone(&self.workspace.folder))) })
     }
 
-    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
-        Box::pin(async { self.places.clone() })
+    fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
+        Box::pin(async { self.exposed_folders.clone() })
     }
 
     fn open(&self, spec: ProgramSpec) -> BoxFuture<'_, Result<Program, ExecError>> {
         Box::pin(async move {
             if let Some(user) = &spec.user {
-                let message =
-                    format!("the user `{user}` needs `sandbox: container`; bubblewrap has the agent's only");
+                let message = format!(
+                    "the user `{user}` needs `sandbox: container`; bubblewrap supports only the \
+                        agent's user"
+                );
                 return Err(Fault::permanent(Boundary::Env, "needs-container", message).into());
             }
             let gone = || Fault::transient(Boundary::Env, "sandbox-gone", "the sandbox has ended");
@@ -307,7 +309,7 @@ impl Sandbox for RunningSandbox {
             let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
                 .map_err(failed)?;
             let streams = [theirs.as_fd(), nothing.as_fd(), nothing.as_fd()];
-            self.held.shared.spawner.spawn(launch, None, &streams).await.map_err(spawn_fault)?;
+            self.held.shared.spawner.spawn(launch, None, &streams).await?;
             Ok(SandboxNetwork::own(ours))
         })
     }
@@ -328,8 +330,8 @@ impl Sandbox for RunningSandbox {
     fn ran_out_of_memory(&self) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let mut ended = self.held.ended.clone();
-            // It is asked for when the shell has ended. Out of memory, the kernel ends all processes at once; else the sandbox
-            // lives on.
+            // Called after the shell has ended. If memory ran out, the kernel ends all processes at once; otherwise the
+            // sandbox lives on.
             let _ = tokio::time::timeout(OOM_LIMIT, ended.wait_for(|&ended| ended)).await;
             self.held.out_of_memory.load(Ordering::Acquire)
         })
@@ -341,13 +343,13 @@ impl Sandbox for RunningSandbox {
             let mut ended = self.held.ended.clone();
             let ended = loop {
                 let ended = tokio::time::timeout(KILL_LIMIT, ended.wait_for(|&ended| ended)).await.is_ok();
-                // The limit is one for the kernel; waiting for others to end is not its fault.
+                // The limit is for the kernel's part; time spent waiting for other sandboxes to end does not count.
                 if ended || !self.held.shared.ends.is_waiting(&self.held.handle) {
                     break ended;
                 }
             };
             match ended {
-                // A control group that is still busy is tried again by the spawner, and named at the end of the run.
+                // The spawner retries a control group that is still busy, and reports it at the end of the run.
                 true => Ok(()),
                 false => {
                     let message = format!(

@@ -1,4 +1,4 @@
-//! Starting a sandbox: request to the spawner, bubblewrap's report on the terminal, the ready mark.
+//! Starting a sandbox: the request to the spawner, bubblewrap's report on the terminal, the ready mark.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Determinism, Fault, ImageSource, ImageSpec, NetworkPolicy, RunId};
 
-use super::arguments::{self, Ground, INSIDE_ID};
-use super::ending::EndQueue;
+use super::arguments::{self, INSIDE_ID, MountContext};
+use super::exposed_folders;
 use super::host::HostReport;
+use super::host_folders;
 use super::image::Image;
-use super::place;
-use super::running::{Held, KillHandle, RunningSandbox};
-use super::shown;
-use super::stage::Staged;
+use super::kill_queue::KillQueue;
+use super::running::{KillHandle, KillOnDrop, RunningSandbox};
+use super::staging::StagingDir;
 use crate::blocking::blocking;
 use crate::cgroup::{self, CgroupRoot};
-use crate::exec::spawn_fault;
 use crate::identity::IdentityPool;
 use crate::live::LiveCount;
 use crate::ready::{not_started, until_ready};
@@ -25,24 +24,24 @@ use crate::safe_dir::Owner;
 use crate::spawner::{Confinement, LaunchKind, LaunchRequest, ResourceLimit, SpawnedProcess, SpawnerClient};
 use crate::{SandboxBackend, SandboxSpec, StartedSandbox, Terminal, WorkspaceStart};
 
-/// How long `shutdown` waits for what it killed.
+/// How long `shutdown` waits for killed sandboxes.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
-/// Sandboxes that are being started at once. More would only queue in the spawner, each holding memory.
+/// Maximum number of concurrent starts. More would only queue in the spawner, each holding memory.
 const STARTS_AT_ONCE: usize = 32;
 
-/// What the backend is made of.
+/// Settings of the backend.
 #[derive(Debug, Clone)]
 pub struct BubblewrapConfig {
     /// From [`super::probe_host`].
     pub host: HostReport,
-    /// Label of everything created.
+    /// Labels everything created.
     pub run: RunId,
-    /// Held fixed in every sandbox.
+    /// Values held fixed in every sandbox.
     pub determinism: Determinism,
 }
 
-/// Sandboxes by bubblewrap.
+/// Sandboxes made with bubblewrap.
 #[derive(Debug, Clone)]
 pub struct BubblewrapBackend {
     pub(super) shared: Arc<Shared>,
@@ -54,12 +53,12 @@ pub(super) struct Shared {
     pub(super) config: BubblewrapConfig,
     pub(super) cgroups: CgroupRoot,
     identities: Option<IdentityPool>,
-    /// By outer process id: what `shutdown` kills although somebody still holds it.
+    /// By outer process id: `shutdown` kills these even if their owners still hold them.
     running: Mutex<HashMap<u32, Weak<KillHandle>>>,
-    pub(super) ends: EndQueue<KillHandle>,
+    pub(super) ends: KillQueue<KillHandle>,
     count: Arc<LiveCount>,
     next: AtomicU64,
-    /// Images by their folders and workspaces, looked at once.
+    /// Images by specification, each checked once.
     images: Mutex<HashMap<ImageSpec, Arc<Image>>>,
     starts: tokio::sync::Semaphore,
 }
@@ -68,15 +67,15 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Prepared {
     image: Option<Arc<Image>>,
-    /// In the order of the specification's folders; none for one that is writable.
-    staged: Vec<Option<Staged>>,
+    /// In the order of the specification's folders; `None` for a writable one.
+    staged: Vec<Option<StagingDir>>,
 }
 
 impl BubblewrapBackend {
-    /// A backend on a spawner.
+    /// Creates a backend that uses a spawner.
     ///
     /// # Errors
-    /// A provider [`Fault`] when this process's control groups cannot be made.
+    /// A provider [`Fault`] when this process's control groups cannot be created.
     pub fn new(spawner: SpawnerClient, config: BubblewrapConfig) -> Result<Self, Fault> {
         let cgroups = config
             .host
@@ -89,7 +88,7 @@ impl BubblewrapBackend {
             config,
             cgroups,
             running: Mutex::new(HashMap::new()),
-            ends: EndQueue::default(),
+            ends: KillQueue::default(),
             count: Arc::default(),
             next: AtomicU64::new(0),
             images: Mutex::default(),
@@ -98,7 +97,7 @@ impl BubblewrapBackend {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What was found on this machine.
+    /// Result of the probe.
     #[must_use]
     pub fn host(&self) -> &HostReport {
         &self.shared.config.host
@@ -107,7 +106,7 @@ impl BubblewrapBackend {
     async fn start_now(shared: Arc<Shared>, spec: SandboxSpec) -> Result<StartedSandbox, Fault> {
         refuse_what_needs_an_engine(&spec)?;
         let _permit = shared.starts.acquire().await.map_err(|_| ended())?;
-        // Counted before anything is waited for: `shutdown` waits for what is counted.
+        // Counted before the first await: `shutdown` waits for the count.
         let live = shared.count.begin();
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let identity = match &shared.identities {
@@ -115,7 +114,7 @@ impl BubblewrapBackend {
                 Fault::transient(
                     Boundary::Provider,
                     "too-many-sandboxes",
-                    "no user id is free for another sandbox",
+                    "all user ids for sandboxes are in use",
                 )
             })?),
             None => None,
@@ -131,7 +130,7 @@ impl BubblewrapBackend {
         let cgroup = shared.cgroups.request(&format!("b{number}"), &spec.limits);
         let folders: Vec<_> =
             staged.iter().map(|staged| staged.as_ref().map(|staged| staged.folder().to_owned())).collect();
-        let ground = Ground { image: image.as_deref(), staged: &folders };
+        let ground = MountContext { image: image.as_deref(), staged: &folders };
         let (hidden_arguments, data) = arguments::hidden(&spec, &shared.config.determinism, ground)?;
         let confinement = Confinement {
             identity: user.map(|id| (id, id)),
@@ -153,12 +152,13 @@ impl BubblewrapBackend {
             environment: Vec::new(),
             working_folder: None,
         };
-        let process = shared.spawner.spawn(launch, cgroup.clone(), &[]).await.map_err(spawn_fault)?;
+        let process = shared.spawner.spawn(launch, cgroup.clone(), &[]).await?;
         // From here on the guard ends the sandbox whatever happens.
-        let mut held = Held::new(Arc::clone(&shared), live, identity, cgroup, &process);
+        let mut held = KillOnDrop::new(Arc::clone(&shared), live, identity, cgroup, &process);
         let SpawnedProcess { pid, master, .. } = process;
-        let terminal = master
-            .ok_or_else(|| Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent none"))?;
+        let terminal = master.ok_or_else(|| {
+            Fault::permanent(Boundary::Harness, "no-terminal", "the spawner sent no terminal")
+        })?;
         let (terminal, report) = until_ready(terminal).await?;
         let first_process = first_process(&report).ok_or_else(|| not_started(report.as_bytes()))?;
         held.pin(pid, first_process).ok_or_else(|| {
@@ -166,13 +166,13 @@ impl BubblewrapBackend {
         })?;
         let owner = user.map(|id| Owner { uid: id, gid: id });
         let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        let places = place::of(first_process, &spec, ground, owner)?;
+        let exposed_folders = exposed_folders::of(first_process, &spec, ground, owner)?;
         if let (Some(image), WorkspaceStart::Image | WorkspaceStart::Unseen) = (image, spec.workspace) {
-            let (places, disk_mib) = (places.clone(), spec.limits.disk_mib);
-            blocking(move || place::begin(&places, &image, disk_mib)).await??;
+            let (exposed_folders, disk_mib) = (exposed_folders.clone(), spec.limits.disk_mib);
+            blocking(move || exposed_folders::begin(&exposed_folders, &image, disk_mib)).await??;
         }
-        let sandbox = RunningSandbox::new(held, places, staged, (user, INSIDE_ID), spec)?;
-        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Here(terminal) })
+        let sandbox = RunningSandbox::new(held, exposed_folders, staged, (user, INSIDE_ID), spec)?;
+        Ok(StartedSandbox { sandbox: Box::new(sandbox), terminal: Terminal::Local(terminal) })
     }
 }
 
@@ -189,21 +189,21 @@ impl Shared {
         self.running().remove(&outer);
     }
 
-    /// The image, looked at, and the files that are shown in folders, written. Blocks.
+    /// Checks the image, and writes the files of the specification's folders. Blocks.
     fn prepare(&self, spec: &SandboxSpec, number: u64, user: Option<u32>) -> Result<Prepared, Fault> {
         let image = spec.image.as_ref().map(|image| self.image(image)).transpose()?;
         if let Some(image) = &image {
             image.must_have("/bin/sh")?;
             image.must_have(&spec.main.program)?;
         }
-        let workspace = Ground { image: image.as_deref(), staged: &[] }.workspace().to_owned();
+        let workspace = MountContext { image: image.as_deref(), staged: &[] }.workspace().to_owned();
         for folder in &spec.read_only {
-            shown::examine(folder, &workspace, user)?;
+            host_folders::examine(folder, &workspace, user)?;
         }
         let own = std::env::temp_dir().join(cgroup::owner_name(&self.config.run));
         let staged = spec.folders.iter().enumerate().map(|(index, folder)| {
             let files = folder.files.as_ref();
-            files.map(|files| Staged::write(own.join(format!("b{number}-{index}")), files)).transpose()
+            files.map(|files| StagingDir::write(own.join(format!("b{number}-{index}")), files)).transpose()
         });
         Ok(Prepared { staged: staged.collect::<Result<_, _>>()?, image })
     }
@@ -212,7 +212,7 @@ impl Shared {
         let ImageSource::Rootfs(folder) = &spec.source else {
             return Err(Fault::permanent(Boundary::Harness, "needs-container", "not an unpacked image"));
         };
-        // Held while it looks: of many sandboxes that start at once, one looks and the others wait for it.
+        // Held while it checks: of many sandboxes that start at once, one checks and the others wait for it.
         let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = images.get(spec) {
             return Ok(Arc::clone(known));
@@ -230,7 +230,7 @@ impl Shared {
 impl SandboxBackend for BubblewrapBackend {
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<StartedSandbox, Fault>> {
         let shared = Arc::clone(&self.shared);
-        // In a task of its own: a caller that is dropped half-way must not lose a process that is on its way.
+        // Runs in its own task: a caller that is dropped midway must not lose a starting process.
         let task = tokio::spawn(Self::start_now(shared, spec));
         Box::pin(async move {
             task.await.unwrap_or_else(|error| {
@@ -268,7 +268,7 @@ impl SandboxBackend for BubblewrapBackend {
     }
 }
 
-/// Names, Dockerfiles, users and bridges mean something to a container engine only.
+/// Refuses image names, Dockerfiles, users and bridges, which only a container engine supports.
 fn refuse_what_needs_an_engine(spec: &SandboxSpec) -> Result<(), Fault> {
     let what = match (&spec.image, spec.network) {
         (_, NetworkPolicy::Public) => "`network: public`",
@@ -296,7 +296,7 @@ pub(super) fn resource_limits(spec: &SandboxSpec, memory_by_cgroup: bool) -> Vec
     limits
 }
 
-/// `"child-pid": N` in bubblewrap's report.
+/// Parses `"child-pid": N` in bubblewrap's report.
 fn first_process(report: &str) -> Option<u32> {
     let (_, rest) = report.split_once("\"child-pid\"")?;
     let digits: String =

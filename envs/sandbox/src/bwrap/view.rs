@@ -1,7 +1,7 @@
-//! What of an image a sandbox sees: mounts, read-only, with room for what is mounted over them.
+//! How an image is mounted read-only while other things are mounted over it.
 //!
-//! A folder of the image is one mount. Only a folder that lacks a place that something is to be mounted at is taken
-//! apart, entry by entry, because no place can be made in a read-only mount, and never one in the image itself.
+//! A folder of the image is one mount. A folder is split into its entries only if it lacks a mount point, because a
+//! mount point cannot be created in a read-only mount, and is never created in the image itself.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,24 @@ use clawrl_core::{Boundary, Fault};
 use super::image::{Image, OWN_ENTRIES, link_target, names};
 use crate::FileKind;
 
-/// Mounts of one sandbox. More would take seconds, and a folder in the image makes them needless.
+/// Maximum mounts of one sandbox. More would take seconds; adding the missing folder to the image avoids them.
 const MAX_MOUNTS: usize = 1024;
 
-/// Something that is mounted over an image.
+/// A path that is mounted over an image.
 #[derive(Debug, Clone)]
 pub(super) struct MountPoint {
     pub(super) path: PathBuf,
     pub(super) kind: FileKind,
 }
 
-/// The arguments that show an image, and which of the mount points are not there afterwards.
+/// The arguments that mount an image, and which mount points it already contains.
 pub(super) struct View {
     pub(super) arguments: Vec<String>,
     /// In the order of the mount points.
     pub(super) present: Vec<bool>,
 }
 
-/// Plans the mounts of an image under these mount points.
+/// Plans the mounts of an image below these mount points.
 pub(super) fn view(image: &Image, points: &[MountPoint]) -> Result<View, Fault> {
     let present: Vec<bool> = points.iter().map(|point| is_there(image, point)).collect();
     let absent = points.iter().zip(&present).filter(|(_, present)| !**present);
@@ -37,7 +37,7 @@ pub(super) fn view(image: &Image, points: &[MountPoint]) -> Result<View, Fault> 
     Ok(View { arguments, present })
 }
 
-/// Whether the mount point is an entry of its kind, with nothing but folders on the way.
+/// Whether the mount point exists with the right kind, and all folders above it are real folders.
 fn is_there(image: &Image, point: &MountPoint) -> bool {
     let own = point
         .path
@@ -58,7 +58,7 @@ fn take_apart(
             continue;
         }
         let path = folder.join(&name);
-        // What is mounted there takes its place.
+        // The mount replaces it.
         if absent.contains(&path.as_path()) {
             continue;
         }
@@ -70,7 +70,7 @@ fn take_apart(
                 arguments.extend(["--dir".to_owned(), inside]);
                 take_apart(image, &path, absent, arguments)?;
             }
-            // A way to a mount point has to be made of folders.
+            // The path to a mount point must consist of folders.
             _ if holds_absent => {}
             Some(FileKind::Folder | FileKind::Regular) => {
                 arguments.extend(["--ro-bind".to_owned(), outside, inside]);
@@ -80,13 +80,13 @@ fn take_apart(
                     arguments.extend(["--symlink".to_owned(), target, inside]);
                 }
             }
-            // A device cannot be opened in a sandbox; FIFOs and sockets were refused before.
+            // Devices cannot be opened in a sandbox; FIFOs and sockets were refused before.
             _ => {}
         }
         if arguments.len() > 3 * MAX_MOUNTS {
             let message = format!(
-                "the image {}: {} has too many entries to make a place in it for {}: make that folder in the image, \
-                 or choose another `workdir`",
+                "the image {}: {} has too many entries to add {}: create that folder in the image, or choose \
+                 another `workdir`",
                 image.folder.display(),
                 folder.display(),
                 absent.iter().find(|point| point.starts_with(folder)).unwrap_or(&folder).display()

@@ -2,11 +2,11 @@
 //!
 //! P1. No thread per terminal: the descriptor is non-blocking and waits in epoll.
 //! P2. A hang-up (EIO, or end of file) is a state, never an error.
-//! P3. Questions about the slave (foreground group, line discipline) are asked of the kernel on the master, so
-//! that nothing inside the terminal can answer them.
+//! P3. Questions about the slave (foreground group, line discipline) are asked of the kernel on the master, so that no
+//! program in the terminal can answer them.
 //!
-//! Errors: `std::io::Error` of the system call. Cancellation: every future here may be dropped; bytes that
-//! were read or written stay read or written.
+//! Errors: `std::io::Error` of the system call. Cancellation: every future here may be dropped; bytes that were read or
+//! written stay read or written.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,32 +27,32 @@ use crate::readiness::watched_for;
 #[derive(Debug)]
 pub struct Pty {
     master: AsyncFd<OwnedFd>,
-    /// The same terminal, watched for room to write. Made when a write first finds none: otherwise every byte
-    /// that a program takes from its input would wake the runtime.
+    /// The same terminal, watched for writability. Created when a write first blocks: otherwise every byte that a
+    /// program takes from its input would wake the runtime.
     writer: OnceLock<AsyncFd<OwnedFd>>,
 }
 
-/// What a read found.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PtyRead {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
-    /// Nothing now.
+    /// No bytes available now.
     Empty,
-    /// No process has the slave open any more. Nothing will ever come.
+    /// No process has the slave open any more. Nothing more will come.
     HungUp,
 }
 
-/// How the line discipline of the slave treats input at the moment.
+/// How the slave's line discipline treats input at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineMode {
-    /// Input is gathered into lines by the kernel. Line editors and full-screen programs turn it off.
+    /// The kernel collects input into lines. Line editors and full-screen programs turn this off.
     pub canonical: bool,
-    /// Newlines of the output get a carriage return.
+    /// A carriage return is added before each newline of the output.
     pub processes_output: bool,
     /// The kernel echoes input.
     pub echo: bool,
-    /// A carriage return of the input becomes a newline.
+    /// A carriage return in the input becomes a newline.
     pub maps_returns: bool,
 }
 
@@ -81,8 +81,8 @@ impl Pty {
 
     /// Writes everything, waiting while the slave's input queue is full.
     ///
-    /// A program that never reads keeps this waiting for ever, and one that writes without being read may
-    /// never come to reading: run it beside [`Pty::read`], or under a deadline. [`crate::ShellSession`] does both.
+    /// A program that never reads keeps this waiting for ever, and one whose output is not read may never start to
+    /// read: run it beside [`Pty::read`], or under a deadline. [`crate::ShellSession`] does both.
     ///
     /// # Errors
     /// Those of write(2).
@@ -98,7 +98,7 @@ impl Pty {
         Ok(())
     }
 
-    /// Changes the size, which signals the foreground group when it differs.
+    /// Sets the size. If it differs, the foreground group gets a signal.
     ///
     /// # Errors
     /// Those of the ioctl.
@@ -107,14 +107,13 @@ impl Pty {
         Ok(rustix::termios::tcsetwinsize(&self.master, size)?)
     }
 
-    /// The process group in the foreground, as numbered for this process; `None` when the terminal has no
-    /// session any more.
+    /// The foreground process group, as numbered for this process; `None` when the terminal has no session any more.
     #[must_use]
     pub fn foreground_group(&self) -> Option<Pid> {
         rustix::termios::tcgetpgrp(&self.master).ok()
     }
 
-    /// How the slave's line discipline is set.
+    /// The current mode of the slave's line discipline.
     ///
     /// # Errors
     /// Those of the ioctl.
@@ -129,8 +128,8 @@ impl Pty {
         })
     }
 
-    /// Has the kernel gather input into lines, echo it and pass on its signals, as a new terminal does. A line editor that
-    /// was killed leaves that off.
+    /// Makes the kernel collect input into lines, echo it and handle its signal keys, as in a new terminal. A line
+    /// editor that was killed leaves that off.
     ///
     /// # Errors
     /// Those of the ioctl.
@@ -143,8 +142,8 @@ impl Pty {
         Ok(())
     }
 
-    /// Signals the foreground group through the terminal, without a process id that could have been reused:
-    /// only INT, QUIT and TSTP. Returns `false` for other signals, which were not sent.
+    /// Signals the foreground group through the terminal, without a process id that could have been reused: INT, QUIT
+    /// and TSTP only. Returns `false` for other signals, which were not sent.
     ///
     /// # Errors
     /// Those of the ioctl.
@@ -156,26 +155,26 @@ impl Pty {
         Ok(true)
     }
 
-    /// Waits until what was written has reached whoever reads the terminal. A worker of the kernel carries it there,
-    /// which takes microseconds, and on a loaded machine as long as any other thread may wait for a processor.
+    /// Waits until written input has reached the terminal's reader. A kernel worker transfers it, which takes
+    /// microseconds, and on a loaded machine as long as any thread may wait for a processor.
     ///
-    /// Best effort: where the other side cannot be opened nothing is waited for. Nothing is needed for what comes
-    /// back: a read that finds nothing waits for the worker of its own direction.
+    /// Best effort: if the slave cannot be opened, it returns at once. The opposite direction does not need this: a
+    /// read that finds nothing waits for the worker of its own direction.
     pub(crate) fn deliver_input(&self) {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         if let Ok(slave) = ioctl_tiocgptpeer(&self.master, flags) {
-            // What is asked does not matter: the line discipline waits for the worker before it says that there is
-            // no input (`n_tty_poll` of Linux), and takes none.
+            // The question itself does not matter: the line discipline waits for the worker before it answers that
+            // there is no input (`n_tty_poll` of Linux), and takes none.
             let _ = poll(&mut [PollFd::new(&slave, PollFlags::IN)], Some(&Timespec::default()));
         }
     }
 
-    /// Waits until there may be something to read. The guard's readiness is to be cleared when there is not.
+    /// Waits until there may be something to read. Clear the guard's readiness when there is not.
     pub(crate) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.master.readable().await
     }
 
-    /// Waits until there may be room to write. The guard's readiness is to be cleared when there is not.
+    /// Waits until there may be room to write. Clear the guard's readiness when there is not.
     pub(crate) async fn writable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         let writer = match self.writer.get() {
             Some(writer) => writer,
@@ -201,7 +200,7 @@ impl Pty {
         }
     }
 
-    /// Writes what fits without waiting; 0 when nothing does.
+    /// Writes what fits without waiting; 0 when nothing fits.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             return match rustix::io::write(&self.master, bytes) {

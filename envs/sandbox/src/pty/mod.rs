@@ -1,4 +1,4 @@
-//! Pseudo-terminals, from the side that holds the master.
+//! Pseudo-terminals, seen from the master side.
 
 mod master;
 mod signal_ioctl;

@@ -1,6 +1,6 @@
-//! TIOCSIG: a signal to whoever is in the foreground, chosen by the kernel at that instant.
+//! TIOCSIG: signals the foreground group, which the kernel determines at that instant.
 //!
-//! Audited: the only unsafe code of the terminal. rustix has no wrapper for this ioctl.
+//! The only unsafe code of the terminal. rustix has no wrapper for this ioctl.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Opening, reading and looking at entries.
+//! Opening, reading and inspecting entries.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -11,10 +11,10 @@ use rustix::fs::{Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::{EntryStat, FileKind, SafeReadError, Told};
+use super::{EntryStat, FileKind, SafeReadError, TreeMetadata};
 
-/// A folder whose content is not trusted, held by a descriptor: it stays usable when its mount is
-/// detached or its name is gone. Clones share the descriptor.
+/// A folder with untrusted content, held by a descriptor: it stays usable when its mount is detached or its name is
+/// gone. Clones share the descriptor.
 ///
 /// All operations block; run them on a thread that may.
 #[derive(Debug, Clone)]
@@ -22,20 +22,20 @@ pub struct SafeDir {
     root: Arc<Held>,
 }
 
-/// Something whose drop says that nobody looks at a folder any more.
-pub type Keeper = Arc<dyn std::any::Any + Send + Sync>;
+/// Dropped when the folder can no longer be read.
+pub type KeepAlive = Arc<dyn std::any::Any + Send + Sync>;
 
 #[derive(Debug)]
 struct Held {
     /// Declared first, so closed first.
     fd: OwnedFd,
-    /// Of a tree that was brought from elsewhere.
-    told: Option<Told>,
-    _keeper: Option<Keeper>,
+    /// The original metadata of a tree that was copied from elsewhere.
+    metadata: Option<TreeMetadata>,
+    _keeper: Option<KeepAlive>,
 }
 
 impl SafeDir {
-    /// Opens a folder. The way to it is trusted and links on it are followed; only what is inside is not.
+    /// Opens a folder. Its path is trusted and links on it are followed; only the content is untrusted.
     ///
     /// # Errors
     /// [`SafeReadError`], with the path as given.
@@ -49,36 +49,44 @@ impl SafeDir {
     /// Takes the descriptor of a folder, opened with `O_PATH` or for reading.
     ///
     /// # Errors
-    /// [`SafeReadError::NotFolder`], or [`SafeReadError::NoOpenat2`] where nothing could be done with it.
+    /// [`SafeReadError::NotFolder`], or [`SafeReadError::NoOpenat2`] if no operation would work.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, SafeReadError> {
         Self::held(fd, None, None)
     }
 
-    /// As [`Self::open`], for what was [unpacked](crate::unpack_tree), with something to be dropped after the last clone
-    /// has closed the descriptor.
+    /// As [`Self::open`], for an [unpacked](crate::unpack_tree) tree. `keep_alive` is dropped after the last clone has
+    /// closed the descriptor.
     ///
     /// # Errors
     /// As there.
-    pub fn open_told(path: impl AsRef<Path>, told: Told, keeper: Keeper) -> Result<Self, SafeReadError> {
+    pub fn open_with_metadata(
+        path: impl AsRef<Path>,
+        metadata: TreeMetadata,
+        keep_alive: KeepAlive,
+    ) -> Result<Self, SafeReadError> {
         let path = path.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
-        Self::held(root, Some(told), Some(keeper))
+        Self::held(root, Some(metadata), Some(keep_alive))
     }
 
-    /// The same, with something to be dropped after the last clone has closed the descriptor.
-    pub(crate) fn kept(fd: OwnedFd, keeper: Keeper) -> Result<Self, SafeReadError> {
-        Self::held(fd, None, Some(keeper))
+    /// Takes a descriptor. `keep_alive` is dropped after the last clone has closed it.
+    pub(crate) fn kept(fd: OwnedFd, keep_alive: KeepAlive) -> Result<Self, SafeReadError> {
+        Self::held(fd, None, Some(keep_alive))
     }
 
-    fn held(fd: OwnedFd, told: Option<Told>, keeper: Option<Keeper>) -> Result<Self, SafeReadError> {
+    fn held(
+        fd: OwnedFd,
+        metadata: Option<TreeMetadata>,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Self, SafeReadError> {
         let here = Path::new(".");
         let stat = fstat(fd.as_fd()).map_err(|errno| failed(here, errno))?;
         if stat.kind != FileKind::Folder {
             return Err(SafeReadError::NotFolder { path: here.into(), kind: stat.kind });
         }
         open_beneath(fd.as_fd(), c".", OFlags::PATH, Mode::empty()).map_err(|errno| failed(here, errno))?;
-        Ok(Self { root: Arc::new(Held { fd, told, _keeper: keeper }) })
+        Ok(Self { root: Arc::new(Held { fd, metadata, _keeper: keep_alive }) })
     }
 
     /// All of a regular file. A file that grows while it is read counts with its growth.
@@ -100,7 +108,7 @@ impl SafeDir {
         }
     }
 
-    /// A regular file, opened for reading: for what is too large to be read at once.
+    /// Opens a regular file for reading, for content that is too large to be read at once.
     ///
     /// # Errors
     /// [`SafeReadError`].
@@ -109,7 +117,7 @@ impl SafeDir {
         Ok(File::from(self.open_regular(&path)?))
     }
 
-    /// Metadata of an entry itself; a link at the end of the path is described, one before it refused.
+    /// Metadata of an entry. A link at the end of the path is described; a link before it is refused.
     ///
     /// # Errors
     /// [`SafeReadError`]; `Missing` when nothing is there.
@@ -118,22 +126,22 @@ impl SafeDir {
         self.whole_stat(&path).map(|stat| EntryStat::from(&stat))
     }
 
-    /// The same as the kernel has it; `path` must be clean.
+    /// The kernel's metadata of an entry; `path` must be clean.
     pub(crate) fn whole_stat(&self, path: &Path) -> Result<Stat, SafeReadError> {
         let fd = self.look_at(path)?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(path, errno))?;
-        Ok(self.as_told(stat))
+        Ok(self.with_metadata(stat))
     }
 
-    /// What an entry is where the tree comes from.
-    pub(crate) fn as_told(&self, stat: Stat) -> Stat {
-        self.root.told.as_ref().map_or(stat, |told| told.over(stat))
+    /// Replaces metadata by the original's, if this tree was copied from elsewhere.
+    pub(crate) fn with_metadata(&self, stat: Stat) -> Stat {
+        self.root.metadata.as_ref().map_or(stat, |metadata| metadata.over(stat))
     }
 
-    /// Whether anything is there. A link that points nowhere is something.
+    /// Whether anything is there. A dangling link counts as existing.
     ///
     /// # Errors
-    /// [`SafeReadError`] when it cannot be told: a link or an unreadable folder on the way.
+    /// [`SafeReadError`] when this cannot be determined: a link or an unreadable folder on the way.
     pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool, SafeReadError> {
         match self.stat(path) {
             Ok(_) => Ok(true),
@@ -142,29 +150,29 @@ impl SafeDir {
         }
     }
 
-    /// A descriptor of the entry that can only be looked at.
+    /// A descriptor of the entry that only allows metadata queries.
     pub(super) fn look_at(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
         let folders =
             path.ancestors().skip(1).map(|way| if way.as_os_str().is_empty() { Path::new(".") } else { way });
         for folder in folders {
             let flags = OFlags::PATH | OFlags::DIRECTORY;
-            // What is no folder stands in the way by itself.
+            // Anything that is not a folder is itself the obstacle.
             if let Ok(fd) = open_beneath(self.as_fd(), folder, flags, Mode::empty()) {
-                self.must_allow(path, fd.as_fd(), Right::Pass)?;
+                self.must_allow(path, fd.as_fd(), Permission::Pass)?;
             }
         }
         open_beneath(self.as_fd(), path, OFlags::PATH, Mode::empty())
             .map_err(|errno| self.refused(path, errno))
     }
 
-    /// What is there, if its owner has a right to it. The kernel asks for the same, but not of root.
+    /// The entry, if its owner has this permission. The kernel checks the same, except for root.
     pub(crate) fn must_allow(
         &self,
         path: &Path,
         fd: BorrowedFd<'_>,
-        right: Right,
+        right: Permission,
     ) -> Result<Stat, SafeReadError> {
-        let stat = self.as_told(rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?);
+        let stat = self.with_metadata(rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?);
         if Mode::from_raw_mode(stat.st_mode).contains(right.of_owner()) {
             return Ok(stat);
         }
@@ -177,7 +185,7 @@ impl SafeDir {
             FileKind::Folder => {
                 let folder = open_beneath(self.as_fd(), path, FOLDER, Mode::empty())
                     .map_err(|errno| self.refused(path, errno))?;
-                self.must_allow(path, folder.as_fd(), Right::Read)?;
+                self.must_allow(path, folder.as_fd(), Permission::Read)?;
                 Ok(folder)
             }
             FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
@@ -187,11 +195,11 @@ impl SafeDir {
 
     /// A descriptor of a file for reading; `path` must be clean.
     pub(crate) fn open_regular(&self, path: &Path) -> Result<OwnedFd, SafeReadError> {
-        // Opening a device or a FIFO has effects of its own, so the kind is looked at first. Between the
-        // two looks it may have been swapped, so the second one decides.
+        // Opening a device or a FIFO has side effects, so the kind is checked first. The entry may have been swapped in
+        // between, so the second check decides.
         let regular = |fd: BorrowedFd<'_>| {
             let stat = rustix::fs::fstat(fd).map_err(|errno| failed(path, errno))?;
-            match EntryStat::from(&self.as_told(stat)).kind {
+            match EntryStat::from(&self.with_metadata(stat)).kind {
                 FileKind::Regular => Ok(()),
                 FileKind::Symlink => Err(SafeReadError::Symlink { path: path.to_owned() }),
                 kind => Err(SafeReadError::NotRegular { path: path.to_owned(), kind }),
@@ -201,11 +209,11 @@ impl SafeDir {
         let fd = open_beneath(self.as_fd(), path, OFlags::RDONLY, Mode::empty())
             .map_err(|errno| self.refused(path, errno))?;
         regular(fd.as_fd())?;
-        self.must_allow(path, fd.as_fd(), Right::Read)?;
+        self.must_allow(path, fd.as_fd(), Permission::Read)?;
         Ok(fd)
     }
 
-    /// Names what stood in the way of opening a path.
+    /// The error for a path that could not be opened.
     pub(super) fn refused(&self, path: &Path, errno: Errno) -> SafeReadError {
         match errno {
             Errno::LOOP => SafeReadError::Symlink { path: self.first_link(path) },
@@ -232,16 +240,16 @@ impl AsFd for SafeDir {
     }
 }
 
-/// What the owner of an entry may do.
+/// What an owner may do with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
+pub(crate) enum Permission {
     /// Read a file, list a folder.
     Read,
-    /// Come to what is in a folder.
+    /// Reach the content of a folder.
     Pass,
 }
 
-impl Right {
+impl Permission {
     fn of_owner(self) -> Mode {
         match self {
             Self::Read => Mode::RUSR,
@@ -250,10 +258,10 @@ impl Right {
     }
 }
 
-/// For opening a folder so that it can be listed.
+/// Opens a folder for listing.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// The only way in which anything is opened here.
+/// Every open in this module goes through this function.
 pub(crate) fn open_beneath(
     dir: BorrowedFd<'_>,
     path: impl Arg + Copy,
@@ -265,14 +273,14 @@ pub(crate) fn open_beneath(
         .union(ResolveFlags::NO_MAGICLINKS)
         .union(ResolveFlags::NO_XDEV);
     let mut flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // With O_PATH the kernel accepts no others.
+    // With O_PATH the kernel accepts no other flags.
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
     }
     rustix::io::retry_on_intr(|| rustix::fs::openat2(dir, path, flags, mode, RESOLVE))
 }
 
-/// The names in an open folder, in the order of their bytes. `admit` is asked before each is kept.
+/// The names in an open folder, in byte order. `admit` is called before each is kept.
 pub(crate) fn listing<E: From<Errno>>(
     folder: BorrowedFd<'_>,
     mut admit: impl FnMut() -> Result<(), E>,
@@ -295,16 +303,16 @@ pub(crate) fn listing<E: From<Errno>>(
     Ok(names)
 }
 
-/// The target of a link, whose kind was looked at before.
+/// The target of a link whose kind was checked before.
 pub(crate) fn read_link(folder: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result<CString, SafeReadError> {
     rustix::fs::readlinkat(folder, name, Vec::new()).map_err(|errno| match errno {
-        // It is none any more.
+        // It is not a link any more.
         Errno::INVAL => SafeReadError::Changed { path: path.to_owned() },
         other => failed(path, other),
     })
 }
 
-/// The path without `.` and doubled slashes, or why it is none that lies beneath.
+/// The path without `.` and doubled slashes, or why it does not lie beneath the folder.
 pub(crate) fn clean(path: &Path) -> Result<PathBuf, SafeReadError> {
     let mut cleaned = PathBuf::new();
     for component in path.components() {
@@ -326,29 +334,31 @@ fn fstat(fd: BorrowedFd<'_>) -> rustix::io::Result<EntryStat> {
     rustix::fs::fstat(fd).map(|stat| EntryStat::from(&stat))
 }
 
-/// How often a look-up is made again that something elsewhere on the machine disturbed.
-const MOST_TRIES: u32 = 100;
+/// How often a look-up is retried after other activity on the machine interrupted it.
+const MAX_TRIES: u32 = 100;
 
-/// A look-up that may meet `..` on its way: the kernel gives it up while anybody on the machine renames or mounts.
-pub(crate) fn undisturbed<T>(mut look_up: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+/// Retries a look-up that may pass `..`: the kernel aborts it while any process renames or mounts.
+pub(crate) fn retry_interrupted<T>(
+    mut look_up: impl FnMut() -> rustix::io::Result<T>,
+) -> rustix::io::Result<T> {
     let mut tries = 0;
     loop {
         match look_up() {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if tries < MOST_TRIES => tries += 1,
+            Err(Errno::AGAIN) if tries < MAX_TRIES => tries += 1,
             found => return found,
         }
     }
 }
 
-/// What an error number means for a path.
+/// The error that an error number means for a path.
 pub(crate) fn failed(path: &Path, errno: Errno) -> SafeReadError {
     let path = path.to_owned();
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => SafeReadError::Missing { path },
         Errno::LOOP => SafeReadError::Symlink { path },
         Errno::XDEV => SafeReadError::Escape { path },
-        // What was a regular file a moment ago is now a socket or a device without a driver.
+        // A former regular file is now a socket, or a device without a driver.
         Errno::NXIO | Errno::NODEV => SafeReadError::Changed { path },
         Errno::ACCESS | Errno::PERM | Errno::AGAIN => {
             SafeReadError::Unreadable { path, source: errno.into() }
@@ -371,7 +381,7 @@ mod tests {
         let check = |errors: &[Errno], expected: Result<usize, Errno>| {
             let mut errors = errors.iter();
             let mut made = 0;
-            let found = undisturbed(|| {
+            let found = retry_interrupted(|| {
                 made += 1;
                 errors.next().map_or(Ok(made), |errno| Err(*errno))
             });

@@ -8,8 +8,8 @@ use thiserror::Error;
 use super::FileKind;
 use crate::tree::TreeBound;
 
-/// Why something beneath a [`super::SafeDir`] was not read. Paths are relative to it; in the text of the
-/// error they are quoted and escaped.
+/// Why something beneath a [`super::SafeDir`] was not read. Paths are relative to it; the error text quotes and escapes
+/// them.
 #[derive(Debug, Error)]
 pub enum SafeReadError {
     /// Nothing is there.
@@ -24,7 +24,7 @@ pub enum SafeReadError {
         /// The link itself.
         path: PathBuf,
     },
-    /// A file was asked for and something else is there.
+    /// The path leads to something other than a regular file.
     #[error("{path:?} is {kind}, not a regular file")]
     NotRegular {
         /// The path asked for.
@@ -32,7 +32,7 @@ pub enum SafeReadError {
         /// What is there.
         kind: FileKind,
     },
-    /// A folder was asked for and something else is there.
+    /// The path leads to something other than a folder.
     #[error("{path:?} is {kind}, not a folder")]
     NotFolder {
         /// The path asked for.
@@ -40,68 +40,68 @@ pub enum SafeReadError {
         /// What is there.
         kind: FileKind,
     },
-    /// The file is larger than the caller reads.
+    /// The file is larger than the caller's limit.
     #[error("{path:?} has at least {size} bytes; at most {cap} are read")]
     TooLarge {
         /// The path asked for.
         path: PathBuf,
-        /// Its size, or what was read before it was given up.
+        /// Its size, or the bytes read before reading stopped.
         size: u64,
         /// The caller's limit.
         cap: u64,
     },
-    /// The tree is larger than what is brought of one.
-    #[error("the tree has more than {limit} {bound} (met at {path:?})")]
+    /// The tree is larger than the limit for copies.
+    #[error("the tree has more than {limit} {bound} (exceeded at {path:?})")]
     Bound {
-        /// Where it was met.
+        /// Where the limit was exceeded.
         path: PathBuf,
-        /// Which bound.
+        /// Which limit.
         bound: TreeBound,
         /// Its value.
         limit: u64,
     },
     /// The path is absolute, has a `..`, or crosses a mount point.
-    #[error("{path:?} leads out of the workspace")]
+    #[error("{path:?} leads outside the workspace")]
     Escape {
         /// The path asked for.
         path: PathBuf,
     },
-    /// It became something else between two looks: whoever writes the folder is still running.
+    /// It changed its kind between two checks: its writer is still running.
     #[error("{path:?} changed while it was read")]
     Changed {
         /// The path asked for.
         path: PathBuf,
     },
-    /// It is there, and this process may not read it: its permission bits, those of a folder on the way,
-    /// or a lease that its writer holds. Root reads files regardless of their bits.
+    /// It exists, but this process may not read it: its permission bits, those of a folder on the way, or a lease that
+    /// its writer holds. Root reads files regardless of their bits.
     #[error("{path:?} cannot be read: {source}")]
     Unreadable {
         /// The path asked for.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel, or a filter around this process, has no `openat2`.
-    #[error("the kernel has no openat2 (Linux 5.6 or newer is needed, and no filter that denies it)")]
+    #[error("the kernel lacks openat2: Linux 5.6 or newer is needed, without a filter that denies it")]
     NoOpenat2,
     /// The machine failed.
     #[error("{path:?}: {source}")]
     Io {
         /// The path asked for.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl SafeReadError {
-    /// Whether the machine is at fault, as opposed to whoever wrote the folder.
+    /// Whether the machine caused the error, rather than the folder's writer.
     #[must_use]
     pub fn is_infrastructure(&self) -> bool {
         matches!(self, Self::NoOpenat2 | Self::Io { .. })
     }
 
-    /// Stable name for the flags of a grade, for what a reader must know. A missing file is none.
+    /// Stable name for the flags of a grade; `None` for a missing file.
     #[must_use]
     pub fn flag(&self) -> Option<&'static str> {
         match self {
@@ -119,11 +119,11 @@ impl SafeReadError {
 /// Why something beneath a [`super::SafeDir`] was not written.
 #[derive(Debug, Error)]
 pub enum SafeWriteError {
-    /// The place is not one to write to.
+    /// Nothing may be written at this path.
     #[error(transparent)]
     Refused(#[from] SafeReadError),
     /// The file has other names, which would change with it.
-    #[error("{path:?} is a hard link, which is not written through")]
+    #[error("{path:?} is a hard link, which is never written through")]
     HardLink {
         /// The path asked for.
         path: PathBuf,
@@ -134,8 +134,8 @@ pub enum SafeWriteError {
         /// The path asked for.
         path: PathBuf,
     },
-    /// No file of this size can be there, however much room there is.
-    #[error("{path:?} is larger than a file can be there")]
+    /// The file system does not support a file of this size.
+    #[error("{path:?} exceeds the file system's maximum file size")]
     TooLarge {
         /// The path asked for.
         path: PathBuf,
@@ -145,7 +145,7 @@ pub enum SafeWriteError {
     Io {
         /// The path asked for.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

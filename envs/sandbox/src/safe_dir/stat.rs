@@ -1,4 +1,4 @@
-//! What an entry of a folder is.
+//! Kind and metadata of a folder's entry.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum FileKind {
     CharDevice,
     /// A block device.
     BlockDevice,
-    /// Something this kernel has and this program does not know.
+    /// A kind that this program does not know.
     Unknown,
 }
 
@@ -58,16 +58,16 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// An entry's metadata, of the entry itself and never of a link's target.
+/// Metadata of the entry itself, never of a link's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryStat {
     /// Its kind.
     pub kind: FileKind,
     /// Permission bits, with setuid, setgid and sticky: `st_mode & 0o7777`.
     pub mode: u32,
-    /// Owner, as this process sees it (outside of any sandbox).
+    /// Owner, as numbered for this process (outside any sandbox).
     pub uid: u32,
-    /// Group, as this process sees it.
+    /// Group, as numbered for this process.
     pub gid: u32,
     /// Size in bytes, holes included.
     pub size: u64,

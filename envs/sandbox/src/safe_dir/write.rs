@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use super::dir::{FOLDER, clean};
 use super::{ActingAs, EntryStat, FileKind, Owner, SafeDir, SafeReadError, SafeWriteError, open_beneath};
 
-/// Permission bits of folders that a file needs and that are not there yet.
+/// Permission bits of missing parent folders that are created.
 const PARENT_MODE: u32 = 0o755;
 
 impl SafeDir {
-    /// Creates a folder, and those above it (0755). What is already there stays as it is.
+    /// Creates a folder, and missing parents (0755). Existing folders stay unchanged.
     ///
-    /// `mode` is set exactly, whatever the process's umask. With an `owner` other than the caller, which
-    /// takes root, new folders belong to it and are created with its rights only.
+    /// `mode` is set exactly, whatever the process's umask. With an `owner` other than the caller, which requires root,
+    /// new folders belong to the owner and are created with its permissions only.
     ///
     /// # Errors
     /// [`SafeWriteError`]; `Refused` when something on the way is not a folder.
@@ -36,14 +36,14 @@ impl SafeDir {
         self.folders(&path, mode)
     }
 
-    /// Writes a file, creating folders above it (0755) that are not there yet.
+    /// Writes a file, creating missing parent folders (0755).
     ///
-    /// A new file is created exclusively. One that exists is overwritten in place, keeping its owner, if
-    /// it is a regular file with a single name; `mode` is set either way. With an `owner` other than
-    /// the caller, which takes root, new entries belong to it and are created with its rights only.
+    /// A new file is created exclusively. An existing one is overwritten in place, keeping its owner, if it is a
+    /// regular file with a single name; `mode` is set either way. With an `owner` other than the caller, which requires
+    /// root, new entries belong to the owner and are created with its permissions only.
     ///
     /// # Errors
-    /// [`SafeWriteError`]. After `Full` and `Io` the file may be there in part.
+    /// [`SafeWriteError`]. After `Full` and `Io` the file may exist in part.
     pub fn write_file(
         &self,
         path: impl AsRef<Path>,
@@ -56,11 +56,11 @@ impl SafeDir {
         })
     }
 
-    /// Makes a symbolic link, creating folders above it (0755) that are not there yet. Where it leads is nobody's concern here:
-    /// nothing follows it. A file or link that is there makes room.
+    /// Creates a symbolic link, and missing parent folders (0755). The target is not checked, because nothing here
+    /// follows it. An existing file or link is replaced.
     ///
     /// # Errors
-    /// [`SafeWriteError`]; also of a folder at this path.
+    /// [`SafeWriteError`]; also for a folder at this path.
     pub fn write_link(
         &self,
         path: impl AsRef<Path>,
@@ -86,7 +86,7 @@ impl SafeDir {
         made.map_err(|errno| write_failed(&path, errno.into()))
     }
 
-    /// The same as [`Self::write_file`], with content that `write` brings.
+    /// As [`Self::write_file`], with content written by `write`.
     pub(crate) fn write_with<T, E: From<SafeWriteError>>(
         &self,
         path: &Path,
@@ -113,7 +113,7 @@ impl SafeDir {
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(self.write_refused(path, errno)),
         }
-        // Not O_TRUNC: what is there is looked at before it is emptied.
+        // Not O_TRUNC: an existing file is checked before it is emptied.
         must_be_regular(path, &self.stat(path)?)?;
         let fd = open_beneath(self.as_fd(), path, OFlags::WRONLY, Mode::empty())
             .map_err(|errno| self.write_refused(path, errno))?;
@@ -160,10 +160,10 @@ impl SafeDir {
         Ok(())
     }
 
-    /// What stood in the way of creating or opening for writing.
+    /// The error for a path that could not be created or opened for writing.
     fn write_refused(&self, path: &Path, errno: Errno) -> SafeWriteError {
         match self.refused(path, errno) {
-            // For a writer, a missing right, a vanished parent or a name that is too long is plain trouble.
+            // For a writer, a missing permission, a vanished parent or a name that is too long is an ordinary failure.
             SafeReadError::Unreadable { source, .. } => write_failed(path, source),
             SafeReadError::Missing { .. } | SafeReadError::Io { .. } => write_failed(path, errno.into()),
             other => other.into(),
@@ -180,7 +180,7 @@ fn must_be_regular(path: &Path, stat: &EntryStat) -> Result<(), SafeWriteError> 
     }
 }
 
-/// What an I/O error means while writing.
+/// The error that an I/O error means while writing.
 pub(crate) fn write_failed(path: &Path, source: io::Error) -> SafeWriteError {
     let path = path.to_owned();
     match source.kind() {

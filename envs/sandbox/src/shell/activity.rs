@@ -1,48 +1,48 @@
-//! Whether the job in the foreground waits for input or works.
+//! Whether the foreground job waits for input or works.
 //!
-//! Silence alone does not tell: a compiler is as silent as an editor, and on a loaded machine everything is. So
-//! the processes of the foreground group are asked for, in the terminal's own /proc where that can be reached
-//! (it lists the sandbox only), and what the sleeping ones sleep in.
+//! Silence alone does not tell: a compiler is as silent as an editor, and on a loaded machine everything is. So the
+//! state of the foreground group's processes is read, and the system call in which the sleeping ones wait. The
+//! terminal's own /proc is used if it is accessible (it lists the sandbox only).
 //!
-//! A few files of /proc are read, some microseconds each, on the calling thread; only after a silence, and at
+//! This reads a few files of /proc, some microseconds each, on the calling thread; only after a silence, and at
 //! intervals that double.
 //!
-//! Errors: none. What cannot be read counts as [`Activity::Waiting`], so that a step ends early rather than late.
+//! Errors: none. Anything unreadable counts as [`Activity::Waiting`], so that a step ends early rather than late.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, Mode, OFlags, fstatfs, openat, readlinkat};
 use rustix::process::Pid;
 
-/// `PROC_SUPER_MAGIC`. Anything else under the name of /proc could be the agent's doing.
+/// `PROC_SUPER_MAGIC`. Anything else mounted as /proc could be the agent's doing.
 const PROC_MAGIC: u64 = 0x9fa0;
-/// Processes looked at; a larger foreground group is taken to work.
-const MOST_PROCESSES: usize = 256;
+/// Maximum processes inspected; a larger foreground group counts as working.
+const MAX_PROCESSES: usize = 256;
 
-/// What the foreground does.
+/// Activity of the foreground job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// Some process runs, or sleeps in something that is not input.
+    /// Some process runs, or sleeps in a call that does not read input.
     Working,
-    /// Nothing runs, and something may wait for the terminal.
+    /// Nothing runs, and some process may wait for the terminal.
     Waiting,
-    /// Nothing runs, and something is blocked reading the terminal.
+    /// Nothing runs, and some process is blocked reading the terminal.
     Reading,
 }
 
-/// Looks at the foreground of the terminal whose session was opened by `shell`.
+/// Inspects the foreground of the terminal whose session leader is `shell`.
 pub(super) fn foreground_activity(shell: Pid) -> Activity {
     look(shell).unwrap_or(Activity::Waiting)
 }
 
-/// Whether the process is there and is neither stopped nor dead.
+/// Whether the process exists and is neither stopped nor dead.
 pub(super) fn is_running(process: Pid) -> bool {
     let stat = open_proc(None, "/proc")
         .and_then(|proc| read_file(&proc, &format!("{}/stat", process.as_raw_nonzero())));
     stat.as_deref().and_then(parse_stat).is_some_and(|stat| !matches!(stat.state, b'T' | b't' | b'Z' | b'X'))
 }
 
-/// Whether what the process writes to its standard error does not come to a terminal. Where nobody may know: yes.
+/// Whether the process's standard error is something other than a terminal. True if unknown.
 pub(super) fn writes_elsewhere(process: Pid) -> bool {
     let target = rustix::fs::readlink(format!("/proc/{}/fd/2", process.as_raw_nonzero()), Vec::new());
     target.map_or(true, |path| !is_terminal(path.to_bytes()))
@@ -51,7 +51,7 @@ pub(super) fn writes_elsewhere(process: Pid) -> bool {
 fn look(shell: Pid) -> Option<Activity> {
     let host = open_proc(None, "/proc")?;
     let terminal = parse_stat(&read_file(&host, &format!("{}/stat", shell.as_raw_nonzero()))?)?.terminal;
-    // The sandbox's own /proc is small; without the right to enter it the host's has the same processes.
+    // The sandbox's own /proc is small; if it is not accessible, the host's lists the same processes.
     let own = open_proc(Some(&host), &format!("{}/root/proc", shell.as_raw_nonzero()));
     let proc = own.as_ref().unwrap_or(&host);
     let mut activity = None;
@@ -69,19 +69,19 @@ fn look(shell: Pid) -> Option<Activity> {
             continue;
         }
         looked_at += 1;
-        if looked_at > MOST_PROCESSES {
+        if looked_at > MAX_PROCESSES {
             return Some(Activity::Working);
         }
         match process_activity(proc, pid, stat.state) {
             None => {}
             Some(Sleep::Running) => return Some(Activity::Working),
-            Some(Sleep::Elsewhere) => activity = activity.or(Some(Activity::Working)),
+            Some(Sleep::Remote) => activity = activity.or(Some(Activity::Working)),
             Some(Sleep::Perhaps) if activity == Some(Activity::Reading) => {}
             Some(Sleep::Perhaps) => activity = Some(Activity::Waiting),
             Some(Sleep::Reading) => activity = Some(Activity::Reading),
         }
     }
-    // A group whose last process has just ended: the shell is about to take the terminal back.
+    // The group's last process has just ended: the shell is about to take the terminal back.
     Some(activity.unwrap_or(Activity::Working))
 }
 
@@ -89,7 +89,7 @@ enum Sleep {
     Running,
     Reading,
     Perhaps,
-    Elsewhere,
+    Remote,
 }
 
 /// `None` for processes that are stopped or dead.
@@ -110,11 +110,11 @@ fn process_activity(proc: &OwnedFd, pid: i32, state: u8) -> Option<Sleep> {
         let target = readlinkat(proc, format!("{pid}/fd/{}", descriptor.unwrap_or(-1)), Vec::new());
         return Some(match target {
             Ok(path) if is_terminal(path.to_bytes()) => Sleep::Reading,
-            Ok(_) => Sleep::Elsewhere,
+            Ok(_) => Sleep::Remote,
             Err(_) => Sleep::Perhaps,
         });
     }
-    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Elsewhere })
+    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Remote })
 }
 
 fn is_terminal(path: &[u8]) -> bool {
@@ -123,7 +123,7 @@ fn is_terminal(path: &[u8]) -> bool {
 
 const READS: &[i64] = &[libc::SYS_read, libc::SYS_readv, libc::SYS_pread64];
 
-/// Calls that wait for one of several things. Which, only the process's memory knows.
+/// Calls that wait for one of several descriptors; which ones, only the process's memory shows.
 const POLLS: &[i64] = &[
     libc::SYS_ppoll,
     libc::SYS_pselect6,
@@ -165,7 +165,7 @@ fn open_proc(base: Option<&OwnedFd>, path: &str) -> Option<OwnedFd> {
     (fstatfs(&folder).ok()?.f_type as u64 == PROC_MAGIC).then_some(folder)
 }
 
-/// The first kilobyte of a file, which is all of those read here.
+/// The first kilobyte of a file, enough for all files read here.
 fn read_file(folder: &OwnedFd, path: &str) -> Option<String> {
     let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut buffer = [0; 1024];

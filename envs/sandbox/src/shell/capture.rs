@@ -1,9 +1,9 @@
-//! Keeps the head and the tail of a text that may be endless, and cuts it for an observation.
+//! Keeps the head and the tail of an unbounded text, and cuts it for an observation.
 //!
 //! T1. Memory is bounded: the head's cap, and at most twice the tail's.
-//! T2. A cut text has at most the asked number of characters, the marker included.
-//! T3. The marker states exactly how many characters and line ends are left out.
-//! T4. How the text was split while it was pushed does not matter.
+//! T2. A cut text has at most the requested number of characters, the marker included.
+//! T3. The marker states exactly how many characters and lines are left out.
+//! T4. The result does not depend on how the pushed text was split.
 //!
 //! Units: caps are bytes of UTF-8, budgets are characters. Pure; nothing to cancel.
 
@@ -52,7 +52,7 @@ impl Capture {
         }
     }
 
-    /// What was collected since the last call.
+    /// The text collected since the last call.
     pub(super) fn take(&mut self) -> Captured {
         if self.tail.len() > self.tail_cap {
             self.trim_tail();
@@ -75,7 +75,7 @@ impl Capture {
     }
 }
 
-/// A text of which the middle may be missing.
+/// A text whose middle may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Captured {
     head: String,
@@ -87,9 +87,9 @@ pub(super) struct Captured {
 /// A text cut for an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CutText {
-    /// At most the budget.
+    /// At most `budget` characters.
     pub(super) text: String,
-    /// What the budget left out, up to the capture's own caps. `None` when nothing was.
+    /// The text before the cut, up to the capture's own caps. `None` when nothing was cut.
     pub(super) full: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl Captured {
         if whole && (joined.len() <= budget || joined.chars().count() <= budget) {
             return CutText { text: joined, full: None };
         }
-        // Without a gap both ends may be taken from anywhere.
+        // Without a gap, both ends may be taken from the whole text.
         let (head, tail) = if whole { (joined.as_str(), joined.as_str()) } else { joined.split_at(head_len) };
         let all_chars = joined.chars().count() as u64 + self.dropped_chars;
         let all_lines = count_lines(&joined) + self.dropped_lines;

@@ -1,10 +1,11 @@
-//! The loop of a step: reads while it writes, until the shell arrives somewhere, silence says enough, or time is up.
+//! The loop of a step: reads while it writes, until a prompt arrives, the output has been silent long enough, or time
+//! is up.
 //!
 //! D1. Output is always read while input waits to be written, so neither side can block the other for ever.
-//! D2. An arrival ends the step as soon as nothing more is there to read; no timer is involved.
-//! D3. Silence is judged only when it lasted; see [`super::activity`].
+//! D2. An arrival ends the step as soon as there is nothing more to read; no timer is involved.
+//! D3. A silence is judged only after it has lasted; see [`super::activity`].
 //!
-//! Cancellation: by the token, seen within one wake-up. A dropped future loses nothing but the rest of the input.
+//! Cancellation: by the token, noticed within one wake-up. A dropped future loses only the rest of the input.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,74 +15,74 @@ use rustix::process::Pid;
 use tokio::time::sleep_until;
 
 use super::activity::{Activity, foreground_activity, writes_elsewhere};
-use super::intake::{Arrival, Front, Intake, Phase};
+use super::output_tracker::{Arrival, Foreground, OutputTracker, Phase};
 use crate::pty::{Pty, PtyRead};
 
-/// Reads between two looks at the clock, each up to a buffer.
+/// Reads between two checks of the clock, each up to one buffer.
 const READS_IN_A_ROW: usize = 64;
-/// The line discipline gives no more at once.
+/// The line discipline returns at most this much at once.
 const READ_BYTES: usize = 4096;
-/// A program that is blocked reading the terminal is believed after this share of the idle time.
+/// A program that is blocked reading the terminal is trusted to be idle after this fraction of the idle time.
 const SETTLE_SHARE: u32 = 8;
 
-/// When silence ends a step.
+/// Whether silence ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silence {
+pub(super) enum IdleRule {
     /// Never.
     Ignored,
     /// When the foreground waits for input, or after the patience.
-    Judged,
+    Checked,
 }
 
-/// What ends a drive beside an arrival.
+/// What ends a drive, besides an arrival.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Until<'a> {
+pub(super) struct DriveLimits<'a> {
     pub(super) deadline: Instant,
     pub(super) cancel: &'a CancelToken,
-    pub(super) silence: Silence,
+    pub(super) silence: IdleRule,
     pub(super) idle: Duration,
     pub(super) patience: Duration,
 }
 
 /// Why a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum DriveEnd {
     Arrived(Arrival),
-    Silent(Silent),
+    SilentParty(SilentParty),
     Deadline,
     Cancelled,
     HungUp,
 }
 
-/// Who is silent.
+/// Which program is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silent {
+pub(super) enum SilentParty {
     /// The shell, at a prompt of its line editor.
     LineEditor,
     /// The shell, probably at a prompt that its line editor draws elsewhere.
     HiddenEditor,
-    /// A program, or the shell busy itself.
+    /// A program, or the shell itself while busy.
     Program,
 }
 
-/// A terminal with what is read from it and what is to be written to it.
+/// A terminal, with the state of its output and the input still to be written.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct TerminalIo {
     pub(super) pty: Pty,
-    pub(super) intake: Intake,
+    pub(super) tracker: OutputTracker,
     pub(super) outgoing: Vec<u8>,
-    /// What the shell runs, to notice that it became another program.
+    /// The shell's program, to notice that it became another one.
     shell_program: Option<String>,
-    /// And with which arguments.
+    /// The shell's arguments.
     shell_arguments: Option<Vec<u8>>,
     buffer: Box<[u8; READ_BYTES]>,
     record_input: bool,
 }
 
-/// What a judgement comes to.
-enum Judged {
-    Over(Ending),
-    /// It was no silence: something was on its way, one way or the other.
+/// Result of judging a silence.
+enum SilenceVerdict {
+    Over(DriveEnd),
+    /// There was no silence: data was under way in one of the directions.
     Heard,
     Open,
 }
@@ -93,11 +94,11 @@ enum Drained {
     HungUp,
 }
 
-impl Wire {
-    pub(super) fn new(pty: Pty, intake: Intake, record_input: bool) -> Self {
+impl TerminalIo {
+    pub(super) fn new(pty: Pty, tracker: OutputTracker, record_input: bool) -> Self {
         Self {
             pty,
-            intake,
+            tracker,
             outgoing: Vec::new(),
             shell_program: None,
             shell_arguments: None,
@@ -106,23 +107,23 @@ impl Wire {
         }
     }
 
-    /// Reads what is there already. A hang-up is left for the next drive to find.
+    /// Reads what is already there. A hang-up is left for the next drive to find.
     pub(super) fn drain(&mut self) -> io::Result<()> {
-        read_some(&self.pty, &mut self.intake, &mut self.buffer[..]).map(drop)
+        read_some(&self.pty, &mut self.tracker, &mut self.buffer[..]).map(drop)
     }
 
-    /// Sends `outgoing`, reads, and returns when something ends it. What was not sent by then is kept.
-    pub(super) async fn drive(&mut self, until: Until<'_>) -> io::Result<Ending> {
+    /// Sends `outgoing`, reads, and returns when something ends it. Unsent input is kept.
+    pub(super) async fn drive(&mut self, until: DriveLimits<'_>) -> io::Result<DriveEnd> {
         let started = Instant::now();
         if self.record_input && !self.outgoing.is_empty() {
-            self.intake.cast.input(started, &self.outgoing);
+            self.tracker.cast.input(started, &self.outgoing);
         }
         send_some(&self.pty, &mut self.outgoing)?;
         let mut last_sign = started;
         let mut threshold = until.idle / SETTLE_SHARE;
         let wake_at = |last_sign: Instant, threshold: Duration| match until.silence {
-            Silence::Ignored => until.deadline,
-            Silence::Judged => until.deadline.min(last_sign + threshold),
+            IdleRule::Ignored => until.deadline,
+            IdleRule::Checked => until.deadline.min(last_sign + threshold),
         };
         let mut timer = std::pin::pin!(sleep_until(wake_at(last_sign, threshold).into()));
         let mut cancelled = std::pin::pin!(until.cancel.cancelled());
@@ -133,16 +134,16 @@ impl Wire {
                 biased;
                 guard = self.pty.readable() => {
                     let mut guard = guard?;
-                    match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
-                        // Found empty after the readiness was taken: what comes now makes it ready anew.
+                    match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
+                        // The buffer was empty after the readiness was consumed: new data makes it ready again.
                         Drained::Nothing | Drained::All => guard.clear_ready(),
                         Drained::More => more = true,
-                        Drained::HungUp => return Ok(Ending::HungUp),
+                        Drained::HungUp => return Ok(DriveEnd::HungUp),
                     }
                     last_sign = Instant::now();
                     threshold = until.idle / SETTLE_SHARE;
-                    if let Some(arrival) = self.intake.take_arrival() {
-                        return Ok(Ending::Arrived(arrival));
+                    if let Some(arrival) = self.tracker.take_arrival() {
+                        return Ok(DriveEnd::Arrived(arrival));
                     }
                 }
                 guard = self.pty.writable(), if sending => {
@@ -150,25 +151,25 @@ impl Wire {
                     if send_some(&self.pty, &mut self.outgoing)? == 0 {
                         guard.clear_ready();
                     } else {
-                        // Reading is a sign of life, too.
+                        // The program read input, which counts as activity, too.
                         last_sign = Instant::now();
                     }
                 }
-                () = &mut cancelled => return Ok(Ending::Cancelled),
+                () = &mut cancelled => return Ok(DriveEnd::Cancelled),
                 () = &mut timer => {
                     let now = Instant::now();
                     if now >= until.deadline {
-                        return Ok(Ending::Deadline);
+                        return Ok(DriveEnd::Deadline);
                     }
                     if now >= last_sign + threshold {
                         let silence = now - last_sign;
                         match self.judge(silence, until)? {
-                            Judged::Over(ending) => return Ok(ending),
-                            Judged::Heard => {
+                            SilenceVerdict::Over(ending) => return Ok(ending),
+                            SilenceVerdict::Heard => {
                                 last_sign = Instant::now();
                                 threshold = until.idle / SETTLE_SHARE;
                             }
-                            Judged::Open => threshold = next_threshold(silence, until),
+                            SilenceVerdict::Open => threshold = next_threshold(silence, until),
                         }
                     }
                     timer.as_mut().reset(wake_at(last_sign, threshold).into());
@@ -177,48 +178,56 @@ impl Wire {
             if more {
                 // An endless writer must starve neither the clock nor the other sessions of this thread.
                 if last_sign >= until.deadline {
-                    return Ok(Ending::Deadline);
+                    return Ok(DriveEnd::Deadline);
                 }
                 if until.cancel.is_cancelled() {
-                    return Ok(Ending::Cancelled);
+                    return Ok(DriveEnd::Cancelled);
                 }
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// What a silence means.
-    fn judge(&mut self, silence: Duration, until: Until<'_>) -> io::Result<Judged> {
-        let Some(shell) = self.intake.shell else { return Ok(Judged::Open) };
+    /// Decides what a silence means.
+    fn judge(&mut self, silence: Duration, until: DriveLimits<'_>) -> io::Result<SilenceVerdict> {
+        let Some(shell) = self.tracker.shell else { return Ok(SilenceVerdict::Open) };
         if self.pty.foreground_group().is_none() {
-            // The session's leader is gone, even if something keeps the terminal open.
-            return Ok(Judged::Over(Ending::HungUp));
+            // The session leader has ended, even if another process keeps the terminal open.
+            return Ok(SilenceVerdict::Over(DriveEnd::HungUp));
         }
         let activity = foreground_activity(shell);
         if activity != Activity::Working && self.pty.foreground_group() == Some(shell) {
-            self.intake.believe_doubtful();
-            if let Some(arrival) = self.intake.take_arrival() {
-                return Ok(Judged::Over(Ending::Arrived(arrival)));
+            self.tracker.believe_doubtful();
+            if let Some(arrival) = self.tracker.take_arrival() {
+                return Ok(SilenceVerdict::Over(DriveEnd::Arrived(arrival)));
             }
         }
-        let Some(silent) = self.silent(activity, silence, until)? else { return Ok(Judged::Open) };
-        // Only now, because it may wait for a thread of the kernel. The order matters: who waits for input has got
-        // all of it, and what was written before somebody was seen waiting is read before the silence is believed.
+        let Some(silent) = self.silent(activity, silence, until)? else { return Ok(SilenceVerdict::Open) };
+        // Only now, because it may wait for a kernel thread. The order matters: a program that waits for input has
+        // received all of it, and output written before the program was seen waiting is read before the silence is
+        // trusted.
         self.pty.deliver_input();
         let wakes = activity != Activity::Working && foreground_activity(shell) == Activity::Working;
-        match read_some(&self.pty, &mut self.intake, &mut self.buffer[..])? {
-            Drained::Nothing if wakes => Ok(Judged::Heard),
-            Drained::Nothing => Ok(Judged::Over(Ending::Silent(silent))),
+        match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
+            Drained::Nothing if wakes => Ok(SilenceVerdict::Heard),
+            Drained::Nothing => Ok(SilenceVerdict::Over(DriveEnd::SilentParty(silent))),
             Drained::All | Drained::More => {
-                let arrival = self.intake.take_arrival();
-                Ok(arrival.map_or(Judged::Heard, |arrival| Judged::Over(Ending::Arrived(arrival))))
+                let arrival = self.tracker.take_arrival();
+                Ok(arrival.map_or(SilenceVerdict::Heard, |arrival| {
+                    SilenceVerdict::Over(DriveEnd::Arrived(arrival))
+                }))
             }
-            Drained::HungUp => Ok(Judged::Over(Ending::HungUp)),
+            Drained::HungUp => Ok(SilenceVerdict::Over(DriveEnd::HungUp)),
         }
     }
 
-    /// Who is silent for long enough to say so.
-    fn silent(&self, activity: Activity, silence: Duration, until: Until<'_>) -> io::Result<Option<Silent>> {
+    /// Which program has been silent for long enough, if any.
+    fn silent(
+        &self,
+        activity: Activity,
+        silence: Duration,
+        until: DriveLimits<'_>,
+    ) -> io::Result<Option<SilentParty>> {
         let idle = silence >= until.idle;
         let enough = match activity {
             Activity::Reading => true,
@@ -230,30 +239,30 @@ impl Wire {
         }
         if !self.is_at_line_editor()? {
             let hidden = activity == Activity::Waiting && self.may_be_at_hidden_editor()?;
-            return Ok(Some(if hidden { Silent::HiddenEditor } else { Silent::Program }));
+            return Ok(Some(if hidden { SilentParty::HiddenEditor } else { SilentParty::Program }));
         }
-        // The line editor, too, sleeps in reading the terminal: between two keys. Only idleness tells; and where
-        // not even an echo came back, only patience: on a loaded machine the kernel may not have delivered the
-        // input yet.
-        let heard = self.intake.phase != Phase::Echo || self.intake.echoed;
+        // The line editor also sleeps in reading the terminal, between two keys. Only the idle time tells; and if not
+        // even an echo came back, only the patience: on a loaded machine the kernel may not have delivered the input
+        // yet.
+        let heard = self.tracker.phase != Phase::Echo || self.tracker.echoed;
         let enough = if heard { idle } else { silence >= until.patience };
-        Ok(enough.then_some(Silent::LineEditor))
+        Ok(enough.then_some(SilentParty::LineEditor))
     }
 
     /// Whether the shell reads a line, with or without marks on its prompt.
     pub(super) fn is_at_line_editor(&self) -> io::Result<bool> {
-        Ok(self.intake.paste_on
-            && self.pty.foreground_group() == self.intake.shell
+        Ok(self.tracker.paste_on
+            && self.pty.foreground_group() == self.tracker.shell
             && !self.pty.line_mode()?.canonical
             && self.is_same_shell())
     }
 
-    /// Whether the shell may be reading a line without anything of it being drawn here. What tells it from the shell's
-    /// `read -n` is that returns are read as they are typed; from its `read` on a raw terminal, that it polls.
+    /// Whether the shell may be reading a line while nothing is drawn on the terminal. Unlike the shell's `read -n`,
+    /// carriage returns are read as typed; unlike `read` on a raw terminal, it polls.
     fn may_be_at_hidden_editor(&self) -> io::Result<bool> {
-        let Some(shell) = self.intake.shell else { return Ok(false) };
+        let Some(shell) = self.tracker.shell else { return Ok(false) };
         let mode = self.pty.line_mode()?;
-        Ok(!self.intake.paste_on
+        Ok(!self.tracker.paste_on
             && !mode.canonical
             && !mode.echo
             && !mode.maps_returns
@@ -262,30 +271,29 @@ impl Wire {
             && writes_elsewhere(shell))
     }
 
-    /// Remembers which program the shell is, at its first prompt.
+    /// Remembers the shell's program at its first prompt.
     pub(super) fn know_shell(&mut self) {
-        self.shell_program = self.intake.shell.and_then(program_name);
-        self.shell_arguments = self.intake.shell.and_then(program_arguments);
+        self.shell_program = self.tracker.shell.and_then(program_name);
+        self.shell_arguments = self.tracker.shell.and_then(program_arguments);
     }
 
-    /// Whether the shell's process still runs the program it ran at first.
+    /// Whether the shell's process still runs its first program.
     fn is_same_shell(&self) -> bool {
-        self.intake.shell.and_then(program_name) == self.shell_program
+        self.tracker.shell.and_then(program_name) == self.shell_program
     }
 
-    /// Whether the shell is another one of the same program, and has read nothing yet: one that took the place of ours
-    /// by `exec`.
+    /// Whether another shell of the same program, which has read nothing yet, replaced ours by `exec`.
     pub(super) fn is_at_first_line_of_another(&self) -> bool {
-        let arguments = self.intake.shell.and_then(program_arguments);
+        let arguments = self.tracker.shell.and_then(program_arguments);
         arguments.is_some()
             && arguments != self.shell_arguments
             && self.is_same_shell()
-            && self.intake.lines_begun == self.intake.lines_at_prompt + 1
+            && self.tracker.lines_begun == self.tracker.lines_at_prompt + 1
     }
 }
 
-/// The silence after which to judge again: the idle time, then intervals that double, but not past the patience.
-fn next_threshold(silence: Duration, until: Until<'_>) -> Duration {
+/// The silence after which to judge again: the idle time, then intervals that double, up to the patience.
+fn next_threshold(silence: Duration, until: DriveLimits<'_>) -> Duration {
     if silence < until.idle {
         until.idle
     } else if silence < until.patience {
@@ -308,14 +316,14 @@ fn send_some(pty: &Pty, outgoing: &mut Vec<u8>) -> io::Result<usize> {
     Ok(sent)
 }
 
-fn read_some(pty: &Pty, intake: &mut Intake, buffer: &mut [u8]) -> io::Result<Drained> {
+fn read_some(pty: &Pty, tracker: &mut OutputTracker, buffer: &mut [u8]) -> io::Result<Drained> {
     for reads in 0..READS_IN_A_ROW {
         match pty.try_read(buffer)? {
             PtyRead::Bytes(count) => {
-                intake.feed(Instant::now(), &buffer[..count], || {
+                tracker.feed(Instant::now(), &buffer[..count], || {
                     // The mode first: a line editor that has the terminal does not give the foreground away.
                     let mode = pty.line_mode().ok()?;
-                    Some(Front { group: pty.foreground_group(), mode })
+                    Some(Foreground { group: pty.foreground_group(), mode })
                 });
             }
             PtyRead::Empty if reads == 0 => return Ok(Drained::Nothing),

@@ -1,7 +1,7 @@
-//! From a command to the bytes that make bash's line editor read exactly that command.
+//! Encodes a command as bytes that make bash's line editor read exactly that command.
 //!
-//! The command goes in as one bracketed paste, so that nothing in it acts as an editing key, tabs complete
-//! nothing and several lines arrive as one. Bytes that a paste cannot carry go around it, or are refused.
+//! The command is sent as one bracketed paste, so that nothing in it acts as an editing key, tabs complete nothing and
+//! several lines arrive as one. Bytes that a paste cannot contain are sent around it, or are refused.
 //!
 //! Source: readline 8.2, `rl_bracketed_paste_begin` (turns CR into LF, ends at `ESC [ 2 0 1 ~`). Pure.
 
@@ -70,7 +70,7 @@ pub(super) fn push_command(command: &str, bytes: &mut Vec<u8>) -> Result<(), Com
     Ok(())
 }
 
-/// Appends text as if typed on a keyboard: a line end is the Enter key.
+/// Appends text as if typed on a keyboard: a newline is the Enter key.
 pub(super) fn push_typed(text: &str, bytes: &mut Vec<u8>) {
     bytes.extend(text.bytes().map(|byte| if byte == b'\n' { b'\r' } else { byte }));
 }
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_paste_cannot_carry_goes_around_it() {
+    fn unpasteable_bytes_are_sent_around_the_paste() {
         check("a\rb", Ok("\x1b[200~a\x1b[201~\x16\r\x1b[200~b\x1b[201~\r"));
         check("a\x1b[201~b", Ok("\x1b[200~a\x1b[20\x1b[201~\x1b[200~1~b\x1b[201~\r"));
     }
 
     #[test]
-    fn what_the_kernel_keeps_is_refused() {
+    fn bytes_consumed_by_the_kernel_are_refused() {
         check("a\0", Err(0));
         check("\x03", Err(3));
         insta::assert_snapshot!(CommandError { byte: 3 }, @"the command contains the control character 0x03, which a terminal does not pass on; write it as $'\\x03'");

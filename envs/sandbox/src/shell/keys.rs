@@ -1,36 +1,36 @@
 //! Names of keys and the bytes that an xterm sends for them.
 //!
 //! A key is one character (`a`, `é`, `:`), a name (`Enter`, `Escape`, `PageUp`, `F5`), or either with the prefixes
-//! `C-`, `M-` and `S-` (`C-c`, `M-x`, `S-Tab`, `C-Left`). Keys are separated by white space. Names are matched
-//! without regard to case.
+//! `C-`, `M-` and `S-` (`C-c`, `M-x`, `S-Tab`, `C-Left`). Keys are separated by white space. Names are
+//! case-insensitive.
 //!
 //! Source: XTerm Control Sequences, "PC-Style Function Keys". Pure; nothing to cancel.
 
 use thiserror::Error;
 
-/// How the program on the terminal wants its cursor keys.
+/// Which sequences the terminal's program expects for cursor keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CursorKeys {
     /// `ESC [ A`.
     #[default]
     Normal,
-    /// `ESC O A`: full-screen programs ask for it (DECCKM).
+    /// `ESC O A`: requested by full-screen programs (DECCKM).
     Application,
 }
 
-/// Why a text is no list of keys. Shown to the policy.
+/// Why a text is not a list of keys. Shown to the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// Nothing in it.
+    /// The text is empty.
     #[error("no key was given; name keys separated by spaces, for example `C-c` or `Escape : q Enter`")]
     Empty,
-    /// A name that no key has.
+    /// An unknown key name.
     #[error(
         "there is no key `{name}`; keys are single characters, C-<letter>, M-<letter>, Enter, Escape, Tab, \
          Space, Backspace, Delete, Insert, Up, Down, Left, Right, Home, End, PageUp, PageDown and F1 to F12"
     )]
     Unknown {
-        /// As it was written.
+        /// The name as written.
         name: String,
     },
 }
@@ -38,7 +38,7 @@ pub enum KeyError {
 /// The bytes of a white-space separated list of keys.
 ///
 /// # Errors
-/// [`KeyError`] at the first key that is unknown; nothing is to be sent then.
+/// [`KeyError`] at the first unknown key; nothing should be sent then.
 pub fn parse_keys(keys: &str, cursor_keys: CursorKeys) -> Result<Vec<u8>, KeyError> {
     let mut bytes = Vec::new();
     for name in keys.split_whitespace() {
@@ -47,7 +47,7 @@ pub fn parse_keys(keys: &str, cursor_keys: CursorKeys) -> Result<Vec<u8>, KeyErr
     if bytes.is_empty() { Err(KeyError::Empty) } else { Ok(bytes) }
 }
 
-/// Whether this names one key.
+/// Whether `name` is a single key.
 #[must_use]
 pub fn is_known_key(name: &str) -> bool {
     !name.contains(char::is_whitespace) && push_key(name, CursorKeys::Normal, &mut Vec::new()).is_some()
@@ -61,7 +61,7 @@ struct Modifiers {
 }
 
 impl Modifiers {
-    /// xterm's parameter; 1 is no modifier.
+    /// xterm's parameter; 1 means no modifier.
     fn parameter(self) -> u8 {
         1 + u8::from(self.shift) + 2 * u8::from(self.meta) + 4 * u8::from(self.control)
     }

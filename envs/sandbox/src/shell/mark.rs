@@ -1,11 +1,11 @@
 //! Finds step marks and mode switches in the byte stream of a terminal.
 //!
-//! A mark is an OSC 133 sequence that carries `clawrl=<nonce>.<number>` and ends with BEL. Everything else,
-//! other programs' OSC 133 sequences included, passes through as output.
+//! A mark is an OSC 133 sequence that carries `clawrl=<nonce>.<number>` and ends with BEL. Everything else, other
+//! programs' OSC 133 sequences included, passes through as output.
 //!
 //! M1. Splitting the stream anywhere gives the same events, up to the splitting of output.
-//! M2. Output, mode switches and marks together are the stream: nothing is lost and nothing is reordered.
-//! M3. Memory is bounded by [`LONGEST_MARK`].
+//! M2. Output, mode switches and marks together are the stream: nothing is lost or reordered.
+//! M3. Memory is bounded by [`MAX_MARK_BYTES`].
 //!
 //! Pure; nothing to cancel.
 
@@ -16,16 +16,16 @@ const BEL: u8 = 0x07;
 const MARK_PREFIX: &[u8] = b"\x1b]133;";
 const MODE_PREFIX: &[u8] = b"\x1b[?";
 
-/// The working folder is part of a mark; a deeper one makes the mark unreadable, hence output.
-const LONGEST_MARK: usize = 16 * 1024;
-const LONGEST_MODE: usize = 24;
+/// A mark contains the working folder; a deeper one makes the mark unreadable, so it is treated as output.
+const MAX_MARK_BYTES: usize = 16 * 1024;
+const MAX_MODE_BYTES: usize = 24;
 
-/// What was found.
+/// An event in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
     /// Bytes of programs.
     Output(&'a [u8]),
-    /// A sequence that claims to be one of our marks.
+    /// A sequence that has the form of one of our marks.
     Mark(Mark<'a>),
     /// A private mode was set or reset.
     Mode {
@@ -38,18 +38,18 @@ pub(super) enum Event<'a> {
     },
 }
 
-/// A claimed mark; whether to believe it is decided elsewhere.
+/// A mark in the stream; another module decides whether to trust it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark<'a> {
     /// What it says.
     pub(super) kind: MarkKind<'a>,
-    /// Hex nonce as given.
+    /// Hex nonce as received.
     pub(super) nonce: &'a [u8],
-    /// Prompt number as given.
+    /// Prompt number as received.
     pub(super) number: u64,
 }
 
-/// What a mark says.
+/// Content of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkKind<'a> {
     /// A command ended; a prompt follows.
@@ -58,7 +58,7 @@ pub(super) enum MarkKind<'a> {
         exit_code: i32,
         /// Working folder, quoted by bash's `@Q`.
         folder: &'a [u8],
-        /// Whether the prompt is drawn elsewhere than on the terminal.
+        /// Whether the prompt is drawn somewhere other than the terminal.
         hidden: bool,
     },
     /// A continuation prompt follows.
@@ -66,39 +66,39 @@ pub(super) enum MarkKind<'a> {
         /// As above.
         hidden: bool,
     },
-    /// What the shell says of itself when it is asked by a key.
-    Reported(Report),
-    /// The shell has ended, and another one begins.
+    /// The shell's report about itself, requested by a key.
+    ShellReport(Report),
+    /// The shell has ended, and another one starts.
     Replaced {
-        /// Exit code of the one that ended.
+        /// Exit code of the shell that ended.
         exit_code: i32,
     },
-    /// It carries our key but fits no form.
+    /// It carries our key but has an unknown form.
     Unreadable,
 }
 
-/// What a shell says of itself at a prompt without a mark, as it was before its prompts were put back.
+/// A shell's report at a prompt without a mark: its state before the prompts were restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Report {
     /// Exit code of the last command.
     pub(super) exit_code: i32,
-    /// PS1 ends with what it was set to.
+    /// PS1 ends with the value it was set to.
     pub(super) has_prompt: bool,
-    /// And so does PS2.
+    /// PS2 ends with the value it was set to.
     pub(super) has_continuation: bool,
-    /// Both are expanded.
+    /// Both prompts are expanded.
     pub(super) expands: bool,
-    /// Of our two prompts, the continuation is the one that was expanded last.
+    /// Of our two prompts, the continuation prompt was expanded last.
     pub(super) continues: bool,
     /// Standard error, on which the line editor draws, is a terminal.
     pub(super) on_terminal: bool,
 }
 
-/// The state between chunks.
+/// Parser state between chunks.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     held: Vec<u8>,
-    /// `held` was handed out and goes away at the next call.
+    /// `held` was returned and is cleared at the next call.
     spent: bool,
 }
 
@@ -109,7 +109,7 @@ enum Step {
 }
 
 impl Scanner {
-    /// The next event, advancing `input`; `None` when it is used up.
+    /// The next event, advancing `input`; `None` at its end.
     pub(super) fn next<'s, 'i: 's>(&'s mut self, input: &mut &'i [u8]) -> Option<Event<'s>> {
         if self.spent {
             self.held.clear();
@@ -143,7 +143,7 @@ impl Scanner {
         None
     }
 
-    /// Bytes that may be the beginning of a mark, at the end of the stream.
+    /// Bytes at the end of the stream that may be the beginning of a mark.
     #[cfg(test)]
     pub(super) fn take_held(&mut self) -> Vec<u8> {
         if self.spent {
@@ -173,7 +173,7 @@ fn split<'a>(input: &mut &'a [u8], at: usize) -> &'a [u8] {
     head
 }
 
-/// Whether `byte` continues what is held.
+/// Whether `byte` continues the held bytes.
 fn step(held: &[u8], byte: u8) -> Step {
     let at = held.len();
     let fits = |prefix: &[u8]| prefix.get(at) == Some(&byte) && prefix.starts_with(held);
@@ -182,7 +182,7 @@ fn step(held: &[u8], byte: u8) -> Step {
     }
     if held.starts_with(MODE_PREFIX) {
         return match byte {
-            b'0'..=b'9' | b';' if at < LONGEST_MODE => Step::Hold,
+            b'0'..=b'9' | b';' if at < MAX_MODE_BYTES => Step::Hold,
             b'h' | b'l' if at > MODE_PREFIX.len() => Step::Complete,
             _ => Step::Mismatch,
         };
@@ -192,14 +192,14 @@ fn step(held: &[u8], byte: u8) -> Step {
             BEL => Step::Complete,
             // Quoting leaves no control character in a genuine mark.
             0..0x20 | 0x7f => Step::Mismatch,
-            _ if at < LONGEST_MARK => Step::Hold,
+            _ if at < MAX_MARK_BYTES => Step::Hold,
             _ => Step::Mismatch,
         };
     }
     Step::Mismatch
 }
 
-/// Only the first of several numbers counts; switches of interest are sent alone.
+/// Only the first of several numbers counts; the relevant switches are sent alone.
 fn parse_mode(sequence: &[u8]) -> Option<(u16, bool)> {
     let (last, body) = sequence[MODE_PREFIX.len()..].split_last()?;
     let first = body.split(|&byte| byte == b';').next()?;
@@ -233,13 +233,13 @@ fn parse_mark(payload: &[u8]) -> Option<Mark<'_>> {
     Some(Mark { kind: kind.unwrap_or(MarkKind::Unreadable), nonce: &key[..dot], number })
 }
 
-/// A mark that tells an exit code.
+/// Parses a mark that has an exit code.
 fn parse_told<'a>(letter: &[u8], exit_code: i32, rest: Option<&'a [u8]>) -> Option<MarkKind<'a>> {
     match (letter, rest) {
         (b"D", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: false }),
         (b"E", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: true }),
         (b"P", None) => Some(MarkKind::Replaced { exit_code }),
-        (b"R", Some(flags)) => Some(MarkKind::Reported(Report {
+        (b"R", Some(flags)) => Some(MarkKind::ShellReport(Report {
             exit_code,
             has_prompt: flags.contains(&b'1'),
             has_continuation: flags.contains(&b'2'),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_output() {
+    fn other_sequences_are_output() {
         check(b"\x1b]133;D;0\x07", &[r"output \x1b]133;D;0\x07"]);
         check(
             b"\x1b]133;D;0;cla\x1b]133;A;k=s;clawrl=ab.1\x07",
@@ -345,7 +345,7 @@ mod tests {
         check(b"\x1b]133;C;clawrl=ab\x07", &["Unreadable  0"]);
     }
 
-    /// Bytes that are likely to come close to marks.
+    /// Bytes that resemble marks.
     fn stream() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             Just(b"\x1b]133;D;0;clawrl=ab.1;'/'\x07".to_vec()),

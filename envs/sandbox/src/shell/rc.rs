@@ -1,30 +1,30 @@
-//! What bash is started with, so that its prompts carry marks.
+//! Start files that make bash's prompts carry marks.
 //!
 //! Only prompt strings are used, no PROMPT_COMMAND: nothing runs, so `set -x`, `set -e`, DEBUG and ERR traps, `$_` and
-//! PIPESTATUS see nothing of it. A prompt string is shown only when bash really waits for a line: between the lines of
-//! one paste its number rises but nothing is shown. It is short, because readline takes longer for each invisible
-//! character of a prompt than for a whole system call.
+//! PIPESTATUS are unaffected. A prompt string is shown only when bash really waits for a line: between the lines of one
+//! paste its number rises but nothing is shown. It is short, because readline spends more time on each invisible
+//! character of a prompt than on a whole system call.
 //!
-//! Where a prompt came without a mark, a key of the line editor calls the function `__clawrl`. It writes to `/dev/tty`
-//! which prompt it is, and puts the prompts back. A key changes no line, so nothing of it gets into a here-document, an
-//! answer to `read -e` or the history. While the shell's standard error is not the terminal, nobody sees what the line
-//! editor draws: then the prompts are empty, and a command substitution in them writes the mark to `/dev/tty`.
+//! If a prompt came without a mark, a key of the line editor calls the function `__clawrl`. It writes to `/dev/tty`
+//! which prompt it is, and restores the prompts. A key changes no line, so nothing of it gets into a here-document, an
+//! answer to `read -e` or the history. While the shell's standard error is not the terminal, the line editor's drawing
+//! is not visible: then the prompts are empty, and a command substitution in them writes the mark to `/dev/tty`.
 //!
-//! K1. A keeper starts another bash when one has ended, and says so. Folder of the workspace, terminal and programs in
-//! the background stay.
+//! K1. A supervisor script starts another bash when one has ended, and reports it. The workspace's folder, the terminal
+//! and background programs stay.
 //!
 //! Source: bash 5.2, `decode_prompt_string` (a prompt is expanded after its escapes were decoded) and
-//! `bash_execute_unix_command` (the command of a key runs between two keys; exit code, PIPESTATUS and the parser are as
-//! they were after it), FinalTerm's OSC 133 for the letters D and A.
+//! `bash_execute_unix_command` (the command of a key runs between two keys; exit code, PIPESTATUS and the parser are
+//! unchanged after it), FinalTerm's OSC 133 for the letters D and A.
 
 use std::fmt;
 
 use clawrl_core::stable_hash;
 use serde::{Deserialize, Serialize};
 
-/// Tells this session's marks from other text. Not a secret: programs in the session can read it.
+/// Distinguishes this session's marks from other text. Not a secret: programs in the session can read it.
 ///
-/// `set` shows it, so derive it from the slot's seed where observations must repeat.
+/// `set` shows it, so derive it from the slot's seed if observations must be reproducible.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nonce(String);
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Nonce {
     }
 }
 
-/// The text of bash's start file. To be laid, read-only, at a path that [`bash_arguments`] is given.
+/// The text of bash's start file. Write it, read-only, at the path that [`bash_arguments`] is given.
 #[must_use]
 pub fn rc_script(nonce: &Nonce) -> String {
     format!("{}\n", settings(nonce, 0).join("\n"))
@@ -58,14 +58,14 @@ pub fn bash_arguments(rc_path: &str) -> Vec<String> {
     ["--noprofile", "--rcfile", rc_path, "-i"].map(str::to_owned).to_vec()
 }
 
-/// A script for `sh`, which is given bash and its arguments: it runs `announcement`, then one bash after the other. To be
-/// laid, read-only, as the script of [`crate::Announcer::Script`].
+/// A script for `sh`, which receives bash and its arguments: it runs `announcement`, then one bash after the other.
+/// Write it, read-only, as the script of [`crate::Announcer::Script`].
 #[must_use]
-pub fn keeper_script(nonce: &Nonce, announcement: &str) -> String {
+pub fn supervisor_script(nonce: &Nonce, announcement: &str) -> String {
     let key = &nonce.0;
-    // Job control gives the terminal to each bash, and takes it back from one that was killed. The trap is for a program
-    // that took bash's place by `exec` and was interrupted: some shells then interrupt themselves. A bash that cannot
-    // be started any more is not tried for ever.
+    // Job control gives the terminal to each bash, and takes it back from one that was killed. The trap is for a
+    // program that replaced bash by `exec` and was interrupted: some shells then interrupt themselves. A bash that can
+    // no longer be started is not retried for ever.
     format!(
         r#"{announcement}
 set -m
@@ -74,7 +74,7 @@ n=0
 while :; do
   "$@"
   s=$? n=$((n+1))
-  [ "$n" -lt {MOST_SHELLS} ] || exit "$s"
+  [ "$n" -lt {MAX_SHELLS} ] || exit "$s"
   stty sane 2>/dev/null
   printf '\033]133;P;%d;clawrl={key}.%d\007' "$s" "$n"
 done
@@ -82,23 +82,22 @@ done
     )
 }
 
-/// Variables that bash and the programs in it need to find.
+/// Variables that bash and its programs need to find.
 #[must_use]
 pub fn terminal_environment() -> Vec<(String, String)> {
-    // Key bindings of the agent's home would change what typing does.
+    // Key bindings from the agent's home would change what typing does.
     [("TERM", "xterm-256color"), ("INPUTRC", "/dev/null")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec()
 }
 
-/// Shells that one keeper starts.
-const MOST_SHELLS: u32 = 1_000;
+/// Maximum number of shells that one supervisor starts.
+const MAX_SHELLS: u32 = 1_000;
 
 /// The key that calls `__clawrl`: C-x C-_, which readline binds to nothing.
 pub(super) const REPORT_KEY: &[u8] = b"\x18\x1f";
 
-/// A line that puts back what [`rc_script`] set, and the terminal's settings. Only for a prompt that is known to be the
-/// primary one.
+/// A line that restores what [`rc_script`] set, and the terminal's settings. Only for a prompt known to be primary.
 pub(super) const REPAIR_LINE: &[u8] = b" __clawrl 1 || :\r";
 
 /// A line that sets in another bash what [`rc_script`] sets. Only for its first prompt.
@@ -106,11 +105,11 @@ pub(super) fn adoption_line(nonce: &Nonce, last_number: u64) -> String {
     format!(" {{ {}; {FORGET}; }}", settings(nonce, last_number).join("; "))
 }
 
-/// Each is a line of its own, and all can be joined to one. No exclamation mark in them is a history reference.
+/// Each setting is a line of its own, and all can be joined to one. No exclamation mark in them is a history reference.
 fn settings(nonce: &Nonce, last_number: u64) -> Vec<String> {
     let key = &nonce.0;
     let first = [
-        // An exclamation mark in a command is no history reference.
+        // An exclamation mark in a command is not a history reference.
         "set +H",
         "unset HISTFILE MAILCHECK TMOUT PROMPT_COMMAND",
         "bind 'set bell-style none' 2>/dev/null",
@@ -130,12 +129,12 @@ fn settings(nonce: &Nonce, last_number: u64) -> Vec<String> {
     first.map(str::to_owned).into_iter().chain(prompts).chain(keys).collect()
 }
 
-/// Old readlines do not know the second; without it each paste is drawn twice.
+/// Old readlines do not know the second setting; without it each paste is drawn twice.
 const PASTE: &str =
     "bind 'set enable-bracketed-paste on' 2>/dev/null; bind 'set enable-active-region off' 2>/dev/null";
 
-/// Sets `__clawrl_1` and `__clawrl_2` to what PS1 and PS2 have to be. `__clawrl_n` is the number of the last primary
-/// prompt, `__clawrl_p` is 1 while a continuation prompt is the last one.
+/// Sets `__clawrl_1` and `__clawrl_2` to the values that PS1 and PS2 must have. `__clawrl_n` is the number of the last
+/// primary prompt, `__clawrl_p` is 1 while a continuation prompt is the last one.
 const FORMS: &str = concat!(
     "if [[ -t 2 ]]; then ",
     r"__clawrl_1='\[\e]133;D;$?;clawrl='$__clawrl_k'.$((__clawrl_p=0,__clawrl_n+=1));${PWD@Q}\a\]\$ ' ",
@@ -153,7 +152,7 @@ const MARK: &str = concat!(
     r#"else printf '\e]133;E;k=s;clawrl=%s.%d\a' "$__clawrl_k" "$__clawrl_n"; fi >/dev/tty"#
 );
 
-/// Takes down, before anything changes, the exit code and what is still as it was set, see [`super::mark::Report`].
+/// Saves, before anything changes, the exit code and which settings are unchanged, see [`super::mark::Report`].
 const REMEMBER: &str = concat!(
     "{ local __clawrl_e=$? __clawrl_f= __clawrl_o=$-; set +xu; } 2>/dev/null; ",
     r#"[[ $PS1 != *"$__clawrl_1" ]] || __clawrl_f+=1; "#,
@@ -164,16 +163,16 @@ const REMEMBER: &str = concat!(
     "[[ $__clawrl_n == +([0-9]) ]] || __clawrl_n=0"
 );
 
-/// Writes what was taken down.
+/// Writes the saved values.
 const REPORT: &str = r#"printf '\e]133;R;%d;clawrl=%s.%d;%s\a' "$__clawrl_e" "$__clawrl_k" "$__clawrl_n" "$__clawrl_f" >/dev/tty"#;
 
-/// Removes the line of ours that is being run from the history, if it is there.
+/// Removes our own line that is being run from the history, if it is there.
 const FORGET: &str = concat!(
     "__clawrl_h=$(HISTTIMEFORMAT= history 1); ",
     "[[ $__clawrl_h != *__clawrl* ]] || history -d $((${__clawrl_h%%[^0-9 ]*})) 2>/dev/null; unset __clawrl_h"
 );
 
-/// Puts the prompts back. An assignment to a variable that is read-only would end the function.
+/// Restores the prompts. An assignment to a read-only variable would end the function.
 const REPAIR: &str = concat!(
     "if [[ -o emacs || -o vi ]]; then :; else set -o emacs; fi; shopt -s promptvars; __clawrl_paste; ",
     "__clawrl_forms; ",
@@ -181,15 +180,15 @@ const REPAIR: &str = concat!(
     "{ [[ $__clawrl_o != *u* ]] || set -u; [[ $__clawrl_o != *x* ]] || set -x; } 2>/dev/null"
 );
 
-/// Whether this is all of what our prompts show after their mark.
+/// Whether this is exactly the visible text of our prompts after their mark.
 pub(super) fn is_prompt_text(text: &[u8], continuation: bool) -> bool {
     if continuation { text == b"> " } else { text == b"$ " || text == b"# " }
 }
 
-/// Bytes of that.
+/// Length of that text, bytes.
 pub(super) const PROMPT_TEXT_BYTES: usize = 2;
 
-/// Undoes bash's `@Q` quoting. Bytes that are no UTF-8 become U+FFFD; `None` when it is not such a quoting.
+/// Undoes bash's `@Q` quoting. Invalid UTF-8 becomes U+FFFD; `None` when it is not such a quoting.
 pub(super) fn unquote(quoted: &[u8]) -> Option<String> {
     let bytes = if let Some(body) = quoted.strip_prefix(b"$'").and_then(|body| body.strip_suffix(b"'")) {
         unquote_escapes(body)?
@@ -255,13 +254,13 @@ mod tests {
     fn no_line_is_changed_by_history_expansion() {
         let line = adoption_line(&Nonce::from_bytes([0xff; 16]), u64::MAX);
         assert!(!line.contains('\n'));
-        // bash leaves it alone before an equals sign.
+        // bash does not quote before an equals sign.
         assert!(!line.replace("!=", "").contains('!'), "{line}");
     }
 
     #[test]
-    fn keeper() {
-        insta::assert_snapshot!(keeper_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
+    fn keep_alive() {
+        insta::assert_snapshot!(supervisor_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
     }
 
     #[test]

@@ -2,24 +2,24 @@
 //!
 //! H1. A step ends exactly once, with one [`StepEnd`]; it returns within its limits.
 //! H2. State persists: folder, variables, jobs, running programs.
-//! H3. Whatever a step leaves behind (lost marks, a raw terminal, half a line), the next command runs as given, or
-//! its output says why not.
-//! H4. Lines of ours are typed at primary prompts alone. At a prompt that may be another, a key asks the shell which it
-//! is.
+//! H3. Whatever a step leaves behind (lost marks, a raw terminal, half a line), the next command runs as given, or its
+//! output says why not.
+//! H4. The session types its own lines at primary prompts only. If the kind of prompt is unknown, a key asks the shell
+//! for it.
 //!
-//! Between steps nobody reads: a background job that fills the terminal's buffer (some kilobytes) waits.
+//! Output is not read between steps: a background job that fills the terminal's buffer (some kilobytes) waits.
 //!
-//! Cancellation: by the token of the limits. A dropped step future leaves a session that is only fit for dropping.
-//! Errors: [`ShellError`]; a failing command is none.
+//! Cancellation: by the token of the limits. After a dropped step future, the session can only be dropped. Errors:
+//! [`ShellError`]; a failing command is not an error.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::drive::{Ending, Silence, Silent, Until, Wire};
+use super::drive::{DriveEnd, DriveLimits, IdleRule, SilentParty, TerminalIo};
 use super::input::{push_command, push_typed};
-use super::intake::{Arrival, Intake, Phase, Reported};
 use super::keys::parse_keys;
 use super::mark::Report;
+use super::output_tracker::{Arrival, OutputTracker, Phase, ShellReport};
 use super::rc::{REPAIR_LINE, REPORT_KEY, adoption_line};
 use super::signal::{ForegroundKiller, JobSignal};
 use super::step::{ShellConfig, ShellError, ShellState, StepEnd, StepLimits, StepNote, StepOutput};
@@ -29,59 +29,59 @@ use crate::screen::ScreenView;
 
 /// C-c.
 const INTERRUPT: u8 = 0x03;
-/// C-e C-u: to the end of the line, then drop it. The kernel's own line editing knows the second.
+/// C-e C-u: to the end of the line, then delete it. The kernel's own line editing knows the second.
 const DROP_LINE: &[u8] = b"\x05\x15";
-/// How often a line is interrupted. An interrupt between the drawing of a prompt and the wait for a key is taken note
-/// of, but acted upon with the next key only (bash 5.2: `rl_getc` asks for the shell's signals when its wait was cut
-/// short, not before it).
+/// How often a line is interrupted. An interrupt between the drawing of a prompt and the wait for a key is recorded,
+/// but handled with the next key only (bash 5.2: `rl_getc` asks for the shell's signals when its wait was cut short,
+/// not before it).
 const INTERRUPTS: usize = 3;
-/// What tells a shell to end, beside the end of its input.
+/// Commands that end a shell, besides the end of its input.
 const LEAVING: [&str; 2] = ["exit", "logout"];
-/// How often the foreground is looked at within a grace period.
+/// How often the foreground is checked within a grace period.
 const KILL_SLICES: u32 = 2;
-/// A command that is not finished after so many bytes is not looked into any more.
-const LONGEST_UNFINISHED: usize = 256 * 1024;
+/// An unfinished command is no longer analysed after this many bytes.
+const MAX_UNFINISHED: usize = 256 * 1024;
 
 /// A shell that takes one step at a time. Dropping it hangs the terminal up, which ends the shell.
 pub struct ShellSession {
-    wire: Wire,
+    wire: TerminalIo,
     config: ShellConfig,
     killer: Arc<dyn ForegroundKiller>,
     state: State,
-    /// The terminal's settings are not those of a fresh one.
+    /// The terminal's settings differ from those of a fresh one.
     unsound: bool,
-    /// Putting them back did not help; do not try at every step.
+    /// Restoring them failed; do not try at every step.
     repair_failed: bool,
-    /// The shell does not answer the key.
+    /// The shell does not react to the report key.
     deaf: bool,
-    /// A new shell has begun since the last step ended.
+    /// A new shell has started since the last step ended.
     renewed: bool,
-    /// The command that is not finished, where all of it is known.
+    /// The unfinished command, if all of it is known.
     unfinished: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Prompt {
-        /// Something was typed at it.
+        /// Something was typed at the prompt.
         typed: bool,
     },
-    /// A prompt without marks, of which nobody knows whether a command begins or goes on there.
+    /// A prompt without marks; it is unknown whether it is primary.
     Unmarked,
     Continuation,
     Running,
     Gone,
 }
 
-/// What happened before and within a step.
-struct Begun {
+/// State of a step.
+struct StepContext {
     at: Instant,
-    /// What came before the step began.
+    /// An end that came before the step began.
     late: Option<StepEnd>,
     notes: Vec<StepNote>,
-    /// What was sent may have told the shell to end.
+    /// The sent input may have told the shell to end.
     ends_shell: bool,
-    /// Lines that the line editor had begun to read.
+    /// Number of lines that the line editor had started to read.
     lines_begun: u64,
 }
 
@@ -98,8 +98,8 @@ impl ShellSession {
     ) -> Result<Self, ShellError> {
         let (columns, rows) = config.size;
         pty.resize(columns, rows)?;
-        let intake = Intake::new(&config, Instant::now());
-        let wire = Wire::new(pty, intake, config.cast.input);
+        let tracker = OutputTracker::new(&config, Instant::now());
+        let wire = TerminalIo::new(pty, tracker, config.cast.input);
         let state = State::Running;
         let mut session = Self {
             wire,
@@ -112,37 +112,37 @@ impl ShellSession {
             renewed: false,
             unfinished: None,
         };
-        let ending = session.drive(limits, Silence::Ignored).await?;
+        let ending = session.drive(limits, IdleRule::Ignored).await?;
         match ending {
-            Ending::Arrived(_) => {
+            DriveEnd::Arrived(_) => {
                 session.wire.know_shell();
-                // What the start printed is nobody's output.
-                drop(session.wire.intake.take_text());
+                // Output of the start belongs to no step.
+                drop(session.wire.tracker.take_text());
                 session.state = State::Prompt { typed: false };
                 Ok(session)
             }
-            Ending::HungUp => Err(ShellError::NotStarted { output: session.text_so_far() }),
-            Ending::Deadline | Ending::Cancelled | Ending::Silent(_) => {
+            DriveEnd::HungUp => Err(ShellError::NotStarted { output: session.text_so_far() }),
+            DriveEnd::Deadline | DriveEnd::Cancelled | DriveEnd::SilentParty(_) => {
                 Err(ShellError::NoPrompt { output: session.text_so_far() })
             }
         }
     }
 
-    /// Runs a command at the prompt, or goes on with an incomplete one. If a program is running, the command is typed
-    /// into it, followed by Enter, and [`StepNote::TypedIntoProgram`] says so; ask [`Self::state`] first to do otherwise.
+    /// Runs a command at the prompt, or continues an incomplete one. If a program is running, the command is typed into
+    /// it, followed by Enter, and [`StepNote::TypedIntoProgram`] reports that; check [`Self::state`] first to avoid it.
     ///
     /// # Errors
     /// [`ShellError::Command`], [`ShellError::Gone`], [`ShellError::Terminal`].
     pub async fn run(&mut self, command: &str, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
         let mut step = self.begin()?;
-        // Refused before anything is touched.
+        // Refused before anything changes.
         let mut bytes = std::mem::take(&mut self.wire.outgoing);
         push_command(command, &mut bytes)?;
         if let Some(ended) = self.make_ready(&mut step, limits).await? {
             return Ok(self.finish(step, ended));
         }
-        let drawn = self.wire.intake.paste_on;
-        let edited = self.state != State::Running && (drawn || self.wire.intake.hidden);
+        let drawn = self.wire.tracker.paste_on;
+        let edited = self.state != State::Running && (drawn || self.wire.tracker.hidden);
         if !edited {
             bytes.clear();
             push_typed(command, &mut bytes);
@@ -157,21 +157,21 @@ impl ShellSession {
             (State::Continuation, Some(before)) => Some(format!("{before}\n{command}")),
             _ => None,
         };
-        self.unfinished = self.unfinished.take().filter(|text| text.len() <= LONGEST_UNFINISHED);
+        self.unfinished = self.unfinished.take().filter(|text| text.len() <= MAX_UNFINISHED);
         if self.state == State::Running {
             step.notes.push(StepNote::TypedIntoProgram);
         }
         let lines = memchr::memchr2_iter(b'\n', b'\r', command.as_bytes()).count() as u64;
-        let intake = &mut self.wire.intake;
-        intake.expect_numbers(lines + 2);
-        intake.expects_prompts = self.state == State::Running;
+        let tracker = &mut self.wire.tracker;
+        tracker.expect_numbers(lines + 2);
+        tracker.expects_prompts = self.state == State::Running;
         let echoes = edited && drawn;
-        intake.phase = if echoes { Phase::Echo } else { Phase::Output };
-        intake.echoed = command.is_empty();
+        tracker.phase = if echoes { Phase::Echo } else { Phase::Output };
+        tracker.echoed = command.is_empty();
         self.wire.outgoing = bytes;
         let was = std::mem::replace(&mut self.state, State::Running);
-        let ending = self.drive(limits, Silence::Judged).await?;
-        self.unsound |= echoes && !self.wire.intake.echoed;
+        let ending = self.drive(limits, IdleRule::Checked).await?;
+        self.unsound |= echoes && !self.wire.tracker.echoed;
         self.settle(step, ending, was, limits).await
     }
 
@@ -181,11 +181,11 @@ impl ShellSession {
     /// [`ShellError::Keys`], [`ShellError::Gone`], [`ShellError::Terminal`].
     pub async fn send_keys(&mut self, keys: &str, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
         let step = self.begin()?;
-        let bytes = parse_keys(keys, self.wire.intake.cursor_keys)?;
+        let bytes = parse_keys(keys, self.wire.tracker.cursor_keys)?;
         self.send(step, bytes, limits).await
     }
 
-    /// Types text literally; a line end in it is the Enter key, none is added.
+    /// Types text literally; a newline in it is the Enter key, none is added.
     ///
     /// # Errors
     /// [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -196,7 +196,7 @@ impl ShellSession {
         self.send(step, bytes, limits).await
     }
 
-    /// Watches for `duration`, or until the program that runs has ended. The deadline only cuts the watch short.
+    /// Watches for `duration`, or until the running program has ended. The deadline only shortens the wait.
     ///
     /// # Errors
     /// [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -211,15 +211,15 @@ impl ShellSession {
         if let Some(end) = step.late {
             return Ok(self.finish(step, end));
         }
-        let ending = self.drive(watch, Silence::Ignored).await?;
-        if ending == Ending::Deadline {
+        let ending = self.drive(watch, IdleRule::Ignored).await?;
+        if ending == DriveEnd::Deadline {
             let ended = self.still(was);
             return Ok(self.finish(step, ended));
         }
         self.settle(step, ending, was, limits).await
     }
 
-    /// Signals the job in the foreground and watches what becomes of it.
+    /// Signals the foreground job and watches the result.
     ///
     /// # Errors
     /// [`ShellError::Signal`], [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -235,15 +235,15 @@ impl ShellSession {
             return Ok(self.finish(step, ended));
         }
         self.deliver(signal).await.map_err(ShellError::Signal)?;
-        self.wire.intake.expect_numbers(1);
-        self.wire.intake.expects_prompts = true;
-        let ending = self.drive(limits, Silence::Judged).await?;
+        self.wire.tracker.expect_numbers(1);
+        self.wire.tracker.expects_prompts = true;
+        let ending = self.drive(limits, IdleRule::Checked).await?;
         self.settle(step, ending, State::Running, limits).await
     }
 
-    /// Drops what stands at the prompt, and the lines before it that it goes on with. What is drawn meanwhile is
-    /// nobody's output. The step ends as [`StepEnd::Completed`] without a code; where nothing was to be dropped, as
-    /// the state is.
+    /// Discards the text at the prompt, and the lines of the command that it continues. Output drawn meanwhile is
+    /// discarded. The step ends as [`StepEnd::Completed`] without a code; if there was nothing to discard, according to
+    /// the state.
     ///
     /// # Errors
     /// [`ShellError::Gone`], [`ShellError::Terminal`].
@@ -254,30 +254,30 @@ impl ShellSession {
         Ok(self.finish(step, end))
     }
 
-    /// Ends the shell; a new one begins, in the folder in which the first one began. What the old one started in the
-    /// background goes on. The step ends as [`StepEnd::ShellReplaced`], or as it failed.
+    /// Ends the shell; a new one starts, in the folder in which the first one started. Background programs of the old
+    /// one keep running. The step ends as [`StepEnd::ShellReplaced`], or with its failure.
     ///
     /// # Errors
     /// [`ShellError::Signal`], [`ShellError::Gone`], [`ShellError::Terminal`].
     pub async fn renew(&mut self, limits: StepLimits<'_>) -> Result<StepOutput, ShellError> {
         let step = self.begin()?;
-        let shell = self.wire.intake.shell.ok_or(ShellError::Gone)?;
-        // Its line editor cannot do it any more, and an image may have no `stty` for the keeper.
+        let shell = self.wire.tracker.shell.ok_or(ShellError::Gone)?;
+        // Its line editor cannot do it any more, and an image may have no `stty` for the supervisor.
         self.wire.pty.gather_lines()?;
         self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
-        let text = self.wire.intake.set_text_aside();
+        let text = self.wire.tracker.set_text_aside();
         let end = loop {
-            let ending = self.drive(limits, Silence::Ignored).await?;
+            let ending = self.drive(limits, IdleRule::Ignored).await?;
             if let Some(ended) = self.ended_early(ending) {
                 break ended;
             }
-            if let Ending::Arrived(arrival) = ending
+            if let DriveEnd::Arrived(arrival) = ending
                 && let end @ StepEnd::ShellReplaced { .. } = self.arrive(arrival)
             {
                 break end;
             }
         };
-        self.wire.intake.restore_text(text);
+        self.wire.tracker.restore_text(text);
         Ok(self.finish(step, end))
     }
 
@@ -287,7 +287,7 @@ impl ShellSession {
     /// [`ShellError::Terminal`].
     pub fn screen(&mut self) -> Result<ScreenView, ShellError> {
         self.take_late_output()?;
-        Ok(self.wire.intake.screen.view())
+        Ok(self.wire.tracker.screen.view())
     }
 
     /// Changes the terminal's size (columns, rows).
@@ -296,12 +296,12 @@ impl ShellSession {
     /// [`ShellError::Terminal`].
     pub fn resize(&mut self, size: (u16, u16)) -> Result<(), ShellError> {
         self.wire.pty.resize(size.0, size.1)?;
-        self.wire.intake.screen.resize(size);
-        self.wire.intake.cast.resize(Instant::now(), size);
+        self.wire.tracker.screen.resize(size);
+        self.wire.tracker.cast.resize(Instant::now(), size);
         Ok(())
     }
 
-    /// What the session is ready for, as of the last step.
+    /// The session's state after the last step.
     #[must_use]
     pub fn state(&self) -> ShellState {
         match self.state {
@@ -315,32 +315,32 @@ impl ShellSession {
     /// The recording so far, as asciicast v2.
     #[must_use]
     pub fn cast(&self) -> String {
-        self.wire.intake.cast.to_text()
+        self.wire.tracker.cast.to_text()
     }
 
-    fn begin(&mut self) -> Result<Begun, ShellError> {
+    fn begin(&mut self) -> Result<StepContext, ShellError> {
         let at = Instant::now();
         self.wire.outgoing.clear();
         if self.state == State::Gone {
             return Err(ShellError::Gone);
         }
         let late = self.take_late_output()?;
-        let lines_begun = self.wire.intake.lines_begun;
-        Ok(Begun { at, late, notes: Vec::new(), ends_shell: false, lines_begun })
+        let lines_begun = self.wire.tracker.lines_begun;
+        Ok(StepContext { at, late, notes: Vec::new(), ends_shell: false, lines_begun })
     }
 
-    /// What came since the last step belongs to the next; so does a prompt that came late.
+    /// Output since the last step belongs to the next step; so does a prompt that came late.
     fn take_late_output(&mut self) -> Result<Option<StepEnd>, ShellError> {
-        self.wire.intake.phase = Phase::Output;
+        self.wire.tracker.phase = Phase::Output;
         self.wire.drain()?;
-        let late = self.wire.intake.take_arrival();
+        let late = self.wire.tracker.take_arrival();
         Ok(late.map(|arrival| self.arrive(arrival)))
     }
 
-    /// The shell is at a prompt of ours.
+    /// The shell is at one of our prompts.
     fn arrive(&mut self, arrival: Arrival) -> StepEnd {
         self.deaf = false;
-        if let Some(exit_code) = self.wire.intake.take_replaced() {
+        if let Some(exit_code) = self.wire.tracker.take_replaced() {
             self.wire.know_shell();
             self.state = State::Prompt { typed: false };
             self.unsound = false;
@@ -351,8 +351,8 @@ impl ShellSession {
         match arrival {
             Arrival::Prompt { exit_code } => {
                 self.state = State::Prompt { typed: false };
-                // The line editor leaves output processing as it found it; a terminal left raw has none.
-                self.unsound |= self.wire.intake.prompt_mode.is_some_and(|mode| !mode.processes_output);
+                // The line editor leaves output processing unchanged; a terminal left raw has none.
+                self.unsound |= self.wire.tracker.prompt_mode.is_some_and(|mode| !mode.processes_output);
                 StepEnd::Completed { exit_code: Some(exit_code) }
             }
             Arrival::Continuation => {
@@ -365,7 +365,7 @@ impl ShellSession {
     /// Brings the shell to a clean prompt if it is at some prompt. `Some` when that ended the step.
     async fn make_ready(
         &mut self,
-        step: &mut Begun,
+        step: &mut StepContext,
         limits: StepLimits<'_>,
     ) -> Result<Option<StepEnd>, ShellError> {
         if self.state == (State::Prompt { typed: true }) {
@@ -378,28 +378,28 @@ impl ShellSession {
             }
         }
         let at_prompt = self.state == (State::Prompt { typed: false });
-        let Intake { hidden, paste_on, .. } = self.wire.intake;
+        let OutputTracker { hidden, paste_on, .. } = self.wire.tracker;
         let mut bytes = DROP_LINE.to_vec();
         if self.repair_failed {
             return Ok(None);
         } else if at_prompt && (self.unsound || !paste_on && !hidden) {
             bytes.extend_from_slice(REPAIR_LINE);
         } else if at_prompt && hidden && paste_on {
-            // The prompts can be drawn on the terminal again.
+            // Prompts can be drawn on the terminal again.
             let ending = self.ask(limits).await?.1;
             return Ok(self.ended_early(ending));
         } else if self.state == State::Unmarked && self.wire.is_at_first_line_of_another() {
-            push_command(&adoption_line(&self.config.nonce, self.wire.intake.last_number()), &mut bytes)?;
+            push_command(&adoption_line(&self.config.nonce, self.wire.tracker.last_number()), &mut bytes)?;
         } else {
             return Ok(None);
         }
         let was_unsound = self.unsound;
-        self.wire.intake.expect_numbers(2);
+        self.wire.tracker.expect_numbers(2);
         let ending = self.prepare(&bytes, limits).await?;
         if let Some(ended) = self.ended_early(ending) {
             return Ok(Some(ended));
         }
-        if let Ending::Arrived(arrival) = ending {
+        if let DriveEnd::Arrived(arrival) = ending {
             self.unsound = false;
             self.arrive(arrival);
             step.notes.push(StepNote::ShellRepaired);
@@ -410,24 +410,28 @@ impl ShellSession {
         Ok(None)
     }
 
-    /// Presses the key that has the shell report. The ending is the silence after that.
-    async fn ask(&mut self, limits: StepLimits<'_>) -> Result<(Option<Reported>, Ending), ShellError> {
-        self.wire.intake.ask();
+    /// Presses the key that makes the shell report. The ending is the silence after that.
+    async fn ask(&mut self, limits: StepLimits<'_>) -> Result<(Option<ShellReport>, DriveEnd), ShellError> {
+        self.wire.tracker.ask();
         let ending = self.prepare(REPORT_KEY, limits).await?;
-        Ok((self.wire.intake.take_report(), ending))
+        Ok((self.wire.tracker.take_report(), ending))
     }
 
     /// At a prompt without a mark: asks the shell which one it is.
-    async fn identify(&mut self, step: &mut Begun, limits: StepLimits<'_>) -> Result<StepEnd, ShellError> {
+    async fn identify(
+        &mut self,
+        step: &mut StepContext,
+        limits: StepLimits<'_>,
+    ) -> Result<StepEnd, ShellError> {
         let mut prompt = None;
         if !self.deaf {
             let (reported, ending) = self.ask(limits).await?;
             match ending {
-                Ending::Arrived(arrival) => return Ok(self.arrive(arrival)),
-                Ending::HungUp | Ending::Cancelled => {
+                DriveEnd::Arrived(arrival) => return Ok(self.arrive(arrival)),
+                DriveEnd::HungUp | DriveEnd::Cancelled => {
                     return Ok(self.ended_early(ending).unwrap_or(StepEnd::Cancelled));
                 }
-                Ending::Silent(_) | Ending::Deadline => {}
+                DriveEnd::SilentParty(_) | DriveEnd::Deadline => {}
             }
             self.deaf = reported.is_none();
             if let Some(reported) = reported {
@@ -439,7 +443,9 @@ impl ShellSession {
         }
         self.state = prompt.unwrap_or(State::Unmarked);
         Ok(match self.state {
-            State::Prompt { .. } => StepEnd::Completed { exit_code: Some(self.wire.intake.last_exit_code()) },
+            State::Prompt { .. } => {
+                StepEnd::Completed { exit_code: Some(self.wire.tracker.last_exit_code()) }
+            }
             State::Unmarked => {
                 step.notes.push(StepNote::MarksLost);
                 StepEnd::Completed { exit_code: None }
@@ -448,43 +454,43 @@ impl ShellSession {
         })
     }
 
-    /// Interrupts the line that stands at the prompt, if any. `Some` when that ended the step.
+    /// Interrupts the line at the prompt, if any. `Some` when that ended the step.
     async fn interrupt_line(&mut self, limits: StepLimits<'_>) -> Result<Option<StepEnd>, ShellError> {
         for _ in 0..INTERRUPTS {
             if !matches!(self.state, State::Prompt { typed: true } | State::Continuation) {
                 break;
             }
-            self.wire.intake.expect_numbers(1);
+            self.wire.tracker.expect_numbers(1);
             let ending = self.prepare(&[INTERRUPT], limits).await?;
             if let Some(ended) = self.ended_early(ending) {
                 return Ok(Some(ended));
             }
-            if let Ending::Arrived(arrival) = ending {
+            if let DriveEnd::Arrived(arrival) = ending {
                 self.arrive(arrival);
             }
         }
         Ok(None)
     }
 
-    /// Sends something of our own, whose output nobody is to see.
-    async fn prepare(&mut self, bytes: &[u8], limits: StepLimits<'_>) -> Result<Ending, ShellError> {
+    /// Sends the session's own input, whose output is discarded.
+    async fn prepare(&mut self, bytes: &[u8], limits: StepLimits<'_>) -> Result<DriveEnd, ShellError> {
         self.wire.outgoing.extend_from_slice(bytes);
-        self.wire.intake.expects_prompts = true;
-        let text = self.wire.intake.set_text_aside();
-        let ending = self.drive(limits, Silence::Judged).await;
-        self.wire.intake.restore_text(text);
+        self.wire.tracker.expects_prompts = true;
+        let text = self.wire.tracker.set_text_aside();
+        let ending = self.drive(limits, IdleRule::Checked).await;
+        self.wire.tracker.restore_text(text);
         ending
     }
 
     async fn send(
         &mut self,
-        mut step: Begun,
+        mut step: StepContext,
         bytes: Vec<u8>,
         limits: StepLimits<'_>,
     ) -> Result<StepOutput, ShellError> {
         // Any key may be bound to accepting a line.
-        self.wire.intake.expect_numbers(bytes.len() as u64);
-        self.wire.intake.expects_prompts = true;
+        self.wire.tracker.expect_numbers(bytes.len() as u64);
+        self.wire.tracker.expects_prompts = true;
         self.wire.outgoing = bytes;
         step.ends_shell = true;
         self.unfinished = None;
@@ -492,12 +498,12 @@ impl ShellSession {
             *typed = true;
         }
         let was = self.state;
-        let ending = self.drive(limits, Silence::Judged).await?;
+        let ending = self.drive(limits, IdleRule::Checked).await?;
         self.settle(step, ending, was, limits).await
     }
 
-    async fn drive(&mut self, limits: StepLimits<'_>, silence: Silence) -> Result<Ending, ShellError> {
-        let until = Until {
+    async fn drive(&mut self, limits: StepLimits<'_>, silence: IdleRule) -> Result<DriveEnd, ShellError> {
+        let until = DriveLimits {
             deadline: limits.deadline,
             cancel: limits.cancel,
             silence,
@@ -510,26 +516,28 @@ impl ShellSession {
     /// From the end of the drive to the end of the step.
     async fn settle(
         &mut self,
-        mut step: Begun,
-        ending: Ending,
+        mut step: StepContext,
+        ending: DriveEnd,
         was: State,
         limits: StepLimits<'_>,
     ) -> Result<StepOutput, ShellError> {
         let end = match ending {
-            Ending::Arrived(arrival) => self.arrive(arrival),
-            Ending::Silent(Silent::LineEditor) if self.wire.intake.lines_begun == step.lines_begun => {
-                // No other line was begun: what was typed stands there.
+            DriveEnd::Arrived(arrival) => self.arrive(arrival),
+            DriveEnd::SilentParty(SilentParty::LineEditor)
+                if self.wire.tracker.lines_begun == step.lines_begun =>
+            {
+                // No other line was started: the typed text is still at the prompt.
                 self.state = match was {
                     State::Prompt { .. } => State::Prompt { typed: true },
                     other => other,
                 };
                 self.still(self.state)
             }
-            Ending::Silent(Silent::LineEditor) => self.identify(&mut step, limits).await?,
-            Ending::Silent(Silent::HiddenEditor) => {
+            DriveEnd::SilentParty(SilentParty::LineEditor) => self.identify(&mut step, limits).await?,
+            DriveEnd::SilentParty(SilentParty::HiddenEditor) => {
                 let end = self.identify(&mut step, limits).await?;
                 if self.deaf {
-                    // It was none.
+                    // It was not one.
                     step.notes.retain(|note| *note != StepNote::MarksLost);
                     self.state = State::Running;
                     StepEnd::Running
@@ -537,16 +545,16 @@ impl ShellSession {
                     end
                 }
             }
-            Ending::Silent(Silent::Program) => {
+            DriveEnd::SilentParty(SilentParty::Program) => {
                 self.state = State::Running;
                 StepEnd::Running
             }
-            Ending::Deadline => {
+            DriveEnd::Deadline => {
                 self.drop_unsent(&mut step);
                 StepEnd::TimedOut { shell_lost: !self.stop_foreground(limits).await? }
             }
-            Ending::Cancelled => StepEnd::Cancelled,
-            Ending::HungUp => {
+            DriveEnd::Cancelled => StepEnd::Cancelled,
+            DriveEnd::HungUp => {
                 self.state = State::Gone;
                 StepEnd::ShellExited
             }
@@ -555,14 +563,14 @@ impl ShellSession {
         Ok(self.finish(step, end))
     }
 
-    fn drop_unsent(&mut self, step: &mut Begun) {
+    fn drop_unsent(&mut self, step: &mut StepContext) {
         if !self.wire.outgoing.is_empty() {
             self.wire.outgoing.clear();
             step.notes.push(StepNote::InputUnread);
         }
     }
 
-    /// How a step ends that changed nothing.
+    /// The end of a step that changed nothing.
     fn still(&self, state: State) -> StepEnd {
         match state {
             State::Prompt { typed: false } | State::Unmarked => StepEnd::Completed { exit_code: None },
@@ -573,15 +581,15 @@ impl ShellSession {
     }
 
     /// Whether a preparation ended the whole step.
-    fn ended_early(&mut self, ending: Ending) -> Option<StepEnd> {
+    fn ended_early(&mut self, ending: DriveEnd) -> Option<StepEnd> {
         match ending {
-            Ending::HungUp => {
+            DriveEnd::HungUp => {
                 self.state = State::Gone;
                 Some(StepEnd::ShellExited)
             }
-            Ending::Cancelled => Some(StepEnd::Cancelled),
-            Ending::Deadline => Some(StepEnd::TimedOut { shell_lost: false }),
-            Ending::Arrived(_) | Ending::Silent(_) => None,
+            DriveEnd::Cancelled => Some(StepEnd::Cancelled),
+            DriveEnd::Deadline => Some(StepEnd::TimedOut { shell_lost: false }),
+            DriveEnd::Arrived(_) | DriveEnd::SilentParty(_) => None,
         }
     }
 
@@ -595,43 +603,43 @@ impl ShellSession {
         }
     }
 
-    /// Ends what holds the terminal: by an interrupt, then by killing. Returns whether the shell is back.
+    /// Ends the program that holds the terminal: by an interrupt, then by killing. Returns whether the shell is back.
     async fn stop_foreground(&mut self, limits: StepLimits<'_>) -> Result<bool, ShellError> {
-        self.wire.intake.expect_numbers(1);
-        self.wire.intake.expects_prompts = true;
+        self.wire.tracker.expect_numbers(1);
+        self.wire.tracker.expects_prompts = true;
         self.deliver(JobSignal::Int).await.map_err(ShellError::Signal)?;
         let slice = self.config.kill_grace / KILL_SLICES;
         for turn in 1..=3 * KILL_SLICES {
             let slice = StepLimits { deadline: Instant::now() + slice, ..limits };
-            match self.drive(slice, Silence::Ignored).await? {
-                Ending::Arrived(arrival) => {
+            match self.drive(slice, IdleRule::Ignored).await? {
+                DriveEnd::Arrived(arrival) => {
                     return Ok(!matches!(self.arrive(arrival), StepEnd::ShellReplaced { .. }));
                 }
-                Ending::HungUp => {
+                DriveEnd::HungUp => {
                     self.state = State::Gone;
                     return Ok(false);
                 }
-                Ending::Cancelled => return Ok(true),
-                Ending::Silent(_) | Ending::Deadline => {}
+                DriveEnd::Cancelled => return Ok(true),
+                DriveEnd::SilentParty(_) | DriveEnd::Deadline => {}
             }
             if self.wire.is_at_line_editor()? {
                 self.state = State::Unmarked;
                 return Ok(true);
             }
             // Every further job of the same command is killed in turn.
-            if turn >= KILL_SLICES && self.wire.pty.foreground_group() != self.wire.intake.shell {
+            if turn >= KILL_SLICES && self.wire.pty.foreground_group() != self.wire.tracker.shell {
                 self.deliver(JobSignal::Kill).await.map_err(ShellError::Signal)?;
             }
         }
-        // It is the shell itself that does not come back.
-        if let Some(shell) = self.wire.intake.shell {
-            // Its line editor cannot do it any more, and an image may have no `stty` for the keeper.
+        // The shell itself does not return to its prompt.
+        if let Some(shell) = self.wire.tracker.shell {
+            // Its line editor cannot do it any more, and an image may have no `stty` for the supervisor.
             self.wire.pty.gather_lines()?;
             self.killer.signal_group(shell, JobSignal::Kill).await.map_err(ShellError::Signal)?;
         }
         let slice = StepLimits { deadline: Instant::now() + self.config.kill_grace, ..limits };
-        match self.drive(slice, Silence::Ignored).await? {
-            Ending::Arrived(arrival) => {
+        match self.drive(slice, IdleRule::Ignored).await? {
+            DriveEnd::Arrived(arrival) => {
                 self.arrive(arrival);
             }
             _ => self.state = State::Gone,
@@ -639,15 +647,15 @@ impl ShellSession {
         Ok(false)
     }
 
-    fn finish(&mut self, mut step: Begun, mut end: StepEnd) -> StepOutput {
+    fn finish(&mut self, mut step: StepContext, mut end: StepEnd) -> StepOutput {
         if std::mem::take(&mut self.renewed) {
             step.notes.push(StepNote::NewShell);
         }
-        let intake = &mut self.wire.intake;
-        if std::mem::take(&mut intake.forged) {
+        let tracker = &mut self.wire.tracker;
+        if std::mem::take(&mut tracker.forged) {
             step.notes.push(StepNote::ForgedMark);
         }
-        let (captured, replaced) = intake.take_text();
+        let (captured, replaced) = tracker.take_text();
         if replaced {
             step.notes.push(StepNote::InvalidUtf8);
         }
@@ -665,21 +673,21 @@ impl ShellSession {
             (StepEnd::Incomplete, _) => Some("the Enter key".to_owned()),
             _ => None,
         };
-        let screen = intake.screen.is_full_screen().then(|| intake.screen.view());
+        let screen = tracker.screen.is_full_screen().then(|| tracker.screen.view());
         StepOutput {
             end,
             text: screen.as_ref().map_or(cut.text, ScreenView::describe),
             full_text: cut.full,
             screen,
             missing,
-            folder: intake.folder().map(str::to_owned),
+            folder: tracker.folder().map(str::to_owned),
             duration: step.at.elapsed(),
             notes: step.notes,
         }
     }
 
     fn text_so_far(&mut self) -> String {
-        self.wire.intake.take_text().0.cut(self.config.observation_chars).text
+        self.wire.tracker.take_text().0.cut(self.config.observation_chars).text
     }
 }
 
@@ -688,17 +696,17 @@ fn says_goodbye(text: &str) -> bool {
     text.lines().next_back().is_some_and(|line| LEAVING.contains(&line))
 }
 
-/// Where a shell is that shows no mark, by what it reported; `None` where that does not tell.
-fn prompt_of(reported: Reported) -> Option<State> {
+/// The state of a shell that shows no mark, by its report; `None` if unclear.
+fn prompt_of(reported: ShellReport) -> Option<State> {
     let prompt = Some(State::Prompt { typed: false });
-    let Reported { report, is_known, is_new } = reported;
+    let ShellReport { report, is_known, is_new } = reported;
     let Report { has_prompt, has_continuation, expands, continues, on_terminal, .. } = report;
     match (has_prompt, has_continuation) {
         _ if !expands => None,
-        // A prompt that is ours would have shown its mark, if it was drawn on the terminal and its number was in reach.
+        // One of our prompts would have shown its mark, if it was drawn on the terminal and its number was in reach.
         (true, false) if on_terminal => Some(State::Continuation),
         (false, true) if on_terminal || !continues => prompt,
-        // The shell reads a line by itself, as `read -e` does.
+        // The shell itself reads a line, as `read -e` does.
         (true, true) if is_known && (on_terminal || !is_new && !continues) => Some(State::Running),
         (true, true) if continues => Some(State::Continuation),
         (true, true) => prompt,

@@ -1,4 +1,4 @@
-//! Signals to the job in the foreground, and whoever is able to deliver them.
+//! Signals to the foreground job, and the trait that delivers them.
 
 use std::io;
 use std::str::FromStr;
@@ -13,13 +13,13 @@ use thiserror::Error;
 pub enum JobSignal {
     /// Interrupt, as C-c.
     Int,
-    /// Polite end.
+    /// Terminate.
     Term,
-    /// End without appeal.
+    /// Kill; cannot be caught.
     Kill,
     /// Stop, as C-z.
     Tstp,
-    /// Go on after a stop.
+    /// Continue after a stop.
     Cont,
     /// Quit, as C-\.
     Quit,
@@ -38,7 +38,7 @@ impl JobSignal {
     }
 }
 
-/// A name that is none of the signals on offer. Shown to the policy.
+/// An unknown signal name. Shown to the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no signal `{name}`; signals: INT, TERM, KILL, TSTP, CONT, QUIT")]
 pub struct UnknownSignal {
@@ -66,17 +66,17 @@ impl FromStr for JobSignal {
 
 /// Delivers signals that cannot go through the terminal.
 ///
-/// A session calls it with the group that is in the foreground at that moment; the group may be gone when the
-/// signal is delivered, which is no error. It must not signal anything outside the session's sandbox.
+/// A session calls it with the current foreground group; the group may have ended when the signal is delivered, which
+/// is not an error. It must not signal anything outside the session's sandbox.
 pub trait ForegroundKiller: Send + Sync {
     /// Signals every process of the group, as numbered for this process.
     ///
     /// # Errors
-    /// When the group is there but cannot be signalled.
+    /// When the group exists but cannot be signalled.
     fn signal_group(&self, group: Pid, signal: JobSignal) -> BoxFuture<'_, io::Result<()>>;
 }
 
-/// kill(2) from this process: right where its user may signal the session's processes.
+/// Uses kill(2) from this process: correct if its user may signal the session's processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DirectKiller;
 

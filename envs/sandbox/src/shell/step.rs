@@ -1,4 +1,4 @@
-//! What a step of a shell session is given and what comes of it.
+//! Input and result of a step of a shell session.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ use crate::screen::ScreenView;
 /// Settings of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShellConfig {
-    /// As in the start file, [`crate::rc_script`].
+    /// The nonce used in the start file, see [`crate::rc_script`].
     pub nonce: Nonce,
     /// Columns and rows.
     pub size: (u16, u16),
@@ -27,20 +27,20 @@ pub struct ShellConfig {
     /// After a deadline: how long an interrupted job may take to end before it is killed, and how long the shell
     /// may then take to return to its prompt.
     pub kill_grace: Duration,
-    /// Most characters of [`StepOutput::text`].
+    /// Maximum characters of [`StepOutput::text`].
     pub observation_chars: usize,
-    /// Most bytes of output that are kept for [`StepOutput::full_text`].
+    /// Maximum bytes of output kept for [`StepOutput::full_text`].
     pub full_text_bytes: usize,
-    /// The recording.
+    /// Recording settings.
     pub cast: CastConfig,
 }
 
-/// What is recorded of a session.
+/// What a session records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CastConfig {
-    /// Most memory; 0 records nothing.
+    /// Maximum memory; 0 records nothing.
     pub cap_bytes: usize,
-    /// Whether input is recorded beside output.
+    /// Whether input is recorded as well as output.
     pub input: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for CastConfig {
 }
 
 impl ShellConfig {
-    /// The settings of a plan that says nothing else.
+    /// The default settings of a plan.
     #[must_use]
     pub fn new(nonce: Nonce) -> Self {
         Self {
@@ -67,13 +67,13 @@ impl ShellConfig {
     }
 }
 
-/// When a step is to end, whatever happens.
+/// Limits of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct StepLimits<'a> {
-    /// The foreground job is interrupted by then, and killed if need be; the step returns within four
+    /// The foreground job is interrupted at this time, and killed if necessary; the step returns within four
     /// [`ShellConfig::kill_grace`] more.
     pub deadline: Instant,
-    /// The step returns at once when it fires. The session is then only fit for being dropped.
+    /// When it fires, the step returns at once. The session can only be dropped then.
     pub cancel: &'a CancelToken,
 }
 
@@ -89,25 +89,25 @@ pub enum StepEnd {
     Running,
     /// The shell waits for the rest of a command: an open quote or here-document, a line without Enter.
     Incomplete,
-    /// The deadline passed; the foreground job was ended.
+    /// The deadline passed and the foreground job was ended.
     TimedOut {
-        /// The shell itself did not return to its prompt and was ended, too. [`StepNote::NewShell`] says whether a new
-        /// one is there.
+        /// The shell itself did not return to its prompt and was ended, too. [`StepNote::NewShell`] reports whether
+        /// there is a new one.
         shell_lost: bool,
     },
-    /// The shell ended, as it was told to.
+    /// The shell ended on request.
     ShellExited,
-    /// The shell ended without being told to, and a new one is at its prompt.
+    /// The shell ended without a request, and a new one is at its prompt.
     ShellReplaced {
-        /// Exit code of the one that ended.
+        /// Exit code of the shell that ended.
         exit_code: i32,
     },
-    /// The step was given up.
+    /// The step was cancelled.
     Cancelled,
 }
 
 impl fmt::Display for StepEnd {
-    /// As the rest of a sentence about what was run.
+    /// Completes a sentence about the command.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed { exit_code: Some(code) } => write!(f, "ended with exit code {code}"),
@@ -122,29 +122,28 @@ impl fmt::Display for StepEnd {
     }
 }
 
-/// Things a reader of a step should know.
+/// Noteworthy events of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepNote {
-    /// A program printed what looks like one of our marks. It was not believed.
+    /// A program printed text that has the form of our marks. It was not trusted.
     ForgedMark,
-    /// The shell is at a prompt that carries no marks: its prompt variables were changed or it was replaced by
-    /// another bash.
+    /// The shell is at a prompt without marks: its prompt variables were changed, or another bash replaced it.
     MarksLost,
-    /// The shell's prompt variables, line editor or terminal settings were put back.
+    /// The shell's prompt variables, line editor or terminal settings were restored.
     ShellRepaired,
-    /// Bytes that are no UTF-8 were replaced.
+    /// Invalid UTF-8 was replaced.
     InvalidUtf8,
     /// The text was cut.
     OutputCut,
     /// A program was running: the command was typed into it.
     TypedIntoProgram,
-    /// Some of the input was not taken by the program and dropped.
+    /// The program did not read part of the input, which was discarded.
     InputUnread,
     /// There was no job to signal.
     NothingRunning,
-    /// Another shell is at its prompt: folder, variables, functions and jobs of the one before are gone.
+    /// Another shell is at its prompt: folder, variables, functions and jobs of the previous one are gone.
     NewShell,
-    /// The shell ended, and the sandbox had no memory left.
+    /// The shell ended because the sandbox ran out of memory.
     OutOfMemory,
 }
 
@@ -172,13 +171,14 @@ impl StepNote {
 pub struct StepOutput {
     /// Why it ended.
     pub end: StepEnd,
-    /// Output since the step before, as plain text and cut; or the screen, while a full-screen program runs.
+    /// Output since the previous step, as plain text, cut to the budget; or the screen, while a full-screen program
+    /// runs.
     pub text: String,
-    /// The uncut text where it was cut (up to [`ShellConfig::full_text_bytes`]).
+    /// The uncut text, if it was cut (up to [`ShellConfig::full_text_bytes`]).
     pub full_text: Option<String>,
     /// The screen, while a full-screen program runs.
     pub screen: Option<ScreenView>,
-    /// What would finish an unfinished command, in words, as far as that is known.
+    /// What would complete an unfinished command, if known.
     pub missing: Option<String>,
     /// Working folder at the last prompt.
     pub folder: Option<String>,
@@ -189,14 +189,14 @@ pub struct StepOutput {
 }
 
 impl StepOutput {
-    /// Whether a note was made.
+    /// Whether the step has this note.
     #[must_use]
     pub fn has(&self, note: StepNote) -> bool {
         self.notes.contains(&note)
     }
 }
 
-/// What a session is ready for.
+/// The input that a session expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellState {
     /// A command.
@@ -205,7 +205,7 @@ pub enum ShellState {
     Continuation,
     /// Input for the program that holds the terminal.
     Running,
-    /// Nothing any more.
+    /// None; the shell has ended.
     Gone,
 }
 
@@ -218,10 +218,10 @@ pub enum ShellError {
     /// The keys cannot be typed.
     #[error(transparent)]
     Keys(#[from] KeyError),
-    /// There is no shell any more.
+    /// The shell has ended.
     #[error("the shell has ended")]
     Gone,
-    /// It ended before its first prompt.
+    /// The shell ended before its first prompt.
     #[error("the shell ended before its first prompt; it wrote: {output}")]
     NotStarted {
         /// What it wrote.

@@ -1,15 +1,15 @@
-//! From the bytes of a terminal to plain text.
+//! Converts terminal output to plain text.
 //!
-//! Escape sequences are removed, line ends become `\n`, a carriage return or backspace overwrites as on a
-//! screen (so that a progress bar leaves its last state), bytes that are no UTF-8 become U+FFFD, NUL and the
-//! other controls vanish. Cursor movement within a line is honoured, movement between lines is not: that is
-//! what the screen is for.
+//! Escape sequences are removed, line ends become `\n`, a carriage return or backspace overwrites as on a screen (so
+//! that a progress bar leaves its last state), invalid UTF-8 becomes U+FFFD, NUL and the other controls vanish. Cursor
+//! movement within a line is applied; movement between lines is ignored, because the screen handles that.
 //!
-//! X1. Any bytes are accepted. X2. Splitting the bytes anywhere gives the same text. X3. Memory is bounded: a
-//! line longer than [`LONGEST_LINE`] is written out and can no longer be overwritten.
+//! X1. Any bytes are accepted.
+//! X2. Splitting the bytes anywhere gives the same text.
+//! X3. Memory is bounded: a line longer than [`MAX_LINE`] is written out and can no longer be overwritten.
 //!
-//! Deviations from a real terminal, for the reader's sake: a line end ends an unfinished control string;
-//! lines do not wrap; every character is one column wide.
+//! Deviations from a real terminal, for readability: a line end ends an unfinished control string; lines do not wrap;
+//! every character is one column wide.
 //!
 //! Pure; nothing to cancel.
 
@@ -18,20 +18,20 @@ use super::capture::{Capture, Captured, floor_boundary};
 const ESC: u8 = 0x1b;
 
 /// Bytes of a plain line, characters of an edited one.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_LINE: usize = 64 * 1024;
 /// Furthest column that a cursor movement can reach.
 const LAST_COLUMN: usize = 4_096;
-/// A control string without end is given up after this many bytes.
-const LONGEST_STRING: usize = 64 * 1024;
-const LONGEST_PARAMETERS: usize = 32;
+/// An unterminated control string is abandoned after this many bytes.
+const MAX_STRING: usize = 64 * 1024;
+const MAX_PARAMETERS: usize = 32;
 
-/// Cleans a stream.
+/// Converts a stream.
 #[derive(Debug)]
 pub(super) struct TextCleaner {
     capture: Capture,
     line: Line,
     state: State,
-    /// The beginning of a character.
+    /// Start of an incomplete character.
     carry: [u8; 4],
     carry_len: usize,
     /// A carriage return that may belong to a line end.
@@ -41,9 +41,9 @@ pub(super) struct TextCleaner {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// The line while nothing moved the cursor.
+    /// The line until something moves the cursor.
     plain: String,
-    /// The line once something did.
+    /// The line after something moved the cursor.
     cells: Vec<char>,
     cursor: usize,
     edited: bool,
@@ -88,8 +88,8 @@ impl TextCleaner {
                 State::Text(length) => {
                     *length += 1;
                     let byte = rest[0];
-                    // BEL, CAN and SUB end it and vanish; a line end is kept, ESC begins something else.
-                    let ends = matches!(byte, 0x07 | 0x18 | 0x1a | b'\n' | ESC) || *length >= LONGEST_STRING;
+                    // BEL, CAN and SUB end it and vanish; a line end is kept, ESC starts another sequence.
+                    let ends = matches!(byte, 0x07 | 0x18 | 0x1a | b'\n' | ESC) || *length >= MAX_STRING;
                     if ends {
                         self.state = State::Ground;
                     }
@@ -150,7 +150,7 @@ impl TextCleaner {
             ESC => State::Escape,
             _ => State::Ground,
         };
-        // Controls and bytes of characters are no part of a sequence.
+        // Controls and character bytes are not part of a sequence.
         usize::from((0x20..0x7f).contains(&byte) || matches!(byte, ESC | 0x18 | 0x1a))
     }
 
@@ -158,7 +158,7 @@ impl TextCleaner {
         let State::Control(parameters) = &mut self.state else { return 0 };
         match byte {
             0x20..=0x3f => {
-                if parameters.len() < LONGEST_PARAMETERS {
+                if parameters.len() < MAX_PARAMETERS {
                     parameters.push(byte);
                 }
                 1
@@ -184,13 +184,13 @@ impl TextCleaner {
         }
     }
 
-    /// The control sequences that act within a line.
+    /// Applies control sequences that act within a line.
     fn edit_line(&mut self, action: u8, number: Option<usize>) {
         if !matches!(action, b'K' | b'G' | b'C' | b'D' | b'P' | b'X' | b'@') {
             return;
         }
         self.settle_return();
-        // Nothing is right of the end: colouring programs erase there all the time.
+        // Nothing is right of the end: programs that use colours erase there all the time.
         if !self.line.edited && action == b'K' && number.unwrap_or(0) == 0 {
             return;
         }
@@ -211,14 +211,16 @@ impl TextCleaner {
             (b'D', _) => *cursor = cursor.saturating_sub(count),
             (b'P', _) => drop(cells.drain(at..end)),
             (b'X', _) => cells[at..end].fill(' '),
-            _ => drop(cells.splice(
-                at..at,
-                std::iter::repeat_n(' ', count.min(LONGEST_LINE - cells.len().min(LONGEST_LINE))),
-            )),
+            _ => {
+                drop(cells.splice(
+                    at..at,
+                    std::iter::repeat_n(' ', count.min(MAX_LINE - cells.len().min(MAX_LINE))),
+                ))
+            }
         }
     }
 
-    /// Carries out a carriage return that was not part of a line end.
+    /// Applies a carriage return that was not part of a line end.
     fn settle_return(&mut self) {
         if std::mem::take(&mut self.pending_return) && !self.line.is_empty() {
             *self.line.edit() = 0;
@@ -242,7 +244,7 @@ impl TextCleaner {
                     self.carry_len += 1;
                     rest = after;
                 }
-                // This byte does not go on with the character; it may begin another.
+                // This byte does not continue the character; it may start another.
                 Err(_) => {
                     self.carry_len = 0;
                     self.replace();
@@ -292,7 +294,7 @@ impl Line {
         if self.edited { self.cells.is_empty() && self.cursor == 0 } else { self.plain.is_empty() }
     }
 
-    /// Makes the cursor movable, and gives it.
+    /// Makes the line editable and returns the cursor.
     fn edit(&mut self) -> &mut usize {
         if !self.edited {
             self.edited = true;
@@ -311,7 +313,7 @@ impl Line {
         }
         let mut rest = text;
         loop {
-            let fits = floor_boundary(rest, LONGEST_LINE - self.plain.len());
+            let fits = floor_boundary(rest, MAX_LINE - self.plain.len());
             self.plain.push_str(&rest[..fits]);
             rest = &rest[fits..];
             if rest.is_empty() {
@@ -322,7 +324,7 @@ impl Line {
     }
 
     fn overwrite(&mut self, character: char, capture: &mut Capture) {
-        if self.cursor >= LONGEST_LINE {
+        if self.cursor >= MAX_LINE {
             self.write_out(capture);
             self.plain.push(character);
             return;
@@ -342,7 +344,7 @@ impl Line {
     fn write_out(&mut self, capture: &mut Capture) {
         if self.edited {
             let line: String = self.cells.iter().collect();
-            // What was overwritten with spaces was erased.
+            // Characters overwritten with spaces count as erased.
             capture.push(line.trim_end_matches(' '));
             *self = Self { plain: std::mem::take(&mut self.plain), ..Self::default() };
         } else {
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text() {
+    fn invalid_utf8_is_replaced() {
         assert_eq!(clean(&[b"a\0b\x07c"]), ("abc".into(), false));
         assert_eq!(clean(&[b"\xff\xe2\x82x"]), ("\u{fffd}\u{fffd}x".into(), true));
         assert_eq!(clean(&[b"\xe2\x82", b"\xac!"]), ("€!".into(), false));
@@ -413,10 +415,10 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_written_out() {
-        let long = "x".repeat(3 * LONGEST_LINE);
+        let long = "x".repeat(3 * MAX_LINE);
         check(
             format!("{long}\rab\n").as_bytes(),
-            &format!("{}ab{}\n", "x".repeat(2 * LONGEST_LINE), "x".repeat(LONGEST_LINE - 2)),
+            &format!("{}ab{}\n", "x".repeat(2 * MAX_LINE), "x".repeat(MAX_LINE - 2)),
         );
     }
 
@@ -448,7 +450,7 @@ mod tests {
             prop_assert_eq!(clean(&chunks), clean(&[&stream]));
         }
 
-        /// Text without controls comes through as it is.
+        /// Text without controls stays unchanged.
         #[test]
         fn plain_text_is_kept(text in "[ -~é€𝄞\n\t]{0,200}") {
             prop_assert_eq!(clean(&[text.as_bytes()]).0, text);

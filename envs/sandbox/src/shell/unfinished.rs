@@ -1,14 +1,14 @@
-//! What an unfinished command lacks, in words.
+//! Describes what an unfinished command lacks.
 //!
-//! A sketch of bash's grammar, for advice alone: quotes, substitutions, parentheses, here-documents and the words that
-//! close compound commands. Where it finds nothing open it says nothing; bash knows better.
+//! A sketch of bash's grammar, for advice only: quotes, substitutions, parentheses, here-documents and the words that
+//! close compound commands. If it finds nothing open it stays silent; bash decides.
 //!
 //! Source: the chapters "Quoting", "Here Documents" and "Compound Commands" of bash's manual. Pure.
 
-/// A delimiter of a here-document that is longer is not repeated.
-const LONGEST_DELIMITER: usize = 80;
+/// A longer here-document delimiter is not repeated in the message.
+const MAX_DELIMITER: usize = 80;
 
-/// What would finish the command, as the subject of a sentence.
+/// What would complete the command, as the subject of a sentence.
 pub(super) fn missing(command: &str) -> Option<String> {
     let mut scan = Scan { rest: command, open: Vec::new(), documents: Vec::new(), starts_command: true };
     while let Some(next) = scan.rest.chars().next() {
@@ -16,7 +16,7 @@ pub(super) fn missing(command: &str) -> Option<String> {
             return document.in_words();
         }
     }
-    // The Enter key after the command begins the first here-document.
+    // The Enter key after the command starts the first here-document.
     if let Some(document) = scan.documents.first() {
         return document.in_words();
     }
@@ -43,7 +43,7 @@ enum Open {
     Parenthesis,
     /// One of the two of `((`.
     Arithmetic,
-    /// A compound command that ends with this word.
+    /// A compound command that this word closes.
     Word(&'static str),
 }
 
@@ -55,7 +55,7 @@ struct Document {
 
 impl Document {
     fn in_words(&self) -> Option<String> {
-        let short = self.delimiter.chars().count() <= LONGEST_DELIMITER;
+        let short = self.delimiter.chars().count() <= MAX_DELIMITER;
         short.then(|| format!("a line with nothing but {}", self.delimiter))
     }
 }
@@ -63,9 +63,9 @@ impl Document {
 struct Scan<'a> {
     rest: &'a str,
     open: Vec<Open>,
-    /// Here-documents that begin with the next line.
+    /// Here-documents that start on the next line.
     documents: Vec<Document>,
-    /// A word here may be one that opens or closes a compound command.
+    /// The next word may open or close a compound command.
     starts_command: bool,
 }
 
@@ -81,11 +81,11 @@ const COMPOUNDS: &[(&str, &str)] = &[
     ("[[", "]]"),
 ];
 
-/// After these another command begins.
+/// Another command starts after these.
 const BEFORE_COMMANDS: &[&str] = &["if", "then", "else", "elif", "while", "until", "do", "{", "!", "time"];
 
 impl Scan<'_> {
-    /// Takes what comes next. A here-document whose end does not come is returned.
+    /// Processes the next character. Returns a here-document whose end is missing.
     fn step(&mut self, next: char) -> Option<Document> {
         match self.open.last() {
             Some(Open::Single) => self.quoted(next, '\'', false),
@@ -125,7 +125,7 @@ impl Scan<'_> {
         self.open.pop();
     }
 
-    /// Within quotes in which nothing but perhaps a backslash means anything.
+    /// Inside quotes where at most a backslash is special.
     fn quoted(&mut self, next: char, end: char, escapes: bool) {
         if next == end {
             self.close(next);
@@ -134,7 +134,7 @@ impl Scan<'_> {
         }
     }
 
-    /// One character, and the one that a backslash takes with it.
+    /// One character, including one that a backslash escapes.
     fn plain(&mut self, next: char, escapes: bool) {
         self.skip_char(next);
         if escapes
@@ -145,7 +145,7 @@ impl Scan<'_> {
         }
     }
 
-    /// What is a substitution in double quotes, too.
+    /// Substitutions, which also work in double quotes.
     fn substitution(&mut self, next: char) {
         let opened = self.arithmetic("$((")
             || self.open("$(", Open::Parenthesis)
@@ -166,7 +166,7 @@ impl Scan<'_> {
         found
     }
 
-    /// Outside of double quotes.
+    /// Outside double quotes.
     fn text(&mut self, next: char) {
         let quote =
             self.open("$'", Open::Escaped) || self.open("'", Open::Single) || self.open("\"", Open::Double);
@@ -194,7 +194,7 @@ impl Scan<'_> {
                 self.starts_command = true;
             }
             ')' => {
-                // One without its partner ends a pattern of `case`.
+                // An unmatched one ends a pattern of `case`.
                 if matches!(self.open.last(), Some(Open::Parenthesis | Open::Arithmetic)) {
                     self.open.pop();
                 }
@@ -209,7 +209,7 @@ impl Scan<'_> {
         None
     }
 
-    /// A word, up to where something else begins.
+    /// A word, up to the next separator.
     fn word(&mut self, next: char) {
         let end = self.rest.find(|c: char| c.is_whitespace() || ";&|()<>'\"`$\\".contains(c));
         let word = &self.rest[..end.unwrap_or(self.rest.len())];
@@ -224,7 +224,7 @@ impl Scan<'_> {
         }
         self.rest = &self.rest[word.len()..];
         let closes = matches!(self.open.last(), Some(Open::Word(last)) if *last == word);
-        // `]]` stands where no command begins.
+        // `]]` does not stand at the start of a command.
         if closes && (self.starts_command || word == "]]") {
             self.open.pop();
         } else if self.starts_command
@@ -232,7 +232,7 @@ impl Scan<'_> {
         {
             self.open.push(Open::Word(last));
         }
-        // After what continues a word there is no word.
+        // After a continuation character there is no word.
         let ends = self.rest.chars().next().is_none_or(|c| c.is_whitespace() || ";&|()<>".contains(c));
         self.starts_command = self.starts_command && ends && BEFORE_COMMANDS.contains(&word);
     }
@@ -263,7 +263,7 @@ impl Scan<'_> {
         self.starts_command = false;
     }
 
-    /// The here-documents that begin here. One whose end does not come is returned.
+    /// Reads the here-documents that start here. Returns one whose end is missing.
     fn documents_end(&mut self) -> Option<Document> {
         for document in std::mem::take(&mut self.documents) {
             loop {

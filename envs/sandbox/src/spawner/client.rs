@@ -1,4 +1,4 @@
-//! The harness's side: starts the spawner, and turns its answers into futures.
+//! The harness's side: starts the spawner, and turns its responses into futures.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use clawrl_core::{Boundary, Fault};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
@@ -21,7 +22,7 @@ use crate::readiness::watched;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnerError {
-    /// Our second program is not where it belongs.
+    /// `clawrl-sbx` is not at its expected path.
     #[error("cannot find `clawrl-sbx` beside {}; install both programs into one folder", .0.display())]
     Missing(PathBuf),
     /// It could not be started.
@@ -32,12 +33,21 @@ pub enum SpawnerError {
         /// Why.
         error: io::Error,
     },
-    /// It is gone. All sandboxes are gone with it.
+    /// The spawner has ended, and all sandboxes with it.
     #[error("the spawner process ended; every sandbox ended with it")]
     Gone,
     /// It refused one request.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<SpawnerError> for Fault {
+    fn from(error: SpawnerError) -> Self {
+        match error {
+            SpawnerError::Gone => Self::permanent(Boundary::Harness, "spawner-gone", error.to_string()),
+            other => Self::transient(Boundary::Provider, "spawn", other.to_string()),
+        }
+    }
 }
 
 /// A spawner process. Start it early in `main`, from the main thread, before any runtime.
@@ -64,7 +74,7 @@ impl Spawner {
         let start = || {
             let (ours, theirs) =
                 socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-            // Its own process group: Ctrl-C is for the harness to handle.
+            // Its own process group, because the harness handles Ctrl-C.
             let child = Command::new(path)
                 .arg("spawner")
                 .env_clear()
@@ -97,12 +107,12 @@ impl Spawner {
     }
 }
 
-/// Requests to a spawner from a runtime. Clones share it; the last one dropped ends the spawner, and with
-/// it every sandbox.
+/// Sends requests to a spawner from a runtime. Clones share it; the last one dropped ends the spawner, and with it
+/// every sandbox.
 #[derive(Debug, Clone)]
 pub struct SpawnerClient {
     shared: Arc<Shared>,
-    /// Owns the task that reads answers; ended with the last client.
+    /// Owns the task that reads responses; ended with the last client.
     _reader: Arc<ReaderTask>,
 }
 
@@ -133,7 +143,7 @@ pub struct SpawnedProcess {
     pub pid: u32,
     /// The master of its terminal, if it has one.
     pub master: Option<OwnedFd>,
-    /// Becomes `Some` when it has ended and was reaped.
+    /// Becomes `Some` when the process has ended and was reaped.
     pub exit: ExitWatch,
 }
 
@@ -144,7 +154,7 @@ pub struct ExitWatch {
 }
 
 impl ExitWatch {
-    /// Ready when it has ended. When the spawner itself is gone, everything has ended: an empty report.
+    /// Ready when the process has ended. If the spawner itself is gone, everything has ended: an empty report.
     pub async fn ended(&mut self) -> ExitReport {
         match self.receiver.wait_for(Option::is_some).await {
             Ok(report) => report.clone().unwrap_or_default(),
@@ -180,8 +190,8 @@ impl SpawnerClient {
 
     /// Starts a process. `descriptors` are input, output and error for a launch without a terminal.
     ///
-    /// When the future is dropped, a process that starts nevertheless is ended at the harness's end only:
-    /// callers that may be dropped run this in a task of its own.
+    /// If the future is dropped, a process that starts nevertheless runs until the harness ends: callers that may be
+    /// dropped run this in their own task.
     ///
     /// # Errors
     /// [`SpawnerError::Gone`] or [`SpawnerError::Refused`].
@@ -208,7 +218,7 @@ impl SpawnerClient {
             let mut waiting = self.shared.lock();
             waiting.started.remove(&id);
             waiting.exits.remove(&id);
-            // The reader of the other direction may not have seen the end yet.
+            // The reader of the other direction may not have noticed the end yet.
             let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
             return Err(if gone { SpawnerError::Gone } else { SpawnerError::Refused(error.to_string()) });
         }
@@ -255,10 +265,10 @@ struct ReaderTask {
 impl Drop for ReaderTask {
     fn drop(&mut self) {
         self.task.abort();
-        // The reader task may still hold the socket for a moment; shutting it down is what the spawner sees.
+        // The reader task may still hold the socket for a moment; the spawner notices the shutdown.
         let _ = rustix::net::shutdown(self.shared.socket.get_ref(), rustix::net::Shutdown::Both);
-        // It kills what is left and ends by itself within its grace; waiting for it is what makes
-        // "nothing is left" true when the harness returns.
+        // It kills what is left and ends by itself within its grace period; waiting for it guarantees that nothing is
+        // left when the harness returns.
         if let Ok(child) = self.child.get_mut() {
             let _ = child.wait();
         }
@@ -275,7 +285,7 @@ async fn read_answers(shared: Arc<Shared>) {
             Ok(Ok(Some((response, descriptors)))) => deliver(&shared, response, descriptors),
             Ok(Ok(None)) => break,
             Ok(Err(error)) => {
-                tracing::error!(%error, "the connection to the spawner broke");
+                tracing::error!(%error, "lost the connection to the spawner");
                 break;
             }
             Err(_would_block) => {}
@@ -283,7 +293,7 @@ async fn read_answers(shared: Arc<Shared>) {
     }
     let mut waiting = shared.lock();
     waiting.gone = true;
-    // Dropping the senders tells everyone who waits.
+    // Dropping the senders wakes every waiting caller.
     waiting.started.clear();
     waiting.exits.clear();
 }
@@ -294,7 +304,7 @@ fn deliver(shared: &Shared, response: Response, descriptors: Vec<OwnedFd>) {
         Response::Spawned { id, pid } => {
             if let Some(started) = waiting.started.remove(&id) {
                 let master = descriptors.into_iter().next();
-                // A caller that gave up drops the master, and the sandbox sees its terminal hang up.
+                // If the caller is gone, the master is dropped, and the sandbox's terminal hangs up.
                 let _ = started.send(Ok(StartedPid { pid, master }));
             }
         }

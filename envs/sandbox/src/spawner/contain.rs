@@ -1,9 +1,9 @@
-//! Joining a container: what an engine gives its programs beside namespaces.
+//! Joining a container: applies what a container engine gives its programs besides namespaces.
 //!
-//! Such a container's root is often the host's user 0, held only by what is taken away from it. So in the moments
-//! between entering and exec nothing of the host may be within reach: descriptors are closed before a path inside
-//! is followed (a working folder that is a link to `/proc/self/fd/N` leads out otherwise), all but a pipe, which leads
-//! nowhere; and the folder that was entered must lie below the container's root.
+//! Root in such a container is often the host's user 0, limited only by what is taken away. So between entering and
+//! exec nothing of the host may be reachable. All descriptors are closed before a path inside is followed (otherwise a
+//! working folder that is a link to `/proc/self/fd/N` leads outside), except a pipe, which leads nowhere; and the
+//! entered folder must lie below the container's root.
 
 #![allow(unsafe_code)]
 
@@ -17,14 +17,14 @@ use rustix::thread::ThreadNameSpaceType;
 use super::launch::named;
 use super::protocol::ContainerJoin;
 
-/// The first descriptor that is none of input, output and error.
+/// The first descriptor after input, output and error.
 const FIRST_OTHER: libc::c_uint = 3;
 
-/// Entrances of control groups, opened while their paths could still be seen.
+/// Files by which a process enters control groups, opened while their paths are still visible.
 #[derive(Debug)]
-pub(super) struct Entrances(Vec<File>);
+pub(super) struct CgroupFds(Vec<File>);
 
-impl Entrances {
+impl CgroupFds {
     pub(super) fn open(container: &ContainerJoin) -> io::Result<Self> {
         let open = |path: &std::path::PathBuf| {
             File::options()
@@ -41,7 +41,7 @@ impl Entrances {
     }
 }
 
-/// The namespaces of the process that are not ours already: the kernel refuses to enter one's own user namespace.
+/// The namespaces of the process that differ from ours: the kernel refuses to enter one's own user namespace.
 pub(super) fn namespaces(pid: u32) -> io::Result<ThreadNameSpaceType> {
     let kinds = [
         ("user", ThreadNameSpaceType::USER),
@@ -66,7 +66,7 @@ pub(super) fn namespaces(pid: u32) -> io::Result<ThreadNameSpaceType> {
     Err(io::Error::other("the container has no mount or process namespace of its own"))
 }
 
-/// Closes all descriptors but input, output, error and `kept`.
+/// Closes all descriptors except input, output, error and `kept`.
 pub(super) fn close_everything_else(kept: Option<RawFd>) -> io::Result<()> {
     let kept = kept.and_then(|number| libc::c_uint::try_from(number).ok());
     let (below, above) = match kept {
@@ -74,7 +74,7 @@ pub(super) fn close_everything_else(kept: Option<RawFd>) -> io::Result<()> {
         None => (None, (FIRST_OTHER, libc::c_uint::MAX)),
     };
     for (first, last) in below.into_iter().chain([above]).filter(|(first, last)| first <= last) {
-        // SAFETY: takes numbers only. Nothing that owns one of the descriptors is used after this: the caller goes on to
+        // SAFETY: takes numbers only. No owner of one of the descriptors is used after this: the caller proceeds to
         // exec.
         if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
             return Err(named("close_range", io::Error::last_os_error()));
@@ -83,10 +83,10 @@ pub(super) fn close_everything_else(kept: Option<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks the security module for the label of the container's first process, from the next exec on.
+/// Requests the security label of the container's first process, effective from the next exec.
 pub(super) fn take_label(container: &ContainerJoin) -> io::Result<()> {
     let Some(label) = &container.label else { return Ok(()) };
-    // AppArmor tells the mode behind the name and wants a word before it; SELinux has neither.
+    // AppArmor appends the mode to the name and requires a word before it; SELinux has neither.
     let wanted = match label.rsplit_once(" (") {
         Some((profile, _mode)) => format!("exec {profile}"),
         None => label.clone(),
@@ -94,11 +94,12 @@ pub(super) fn take_label(container: &ContainerJoin) -> io::Result<()> {
     std::fs::write("/proc/self/attr/exec", wanted).map_err(|error| named(&format!("label {label}"), error))
 }
 
-/// That the working folder is below our root. The kernel tells of one that is not by a path that is not absolute.
+/// Fails unless the working folder is below our root. The kernel reports one that is not by a path that is not
+/// absolute.
 pub(super) fn stands_inside() -> io::Result<()> {
     let here = std::env::current_dir()?;
     if Path::new(&here).is_absolute() {
         return Ok(());
     }
-    Err(io::Error::other("the working folder leads out of the sandbox"))
+    Err(io::Error::other("the working folder leads outside the sandbox"))
 }

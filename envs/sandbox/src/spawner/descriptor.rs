@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 /// Largest packet. A launch request is 3 to 5 KiB; the socket's default send buffer is 208 KiB.
 pub(super) const MAX_PACKET_BYTES: usize = 128 * 1024;
 
-/// Most descriptors beside one packet: input, output, error, and where trouble is told.
+/// Maximum descriptors with one packet: input, output, error, and the launch error pipe.
 const MAX_DESCRIPTORS: usize = 4;
 
 /// Sends one message. On a non-blocking socket the error may be `WouldBlock`, and nothing was sent.

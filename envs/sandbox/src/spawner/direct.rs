@@ -1,10 +1,10 @@
-//! Starting a program straight from the spawner: one fork, one exec.
+//! Starting a program directly from the spawner: one fork, one exec.
 //!
-//! Between the two, in the child: a session, the terminal, limits, cgroups, identity. The spawner has one
-//! thread, so the child may do anything there that a program may; its trouble is told through a descriptor
-//! that both hold, because an exit code or an error number says too little.
+//! Between the two, the child sets up session, terminal, limits, cgroups and identity. The spawner has one thread, so
+//! the child may do anything that a program may; it reports errors through a descriptor that both hold, because an exit
+//! code or an error number says too little.
 //!
-//! The place of the `pre_exec` hook, which is unsafe because of programs with several threads.
+//! This is the only place with a `pre_exec` hook, which is unsafe because of programs with several threads.
 
 #![allow(unsafe_code)]
 
@@ -25,12 +25,12 @@ use crate::seccomp;
 pub(super) enum Streams {
     /// All three are this terminal, which becomes the program's own.
     Terminal(OwnedFd),
-    /// One each.
+    /// One descriptor each.
     Separate([OwnedFd; 3]),
 }
 
-/// Starts the program of `launch`, confined, and returns its process id. The parent waits for it by that. The program also
-/// holds `handed_on`, under the number that it has here.
+/// Starts the program of `launch`, confined, and returns its process id. The parent waits for it by that id. The
+/// program also holds `handed_on`, under the same number as here.
 ///
 /// # Errors
 /// What failed, in the child or before it.
@@ -42,7 +42,7 @@ pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<
     };
     let (arguments, mut inherited) = arguments(launch, &output)?;
     inherited.extend(handed_on);
-    let trouble = std::fs::File::from(memfd_create("trouble", MemfdFlags::CLOEXEC)?);
+    let error_file = std::fs::File::from(memfd_create("trouble", MemfdFlags::CLOEXEC)?);
     let mut command = Command::new(&launch.program);
     command
         .arg0(&launch.label)
@@ -53,7 +53,7 @@ pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(error));
-    let child_trouble = trouble.try_clone()?;
+    let child_trouble = error_file.try_clone()?;
     let (confinement, parent) = (launch.confinement.clone(), launch.parent);
     let prepare = move || {
         let prepared = prepare(on_terminal, &confinement, parent, &inherited);
@@ -62,10 +62,10 @@ pub(super) fn start(launch: &LaunchRequest, streams: Streams, handed_on: Option<
         }
         prepared
     };
-    // SAFETY: the hook runs in the child of a process with one thread, so no lock can be held by a thread
-    // that is not there, and it may allocate.
+    // SAFETY: the hook runs in the child of a process with one thread, so no lock can be held by a thread that does not
+    // exist there, and it may allocate.
     unsafe { command.pre_exec(prepare) };
-    command.spawn().map(|child| child.id()).map_err(|error| explained(error, trouble, launch))
+    command.spawn().map(|child| child.id()).map_err(|error| explained(error, error_file, launch))
 }
 
 fn prepare(
@@ -74,12 +74,13 @@ fn prepare(
     parent: u32,
     inherited: &[OwnedFd],
 ) -> io::Result<()> {
-    // On pipes, too: what is sent to a process group then reaches nobody else's programs.
+    // On pipes, too: signals to its process group then reach only its own programs.
     rustix::process::setsid()?;
     if on_terminal {
         rustix::process::ioctl_tiocsctty(std::io::stdin())?;
     } else {
-        // Orphans of what it starts come to it, so that its end can be that of all. It means nothing to a launcher.
+        // Orphans of its descendants become its children, so that they can be ended with it. It means nothing to a
+        // launcher.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     }
     take_interrupts();
@@ -90,7 +91,7 @@ fn prepare(
     confine_child(confinement, parent)
 }
 
-/// A harness that a shell script started in the background ignores interrupts, and would hand that on.
+/// A harness that a shell script started in the background ignores interrupts, and would pass that on.
 fn take_interrupts() {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: takes numbers only, and installs no function.
@@ -98,17 +99,17 @@ fn take_interrupts() {
     }
 }
 
-/// What the child said if it said something, else what the system said.
-fn explained(error: io::Error, mut trouble: std::fs::File, launch: &LaunchRequest) -> io::Error {
+/// The child's message if there is one, otherwise the system's error.
+fn explained(error: io::Error, mut error_file: std::fs::File, launch: &LaunchRequest) -> io::Error {
     let mut said = String::new();
-    let read = trouble.rewind().and_then(|()| trouble.read_to_string(&mut said));
+    let read = error_file.rewind().and_then(|()| error_file.read_to_string(&mut said));
     if read.is_ok() && !said.is_empty() {
         return io::Error::new(error.kind(), said);
     }
     io::Error::new(error.kind(), format!("cannot run {}: {error}", launch.program.display()))
 }
 
-/// Puts the hidden arguments, their data and the filter into descriptors for the program, and names them.
+/// Puts the hidden arguments, their data and the filter into descriptors for the program, and refers to them.
 fn arguments(launch: &LaunchRequest, output: &OwnedFd) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
     let mut kept = Vec::new();
     let mut visible: Vec<OsString> = Vec::new();
@@ -134,7 +135,7 @@ fn arguments(launch: &LaunchRequest, output: &OwnedFd) -> io::Result<(Vec<OsStri
             let fd = inherit(&mut kept, "filter", &seccomp::bytes(&seccomp::program(filter)?))?;
             hidden.extend_from_slice(format!("--add-seccomp-fd\0{fd}\0").as_bytes());
         }
-        // bubblewrap reports the first inside process on the terminal itself, before that process goes on.
+        // bubblewrap reports the first process inside on the terminal itself, before that process continues.
         let info = rustix::io::fcntl_dupfd_cloexec(output.as_fd(), 3)?;
         hidden.extend_from_slice(format!("--info-fd\0{}\0", info.as_raw_fd()).as_bytes());
         kept.push(info);
@@ -144,7 +145,7 @@ fn arguments(launch: &LaunchRequest, output: &OwnedFd) -> io::Result<(Vec<OsStri
     Ok((visible, kept))
 }
 
-/// Puts bytes into a descriptor, and returns its number. Closed on exec until the child says otherwise.
+/// Puts bytes into a descriptor, and returns its number. Closed on exec until the child changes that.
 fn inherit(kept: &mut Vec<OwnedFd>, name: &str, content: &[u8]) -> io::Result<String> {
     let mut file = std::fs::File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
     file.write_all(content)?;

@@ -1,15 +1,15 @@
 //! Starting a program inside a running sandbox.
 //!
-//! I1. The joined process is at no moment more powerful than the sandbox: before it runs anything it has
-//! the sandbox's identity, no capabilities, no new privileges and the call filter.
-//! I2. Nothing inside can look into it before exec: it is not dumpable, and its memory belongs to the host's
-//! user namespace, so `/proc/<pid>/exe` and `ptrace` are refused inside.
+//! I1. The joined process is at no moment more powerful than the sandbox: before it runs anything it has the sandbox's
+//! identity, no capabilities, no new privileges and the call filter.
+//! I2. Nothing inside can look into it before exec: it is not dumpable, and its memory belongs to the host's user
+//! namespace, so `/proc/<pid>/exe` and `ptrace` are refused inside.
+//! I3. In a container without its own user namespace, I1 holds from exec on, and I2 before it; `contain` and `sealed`
+//! describe what protects the host in between, and what keeps its programs from this one's file.
+//! I4. The reason why a program was not run is reported to the harness separately from the exit code, see
+//! `launch_error`.
 //!
-//! I3. In a container that has no user namespace of its own, I1 holds from exec on, and I2 before it; what it is then, and
-//! what keeps its programs from the file of this one, is in `contain` and `sealed`. I4. Whatever keeps the program from being
-//! run is told the harness beside the exit code, see `trouble`.
-//!
-//! The one place with `fork`: a process enters a pid namespace only through a child.
+//! The only place with `fork`: a process enters a pid namespace only through a child.
 
 #![allow(unsafe_code)]
 
@@ -28,17 +28,22 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-use super::contain::{self, Entrances};
+use super::contain::{self, CgroupFds};
 use super::launch::{named, set_limit};
+use super::launch_error::{LaunchError, LaunchErrorPipe};
 use super::protocol::{JoinTarget, LaunchKind, LaunchRequest, ResourceLimit};
 use super::sockets;
-use super::trouble::{Teller, Trouble};
-use crate::{NotRun, seccomp};
+use crate::exec_error::NotRun;
+use crate::seccomp;
 
 /// Joins the sandbox, runs the program and returns its exit code, 128 + signal when a signal ended it.
-pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller: &Teller) -> io::Result<i32> {
+pub(super) fn join_and_run(
+    request: &LaunchRequest,
+    target: &JoinTarget,
+    error_pipe: &LaunchErrorPipe,
+) -> io::Result<i32> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // The processes limit counts per user namespace; it is set inside, where it means this sandbox.
+    // The process limit counts per user namespace; it is set inside, where it applies to this sandbox.
     let inside_processes =
         request.confinement.limits.iter().find(|(limit, _)| *limit == ResourceLimit::Processes).map(|l| l.1);
     let filter = request.confinement.filter.map(seccomp::program).transpose()?;
@@ -52,8 +57,8 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller:
         }
         return sockets::make(std::io::stdin().as_fd(), first.as_fd()).map(|()| 0);
     }
-    // By their paths out here.
-    let entrances = target.container.as_ref().map(Entrances::open).transpose()?;
+    // Their paths exist only outside.
+    let entrances = target.container.as_ref().map(CgroupFds::open).transpose()?;
     let all = match target.container {
         Some(_) => contain::namespaces(target.pid)?,
         None => {
@@ -70,22 +75,22 @@ pub(super) fn join_and_run(request: &LaunchRequest, target: &JoinTarget, teller:
     match unsafe { libc::fork() } {
         -1 => Err(named("fork", io::Error::last_os_error())),
         0 => {
-            let confining = Confining { inside_processes, entrances, filter: filter.as_ref() };
-            let trouble = become_program(request, target, confining, teller);
-            teller.tell(&trouble);
-            eprintln_plain(&format!("clawrl-sbx: {}\n", trouble.message));
+            let confining = PreparedConfinement { inside_processes, entrances, filter: filter.as_ref() };
+            let launch_error = become_program(request, target, confining, error_pipe);
+            error_pipe.tell(&launch_error);
+            eprintln_plain(&format!("clawrl-sbx: {}\n", launch_error.message));
             std::process::exit(126);
         }
         child => wait(child),
     }
 }
 
-/// Returns a handle of the sandbox's first process.
+/// Joins the namespaces and returns a handle of the sandbox's first process.
 fn enter(target: &JoinTarget, namespaces: ThreadNameSpaceType) -> io::Result<OwnedFd> {
     let gone = || io::Error::new(io::ErrorKind::NotFound, "the sandbox is gone");
     let pid = i32::try_from(target.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
-    // The descriptor pins the process; its start time proves that it is the one that was meant.
+    // The descriptor pins the process; its start time verifies that it is the intended one.
     match crate::procs::ProcessStat::read(target.pid) {
         Some(stat) if stat.start_ticks == target.start_ticks => {}
         _ => return Err(gone()),
@@ -95,30 +100,30 @@ fn enter(target: &JoinTarget, namespaces: ThreadNameSpaceType) -> io::Result<Own
     Ok(pidfd)
 }
 
-/// What is taken on inside, prepared outside.
-struct Confining<'a> {
+/// Confinement to apply inside, prepared outside.
+struct PreparedConfinement<'a> {
     inside_processes: Option<u64>,
-    entrances: Option<Entrances>,
+    entrances: Option<CgroupFds>,
     filter: Option<&'a seccompiler::BpfProgram>,
 }
 
-/// Returns only when the program was not run.
+/// Returns only if the program was not run.
 fn become_program(
     request: &LaunchRequest,
     target: &JoinTarget,
-    confining: Confining<'_>,
-    teller: &Teller,
-) -> Trouble {
-    let Confining { inside_processes, entrances, filter } = confining;
+    confining: PreparedConfinement<'_>,
+    error_pipe: &LaunchErrorPipe,
+) -> LaunchError {
+    let PreparedConfinement { inside_processes, entrances, filter } = confining;
     let inside = (|| -> io::Result<()> {
-        // A session of its own: what it sends to its process group reaches nobody else's programs.
+        // A session of its own: signals to its process group reach only its own programs.
         rustix::process::setsid()?;
         if request.kind == LaunchKind::OwnTerminal {
             rustix::process::ioctl_tiocsctty(std::io::stdin())?;
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if request.kind == LaunchKind::Descriptors {
-            // Orphans of what it starts come to it, so that its end can be that of all.
+            // Orphans of its descendants become its children, so that they can be ended with it.
             set_child_subreaper(Some(rustix::process::getpid()))?;
         }
         if let Some(processes) = inside_processes {
@@ -126,35 +131,36 @@ fn become_program(
         }
         if let (Some(entrances), Some(container)) = (entrances, &target.container) {
             entrances.go_through()?;
-            contain::close_everything_else(teller.number())?;
+            contain::close_everything_else(error_pipe.number())?;
             contain::take_label(container)?;
         }
         drop_privileges(target)?;
         // The identity change cleared it.
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The launcher is in another process namespace, which has no number here; the first process of this one has.
+        // The launcher is in another process namespace, which has no number here; the first process of this namespace
+        // has one.
         match rustix::process::getppid() {
             None => Ok(()),
             Some(_) => Err(io::Error::other("the launcher has ended")),
         }
     })();
     if let Err(error) = inside {
-        return Trouble::of_launcher(&error);
+        return LaunchError::of_launcher(&error);
     }
     if let Some(folder) = &request.working_folder
         && let Err(error) = std::env::set_current_dir(folder).and_then(|()| contain::stands_inside())
     {
-        return Trouble::of_path(NotRun::Folder, folder, &error);
+        return LaunchError::of_path(NotRun::Folder, folder, &error);
     }
     if let Some(Err(error)) = filter.map(|filter| seccompiler::apply_filter(filter)) {
-        return Trouble::of_launcher(&io::Error::other(error));
+        return LaunchError::of_launcher(&io::Error::other(error));
     }
     let error = Command::new(&request.program)
         .args(&request.arguments)
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)))
         .exec();
-    Trouble::of_path(NotRun::Program, &request.program, &error)
+    LaunchError::of_path(NotRun::Program, &request.program, &error)
 }
 
 fn drop_privileges(target: &JoinTarget) -> io::Result<()> {
@@ -162,7 +168,7 @@ fn drop_privileges(target: &JoinTarget) -> io::Result<()> {
     let allowed = target.container.as_ref().map_or(0, |container| container.capabilities);
     let allowed = CapabilitySet::from_bits_retain(allowed);
     for capability in CapabilitySet::all().iter().filter(|&capability| !allowed.contains(capability)) {
-        // Numbers above the kernel's last capability are refused; those do not exist then.
+        // Numbers above the kernel's last capability are refused; those capabilities do not exist then.
         let _ = remove_capability_from_bounding_set(capability);
     }
     if let Some(container) = &target.container {

@@ -1,4 +1,4 @@
-//! Confining a process that is about to become a program, and joining a sandbox.
+//! Confining a process that is about to exec, and joining a sandbox.
 
 use std::io;
 
@@ -8,22 +8,22 @@ use rustix::process::{
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::join::join_and_run;
+use super::launch_error::{LaunchError, LaunchErrorPipe};
 use super::protocol::{Confinement, LaunchRequest, ResourceLimit};
-use super::trouble::{Teller, Trouble};
 
 /// Joins the sandbox of `request` (JSON), runs its program there, and returns the program's exit code.
 ///
-/// A process of its own does this, because somebody has to wait outside for what runs inside. `trouble` is the number of
-/// the descriptor on which it tells why the program was not run.
+/// A separate process does this, because the program inside needs a waiting parent outside. `error_pipe` is the number
+/// of the descriptor for reporting why the program was not run.
 ///
 /// # Errors
-/// What failed, with the step's name; it was told.
-pub fn join(request: &str, trouble: Option<&str>) -> io::Result<i32> {
-    let teller = Teller::take(trouble)?;
-    joined(request, &teller).inspect_err(|error| teller.tell(&Trouble::of_launcher(error)))
+/// What failed, with the step's name; it was reported.
+pub fn join(request: &str, error_pipe: Option<&str>) -> io::Result<i32> {
+    let error_pipe = LaunchErrorPipe::take(error_pipe)?;
+    joined(request, &error_pipe).inspect_err(|error| error_pipe.tell(&LaunchError::of_launcher(error)))
 }
 
-fn joined(request: &str, teller: &Teller) -> io::Result<i32> {
+fn joined(request: &str, error_pipe: &LaunchErrorPipe) -> io::Result<i32> {
     let request: LaunchRequest = serde_json::from_str(request)?;
     let target = request
         .join
@@ -32,13 +32,13 @@ fn joined(request: &str, teller: &Teller) -> io::Result<i32> {
     // The rest of the confinement was in place before this program was started.
     let identity = Confinement { identity: request.confinement.identity, ..Confinement::default() };
     confine_child(&identity, request.parent)?;
-    join_and_run(&request, &target, teller)
+    join_and_run(&request, &target, error_pipe)
 }
 
 /// Confines the calling process, whose parent must be the spawner.
 pub(super) fn confine_child(confinement: &Confinement, parent: u32) -> io::Result<()> {
     confine(confinement)?;
-    // Setting an identity clears the death signal, so it comes after; the parent may have died before.
+    // Setting an identity clears the death signal, so it is set afterwards; the parent may have died before.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid().map(Pid::as_raw_nonzero).map(std::num::NonZero::get) != i32::try_from(parent).ok() {
         return Err(io::Error::other("the spawner is gone"));
@@ -69,7 +69,7 @@ fn confine(confinement: &Confinement) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true).map_err(|error| named("no_new_privs", error.into()))
 }
 
-/// Sets a limit, soft and hard, but never above the hard limit that is there already.
+/// Sets a limit, soft and hard, never above the existing hard limit.
 pub(super) fn set_limit(limit: ResourceLimit, value: u64) -> io::Result<()> {
     let resource = match limit {
         ResourceLimit::Core => Resource::Core,

@@ -1,7 +1,7 @@
-//! What the harness and the spawner say to each other.
+//! The messages between the harness and the spawner.
 //!
-//! One JSON document per packet of a `SOCK_SEQPACKET` socket pair, descriptors beside it as ancillary
-//! data. Both ends are built from the same source, so there is no version.
+//! One JSON document per packet of a `SOCK_SEQPACKET` socket pair, with descriptors as ancillary data. Both ends are
+//! built from the same source, so there is no version.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::seccomp::CallFilter;
 /// From the harness.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Start something.
+    /// Start a process.
     Spawn {
         /// Chosen by the harness, unique for the life of the spawner.
         id: u64,
@@ -26,23 +26,23 @@ pub(crate) enum Request {
 /// From the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
-    /// It runs. For a terminal, the PTY master comes as one descriptor.
+    /// It runs. For a terminal, the PTY master is attached as one descriptor.
     Spawned {
-        /// Of the request.
+        /// Id of the request.
         id: u64,
         /// Process id, not reaped before `Exited` is sent.
         pid: u32,
     },
     /// It could not be started.
     Failed {
-        /// Of the request.
+        /// Id of the request.
         id: u64,
         /// What failed.
         message: String,
     },
     /// It ended and was reaped.
     Exited {
-        /// Of the request.
+        /// Id of the request.
         id: u64,
         /// How, and what could not be removed.
         report: ExitReport,
@@ -70,7 +70,7 @@ pub struct CgroupRequest {
     pub folders: Vec<PathBuf>,
     /// Files to write after creation, in order: limits.
     pub settings: Vec<(PathBuf, String)>,
-    /// Files by which a process of one thread enters: it writes `0`.
+    /// Files by which a single-threaded process enters: it writes `0`.
     pub entrances: Vec<PathBuf>,
 }
 
@@ -81,18 +81,18 @@ pub struct LaunchRequest {
     pub kind: LaunchKind,
     /// Applied before the program starts.
     pub confinement: Confinement,
-    /// The sandbox to join, or `None` for a program that makes its own.
+    /// The sandbox to join, or `None` for a program that creates its own.
     pub join: Option<JoinTarget>,
-    /// Process id of the spawner, filled in by it: a launch that has another parent gives up.
+    /// Process id of the spawner, filled in by it: a launch with another parent aborts.
     pub parent: u32,
-    /// Label shown as the process's name in listings; never the real arguments.
+    /// Shown as the process's name in listings; never the real arguments.
     pub label: String,
     /// Program, an absolute path on the host, or inside the sandbox when joining.
     pub program: PathBuf,
     /// Arguments passed through a descriptor (`--args`), so that they are not in `/proc/*/cmdline`. Only
     /// for bubblewrap; empty for others.
     pub hidden_arguments: Vec<String>,
-    /// Contents handed over as descriptors; each replaces `{fd:N}` in the hidden arguments, N counting from 0.
+    /// Contents passed as descriptors; each replaces `{fd:N}` in the hidden arguments, N counting from 0.
     pub data: Vec<String>,
     /// Arguments on the command line.
     pub arguments: Vec<String>,
@@ -112,14 +112,14 @@ pub enum LaunchKind {
         /// Rows.
         rows: u16,
     },
-    /// Descriptors that come with the request: input, output, error. When joining, a fourth one may follow: the writing end
-    /// of a pipe, on which the launcher tells why the program was not run.
+    /// Descriptors that come with the request: input, output, error. When joining, a fourth one may follow: the writing
+    /// end of a pipe, on which the launcher reports why the program was not run.
     Descriptors,
-    /// The same, all three of them one terminal, which becomes the program's own. Only when joining a container, whose
-    /// first process does not outlive the harness then.
+    /// As `Descriptors`, all three of them one terminal, which becomes the program's own. Only when joining a
+    /// container, whose first process does not outlive the harness then.
     OwnTerminal,
-    /// No program: the launcher itself joins the sandbox's network, and makes sockets there for whoever asks on the socket
-    /// that comes as its input. Only when joining.
+    /// No program: the launcher itself joins the sandbox's network, and creates sockets there on request over the
+    /// socket that is its input. Only when joining.
     Sockets,
 }
 
@@ -128,17 +128,17 @@ pub enum LaunchKind {
 pub struct Confinement {
     /// User and group id to become, when the harness is root. Never 0.
     pub identity: Option<(u32, u32)>,
-    /// Entrances of cgroups to go through, see [`CgroupRequest::entrances`].
+    /// Files by which the process enters cgroups, see [`CgroupRequest::entrances`].
     pub cgroup_entrances: Vec<PathBuf>,
     /// Resource limits, soft and hard alike.
     pub limits: Vec<(ResourceLimit, u64)>,
-    /// `oom_score_adj`: how eagerly the kernel sacrifices it.
+    /// `oom_score_adj`: the kernel's preference for killing it.
     pub oom_score: Option<i16>,
-    /// The system-call filter, applied by bubblewrap, or by ourselves when joining.
+    /// The system-call filter, applied by bubblewrap, or by the launcher when joining.
     pub filter: Option<CallFilter>,
 }
 
-/// Resource limits that we set.
+/// Resource limits that can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResourceLimit {
     /// Core dumps, bytes.
@@ -166,20 +166,20 @@ pub struct JoinTarget {
     pub start_ticks: u64,
     /// User and group id inside.
     pub inside_identity: (u32, u32),
-    /// What is different in an engine's container.
+    /// Additional data for an engine's container.
     pub container: Option<ContainerJoin>,
 }
 
-/// What a program takes on when it joins a container, beside namespaces: all that the engine would give it.
+/// What a program needs, besides namespaces, when it joins a container: everything that the engine would apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerJoin {
     /// Supplementary groups.
     pub groups: Vec<u32>,
     /// Capabilities that may be held, one bit each by the kernel's numbers. Only user 0 holds any.
     pub capabilities: u64,
-    /// Entrances of its control groups. The program alone goes through them: the launcher outside is neither limited nor
-    /// killed with it.
+    /// Files by which the program enters the container's control groups. The launcher stays outside, so it is neither
+    /// limited nor killed with it.
     pub entrances: Vec<PathBuf>,
-    /// Label of the security module, as the first process carries it.
+    /// Label of the security module, as on the first process.
     pub label: Option<String>,
 }

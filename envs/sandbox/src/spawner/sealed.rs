@@ -1,8 +1,9 @@
-//! Our own program as a file that nobody can write.
+//! A write-proof copy of our own program.
 //!
-//! A program inside a container can have the joining process run itself once more: a script whose interpreter is
-//! `/proc/self/exe` does. Where root inside is root outside, that gives it a handle of the file, to be written once
-//! nothing runs from it. So what joins a container runs from a copy in memory, sealed against every change.
+//! A program inside a container can make the joining process execute itself again: with a script whose interpreter is
+//! `/proc/self/exe`. If root inside is root outside, that yields a handle of the file, which can be written to once no
+//! process runs it. So the program that joins a container runs from a copy in memory that is sealed against every
+//! change.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 
-/// The copy. It is there as long as this.
+/// The copy. It exists as long as this value.
 #[derive(Debug)]
 pub(super) struct SealedProgram {
     /// Closed on exec, so no program inherits it.
@@ -24,7 +25,7 @@ impl SealedProgram {
     pub(super) fn copy(program: &Path) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = match memfd_create("clawrl-sbx", flags | MemfdFlags::EXEC) {
-            // Before Linux 6.3, which lets such files be run without being asked.
+            // Before Linux 6.3, which allows executing such files without being asked.
             Err(Errno::INVAL) => memfd_create("clawrl-sbx", flags)?,
             other => other?,
         };
@@ -34,7 +35,7 @@ impl SealedProgram {
         Ok(Self { file })
     }
 
-    /// Where this process's children can run it from.
+    /// The path by which this process's children can execute it.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }

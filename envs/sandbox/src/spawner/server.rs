@@ -11,29 +11,29 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
+use super::container_registry::ContainerRegistry;
 use super::descriptor;
 use super::direct::{self, Streams};
 use super::protocol::{CgroupRequest, Confinement, ExitReport, LaunchKind, LaunchRequest, Request, Response};
-use super::remembered::Remembered;
 use super::sealed::SealedProgram;
 use super::signal_fd::{borrow_master, child_exits};
 use crate::bwrap::AT_ONCE;
 use crate::cgroup;
 use crate::procs::{self, ProcessStat};
 
-/// How long the end of a spawner waits for killed sandboxes before it kills harder, and for their cgroups.
+/// How long a spawner waits at its end for killed sandboxes before it kills harder, and for their cgroups.
 const END_GRACE: Duration = Duration::from_secs(5);
 
 /// Serves the harness at the other end of `socket` until that end is closed, then kills what is left.
 ///
 /// # Errors
-/// Only when the loop itself cannot go on; a failed spawn is reported to the harness.
+/// Only when the loop itself cannot continue; a failed spawn is reported to the harness.
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let exits = child_exits()?;
     let mut server = Server {
         socket,
         children: HashMap::new(),
-        containers: Remembered::default(),
+        containers: ContainerRegistry::default(),
         unremoved: Vec::new(),
         own_binary: own_binary()?,
         sealed: None,
@@ -50,7 +50,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
                 Ok(Some((Request::Spawn { id, launch, cgroup }, descriptors))) => {
                     server.spawn(id, *launch, cgroup, descriptors)?;
                 }
-                // A reset connection is a harness that died with messages unread.
+                // A reset connection means that the harness died with unread messages.
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(error) => return Err(error),
@@ -64,12 +64,12 @@ struct Server {
     socket: OwnedFd,
     /// By process id; an entry is removed when the process was reaped.
     children: HashMap<u32, Child>,
-    /// Containers whose terminals were started here: they end with the harness, also when no child is left in them.
-    containers: Remembered,
-    /// Folders whose removal was refused, tried again with every exit.
+    /// Containers whose terminals were started here: they end with the harness, even without a child in them.
+    containers: ContainerRegistry,
+    /// Folders that could not be removed, retried at every exit.
     unremoved: Vec<PathBuf>,
     own_binary: PathBuf,
-    /// Made when a container is first joined.
+    /// Created when a container is first joined.
     sealed: Option<SealedProgram>,
 }
 
@@ -120,10 +120,10 @@ impl Server {
         let size = PtySize { cols, rows, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).map_err(|error| {
             io::Error::other(format!(
-                "cannot open a terminal: {error:#}; /proc/sys/kernel/pty/max limits how many there are"
+                "cannot open a terminal: {error:#}; /proc/sys/kernel/pty/max limits their number"
             ))
         })?;
-        // Opened by name: portable-pty gives its own end to programs that it starts itself only.
+        // Opened by name: portable-pty passes its own end only to programs that it starts itself.
         let name = pair.master.tty_name().ok_or_else(|| io::Error::other("the terminal has no name"))?;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal = rustix::fs::open(&name, flags, Mode::empty())
@@ -140,13 +140,13 @@ impl Server {
             .collect::<Vec<_>>()
             .try_into()
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "expected three descriptors"))?;
-        let trouble = descriptors.next();
+        let error_pipe = descriptors.next();
         let program = match &launch.join {
             None => return direct::start(launch, Streams::Separate(streams), None),
             Some(target) if target.container.is_some() => self.sealed_binary()?,
             Some(_) => self.own_binary.clone(),
         };
-        direct::start(&joining(launch, program, trouble.as_ref())?, Streams::Separate(streams), trouble)
+        direct::start(&joining(launch, program, error_pipe.as_ref())?, Streams::Separate(streams), error_pipe)
     }
 
     fn sealed_binary(&mut self) -> io::Result<PathBuf> {
@@ -182,13 +182,13 @@ impl Server {
     fn end(mut self, exits: &OwnedFd) -> io::Result<()> {
         self.containers.end();
         let outer: HashSet<u32> = self.children.keys().copied().collect();
-        // Killing the first process inside ends the whole namespace before the outer process sees it
-        // end, so that the cgroups are empty by then.
+        // Killing the first process inside ends the whole namespace before the outer process notices, so that the
+        // cgroups are empty by then.
         let inner = children_of(&outer);
         let outer: Vec<u32> = outer.into_iter().collect();
         for portion in outer.chunks(AT_ONCE) {
             for pid in portion {
-                inner.get(pid).map_or_else(|| procs::kill_family(*pid), |&first| procs::kill(first));
+                inner.get(pid).map_or_else(|| procs::kill_with_children(*pid), |&first| procs::kill(first));
                 // A harness that ended while it was ending a program has left its launcher stopped.
                 procs::signal(*pid, Signal::CONT);
             }
@@ -196,21 +196,21 @@ impl Server {
                 portion
                     .iter()
                     .filter(|pid| self.children.contains_key(pid))
-                    .for_each(|&pid| procs::kill_family(pid));
+                    .for_each(|&pid| procs::kill_with_children(pid));
                 self.wait_for_end(portion, exits, END_GRACE)?;
             }
         }
         let deadline = Instant::now() + END_GRACE;
         while !self.unremoved.is_empty() && Instant::now() < deadline {
             self.unremoved.retain(|folder| !removed(folder));
-            // The kernel tells nobody when a version 1 cgroup becomes empty; nothing else is left to do here.
+            // The kernel has no event for a version 1 cgroup that becomes empty; nothing else is left to do here.
             let pause = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
             poll(&mut [], Some(&pause))?;
         }
         Ok(())
     }
 
-    /// Whether all of these children have ended by then.
+    /// Waits for these children; returns whether all have ended by the limit.
     fn wait_for_end(&mut self, portion: &[u32], exits: &OwnedFd, limit: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
@@ -231,10 +231,10 @@ impl Server {
         }
     }
 
-    /// The socket is blocking: a slow harness slows the spawner, which is the back-pressure we want.
+    /// The socket is blocking: a slow harness slows the spawner down, which is the intended back-pressure.
     fn answer(&self, response: &Response, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         match descriptor::send(self.socket.as_fd(), response, descriptors) {
-            // The harness died; the next receive says so and ends the loop.
+            // The harness died; the next receive reports it and ends the loop.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
             {
@@ -245,9 +245,13 @@ impl Server {
     }
 }
 
-/// The start of our own program, which joins the sandbox. It is not everyone's to execute, so it takes on
-/// the sandbox's identity itself.
-fn joining(launch: &LaunchRequest, program: PathBuf, trouble: Option<&OwnedFd>) -> io::Result<LaunchRequest> {
+/// The launch of our own program, which joins the sandbox. Not every user may execute it, so it takes on the sandbox's
+/// identity itself.
+fn joining(
+    launch: &LaunchRequest,
+    program: PathBuf,
+    error_pipe: Option<&OwnedFd>,
+) -> io::Result<LaunchRequest> {
     let words = ["join".to_owned(), serde_json::to_string(launch)?].into_iter();
     Ok(LaunchRequest {
         confinement: Confinement { identity: None, ..launch.confinement.clone() },
@@ -255,17 +259,17 @@ fn joining(launch: &LaunchRequest, program: PathBuf, trouble: Option<&OwnedFd>) 
         program,
         hidden_arguments: Vec::new(),
         data: Vec::new(),
-        arguments: words.chain(trouble.map(|fd| fd.as_raw_fd().to_string())).collect(),
+        arguments: words.chain(error_pipe.map(|fd| fd.as_raw_fd().to_string())).collect(),
         environment: Vec::new(),
         working_folder: None,
         ..launch.clone()
     })
 }
 
-/// Our own program for launching, through the link that stays right when the file is replaced by an update.
+/// Path of our own program, through a link that stays valid when an update replaces the file.
 fn own_binary() -> io::Result<PathBuf> {
     let link = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
-    // The link is followed by the kernel at exec; reading it here only proves that /proc is there.
+    // The kernel follows the link at exec; reading it here only verifies that /proc is there.
     std::fs::read_link(&link)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot read {}: {error}", link.display())))?;
     Ok(link)
@@ -300,7 +304,7 @@ fn reap_one(options: WaitOptions) -> io::Result<Option<(u32, WaitStatus)>> {
     }
 }
 
-/// One child of each of these processes, by one look through /proc.
+/// One child of each of these processes, from one pass over /proc.
 fn children_of(parents: &HashSet<u32>) -> HashMap<u32, u32> {
     let mut found = HashMap::new();
     for pid in procs::all() {

@@ -1,15 +1,15 @@
 //! Child-exit notifications as a readable descriptor.
 //!
-//! The one place of the spawner with foreign calls: `signalfd` has no safe wrapper in the crates we use.
+//! The only place of the spawner with foreign calls: `signalfd` has no safe wrapper in the crates that are used.
 
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Blocks SIGCHLD for this process (it has one thread) and returns a non-blocking descriptor that becomes
-/// readable when a child ends. Children start with an empty mask again: both portable-pty and the standard
-/// library's `Command` reset it.
+/// Blocks SIGCHLD for this process (it has one thread) and returns a non-blocking descriptor that becomes readable when
+/// a child ends. Children start with an empty mask again: both portable-pty and the standard library's `Command` reset
+/// it.
 pub(super) fn child_exits() -> io::Result<OwnedFd> {
     // SAFETY: `set` is initialised by sigemptyset before any other use; all pointers are valid for the call.
     unsafe {
@@ -24,7 +24,7 @@ pub(super) fn child_exits() -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` was just opened and is owned by nobody else.
+        // SAFETY: `fd` was just opened and has no other owner.
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }

@@ -1,7 +1,7 @@
-//! Sockets in the network of a sandbox: made by a process that joined it, used by the harness.
+//! Sockets in a sandbox's network: created by a process that joined it, used by the harness.
 //!
-//! A socket belongs to the network in which it was made, whoever holds it. So what listens in a sandbox, or talks to
-//! something that listens there, may be the harness itself, without a byte passing anybody else.
+//! A socket belongs to the network in which it was created, whichever process holds it. So the harness itself can
+//! listen in a sandbox, or talk to a program that listens there, without any process in between.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -13,36 +13,36 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptor;
 
-/// Nothing is far away on a loopback.
+/// Loopback connections are immediate.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What is asked for.
+/// The requested kind of socket.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) enum Asked {
+pub(crate) enum SocketRequest {
     /// A socket that listens on a free port of 127.0.0.1.
     Listener,
-    /// One that is connected to a port of 127.0.0.1.
+    /// A socket connected to a port of 127.0.0.1.
     Stream(u16),
 }
 
-/// What came of it. A socket comes beside it.
+/// The response. The socket comes beside it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Made {
+pub(crate) enum SocketReply {
     Listener(u16),
     Stream,
     Failed(i32),
 }
 
-/// Makes what is asked for until nobody can ask any more, or the first process of the sandbox has ended.
+/// Creates the requested sockets until the other end is closed, or the first process of the sandbox has ended.
 pub(super) fn make(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<()> {
     let mut buffer = Vec::new();
     while !has_ended(socket, first)?
-        && let Some((asked, _)) = descriptor::receive::<Asked>(socket, &mut buffer)?
+        && let Some((asked, _)) = descriptor::receive::<SocketRequest>(socket, &mut buffer)?
     {
         let sent = match made(asked) {
             Ok((made, fd)) => descriptor::send(socket, &made, &[fd.as_fd()]),
             Err(error) => {
-                descriptor::send(socket, &Made::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
+                descriptor::send(socket, &SocketReply::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
             }
         };
         match sent {
@@ -53,7 +53,7 @@ pub(super) fn make(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<
     Ok(())
 }
 
-/// Waits for a question, or for the end.
+/// Waits for a request, or for the end.
 fn has_ended(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<bool> {
     let mut both =
         [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::from_borrowed_fd(first, PollFlags::IN)];
@@ -68,25 +68,25 @@ fn has_ended(socket: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<bool> 
     }
 }
 
-fn made(asked: Asked) -> io::Result<(Made, OwnedFd)> {
+fn made(asked: SocketRequest) -> io::Result<(SocketReply, OwnedFd)> {
     match asked {
-        Asked::Listener => {
+        SocketRequest::Listener => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             let port = listener.local_addr()?.port();
-            Ok((Made::Listener(port), listener.into()))
+            Ok((SocketReply::Listener(port), listener.into()))
         }
-        Asked::Stream(port) => {
+        SocketRequest::Stream(port) => {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            Ok((Made::Stream, TcpStream::connect_timeout(&address, CONNECT_LIMIT)?.into()))
+            Ok((SocketReply::Stream, TcpStream::connect_timeout(&address, CONNECT_LIMIT)?.into()))
         }
     }
 }
 
-/// Asks for one. Blocks.
+/// Requests a socket. Blocks.
 ///
 /// # Errors
-/// `NotConnected` when whoever makes them is gone.
-pub(crate) fn ask(socket: BorrowedFd<'_>, asked: Asked) -> io::Result<(Made, OwnedFd)> {
+/// `NotConnected` when the creating process is gone.
+pub(crate) fn ask(socket: BorrowedFd<'_>, asked: SocketRequest) -> io::Result<(SocketReply, OwnedFd)> {
     let gone = || io::Error::new(io::ErrorKind::NotConnected, "the sandbox is gone");
     match descriptor::send(socket, &asked, &[]) {
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
@@ -94,10 +94,10 @@ pub(crate) fn ask(socket: BorrowedFd<'_>, asked: Asked) -> io::Result<(Made, Own
         }
         sent => sent?,
     }
-    let answer = descriptor::receive::<Made>(socket, &mut Vec::new())?;
+    let answer = descriptor::receive::<SocketReply>(socket, &mut Vec::new())?;
     match answer {
         None => Err(gone()),
-        Some((Made::Failed(errno), _)) => Err(io::Error::from_raw_os_error(errno)),
+        Some((SocketReply::Failed(errno), _)) => Err(io::Error::from_raw_os_error(errno)),
         Some((made, fds)) => {
             let fd = fds.into_iter().next().ok_or_else(|| io::Error::other("no socket came"))?;
             Ok((made, fd))

@@ -1,4 +1,4 @@
-//! How much of a tree is looked at.
+//! Limits on the size of a tree.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use thiserror::Error;
 
 use crate::{SafeReadError, SafeWriteError};
 
-/// Bounds on one walk over a tree.
+/// Limits on one walk over a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TreeBounds {
     /// Names in all folders together.
     pub entries: u64,
     /// Components of the longest path.
     pub depth: u64,
-    /// Bytes read: contents and link targets, and for a hash the names too. When copying, holes of sparse
-    /// files are free.
+    /// Bytes read: contents and link targets, and for a hash the names too. When copying, holes of sparse files are
+    /// free.
     pub bytes: u64,
 }
 
@@ -27,7 +27,7 @@ impl Default for TreeBounds {
     }
 }
 
-/// Which bound was met.
+/// The limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TreeBound {
     /// [`TreeBounds::entries`].
@@ -48,26 +48,26 @@ impl fmt::Display for TreeBound {
     }
 }
 
-/// Why a tree was not hashed or not copied. Paths are relative to the folder that was walked.
+/// Why a tree was not hashed or not copied. Paths are relative to the walked folder.
 #[derive(Debug, Error)]
 pub enum TreeError {
     /// Something in it, or the folder itself, could not be read.
     #[error(transparent)]
     Read(#[from] SafeReadError),
-    /// It is larger than the bounds.
-    #[error("the tree has more than {limit} {bound} (met at {path:?})")]
+    /// The tree exceeds the limits.
+    #[error("the tree has more than {limit} {bound} (exceeded at {path:?})")]
     Bound {
-        /// Which bound.
+        /// Which limit.
         bound: TreeBound,
         /// Its value.
         limit: u64,
-        /// Where it was met.
+        /// Where it was exceeded.
         path: PathBuf,
     },
-    /// It does not fit into the sandbox that it is copied to.
+    /// The tree does not fit into the destination sandbox.
     #[error("{path:?} does not fit: the sandbox is full")]
     NoRoom {
-        /// Where it was full.
+        /// Where the sandbox was full.
         path: PathBuf,
     },
     /// The copy could not be written.
@@ -76,8 +76,8 @@ pub enum TreeError {
 }
 
 impl TreeError {
-    /// Whether the machine is at fault, as opposed to whoever wrote the tree. A copy that does not fit into a sandbox is
-    /// the fault of the writer: the workspace it comes from has the same size. One for which the machine has no room is not.
+    /// Whether the machine caused the error, rather than the tree's writer. A copy that does not fit into a sandbox is
+    /// the writer's fault: the workspace it comes from has the same size. A full machine is not.
     #[must_use]
     pub fn is_infrastructure(&self) -> bool {
         match self {
@@ -87,8 +87,8 @@ impl TreeError {
         }
     }
 
-    /// Whether it would come back: what is there, or who may write there, is not what a machine does one time and not
-    /// the next.
+    /// Whether a retry would fail again: content and permissions are permanent, unlike temporary failures of the
+    /// machine.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         use std::io::ErrorKind as Kind;
@@ -127,7 +127,7 @@ impl TreeError {
     }
 }
 
-/// What is left of the bounds during one walk.
+/// What is left of the limits during one walk.
 #[derive(Debug)]
 pub(super) struct Budget {
     bounds: TreeBounds,
@@ -154,7 +154,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Refuses early what could not be read to its end.
+    /// Fails early if the tree could not be read to its end.
     pub(super) fn could_hold(&self, count: u64, path: &Path) -> Result<(), TreeError> {
         if count > self.bytes { Err(self.over(TreeBound::Bytes, path)) } else { Ok(()) }
     }

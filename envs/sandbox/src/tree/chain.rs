@@ -1,8 +1,8 @@
-//! The way from a folder down to the one being worked in.
+//! The path from a folder down to the current one.
 //!
-//! A descriptor per level would let a deep tree use up all descriptors of the process, and a path per
-//! level has a longest length. So the names are kept, and descriptors only of the last few levels; when
-//! the way back up gets to a level without one, it is walked to again from the base.
+//! One descriptor per level would let a deep tree use up all descriptors of the process, and a path per level has a
+//! maximum length. So the names are kept, and descriptors of the last few levels only; when the walk returns to a level
+//! without one, it is opened again from the base.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -13,17 +13,17 @@ use rustix::io::Errno;
 
 use crate::safe_dir::{FOLDER, open_beneath};
 
-/// Descriptors held besides the base. A tree that is walked to its end and back reopens once for so many levels.
+/// Descriptors held besides the base. A tree that is walked to its end and back reopens once for this many levels.
 const OPEN_LEVELS: usize = 16;
 
-/// Most bytes of names that are handed to the kernel at once; its own limit is 4,096 with the final zero.
+/// Maximum bytes of names that are passed to the kernel at once; its own limit is 4,096 with the final zero.
 const CHUNK_BYTES: usize = 3_500;
 
 #[derive(Debug)]
 pub(super) struct Chain {
     base: OwnedFd,
     names: Vec<CString>,
-    /// Of the deepest levels, the deepest last.
+    /// Descriptors of the deepest levels, the deepest last.
     open: VecDeque<OwnedFd>,
 }
 

@@ -1,8 +1,8 @@
-//! A copy of a tree, for command checks in a fresh sandbox.
+//! Copies a tree, for command checks in a fresh sandbox.
 //!
-//! Kept: names, contents (holes stay holes), link targets, permission bits without setuid, setgid and
-//! sticky, times of last modification. Hard links become files of their own. Left out and listed:
-//! FIFOs, sockets, devices, and what its owner or this process may not read.
+//! Kept: names, contents (holes stay holes), link targets, permission bits without setuid, setgid and sticky,
+//! modification times. Hard links become separate files. Skipped and listed: FIFOs, sockets, devices, and entries that
+//! their owner or this process may not read.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,38 +15,38 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::Budget;
 use super::chain::Chain;
-use super::left_out::{LeftOut, SkipReason};
+use super::data_extents::{PIECE, for_each_extent};
 use super::remove::{open_up, remove};
-use super::stretch::{PIECE, stretches};
+use super::skipped_entries::{SkipReason, SkippedEntries};
 use super::walk::{Entry, Visitor, walk};
-use super::{Exclusions, Room, TreeBounds, TreeError};
-use crate::safe_dir::{ActingAs, FOLDER, Right, failed, open_beneath, read_link, write_failed};
+use super::{Exclusions, SizeLimit, TreeBounds, TreeError};
+use crate::safe_dir::{ActingAs, FOLDER, Permission, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, Owner, SafeDir, SafeReadError};
 
 /// How a tree is copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Bounds on the source.
+    /// Limits on the source.
     pub bounds: TreeBounds,
-    /// Who owns the copy, when this process is root. `None`, or the process's own ids: the process.
+    /// Owner of the copy, if this process is root. `None`, or the process's own ids: the process.
     pub owner: Option<Owner>,
-    /// What becomes of names that the destination has already.
+    /// How existing names at the destination are treated.
     pub existing: Existing,
-    /// What the destination's file system is.
-    pub room: Room,
+    /// How a full destination file system is attributed.
+    pub size_limit: SizeLimit,
 }
 
-/// What becomes of names that a destination has already.
+/// How existing names at a destination are treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Existing {
     /// The copy fails.
     #[default]
     Refused,
-    /// Folders are filled; anything else is removed first, and so is a folder where something else comes.
+    /// Folders are merged; any other entry is removed first, and so is a folder that a file replaces.
     Replaced,
 }
 
-/// What a copy holds.
+/// What a copy contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {
     /// Regular files.
@@ -57,16 +57,16 @@ pub struct CopyReport {
     pub symlinks: u64,
     /// Bytes of content that were written.
     pub bytes: u64,
-    /// What the copy lacks.
-    pub skipped: LeftOut,
+    /// Entries that the copy lacks.
+    pub skipped: SkippedEntries,
 }
 
 /// Copies the content of one folder into another.
 ///
-/// Ownership and modes of the outermost folder stay as they are. Blocks.
+/// Owner and mode of the outermost folder stay unchanged. Blocks.
 ///
 /// # Errors
-/// [`TreeError`]; the copy is then incomplete and of no use.
+/// [`TreeError`]; the copy is then incomplete and must not be used.
 pub fn copy_tree(
     source: &SafeDir,
     destination: &SafeDir,
@@ -75,7 +75,7 @@ pub fn copy_tree(
     copy_folder(source, Path::new("."), destination, &Exclusions::default(), options)
 }
 
-/// The same for a folder in the source, with what is left behind.
+/// As [`copy_tree`], for a folder in the source, with exclusions.
 pub(super) fn copy_folder(
     source: &SafeDir,
     from: &Path,
@@ -91,7 +91,7 @@ pub(super) fn copy_folder(
         buffer: vec![0; PIECE],
         report: CopyReport::default(),
     };
-    walk(source, from, options.bounds, &mut copy).map_err(|error| options.room.judged(error))?;
+    walk(source, from, options.bounds, &mut copy).map_err(|error| options.size_limit.classify(error))?;
     Ok(copy.report)
 }
 
@@ -110,7 +110,7 @@ impl Copy<'_> {
         ActingAs::owner(self.owner).map_err(|source| write_failed(path, source).into())
     }
 
-    /// Removes what has the entry's name already, if that is what is wanted. Whether it is a folder that may stay.
+    /// Removes an existing entry of this name, if replacing is allowed. Returns whether it is a folder that may stay.
     fn make_room(&mut self, entry: &Entry<'_>, for_folder: bool) -> Result<bool, TreeError> {
         if self.existing == Existing::Refused {
             return Ok(false);
@@ -135,7 +135,7 @@ impl Copy<'_> {
                 error => return Err(error.into()),
             },
         };
-        let stat = match entry.tree.must_allow(path, source.as_fd(), Right::Read) {
+        let stat = match entry.tree.must_allow(path, source.as_fd(), Permission::Read) {
             Err(error @ SafeReadError::Unreadable { .. }) => return self.unreadable(path, error),
             stat => stat?,
         };
@@ -188,7 +188,7 @@ impl Visitor for Copy<'_> {
         let _acting = self.acting(entry.path)?;
         let create = |chain: &mut Chain| -> Result<OwnedFd, Errno> {
             let folder = chain.folder()?;
-            // Its own bits come when it is left: they may forbid to write into it.
+            // Its own mode is set when the walk leaves it: the mode may forbid writing into it.
             if !is_there {
                 rustix::fs::mkdirat(folder, entry.name, Mode::RWXU)?;
             }
@@ -230,7 +230,7 @@ impl Visitor for Copy<'_> {
     }
 }
 
-/// Copies `[0, size)` and says how many bytes of it are no holes.
+/// Copies `[0, size)` and returns how many bytes of it are not holes.
 pub(super) fn data(
     source: &mut File,
     destination: &File,
@@ -241,7 +241,7 @@ pub(super) fn data(
 ) -> Result<u64, TreeError> {
     let mut bytes = 0;
     let failed = |source| TreeError::from(write_failed(path, source));
-    stretches(source, size, path, budget, buffer, |at, piece| {
+    for_each_extent(source, size, path, budget, buffer, |at, piece| {
         bytes += piece.len() as u64;
         destination.write_all_at(piece, at).map_err(failed)
     })?;
@@ -249,7 +249,7 @@ pub(super) fn data(
     Ok(bytes)
 }
 
-/// Gives a copy the permission bits and the time of its source.
+/// Gives a copy the permission bits and the modification time of its source.
 fn finish(copy: impl AsFd, stat: &Stat) -> Result<(), Errno> {
     rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777))?;
     rustix::fs::futimens(&copy, &times(stat))

@@ -1,10 +1,9 @@
-//! Patterns of entries that a copy leaves behind.
+//! Patterns of entries that a copy leaves out.
 
 use serde::{Deserialize, Serialize};
 
-/// Patterns: `*` stands for any characters of one name, `?` for one. A pattern without `/` is held against every
-/// name, one with `/` against the path from where the copy begins. A folder that is left behind takes its content
-/// with it.
+/// Patterns: `*` stands for any characters of one name, `?` for one. A pattern without `/` is matched against every
+/// name, one with `/` against the path relative to the copied folder. Excluding a folder excludes its content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusions(Vec<Vec<u8>>);
 
@@ -14,7 +13,7 @@ impl Exclusions {
         Self(patterns.into_iter().map(|pattern| pattern.trim_matches('/').as_bytes().to_vec()).collect())
     }
 
-    /// Whether the entry at a path, relative to where the copy begins, stays behind.
+    /// Whether the entry at a path, relative to the copied folder, is excluded.
     pub(super) fn cover(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         self.0.iter().any(|pattern| {
@@ -24,8 +23,8 @@ impl Exclusions {
     }
 }
 
-/// In time of at most pattern times text: a star that fails is tried again one byte further on, and only the
-/// last star is ever tried again.
+/// Takes time of at most pattern times text: a star that fails is retried one byte further on, and only the last star
+/// is ever retried.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut last_star: Option<(usize, usize)> = None;

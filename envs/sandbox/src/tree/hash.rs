@@ -1,6 +1,6 @@
 //! The hash of a tree.
 //!
-//! The definition is the documentation of [`SafeDir::tree_hash`].
+//! It is defined in the documentation of [`SafeDir::tree_hash`].
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::bounds::Budget;
 use super::walk::{Entry, Visitor, walk};
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{Right, failed, open_beneath, read_link};
+use crate::safe_dir::{Permission, failed, open_beneath, read_link};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
 impl SafeDir {
@@ -77,7 +77,7 @@ impl Manifest {
     fn content(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<String, TreeError> {
         let fd = open_beneath(entry.folder, entry.name, OFlags::RDONLY, Mode::empty())
             .map_err(|errno| failed(entry.path, errno))?;
-        let stat = EntryStat::from(&entry.tree.must_allow(entry.path, fd.as_fd(), Right::Read)?);
+        let stat = EntryStat::from(&entry.tree.must_allow(entry.path, fd.as_fd(), Permission::Read)?);
         if stat.kind != FileKind::Regular {
             return Err(SafeReadError::NotRegular { path: entry.path.to_owned(), kind: stat.kind }.into());
         }

@@ -1,4 +1,4 @@
-//! A tree, written to a stream.
+//! Writes a tree to a stream.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,22 +9,22 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, Stat};
 
 use super::bounds::Budget;
+use super::data_extents::{PIECE, for_each_extent};
 use super::part::single;
 use super::stream::{DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, Meta, OTHER, SIZE, WHOLE, write_bytes};
-use super::stretch::{PIECE, stretches};
 use super::walk::{Entry, Visitor, walk};
 use super::{Exclusions, TreeBounds, TreeError};
-use crate::safe_dir::{Right, clean, failed, open_beneath, read_link, write_failed};
+use crate::safe_dir::{Permission, clean, failed, open_beneath, read_link, write_failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
-/// Writes what is at `from`, a file or a folder, for [`unpack_tree`](super::unpack_tree).
+/// Writes the file or folder at `from`, for [`unpack_tree`](super::unpack_tree).
 ///
-/// All that whoever looks at the tree would see goes along: kinds, rights, owners, times of last modification, contents
-/// (holes stay holes), link targets, and of what this process may not read that it is there. A link at `from` is refused,
-/// not followed. Blocks.
+/// The stream has everything that a reader of the tree would see: kinds, permissions, owners, modification times,
+/// contents (holes stay holes), link targets, and the existence of entries that this process may not read. A link at
+/// `from` is refused, not followed. Blocks.
 ///
 /// # Errors
-/// [`TreeError`]; whoever unpacks is told that the rest is missing. An error of `out` is one of writing.
+/// [`TreeError`]; the stream tells the receiver that the rest is missing. An error of `out` is a write error.
 pub fn pack_tree(
     source: &SafeDir,
     from: impl AsRef<Path>,
@@ -81,7 +81,7 @@ impl<W: Write> Pack<'_, W> {
         self.begin(FILE, stat, path, name)?;
         let out = &mut self.out;
         let failed = |source: io::Error| TreeError::from(write_failed(path, source));
-        stretches(file, size, path, budget, &mut self.buffer, |at, piece| {
+        for_each_extent(file, size, path, budget, &mut self.buffer, |at, piece| {
             let placed = out.write_all(&[DATA]).and_then(|()| out.write_all(&at.to_le_bytes()));
             placed.and_then(|()| write_bytes(out, piece)).map_err(failed)
         })?;
@@ -98,7 +98,7 @@ impl<W: Write> Pack<'_, W> {
                 error => return Err(error.into()),
             },
         };
-        let stat = match entry.tree.must_allow(path, fd.as_fd(), Right::Read) {
+        let stat = match entry.tree.must_allow(path, fd.as_fd(), Permission::Read) {
             Err(error @ SafeReadError::Unreadable { .. }) => return self.unreadable(path, error),
             stat => stat?,
         };

@@ -1,4 +1,4 @@
-//! A file or a folder of one tree, copied to a place in another.
+//! Copies a file or a folder from one tree to a path in another.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,20 +10,20 @@ use rustix::fs::Mode;
 
 use super::bounds::Budget;
 use super::copy::{copy_folder, data};
+use super::data_extents::PIECE;
 use super::remove::{open_up, remove};
-use super::stretch::PIECE;
 use super::{CopyOptions, CopyReport, Exclusions, Existing, TreeError};
 use crate::safe_dir::{clean, failed};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
-/// Copies what is at `from` to `to`; folders above `to` are made.
+/// Copies the entry at `from` to `to`; missing folders above `to` are created.
 ///
-/// A link at `from` is refused, not followed. With
-/// [`Existing::Replaced`], what is no folder on the way to `to` makes room for one, and what is at `to` for what comes,
-/// unless both are folders. A file cannot take the place of the whole destination. Blocks.
+/// A link at `from` is refused, not followed. With [`Existing::Replaced`], an entry on the way to `to` that is not a
+/// folder is replaced by one, and the entry at `to` is replaced unless both are folders. A file cannot replace the
+/// whole destination. Blocks.
 ///
 /// # Errors
-/// [`TreeError`]; the copy is then incomplete and of no use.
+/// [`TreeError`]; the copy is then incomplete and must not be used.
 pub fn copy_part(
     source: &SafeDir,
     from: impl AsRef<Path>,
@@ -67,10 +67,10 @@ pub fn copy_part(
             }
         }
     };
-    put().map_err(|error| options.room.judged(error))
+    put().map_err(|error| options.size_limit.classify(error))
 }
 
-/// A file that is not in a folder that is brought, and its size: whoever asks for it by name may read it whole.
+/// Opens a single file, and returns its size: a file requested by name may be read whole.
 pub(super) fn single(source: &SafeDir, from: &Path, cap: u64) -> Result<(File, u64), SafeReadError> {
     let file = source.open_regular(from)?;
     let stat = rustix::fs::fstat(&file).map_err(|errno| failed(from, errno))?;
@@ -81,21 +81,21 @@ pub(super) fn single(source: &SafeDir, from: &Path, cap: u64) -> Result<(File, u
     Ok((File::from(file), size))
 }
 
-/// Removes what stands where a file or a folder comes, and opens the innermost folder on the way that is there.
-fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<Opened, TreeError> {
-    let mut opened = Opened::new(destination.open_folder(Path::new("."))?);
+/// Removes what is in the way of a file or a folder, and opens the innermost existing folder on the path.
+fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<WritableFolder, TreeError> {
+    let mut opened = WritableFolder::new(destination.open_folder(Path::new("."))?);
     let mut ways: Vec<&Path> =
         to.ancestors().filter(|way| !way.as_os_str().is_empty() && *way != Path::new(".")).collect();
     ways.reverse();
     for way in ways {
         match destination.stat(way) {
             Ok(found) if found.kind == FileKind::Folder && (way != to || for_folder) => {
-                opened = Opened::new(destination.open_folder(way)?);
+                opened = WritableFolder::new(destination.open_folder(way)?);
             }
             Ok(_) => {
                 let name = way.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
                 remove(opened.folder.as_fd(), &CString::new(name).unwrap_or_default(), way)?;
-                // Nothing is below what was no folder, or is gone.
+                // Nothing is below an entry that is not a folder, or is gone.
                 break;
             }
             Err(SafeReadError::Missing { .. }) => break,
@@ -105,13 +105,13 @@ fn make_way(destination: &SafeDir, to: &Path, for_folder: bool) -> Result<Opened
     Ok(opened)
 }
 
-/// A folder that its owner may write to while this lives; then it has the bits that it had.
-struct Opened {
+/// Makes a folder writable for its owner while this value lives; then its mode is restored.
+struct WritableFolder {
     folder: OwnedFd,
     bits: Option<Mode>,
 }
 
-impl Opened {
+impl WritableFolder {
     fn new(folder: OwnedFd) -> Self {
         let bits = rustix::fs::fstat(&folder).ok().map(|stat| EntryStat::from(&stat).mode);
         let closed = bits.filter(|bits| bits & 0o300 != 0o300);
@@ -122,7 +122,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for WritableFolder {
     fn drop(&mut self) {
         if let Some(bits) = self.bits {
             let _ = rustix::fs::fchmod(&self.folder, bits);

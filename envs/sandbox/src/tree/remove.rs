@@ -1,4 +1,4 @@
-//! What is in a copy's way, or was one that nobody needs any more, removed with all below it.
+//! Removes entries with everything below them: those in the way of a copy, and copies that are no longer needed.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -15,11 +15,11 @@ use super::{TreeBounds, TreeError};
 use crate::safe_dir::{FOLDER, failed, listing, open_beneath, write_failed};
 use crate::{EntryStat, SafeDir, SafeReadError};
 
-/// As much as is there: somebody else has decided what an image holds.
+/// No limits: the image's author has decided what it holds.
 const EVERYTHING: TreeBounds = TreeBounds { entries: u64::MAX, depth: u64::MAX, bytes: u64::MAX };
 
-/// Removes all that is in a folder, also what its modes close to this process: what a copy holds that a normal user made of
-/// somebody else's tree. Blocks.
+/// Removes the content of a folder, including folders that their modes close to this process, as in a copy that an
+/// unprivileged user made of another user's tree. Blocks.
 ///
 /// # Errors
 /// [`TreeError`]; part of it may be gone.
@@ -32,7 +32,7 @@ pub fn remove_content(folder: &SafeDir) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// Removes an entry of a folder, following no link and entering no mount. As this process, whoever owns it. Blocks.
+/// Removes an entry of a folder, following no link and crossing no mount, with this process's own permissions. Blocks.
 ///
 /// # Errors
 /// [`TreeError`]; part of it may be gone.
@@ -51,12 +51,13 @@ pub(super) fn remove(parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(failed)
 }
 
-/// Lets its owner change what is in it. Who is not its owner needs other rights than its bits, or has none.
+/// Makes the folder writable for its owner. Other users need more than mode bits, or have no access.
 pub(super) fn open_up(folder: BorrowedFd<'_>) {
     let _ = rustix::fs::fchmod(folder, Mode::RWXU);
 }
 
-/// The same for a folder that cannot even be opened. Not by its name, which could be another's in the next moment.
+/// The same for a folder that cannot even be opened. Not by its name, which could refer to another entry in the next
+/// moment.
 fn unlock(parent: BorrowedFd<'_>, name: &CStr) {
     if let Ok(folder) = open_beneath(parent, name, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
         let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU);

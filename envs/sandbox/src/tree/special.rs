@@ -1,4 +1,4 @@
-//! FIFOs and sockets of a tree.
+//! FIFOs and sockets in a tree.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use super::walk::{Entry, Visitor, walk};
 use super::{TreeBounds, TreeError};
 use crate::{FileKind, SafeDir, SafeReadError};
 
-/// The first FIFO or socket of a tree; top-level names in `without` are not looked at. Devices are none: where they
-/// are mounted, they cannot be opened. Folders that cannot be read are passed over. Blocks.
+/// The first FIFO or socket of a tree; top-level names in `without` are skipped. Devices do not count: they cannot be
+/// opened on the mounts used here. Unreadable folders are skipped. Blocks.
 ///
 /// # Errors
 /// [`TreeError`]

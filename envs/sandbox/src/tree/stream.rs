@@ -1,24 +1,24 @@
-//! The form of a tree on its way: records, one after another, a folder before its content.
+//! The stream format of a tree: records, one after another, a folder before its content.
 //!
-//! | tag | what follows it |
+//! | tag | content |
 //! |---|---|
-//! | [`FOLDER`] | rights, name; then its content, up to [`LEAVE`] |
-//! | [`FILE`] | rights, name; then any number of [`DATA`], and [`SIZE`] |
-//! | [`DATA`] | where in the file, and the bytes there |
-//! | [`SIZE`] | the size of the file: what no [`DATA`] covered are holes |
-//! | [`LINK`] | rights, name, target |
-//! | [`OTHER`] | rights, name: of a FIFO, a socket or a device, or of what could not be read |
-//! | [`WHOLE`] | nothing: that was all |
-//! | [`GIVEN_UP`] | nothing: the rest could not be read, or is beyond the bounds |
+//! | [`FOLDER`] | metadata, name; then its content, up to [`LEAVE`] |
+//! | [`FILE`] | metadata, name; then any number of [`DATA`], and [`SIZE`] |
+//! | [`DATA`] | offset in the file, and the bytes there |
+//! | [`SIZE`] | the size of the file: ranges without [`DATA`] are holes |
+//! | [`LINK`] | metadata, name, target |
+//! | [`OTHER`] | metadata, name: a FIFO, a socket, a device, or an unreadable entry |
+//! | [`WHOLE`] | empty: the tree is complete |
+//! | [`GIVEN_UP`] | empty: the rest could not be read, or exceeds the limits |
 //!
-//! The first record is that of the file or folder itself, without a name. Numbers have their lowest byte first; names,
-//! targets and bytes are preceded by a length of four bytes. No record has a path, so no depth is too much for one.
+//! The first record describes the outermost file or folder, without a name. Numbers are little-endian; names, targets
+//! and bytes are preceded by a length of four bytes. No record has a path, so any depth is possible.
 
 use std::io::{self, Read, Write};
 
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
 
-use crate::safe_dir::Rights;
+use crate::safe_dir::EntryMetadata;
 
 pub(super) const FOLDER: u8 = b'd';
 pub(super) const LEAVE: u8 = b'u';
@@ -30,27 +30,27 @@ pub(super) const OTHER: u8 = b'o';
 pub(super) const WHOLE: u8 = b'z';
 pub(super) const GIVEN_UP: u8 = b'x';
 
-/// Most bytes of a name or a target: more than the kernel has.
-pub(super) const MOST_NAME: usize = 1 << 16;
+/// Maximum bytes of a name or a target: more than the kernel allows.
+pub(super) const MAX_NAME: usize = 1 << 16;
 
-/// Rights, and when it was modified last.
+/// Metadata, and the modification time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meta {
-    pub(super) rights: Rights,
+    pub(super) rights: EntryMetadata,
     seconds: i64,
     nanoseconds: u32,
 }
 
 impl Meta {
-    /// Of what nothing is known about but that it is there.
+    /// For an entry about which only its existence is known.
     pub(super) const UNKNOWN: Self =
-        Self { rights: Rights { mode: 0, uid: 0, gid: 0 }, seconds: 0, nanoseconds: 0 };
+        Self { rights: EntryMetadata { mode: 0, uid: 0, gid: 0 }, seconds: 0, nanoseconds: 0 };
 
     // The widths of `Stat`'s fields differ between architectures, so some conversions are no-ops here.
     #[allow(clippy::unnecessary_cast)]
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
-            rights: Rights { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid },
+            rights: EntryMetadata { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid },
             seconds: stat.st_mtime as i64,
             nanoseconds: stat.st_mtime_nsec as u32,
         }
@@ -78,7 +78,7 @@ impl Meta {
             u32::from_le_bytes(array(from)?),
         ];
         let seconds = i64::from_le_bytes(array(from)?);
-        Ok(Self { rights: Rights { mode, uid, gid }, seconds, nanoseconds })
+        Ok(Self { rights: EntryMetadata { mode, uid, gid }, seconds, nanoseconds })
     }
 }
 

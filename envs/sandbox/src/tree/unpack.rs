@@ -1,4 +1,4 @@
-//! A tree, read from a stream.
+//! Reads a tree from a stream.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -12,55 +12,55 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::chain::Chain;
+use super::data_extents::PIECE;
 use super::stream::{
-    DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, MOST_NAME, Meta, OTHER, SIZE, WHOLE, array, read_bytes,
+    DATA, FILE, FOLDER, GIVEN_UP, LEAVE, LINK, MAX_NAME, Meta, OTHER, SIZE, WHOLE, array, read_bytes,
 };
-use super::stretch::PIECE;
 use crate::safe_dir::{FOLDER as OPEN_FOLDER, open_beneath, write_failed};
-use crate::{SafeDir, SafeWriteError, Told};
+use crate::{SafeDir, SafeWriteError, TreeMetadata};
 
 /// Why a tree was not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// Whoever packed it gave it up.
-    #[error("the tree was given up where it was packed")]
+    /// The sender aborted.
+    #[error("the sender aborted the tree")]
     GivenUp,
-    /// What arrives ended early, or is no tree.
-    #[error("a tree on its way: {0}")]
+    /// The stream ended early, or is not a tree.
+    #[error("failed to receive a tree: {0}")]
     Stream(#[source] io::Error),
     /// It could not be written here.
     #[error(transparent)]
     Write(#[from] SafeWriteError),
 }
 
-/// Unpacks what [`pack_tree`](super::pack_tree) wrote, as `name` of a folder that has no entry of this name. Reads nothing
+/// Unpacks the output of [`pack_tree`](super::pack_tree) as `name` in a folder that has no such entry. Reads nothing
 /// beyond.
 ///
-/// Files and folders belong to this process, which may read, change and remove them; what else they are, and FIFOs, sockets
-/// and devices altogether, is in the answer, for [`SafeDir::open_told`]. Blocks.
+/// Files and folders belong to this process, which may read, change and remove them. The result holds the original
+/// metadata, and FIFOs, sockets and devices, for [`SafeDir::open_with_metadata`]. Blocks.
 ///
 /// # Errors
-/// [`UnpackError`]; what was written is then of no use.
-pub fn unpack_tree(from: &mut impl Read, folder: &SafeDir, name: &str) -> Result<Told, UnpackError> {
+/// [`UnpackError`]; what was written must not be used then.
+pub fn unpack_tree(from: &mut impl Read, folder: &SafeDir, name: &str) -> Result<TreeMetadata, UnpackError> {
     let here = folder.open_folder(Path::new(".")).map_err(SafeWriteError::from)?;
     let mut unpacking = Unpacking {
         chain: Chain::new(here),
         open: Vec::new(),
         path: PathBuf::new(),
-        told: Told::default(),
+        metadata: TreeMetadata::default(),
         buffer: Vec::new(),
     };
-    // Of the file or folder itself, which came without a name.
+    // The outermost file or folder, which has no name.
     let mut outermost = Some(name.as_bytes().to_vec());
     loop {
         let [tag] = array(from).map_err(UnpackError::Stream)?;
         match tag {
             GIVEN_UP => return Err(UnpackError::GivenUp),
-            WHOLE if outermost.is_none() && unpacking.open.is_empty() => return Ok(unpacking.told),
+            WHOLE if outermost.is_none() && unpacking.open.is_empty() => return Ok(unpacking.metadata),
             LEAVE => unpacking.leave()?,
             FOLDER | FILE | LINK | OTHER if outermost.is_some() || !unpacking.open.is_empty() => {
                 let meta = Meta::read(from).map_err(UnpackError::Stream)?;
-                read_bytes(from, MOST_NAME, &mut unpacking.buffer).map_err(UnpackError::Stream)?;
+                read_bytes(from, MAX_NAME, &mut unpacking.buffer).map_err(UnpackError::Stream)?;
                 let name = outermost.take().unwrap_or_else(|| unpacking.buffer.clone());
                 unpacking.entry(tag, meta, entry_name(name)?, from)?;
             }
@@ -70,10 +70,10 @@ pub fn unpack_tree(from: &mut impl Read, folder: &SafeDir, name: &str) -> Result
 }
 
 fn nonsense() -> UnpackError {
-    UnpackError::Stream(io::Error::other("this is no tree"))
+    UnpackError::Stream(io::Error::other("not a tree"))
 }
 
-/// A name that leads nowhere else.
+/// A name that cannot lead elsewhere.
 fn entry_name(bytes: Vec<u8>) -> Result<CString, UnpackError> {
     if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
         return Err(nonsense());
@@ -83,11 +83,11 @@ fn entry_name(bytes: Vec<u8>) -> Result<CString, UnpackError> {
 
 struct Unpacking {
     chain: Chain,
-    /// Of the folders that were not left yet.
+    /// Metadata of the folders that are still open.
     open: Vec<Meta>,
     /// For errors.
     path: PathBuf,
-    told: Told,
+    metadata: TreeMetadata,
     buffer: Vec<u8>,
 }
 
@@ -99,11 +99,11 @@ impl Unpacking {
     fn entry(&mut self, tag: u8, meta: Meta, name: CString, from: &mut impl Read) -> Result<(), UnpackError> {
         self.path.push(OsStr::from_bytes(name.to_bytes()));
         match tag {
-            // It is left by a record of its own.
+            // A separate record leaves the folder.
             FOLDER => return self.folder(meta, name),
             FILE => self.file(meta, &name, from)?,
             LINK => {
-                read_bytes(from, MOST_NAME, &mut self.buffer).map_err(UnpackError::Stream)?;
+                read_bytes(from, MAX_NAME, &mut self.buffer).map_err(UnpackError::Stream)?;
                 self.link(meta, &name)?;
             }
             _ => {
@@ -121,8 +121,8 @@ impl Unpacking {
             Ok((rustix::fs::fstat(&folder)?, folder))
         });
         let (stat, folder) = self.written(made)?;
-        let told = self.told.tell(&stat, meta.rights);
-        self.written(told)?;
+        let metadata = self.metadata.tell(&stat, meta.rights);
+        self.written(metadata)?;
         self.chain.push(&name, folder);
         self.open.push(meta);
         Ok(())
@@ -137,7 +137,7 @@ impl Unpacking {
         Ok(())
     }
 
-    /// An empty file.
+    /// Creates an empty file.
     fn create(&mut self, meta: Meta, name: &CString) -> Result<File, UnpackError> {
         let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let made = self.chain.folder().and_then(|folder| {
@@ -145,8 +145,8 @@ impl Unpacking {
             Ok((rustix::fs::fstat(&file)?, file))
         });
         let (stat, file) = self.written(made)?;
-        let told = self.told.tell(&stat, meta.rights);
-        self.written(told)?;
+        let metadata = self.metadata.tell(&stat, meta.rights);
+        self.written(metadata)?;
         Ok(File::from(file))
     }
 
@@ -178,8 +178,8 @@ impl Unpacking {
             rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
         });
         let stat = self.written(made)?;
-        let told = self.told.tell(&stat, meta.rights);
-        self.written(told)?;
+        let metadata = self.metadata.tell(&stat, meta.rights);
+        self.written(metadata)?;
         Ok(())
     }
 }

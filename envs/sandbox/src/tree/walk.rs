@@ -1,4 +1,4 @@
-//! Depth first over a tree: names of a folder in the order of their bytes, a folder before its content.
+//! A depth-first walk over a tree: names of a folder in byte order, a folder before its content.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,28 +11,28 @@ use rustix::io::Errno;
 use super::bounds::Budget;
 use super::chain::Chain;
 use super::{TreeBounds, TreeError};
-use crate::safe_dir::{FOLDER, Right, clean, failed, listing, open_beneath};
+use crate::safe_dir::{FOLDER, Permission, clean, failed, listing, open_beneath};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
-/// An entry as the walk comes to it.
+/// A visited entry.
 pub(super) struct Entry<'a> {
-    /// What is walked over.
+    /// The walked tree.
     pub(super) tree: &'a SafeDir,
-    /// The folder it is in.
+    /// The entry's folder.
     pub(super) folder: BorrowedFd<'a>,
-    /// Its name there.
+    /// Name in that folder.
     pub(super) name: &'a CStr,
-    /// Its path, relative to where the walk began.
+    /// Path relative to the start of the walk.
     pub(super) path: &'a Path,
-    /// As the folder's listing was followed up.
+    /// Metadata, read after the listing.
     pub(super) stat: &'a Stat,
-    /// The same, in our words.
+    /// The entry's kind.
     pub(super) kind: FileKind,
 }
 
-/// What is done on the way.
+/// Callbacks of a walk.
 pub(super) trait Visitor {
-    /// Whether the entry at this path, relative to where the walk began, is passed over with its content.
+    /// Whether the entry at this path, relative to the start of the walk, is skipped with its content.
     fn passes_over(&self, _path: &[u8]) -> bool {
         false
     }
@@ -43,24 +43,24 @@ pub(super) trait Visitor {
     /// A folder was opened; its content follows.
     fn enter(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
 
-    /// Anything that is no folder.
+    /// Anything that is not a folder.
     fn leaf(&mut self, entry: &Entry<'_>, budget: &mut Budget) -> Result<(), TreeError>;
 
-    /// The content of the folder that was entered last and not left yet is done.
+    /// The innermost open folder is done.
     fn leave(&mut self, stat: &Stat, path: &Path) -> Result<(), TreeError>;
 
-    /// An entry whose kind or content its owner or this process may not see.
+    /// An entry whose kind or content its owner or this process may not read.
     fn unreadable(&mut self, path: &Path, error: SafeReadError) -> Result<(), TreeError>;
 }
 
 struct Frame {
-    /// Names still to come, last first.
+    /// Remaining names, in reverse order.
     pending: Vec<CString>,
     /// Length of the path of this folder.
     path_len: usize,
-    /// Of this folder; none for the one where the walk began.
+    /// Metadata of this folder; `None` for the start.
     stat: Option<Stat>,
-    /// Whether its owner may come to what is in it.
+    /// Whether its owner may reach its content.
     is_open: bool,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn walk(
     let base = root.open_folder(&clean(start)?)?;
     let mut path: Vec<u8> = Vec::new();
     let pending = names(base.as_fd(), &path, &mut budget)?;
-    let is_open = root.must_allow(start, base.as_fd(), Right::Pass).is_ok();
+    let is_open = root.must_allow(start, base.as_fd(), Permission::Pass).is_ok();
     let mut frames = vec![Frame { pending, path_len: 0, stat: None, is_open }];
     let mut chain = Chain::new(base);
 
@@ -106,7 +106,7 @@ pub(super) fn walk(
         }
         let folder = chain.folder().map_err(|errno| failed(here, errno))?;
         let stat = match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => root.as_told(stat),
+            Ok(stat) => root.with_metadata(stat),
             Err(errno) => {
                 skip_unreadable(visitor, here, errno)?;
                 continue;
@@ -120,11 +120,11 @@ pub(super) fn walk(
         }
         visitor.before(&entry);
         match open_beneath(folder, name.as_c_str(), FOLDER, Mode::empty()) {
-            Ok(inner) if root.must_allow(here, inner.as_fd(), Right::Read).is_err() => {
+            Ok(inner) if root.must_allow(here, inner.as_fd(), Permission::Read).is_err() => {
                 skip_unreadable(visitor, here, Errno::ACCESS)?;
             }
             Ok(inner) => {
-                let is_open = root.must_allow(here, inner.as_fd(), Right::Pass).is_ok();
+                let is_open = root.must_allow(here, inner.as_fd(), Permission::Pass).is_ok();
                 visitor.enter(&entry, &mut budget)?;
                 let pending = names(inner.as_fd(), &path, &mut budget)?;
                 chain.push(&name, inner);

@@ -27,7 +27,7 @@ impl Container {
     fn start(freezer: Option<PathBuf>) -> Self {
         let unshare = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--kill-child", "sleep", "1000"])
-            // It complains when it is ended.
+            // It prints an error when it is ended.
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -139,14 +139,14 @@ fn ends_with_the_harness(container: &Container) {
 }
 
 #[test]
-fn a_container_is_ended_also_when_all_but_its_first_process_are_gone() {
+fn idle_container_ends_with_the_harness() {
     if is_root("joining a container") {
         ends_with_the_harness(&Container::start(None));
     }
 }
 
 #[test]
-fn a_container_is_ended_also_when_the_harness_died_while_it_was_stopped() {
+fn frozen_container_ends_with_the_harness() {
     let hierarchy = Path::new("/sys/fs/cgroup/freezer");
     if !is_root("joining a container") {
         return;

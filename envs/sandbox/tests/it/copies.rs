@@ -1,4 +1,4 @@
-//! Copies to places where something is already, or where there is no room.
+//! Copies to destinations that are not empty, or have no space.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_sandbox::{
-    CarryError, CarryRequest, CopyOptions, Exclusions, Existing, Owner, Room, SafeDir, SandboxBackend,
-    TreeBounds, TreeError, copy_part, copy_tree, remove_content,
+    CopyOptions, Exclusions, Existing, Owner, SafeDir, SandboxBackend, SizeLimit, TransferError,
+    TransferRequest, TreeBounds, TreeError, copy_part, copy_tree, remove_content,
 };
 
 use crate::support::{as_normal_user_too, sh, waiting, with_backend};
@@ -17,7 +17,7 @@ const REPLACED: CopyOptions = CopyOptions {
     bounds: TreeBounds { entries: 1000, depth: 100, bytes: 1 << 20 },
     owner: None,
     existing: Existing::Replaced,
-    room: Room::Shared,
+    size_limit: SizeLimit::Shared,
 };
 
 /// Copies `from` of a source to `to` of a destination, and looks at the result; nothing outside may have changed.
@@ -37,7 +37,7 @@ fn check(
     assert_eq!(fs::read_dir(there.outside("")).unwrap().count(), 1);
 }
 
-/// A folder with what is hard to remove.
+/// A folder whose content is hard to remove.
 fn folder_in_the_way(at: &Scratch, name: &str) {
     at.file(format!("{name}/deep/er/f"), "old");
     at.link(at.outside(""), format!("{name}/deep/out"));
@@ -72,7 +72,7 @@ fn a_file_takes_the_place_of_whatever_is_there() {
 }
 
 #[test]
-fn a_folder_takes_the_place_of_what_is_none_and_fills_one() {
+fn folder_replaces_files_and_fills_folders() {
     let comes = |at: &Scratch| at.file("new/f", "new");
     let look = |at: &Scratch| assert_eq!(file(at, "there/f"), "new");
     check(comes, |at| at.file("there", "old"), ("new", "there"), look);
@@ -116,7 +116,7 @@ fn the_same_holds_for_everything_in_a_folder() {
 }
 
 #[test]
-fn what_is_no_folder_on_the_way_makes_room_for_one() {
+fn non_folder_on_path_is_replaced() {
     let comes = |at: &Scratch| at.file("new", "new");
     let look = |at: &Scratch| assert_eq!(file(at, "a/b/c"), "new");
     check(comes, |at| at.file("a", "old"), ("new", "a/b/c"), look);
@@ -134,7 +134,7 @@ fn what_is_no_folder_on_the_way_makes_room_for_one() {
 }
 
 #[test]
-fn a_file_cannot_take_the_place_of_all_and_nothing_is_replaced_unasked() {
+fn file_cannot_replace_whole_destination() {
     let (comes, there) = (Scratch::new(), Scratch::new());
     comes.file("new", "new");
     there.file("there/f", "old");
@@ -149,9 +149,9 @@ fn a_file_cannot_take_the_place_of_all_and_nothing_is_replaced_unasked() {
     assert_eq!(file(&there, "there/f"), "old");
 }
 
-/// One disk of 4 MiB, and files that are larger.
+/// One disk of 4 MiB, and larger files.
 #[test]
-fn a_full_machine_is_told_from_a_full_sandbox() {
+fn full_machine_differs_from_full_sandbox() {
     with_backend("room", |backend| async move {
         let small = backend.start(waiting("small")).await.unwrap();
         let mut spec = waiting("large");
@@ -162,13 +162,15 @@ fn a_full_machine_is_told_from_a_full_sandbox() {
         let destination = small.sandbox.workspace().await.unwrap().unwrap();
         let (host, _) = small.sandbox.identity();
         let owner = rustix::process::geteuid().is_root().then_some(Owner { uid: host, gid: host });
-        let copies = move |room| {
-            let options = CopyOptions { owner, room, existing: Existing::Replaced, ..CopyOptions::default() };
+        let copies = move |size_limit| {
+            let options =
+                CopyOptions { owner, size_limit, existing: Existing::Replaced, ..CopyOptions::default() };
             let tree = copy_tree(&source, &destination, options).unwrap_err();
             let part = copy_part(&source, "d/f", &destination, "f", &Exclusions::default(), options);
             [tree, part.unwrap_err()]
         };
-        let copied = tokio::task::spawn_blocking(move || [copies(Room::Shared), copies(Room::Bounded)]);
+        let copied =
+            tokio::task::spawn_blocking(move || [copies(SizeLimit::Shared), copies(SizeLimit::Bounded)]);
         let [machine, sandbox] = copied.await.unwrap();
         for error in machine {
             assert!(error.is_infrastructure() && !error.is_lasting(), "{error}");
@@ -180,15 +182,15 @@ fn a_full_machine_is_told_from_a_full_sandbox() {
 
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("f"), vec![1; 6_000_000]).unwrap();
-        let request = CarryRequest {
+        let request = TransferRequest {
             inside: "/work/carried".to_owned(),
             outside: Arc::new(SafeDir::open(outside.path()).unwrap()),
             name: "f".to_owned(),
             exclude: Exclusions::default(),
             bounds: TreeBounds::default(),
         };
-        match small.sandbox.carry_in(request).await {
-            Err(CarryError::Tree(error)) => assert!(matches!(error, TreeError::NoRoom { .. }), "{error}"),
+        match small.sandbox.copy_in(request).await {
+            Err(TransferError::Tree(error)) => assert!(matches!(error, TreeError::NoRoom { .. }), "{error}"),
             other => panic!("{other:?}"),
         }
     });

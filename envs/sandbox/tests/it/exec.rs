@@ -1,4 +1,4 @@
-//! What ran, what was never run, and how nobody inside can pretend either.
+//! Programs that ran, programs that were never run, and that nothing inside can imitate either.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ fn in_a_sandbox_that_has_ended_nothing_is_run() {
 }
 
 #[test]
-fn a_program_whose_spawner_is_killed_has_neither_ended_nor_timed_out() {
+fn killed_spawner_is_fault_not_exit() {
     let spawner = spawner();
     let pid = rustix::process::Pid::from_raw(spawner.id().try_into().unwrap()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();

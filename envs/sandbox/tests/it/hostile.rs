@@ -9,7 +9,7 @@ use clawrl_sandbox::{BubblewrapBackend, Sandbox, SandboxBackend};
 
 use crate::support::{as_normal_user_too, sh, sh_within, start, text, with_backend};
 
-/// Runs `attack` and checks what it prints, that the neighbour is unharmed, and that all ends.
+/// Runs `attack`; checks its output, that the neighbour is unharmed, and that everything ends.
 fn harmless(name: &str, attack: &str, expected: &str) {
     as_normal_user_too(&format!("hostile::{name}"), || {
         with_backend(name, |backend| async move {
@@ -285,7 +285,7 @@ fn a_killed_spawner_takes_every_sandbox_with_it() {
             }
         };
         assert_eq!(fault.boundary, clawrl_core::Boundary::Harness, "{fault}");
-        // Ended means reaped by whoever adopted it; what counts is that it no longer runs.
+        // Ended means reaped by the adopting process; what counts is that it no longer runs.
         for process in inside {
             while std::fs::read_to_string(format!("/proc/{}/stat", process.host_pid))
                 .is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))

@@ -1,4 +1,4 @@
-//! Sandboxes on unpacked images: what is seen, what can be written, and images that mean harm.
+//! Sandboxes on unpacked images: visible and writable files, and hostile images.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clawrl_core::{Fault, ImageSource, ImageSpec, NetworkPolicy};
 use clawrl_sandbox::{
-    BubblewrapBackend, CarryRequest, Exclusions, PutFile, SafeDir, SandboxBackend, SandboxFolder,
-    SandboxSpec, StartedSandbox, TreeBounds, WorkspaceStart,
+    BubblewrapBackend, Exclusions, PutFile, SafeDir, SandboxBackend, SandboxFolder, SandboxSpec,
+    StartedSandbox, TransferRequest, TreeBounds, WorkspaceStart,
 };
 use clawrl_testkit::unpack_image;
 use rustix::fs::{CWD, FileType, Mode};
@@ -126,8 +126,8 @@ fn a_workspace_that_the_image_lacks_is_made() {
 }
 
 #[test]
-fn a_link_to_the_workspace_is_followed_inside_the_image() {
-    with_image("a_link_to_the_workspace_is_followed_inside_the_image", |backend, image| async move {
+fn workspace_link_is_resolved_inside_image() {
+    with_image("workspace_link_is_resolved_inside_image", |backend, image| async move {
         image.file("srv/app/f", "inside\n").link("app", "/srv/app").link("again", "app/../app");
         for workdir in ["/app", "/again"] {
             let started = start(&backend, image.spec(workdir)).await;
@@ -183,9 +183,9 @@ fn workspaces_over_the_system_are_refused_by_name() {
     with_image("workspaces_over_the_system_are_refused_by_name", |backend, image| async move {
         image.link("sneaky", "/usr/bin").link("up", "..").link("loop", "loop").file("file", "");
         for (workdir, why) in [
-            ("/sneaky", "/usr/bin, where its links lead,"),
-            ("/up", "/, where its links lead,"),
-            ("/bin", "/usr/bin, where its links lead,"),
+            ("/sneaky", "/usr/bin, after resolving links,"),
+            ("/up", "/, after resolving links,"),
+            ("/bin", "/usr/bin, after resolving links,"),
             ("/etc", "holds what programs need to run"),
             ("/tmp/x", "lies in /tmp"),
             ("/loop", "ymbolic link"),
@@ -198,8 +198,8 @@ fn workspaces_over_the_system_are_refused_by_name() {
 }
 
 #[test]
-fn what_sandboxes_could_talk_through_is_refused() {
-    with_image("what_sandboxes_could_talk_through_is_refused", |backend, image| async move {
+fn fifos_and_sockets_in_image_are_refused() {
+    with_image("fifos_and_sockets_in_image_are_refused", |backend, image| async move {
         let fifo = image.root.join("var/pipe");
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
         let fault = refused(&backend, image.spec("/app")).await;
@@ -219,7 +219,7 @@ fn what_sandboxes_could_talk_through_is_refused() {
 }
 
 #[test]
-fn devices_in_an_image_are_dead_and_none_begins_a_workspace() {
+fn image_devices_are_unusable() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -251,8 +251,8 @@ fn devices_in_an_image_are_dead_and_none_begins_a_workspace() {
 }
 
 #[test]
-fn what_an_image_lacks_is_named() {
-    with_image("what_an_image_lacks_is_named", |backend, image| async move {
+fn missing_parts_of_image_are_named() {
+    with_image("missing_parts_of_image_are_named", |backend, image| async move {
         let shell = |image: &Unpacked| {
             let mut spec = image.spec("/app");
             spec.main.program = "bash".to_owned();
@@ -262,7 +262,7 @@ fn what_an_image_lacks_is_named() {
         let fault = refused(&backend, shell(&image)).await;
         assert_eq!(fault.code, "image-lacks-program");
         assert!(fault.message.contains("has no program bash in /usr/local/bin:/usr/bin"), "{fault}");
-        // A link that is right on the host only is no shell.
+        // A link that is valid on the host only does not count as a shell.
         image.link("usr/bin/bash", "/proc/self/exe");
         assert_eq!(refused(&backend, shell(&image)).await.code, "image-lacks-program");
         image.without("usr/bin/sh");
@@ -281,7 +281,7 @@ fn what_an_image_lacks_is_named() {
 }
 
 #[test]
-fn a_closed_image_says_who_cannot_read_it() {
+fn closed_image_error_names_the_folder() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -301,14 +301,14 @@ fn a_workspace_that_does_not_fit_names_its_limit() {
         let fault = refused(&backend, image.spec("/app")).await;
         assert_eq!(fault.code, "image-workdir");
         assert!(fault.message.contains("raise `disk_mib`"), "{fault}");
-        // What is in it does not matter to a workspace that begins empty.
+        // Its content does not matter to a workspace that starts empty.
         let spec = SandboxSpec { workspace: WorkspaceStart::Empty, ..image.spec("/app") };
         assert_eq!(said(&start(&backend, spec).await, "ls -A").await, "");
     });
 }
 
 #[test]
-fn what_needs_an_engine_is_refused() {
+fn engine_only_settings_are_refused() {
     with_backend("engine", |backend| async move {
         let image = |source, user: Option<&str>| {
             let image = ImageSpec { source, workdir: None, user: user.map(str::to_owned) };
@@ -367,22 +367,22 @@ fn folders_are_shown_and_things_are_carried() {
         assert_eq!(sandbox.read("/etc/passwd".to_owned(), 10).await.unwrap_err().code, "not-kept");
         let folder = tempfile::tempdir().unwrap();
         let outside = Arc::new(SafeDir::open(folder.path()).unwrap());
-        let carry = |inside: &str, name: &str| CarryRequest {
+        let carry = |inside: &str, name: &str| TransferRequest {
             inside: inside.to_owned(),
             outside: Arc::clone(&outside),
             name: name.to_owned(),
             exclude: Exclusions::new(["*.o"]),
             bounds: TreeBounds::default(),
         };
-        sandbox.carry_out(carry("/app/out", "a")).await.unwrap();
-        sandbox.carry_out(carry("/tmp/t", "b")).await.unwrap();
+        sandbox.copy_out(carry("/app/out", "a")).await.unwrap();
+        sandbox.copy_out(carry("/tmp/t", "b")).await.unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("a/f")).unwrap(), "kept\n");
         assert!(folder.path().join("a/sub").is_dir() && !folder.path().join("a/f.o").exists());
-        assert!(sandbox.carry_out(carry("/app/nothing", "c")).await.is_err());
-        // What another image has at the destination gives way.
+        assert!(sandbox.copy_out(carry("/app/nothing", "c")).await.is_err());
+        // Content of another image at the destination is replaced.
         let other = start(&backend, image.spec("/srv")).await;
-        other.sandbox.carry_in(carry("/srv/out", "a")).await.unwrap();
-        other.sandbox.carry_in(carry("/home/agent/deep/t", "b")).await.unwrap();
+        other.sandbox.copy_in(carry("/srv/out", "a")).await.unwrap();
+        other.sandbox.copy_in(carry("/home/agent/deep/t", "b")).await.unwrap();
         let found = said(&other, "cat out/f out/stays ~/deep/t; echo more >> out/f && echo own").await;
         assert_eq!(found, "kept\nstays\nt\nown\n");
     });

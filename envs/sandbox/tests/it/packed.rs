@@ -1,4 +1,4 @@
-//! Trees that go by a stream: whoever looks at what came sees what was there, root or not.
+//! Trees sent through a stream: the received copy looks like the source, with and without root.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clawrl_sandbox::{
-    CopyOptions, EntryStat, Exclusions, FileKind, SafeDir, SafeReadError, SafeWriteError, SkipReason, Told,
-    TreeBound, TreeBounds, TreeError, UnpackError, copy_part, copy_tree, pack_tree, unpack_tree,
+    CopyOptions, EntryStat, Exclusions, FileKind, SafeDir, SafeReadError, SafeWriteError, SkipReason,
+    TreeBound, TreeBounds, TreeError, TreeMetadata, UnpackError, copy_part, copy_tree, pack_tree,
+    unpack_tree,
 };
 
 use crate::support::as_normal_user_too;
@@ -25,7 +26,7 @@ fn pack(source: &Scratch, from: &str) -> Vec<u8> {
     stream
 }
 
-fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, Told), UnpackError> {
+fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, TreeMetadata), UnpackError> {
     let folder = tempfile::tempdir().unwrap();
     let mut rest = stream;
     let told = unpack_tree(&mut rest, &SafeDir::open(folder.path()).unwrap(), "t")?;
@@ -33,10 +34,10 @@ fn unpack(stream: &[u8]) -> Result<(tempfile::TempDir, Told), UnpackError> {
     Ok((folder, told))
 }
 
-/// What came, kept until it is dropped, which must remove it.
+/// The received tree, kept until it is dropped, which must remove it.
 fn brought(source: &Scratch) -> SafeDir {
     let (folder, told) = unpack(&pack(source, ".")).unwrap();
-    SafeDir::open_told(folder.path().join("t"), told, Arc::new(folder)).unwrap()
+    SafeDir::open_with_metadata(folder.path().join("t"), told, Arc::new(folder)).unwrap()
 }
 
 fn hash(tree: &SafeDir) -> String {
@@ -79,14 +80,14 @@ impl std::ops::Deref for Hostile {
 
 impl Drop for Hostile {
     fn drop(&mut self) {
-        // So that the one who is not root can remove it.
+        // So that the unprivileged user can remove it.
         self.0.mode("folder", 0o755);
     }
 }
 
 #[test]
-fn what_came_looks_as_what_was_there() {
-    as_normal_user_too("packed::what_came_looks_as_what_was_there", || {
+fn unpacked_tree_looks_like_its_source() {
+    as_normal_user_too("packed::unpacked_tree_looks_like_its_source", || {
         let source = hostile();
         let came = brought(&source);
         assert_eq!(hash(&came), hash(&source.dir()));
@@ -103,11 +104,11 @@ fn what_came_looks_as_what_was_there() {
     });
 }
 
-/// Where root packs, files of others and closed ones go along: who unpacks reads them, is told whose they are, and can
+/// If root packs a tree, foreign and closed files are included: the receiver can read them, sees their owners, and can
 /// remove them.
 #[test]
-fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
-    as_normal_user_too("packed::who_is_not_root_reads_what_is_closed_and_knows_whose_it_is", || {
+fn unpacking_without_root_keeps_metadata() {
+    as_normal_user_too("packed::unpacking_without_root_keeps_metadata", || {
         let source = Scratch::new();
         source.file("folder/file", "content");
         source.mode("folder/file", 0o601);
@@ -124,7 +125,7 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
         close(b'f', 0o100_601);
         let (folder, told) = unpack(&stream).unwrap();
         let path = folder.path().to_owned();
-        let came = SafeDir::open_told(path.join("t"), told, Arc::new(folder)).unwrap();
+        let came = SafeDir::open_with_metadata(path.join("t"), told, Arc::new(folder)).unwrap();
         assert_eq!(came.read_file("folder/file", 100).unwrap(), b"content");
         for (path, mode) in [("folder", 0o700), ("folder/file", 0o600)] {
             let stat = came.stat(path).unwrap();
@@ -143,8 +144,8 @@ fn who_is_not_root_reads_what_is_closed_and_knows_whose_it_is() {
 }
 
 #[test]
-fn a_copy_of_what_came_is_one_of_what_was_there() {
-    as_normal_user_too("packed::a_copy_of_what_came_is_one_of_what_was_there", || {
+fn copy_of_unpacked_equals_copy_of_source() {
+    as_normal_user_too("packed::copy_of_unpacked_equals_copy_of_source", || {
         let (source, copies) = (hostile(), [Scratch::new(), Scratch::new()]);
         let trees = [source.dir(), brought(&source)];
         let copied = trees.iter().zip(&copies);
@@ -192,7 +193,7 @@ fn paths_may_be_longer_than_any_that_the_kernel_takes() {
         source.deep(250);
         let (folder, told) = unpack(&pack(&source, ".")).unwrap();
         let path = folder.path().to_owned();
-        let came = SafeDir::open_told(path.join("t"), told, Arc::new(folder)).unwrap();
+        let came = SafeDir::open_with_metadata(path.join("t"), told, Arc::new(folder)).unwrap();
         assert_eq!(hash(&came), hash(&source.dir()));
         drop(came);
         assert!(!path.exists());
@@ -232,7 +233,7 @@ fn a_file_goes_alone_and_holes_stay_holes() {
     let stream = pack(&source, "sparse");
     assert!(stream.len() < 1 << 17, "{}", stream.len());
     let (folder, told) = unpack(&stream).unwrap();
-    let came = SafeDir::open_told(folder.path(), told, Arc::new(())).unwrap();
+    let came = SafeDir::open_with_metadata(folder.path(), told, Arc::new(())).unwrap();
     assert_eq!(came.read_file("t", 1 << 20).unwrap(), fs::read(source.path("sparse")).unwrap());
     let copy = Scratch::new();
     copy_part(&came, "t", &copy.dir(), "copy", &Exclusions::default(), CopyOptions::default()).unwrap();
@@ -250,7 +251,7 @@ fn a_file_goes_alone_and_holes_stay_holes() {
 }
 
 #[test]
-fn what_is_cut_short_or_made_up_is_no_tree_and_leads_nowhere() {
+fn invalid_stream_is_refused_and_contained() {
     let source = hostile();
     let stream = pack(&source, ".");
     for length in (0..stream.len()).step_by(31) {
@@ -278,10 +279,10 @@ fn what_is_cut_short_or_made_up_is_no_tree_and_leads_nowhere() {
     assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 1);
 }
 
-/// What cannot be read is there, for whoever counts what a copy lacks.
+/// Unreadable entries exist in the tree, so that a copy can count them as missing.
 #[test]
-fn what_cannot_be_read_is_told() {
-    as_normal_user_too("packed::what_cannot_be_read_is_told", || {
+fn unreadable_entries_are_reported() {
+    as_normal_user_too("packed::unreadable_entries_are_reported", || {
         let source = Scratch::new();
         source.file("closed", "x");
         source.file("folder/file", "x");

@@ -1,4 +1,4 @@
-//! Programs on pipes, in a sandbox and without isolation: what they say, how they end, what is left.
+//! Programs on pipes, in a sandbox and without isolation: their output, their end, their remains.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ fn lines_go_in_and_come_out() {
             let mut said = String::new();
             BufReader::new(&mut program.errors).read_line(&mut said).await.unwrap();
             assert_eq!(said, "over\n");
-            // Nothing happens to one that has ended.
+            // Nothing happens to a program that has ended.
             program.kill().await;
             assert_eq!(program.ended().await.unwrap(), Some(5));
             let mut signalled = open(sandbox, "kill -SEGV $$").await;
@@ -111,7 +111,7 @@ fn lines_go_in_and_come_out() {
 }
 
 #[test]
-fn what_was_never_run_is_told_by_its_end() {
+fn program_not_run_is_reported_by_its_end() {
     with_backend("open-not-run", |backend| async move {
         let started = backend.start(running("a", "read line; exit 0")).await.unwrap();
         let sandbox = started.sandbox.as_ref();
@@ -154,8 +154,8 @@ const STUBBORN: &str = "trap '' TERM INT HUP; setsid sleep 5001 & (setsid sleep 
                         (setsid sh -c 'sleep 5003 & wait' &); sleep 5004";
 
 #[test]
-fn i2_a_kill_ends_all_that_descends_from_a_program_and_nothing_else() {
-    in_each("i2_a_kill_ends_all_that_descends_from_a_program_and_nothing_else", |sandbox| {
+fn i2_kill_ends_exactly_the_descendants() {
+    in_each("i2_kill_ends_exactly_the_descendants", |sandbox| {
         Box::pin(async move {
             let mut neighbour = open(sandbox, "setsid sleep 6001 & exec cat").await;
             let mut program = open(sandbox, STUBBORN).await;
@@ -183,7 +183,7 @@ fn i2_a_kill_ends_all_that_descends_from_a_program_and_nothing_else() {
 fn i2_a_fork_bomb_ends_alone() {
     with_backend("open-bomb", |backend| async move {
         let mut spec = waiting("a");
-        // Memory for all the processes that there may be: the first one must not be the one that makes room.
+        // Memory for the maximum number of processes: the first one must not be the kernel's victim.
         spec.limits.memory_mib = 1024;
         let started = backend.start(spec).await.unwrap();
         let sandbox = started.sandbox.as_ref();
@@ -226,8 +226,8 @@ fn i3_dropping_it_ends_it() {
 }
 
 #[test]
-fn a_run_that_is_dropped_or_too_late_ends_with_what_it_started() {
-    in_each("a_run_that_is_dropped_or_too_late_ends_with_what_it_started", |sandbox| {
+fn dropped_or_late_run_ends_its_descendants() {
+    in_each("dropped_or_late_run_ends_its_descendants", |sandbox| {
         Box::pin(async move {
             let spec = |limit: Duration| ExecSpec {
                 command: command("/bin/sh", &["-c", "echo begun; (setsid sleep 8001 &); sleep 8001"]),
@@ -274,7 +274,7 @@ fn an_interrupt_reaches_the_program_alone() {
 
 /// As a script starts a harness in the background: then interrupts are ignored, and a shell never takes them up again.
 #[test]
-fn an_interrupt_is_taken_also_below_a_harness_that_ignores_it() {
+fn interrupt_works_if_harness_ignores_it() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let deaf = folder.path().join("deaf");
@@ -303,7 +303,7 @@ fn many_at_once_leave_nothing_open() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
     runtime.block_on(async {
         let backend = backend_on(spawner, CgroupHost::detect(), "open-many");
-        // One process from its beginning on.
+        // One process from its start on.
         let mut spec = running("a", "exec sleep infinity");
         // Launchers count, too.
         (spec.limits.pids, spec.limits.memory_mib) = (256, 1024);

@@ -44,7 +44,7 @@ fn check(scratch: &Scratch, path: &str, expected: &str) {
 }
 
 #[test]
-fn i1_links_parents_and_absolute_paths_do_not_lead_out() {
+fn i1_links_parents_absolute_paths_stay_inside() {
     let scratch = Scratch::new();
     scratch.file("a/b/file", "12345");
     scratch.link("/etc/passwd", "passwd");
@@ -102,7 +102,7 @@ fn i3_size_is_capped() {
 }
 
 #[test]
-fn i3_a_growing_file_is_given_up_at_the_cap() {
+fn i3_growing_file_stops_at_cap() {
     let scratch = Scratch::new();
     let mut file = fs::File::create(scratch.path("log")).unwrap();
     let (dir, done) = (scratch.dir(), AtomicBool::new(false));
@@ -129,7 +129,7 @@ fn i3_a_growing_file_is_given_up_at_the_cap() {
 }
 
 #[test]
-fn permission_bits_bind_every_user_as_they_bind_the_owner() {
+fn permission_bits_apply_to_every_user() {
     let scratch = Scratch::new();
     for (name, mode) in [("closed", 0), ("others", 0o077), ("written", 0o333), ("read", 0o400)] {
         scratch.file(name, "123");
@@ -290,7 +290,7 @@ fn i2_i4_writes_go_to_plain_files_only() {
     check("socket", r#""socket" is a socket, not a regular file"#);
     check("folder", r#""folder" is a folder, not a regular file"#);
     check("folder/file/x", r#""folder/file" is a regular file, not a folder"#);
-    check("hard", r#""hard" is a hard link, which is not written through"#);
+    check("hard", r#""hard" is a hard link, which is never written through"#);
     check("../outside/new", r#""../outside/new" leads out of the workspace"#);
     check("/x", r#""/x" leads out of the workspace"#);
     assert_eq!(fs::read(scratch.outside("secret")).unwrap(), SECRET);
@@ -313,7 +313,7 @@ fn i5_root_creates_as_the_owner_and_is_root_again() {
         let found = fs::metadata(scratch.path(path)).unwrap();
         assert_eq!((found.uid(), found.gid()), (owner.uid, owner.gid), "{path}");
     }
-    // The owner's rights only: what root owns stays closed to it.
+    // The owner's permissions only: root's files stay closed to it.
     fs::create_dir(scratch.path("roots")).unwrap();
     scratch.dir().write_file("roots/x", b"", 0o600, Some(owner)).unwrap_err();
     assert!(rustix::process::geteuid().is_root() && rustix::process::getegid().is_root());
@@ -321,8 +321,8 @@ fn i5_root_creates_as_the_owner_and_is_root_again() {
     scratch.dir().write_file("b", b"", 0o600, Some(none)).unwrap_err();
 }
 
-/// A user namespace of an ordinary uid with a tmpfs over the workspace and another one inside it, as in a
-/// sandbox. It ends when dropped.
+/// A user namespace of an ordinary uid with a tmpfs over the workspace and another one inside it, as in a sandbox. It
+/// ends when dropped.
 struct Namespace {
     child: Child,
 }
@@ -369,7 +369,7 @@ impl Drop for Namespace {
 }
 
 #[test]
-fn i1_mounts_inside_are_not_entered_and_a_detached_one_still_works() {
+fn i1_mounts_are_not_crossed_detached_works() {
     let scratch = Scratch::new();
     let Some(namespace) = Namespace::over(&scratch) else { return };
     let dir = namespace.workspace(&scratch);
@@ -384,7 +384,7 @@ fn i1_mounts_inside_are_not_entered_and_a_detached_one_still_works() {
     }
     drop(namespace);
     assert_eq!(outcome(dir.read_file("file", CAP)), "6 bytes");
-    // With the namespace its mounts are gone: what was under the inner one is an empty folder.
+    // With the namespace its mounts are gone: below the inner one there is an empty folder.
     assert_eq!(outcome(dir.read_file("inner/file", CAP)), "missing: inner/file");
 }
 

@@ -1,4 +1,4 @@
-//! What the backend promises when nobody attacks it.
+//! The backend's guarantees without attacks.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn exit_codes_and_streams_are_kept_apart() {
 }
 
 #[test]
-fn a_program_that_does_not_end_is_killed_with_its_children() {
+fn endless_program_is_killed_with_children() {
     with_backend("deadline", |backend| async move {
         let started = start(&backend, "a").await;
         let output = sh_within(
@@ -53,7 +53,7 @@ fn a_program_that_does_not_end_is_killed_with_its_children() {
 }
 
 #[test]
-fn a_daemon_does_not_hold_a_program_back_and_dies_with_the_sandbox() {
+fn i1_daemon_does_not_delay_program_end() {
     with_backend("daemon", |backend| async move {
         let started = start(&backend, "a").await;
         let script =
@@ -106,7 +106,7 @@ fn links_are_put_as_links_and_followed_inside_alone() {
             put("root", LINK_MODE, "/"),
         ];
         started.sandbox.put(files).await.unwrap();
-        // A link takes the place of what is there, and a file never goes through one.
+        // A link replaces an existing entry, and a file is never written through one.
         started.sandbox.put(vec![put("nowhere", LINK_MODE, "docs/self")]).await.unwrap();
         let refused = started.sandbox.put(vec![put("root/planted", 0o644, "x")]).await.unwrap_err();
         assert!(refused.message.contains("symbolic link"), "{refused}");
@@ -131,7 +131,7 @@ fn dropping_ends_a_sandbox() {
 
 /// More of them than may be ending at once, one after another: each gives its place back.
 #[test]
-fn there_is_no_last_sandbox_to_end() {
+fn shutdown_ends_every_sandbox() {
     with_backend("last", |backend| async move {
         for _ in 0..260 {
             let started = start(&backend, "one").await;
@@ -168,7 +168,7 @@ async fn ended_at_once(started: Result<StartedSandbox, clawrl_core::Fault>) {
 }
 
 #[test]
-fn what_cannot_start_says_why() {
+fn failed_start_is_explained() {
     with_backend("why", |backend| async move {
         let mut spec = running("a", "true");
         spec.main.program = "no-such-shell".to_owned();

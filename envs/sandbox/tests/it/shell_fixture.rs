@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clawrl_core::CancelToken;
 use clawrl_sandbox::{
     DirectKiller, Nonce, Pty, ShellConfig, ShellError, ShellSession, StepEnd, StepLimits, StepOutput,
-    bash_arguments, keeper_script, rc_script, terminal_environment,
+    bash_arguments, rc_script, supervisor_script, terminal_environment,
 };
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -77,11 +77,11 @@ pub(crate) fn nonce() -> String {
 /// A bash with our start file, and with its keeper.
 pub(crate) fn spawn_bash() -> (OwnedFd, Terminal) {
     let home = tempfile::tempdir().unwrap();
-    let (rc, keeper) = (home.path().join(".rc"), home.path().join(".keeper"));
+    let (rc, keep_alive) = (home.path().join(".rc"), home.path().join(".keeper"));
     let nonce = Nonce::from_bytes(NONCE);
     std::fs::write(&rc, rc_script(&nonce)).unwrap();
-    std::fs::write(&keeper, keeper_script(&nonce, ":")).unwrap();
-    let mut arguments = vec![keeper.to_str().unwrap().to_owned(), "bash".to_owned()];
+    std::fs::write(&keep_alive, supervisor_script(&nonce, ":")).unwrap();
+    let mut arguments = vec![keep_alive.to_str().unwrap().to_owned(), "bash".to_owned()];
     arguments.extend(bash_arguments(rc.to_str().unwrap()));
     spawn("sh", &arguments, home)
 }
@@ -99,7 +99,7 @@ pub(crate) async fn shell() -> Shell {
     shell_with(config()).await
 }
 
-/// For a test whose steps end by a silence, and which must not take one that a busy machine makes for it.
+/// For a test whose steps end by silence, and which must not mistake a busy machine for it.
 pub(crate) async fn patient_shell() -> Shell {
     shell_with(ShellConfig { idle: Duration::from_secs(2), ..config() }).await
 }

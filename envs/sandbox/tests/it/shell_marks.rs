@@ -25,7 +25,7 @@ async fn a_child_that_knows_the_nonce_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_mark_printed_just_before_the_end_is_exposed_by_the_genuine_prompt() {
+async fn genuine_prompt_reveals_forged_mark() {
     let mut shell = shell().await;
     let mut number = 2;
     for _ in 0..30 {
@@ -39,7 +39,7 @@ async fn a_mark_printed_just_before_the_end_is_exposed_by_the_genuine_prompt() {
 }
 
 #[tokio::test]
-async fn the_shell_itself_is_not_believed_while_a_command_runs() {
+async fn shell_marks_are_ignored_during_a_command() {
     let mut shell = shell().await;
     // Long enough that even a machine under load reads the forged mark while the command still runs.
     let output = shell.run(&format!("printf '{}'; sleep 2; echo truth; (exit 8)", forged_prompt(2))).await;
@@ -58,7 +58,7 @@ async fn a_shell_that_lies_to_its_own_agent_recovers() {
         .await;
     assert_eq!(output.end, exited(0));
     assert_eq!(output.text, "");
-    // What was going on is over once the session knows where it is.
+    // The pending state is over once the session knows its prompt.
     let output = shell.wait(std::time::Duration::from_millis(2_000)).await;
     assert!(output.text.contains("truth\n"), "{output:?}");
     let output = shell.run("echo next").await;
@@ -91,7 +91,7 @@ async fn half_a_prompt_is_output() {
 }
 
 #[tokio::test]
-async fn marks_of_other_shells_are_no_forgery() {
+async fn marks_of_other_shells_are_not_forged() {
     let mut shell = shell().await;
     shell.check("printf '\\033]133;D;1\\007\\033]133;A\\033\\\\plain'", "plain", 0).await;
 }

@@ -24,7 +24,7 @@ async fn commands_complete_and_state_persists() {
 }
 
 #[tokio::test]
-async fn several_lines_are_one_step() {
+async fn multiple_lines_are_one_step() {
     let mut shell = shell().await;
     shell.check("echo a\necho b\nfalse", "a\nb\n", 1).await;
     shell.check("cat <<'EOF'\n\tone `x` $y !z\n\ntwo\nEOF", "\tone `x` $y !z\n\ntwo\n", 0).await;
@@ -129,7 +129,7 @@ async fn half_a_command_is_dropped() {
 }
 
 #[tokio::test]
-async fn half_a_line_typed_by_keys_does_not_spoil_the_next_command() {
+async fn half_typed_line_does_not_spoil_next_command() {
     let mut shell = shell().await;
     let output = shell.text("echo half").await;
     assert_eq!((output.text.as_str(), output.end), ("echo half", StepEnd::Incomplete));
@@ -209,7 +209,7 @@ async fn a_busy_shell_is_interrupted() {
 }
 
 #[tokio::test]
-async fn a_shell_that_ignores_the_interrupt_is_killed_and_replaced() {
+async fn shell_ignoring_interrupt_is_replaced() {
     let mut shell = shell().await;
     let output = shell.run_for("trap '' INT; while :; do :; done", Duration::from_millis(300)).await;
     assert_eq!(output.end, StepEnd::TimedOut { shell_lost: true });

@@ -101,7 +101,7 @@ async fn narrow_and_wide_terminals() {
 }
 
 #[tokio::test]
-async fn input_that_nobody_reads_does_not_block() {
+async fn unread_input_does_not_block() {
     let mut shell = shell_with(ShellConfig { patience: Duration::from_millis(300), ..config() }).await;
     assert_eq!(shell.run("stty raw; sleep 30").await.end, StepEnd::Running);
     let output = shell.text(&"z".repeat(1_000_000)).await;
@@ -110,7 +110,7 @@ async fn input_that_nobody_reads_does_not_block() {
 }
 
 #[tokio::test]
-async fn a_background_flood_does_not_keep_a_step_from_ending() {
+async fn background_flood_does_not_delay_step_end() {
     let mut shell = shell().await;
     shell.run("yes flood &").await;
     let output = shell.run("kill %1; wait; echo dry").await;

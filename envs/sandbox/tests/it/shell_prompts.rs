@@ -1,4 +1,4 @@
-//! Prompts that the agent changed or sent elsewhere: nothing of ours gets into what the agent writes, and the exit codes
+//! Prompts that the agent changed or redirected: the session's own text never mixes with the agent's, and exit codes
 //! are known.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn written(shell: &Shell, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_changed_continuation_prompt_is_recognised_and_nothing_is_typed_at_it() {
+async fn changed_continuation_prompt_gets_no_input() {
     let mut shell = shell().await;
     shell.check("PS2='... '", "", 0).await;
     ends(&mut shell, "cat > f <<EOF\nline one", "... ", StepEnd::Incomplete).await;
@@ -35,7 +35,7 @@ async fn a_changed_continuation_prompt_is_recognised_and_nothing_is_typed_at_it(
 }
 
 #[tokio::test]
-async fn with_both_prompts_changed_a_here_document_goes_on_as_typed() {
+async fn here_document_works_with_changed_prompts() {
     let mut shell = shell().await;
     let output = shell.run("PS1='% ' PS2='... '\ncat > f <<EOF\nline one").await;
     assert_eq!(output.end, StepEnd::Completed { exit_code: None });
@@ -110,7 +110,7 @@ async fn repairs_leave_nothing_in_the_history() {
 }
 
 #[tokio::test]
-async fn a_line_that_the_shell_itself_asks_for_is_answered_by_the_agent_alone() {
+async fn shell_read_is_answered_by_agent_only() {
     let mut shell = shell().await;
     let output = shell.run("read -e -p 'name? ' name; echo \"<$name>\"").await;
     assert_eq!((output.text.as_str(), output.end), ("name? ", StepEnd::Running), "{output:?}");
@@ -133,7 +133,7 @@ async fn a_read_only_prompt_is_asked_about_each_time() {
 }
 
 #[tokio::test]
-async fn exit_codes_are_known_while_standard_error_goes_elsewhere() {
+async fn exit_codes_known_with_redirected_stderr() {
     for redirection in ["exec 2>err.log", "exec > all.log 2>&1", "exec 2>/dev/null", "exec 2>&-"] {
         let mut shell = shell().await;
         ends(&mut shell, redirection, "", exited(0)).await;
@@ -159,7 +159,7 @@ async fn exit_codes_are_known_while_standard_error_goes_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_goes_elsewhere_gets_no_marks_after_the_first_prompt() {
+async fn redirected_stderr_gets_no_later_marks() {
     let mut shell = shell().await;
     ends(&mut shell, "exec 2>err.log", "", exited(0)).await;
     ends(&mut shell, ": > err.log; echo text >&2", "", exited(0)).await;
@@ -170,7 +170,7 @@ async fn what_goes_elsewhere_gets_no_marks_after_the_first_prompt() {
 }
 
 #[tokio::test]
-async fn standard_error_elsewhere_and_an_open_here_document_in_one_paste() {
+async fn redirected_stderr_with_open_here_document() {
     let mut shell = shell().await;
     ends(&mut shell, "exec 2>err.log\ncat > f <<EOF\nline one", "", StepEnd::Incomplete).await;
     ends(&mut shell, "line two\nEOF", "", exited(0)).await;
@@ -201,7 +201,7 @@ async fn a_forged_report_is_not_believed() {
 }
 
 #[tokio::test]
-async fn what_an_unfinished_command_lacks_is_told_and_finishes_it() {
+async fn hint_for_unfinished_command_completes_it() {
     let mut shell = shell().await;
     for (command, missing, rest) in [
         ("echo it's", "a closing quote '", "'"),

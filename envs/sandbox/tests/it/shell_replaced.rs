@@ -1,4 +1,4 @@
-//! A shell that ends without being told to is replaced by a new one on the same terminal.
+//! A shell that ends unexpectedly is replaced by a new one on the same terminal.
 
 use clawrl_sandbox::{ShellError, ShellState, StepEnd, StepNote};
 
@@ -47,7 +47,7 @@ async fn a_shell_may_be_replaced_many_times() {
 }
 
 #[tokio::test]
-async fn what_the_old_shell_left_running_and_raw_does_not_disturb_the_new_one() {
+async fn old_jobs_do_not_disturb_new_shell() {
     let mut shell = shell().await;
     let home = shell.terminal.home.path().to_owned();
     let command = "mkfifo go; (read < go; echo > told) 2>/dev/null & stty raw -echo; kill -KILL $$";
@@ -57,7 +57,7 @@ async fn what_the_old_shell_left_running_and_raw_does_not_disturb_the_new_one() 
 }
 
 #[tokio::test]
-async fn a_shell_that_is_killed_at_its_prompt_is_replaced_before_the_next_command() {
+async fn killed_idle_shell_is_replaced_before_command() {
     let mut shell = shell().await;
     shell.run("(while [ ! -e now ]; do :; done; kill -KILL $$) 2>/dev/null &").await;
     std::fs::write(shell.terminal.home.path().join("now"), "").unwrap();
@@ -68,7 +68,7 @@ async fn a_shell_that_is_killed_at_its_prompt_is_replaced_before_the_next_comman
 }
 
 #[tokio::test]
-async fn a_program_in_place_of_the_shell_that_is_interrupted_is_replaced() {
+async fn interrupted_exec_program_is_replaced() {
     let mut shell = patient_shell().await;
     assert_eq!(shell.run("exec cat").await.end, StepEnd::Running);
     assert_eq!(shell.keys("C-c").await.end, StepEnd::ShellReplaced { exit_code: 130 });
@@ -89,7 +89,7 @@ async fn a_forged_replacement_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_renewed_shell_has_nothing_of_the_one_before() {
+async fn renewed_shell_is_fresh() {
     let mut shell = shell().await;
     shell.run("cd /usr; export X=1; set -u; trap 'echo left' EXIT; alias ls=no").await;
     let output = shell.renew().await;

@@ -1,4 +1,4 @@
-//! The session on the terminal of a real sandbox: what it asks of the kernel is answered there, too.
+//! The session on the terminal of a real sandbox: its queries to the kernel work there, too.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clawrl_core::CancelToken;
 use clawrl_sandbox::{
     Announcer, BubblewrapBackend, DirectKiller, Nonce, Pty, SandboxBackend, SandboxCommand, SandboxSpec,
-    ShellSession, StepEnd, StepLimits, StepNote, StepOutput, bash_arguments, keeper_script, rc_script,
+    ShellSession, StepEnd, StepLimits, StepNote, StepOutput, bash_arguments, rc_script, supervisor_script,
     terminal_environment,
 };
 
@@ -34,7 +34,7 @@ async fn steps(backend: BubblewrapBackend) {
             announced_by: Announcer::Script(KEEPER.to_owned()),
             support_files: vec![
                 (START_FILE.to_owned(), rc_script(&nonce)),
-                (KEEPER.to_owned(), keeper_script(&nonce, &backend.announcement(&limits))),
+                (KEEPER.to_owned(), supervisor_script(&nonce, &backend.announcement(&limits))),
             ],
             ..running("shell", "")
         })
@@ -54,7 +54,7 @@ async fn steps(backend: BubblewrapBackend) {
     assert_eq!(output.end, StepEnd::Running);
     assert!(output.duration < Duration::from_secs(10), "{output:?}");
     assert_eq!(step(&mut session, "something", LONG).await.end, exited(0));
-    // A deadline kills what ignores the interrupt, inside the sandbox's own numbering.
+    // A deadline kills a job that ignores the interrupt, with the sandbox's own process numbers.
     let stubborn = "sh -c 'trap \"\" INT TERM; while :; do sleep 0.05; done'";
     let output = step(&mut session, stubborn, Duration::from_millis(300)).await;
     assert_eq!(output.end, StepEnd::TimedOut { shell_lost: false });

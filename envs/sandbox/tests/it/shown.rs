@@ -55,7 +55,7 @@ fn it_is_seen_and_run_from_and_cannot_be_written() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_refused_by_name() {
+fn inaccessible_folder_is_refused_by_name() {
     with_backend("unseen", |backend| async move {
         for (path, code) in [("/no/such/folder", "read-only-missing"), ("/work", "read-only-place")] {
             let fault = backend.start(showing(&PathBuf::from(path))).await.err().unwrap();

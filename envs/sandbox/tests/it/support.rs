@@ -110,7 +110,7 @@ pub(crate) fn text(output: &ExecOutput) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// What a bash script says beside the main program.
+/// The output of a bash script beside the main program.
 pub(crate) async fn bash(sandbox: &dyn Sandbox, script: &str) -> String {
     let quoted = script.replace('\'', r"'\''");
     text(&sh(sandbox, &format!("exec bash -c '{quoted}'")).await)

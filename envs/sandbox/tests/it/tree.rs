@@ -38,7 +38,7 @@ fn reference_hash(folder: &Path) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// One of everything, with names that sort differently by path and by component.
+/// One entry of every kind, with names that sort differently by path and by component.
 fn one_of_everything() -> Scratch {
     let scratch = Scratch::new();
     scratch.file("a/b", "content");
@@ -76,7 +76,7 @@ fn the_definition_is_locked() {
 }
 
 #[test]
-fn i4_hash_depends_on_what_it_says_and_on_nothing_else() {
+fn i4_hash_depends_on_documented_inputs_only() {
     let scratch = one_of_everything();
     let before = hash(&scratch);
     scratch.mode("empty", 0o606);
@@ -130,7 +130,7 @@ fn i5_a_copy_has_the_same_hash_and_details() {
 }
 
 #[test]
-fn i1_copy_lists_what_it_leaves_out() {
+fn i1_copy_lists_skipped_entries() {
     let (source, destination) = (Scratch::new(), Scratch::new());
     source.file("one", "x");
     fs::hard_link(source.path("one"), source.path("two")).unwrap();
@@ -200,7 +200,7 @@ fn i2_bounds_are_named() {
 fn i3_deep_trees_need_neither_stack_nor_descriptors() {
     let (source, destination) = (Scratch::new(), Scratch::new());
     source.deep(5_000);
-    // A sibling half way up makes the walk come back to a level whose descriptor is long closed.
+    // A sibling half way up makes the walk return to a level whose descriptor was closed long ago.
     source.dir().write_file("d/".repeat(700) + "e", b"back again", 0o644, None).unwrap();
     assert!(matches!(
         source.dir().tree_hash(".", TreeBounds::default()),
@@ -220,7 +220,7 @@ fn i3_deep_trees_need_neither_stack_nor_descriptors() {
 }
 
 #[test]
-fn many_entries_in_one_folder() {
+fn folder_with_many_entries() {
     let (source, destination) = (Scratch::new(), Scratch::new());
     for index in 0..10_000 {
         fs::File::create(source.path(format!("{index:05}"))).unwrap();
@@ -245,7 +245,7 @@ fn i1_links_are_not_entered() {
 }
 
 #[test]
-fn i1_a_tree_that_changes_while_it_is_walked_does_not_lead_out() {
+fn i1_changing_tree_does_not_lead_outside() {
     let source = Scratch::new();
     source.file("folder/secret", "inside");
     source.link(source.outside(""), "folder-link");
@@ -256,7 +256,7 @@ fn i1_a_tree_that_changes_while_it_is_walked_does_not_lead_out() {
         let destination = Scratch::new();
         match copy_tree(&source.dir(), &destination.dir(), CopyOptions::default()) {
             Ok(_) => copied += 1,
-            // What was a file or folder in the listing was a link when it was opened.
+            // A file or folder in the listing was a link when it was opened.
             Err(TreeError::Read(
                 SafeReadError::Symlink { .. } | SafeReadError::Missing { .. } | SafeReadError::Changed { .. },
             )) => refused += 1,
@@ -286,7 +286,7 @@ fn an_unreadable_entry_makes_the_hash_fail() {
 }
 
 #[test]
-fn what_its_owner_may_not_read_is_in_no_copy() {
+fn entries_unreadable_to_owner_are_not_copied() {
     let (source, destination) = (Scratch::new(), Scratch::new());
     for name in ["closed", "open", "shut/file", "unlisted/file", "unpassed/file"] {
         source.file(name, "x");
@@ -327,7 +327,7 @@ fn a_copy_belongs_to_the_given_owner() {
     }
 }
 
-/// A path of one to three short components, and what is put there.
+/// A path of one to three short components, and its content.
 fn random_entry() -> impl Strategy<Value = (PathBuf, u8, Vec<u8>)> {
     let name = prop_oneof![
         "[ab]{1,2}".prop_map(String::into_bytes),

@@ -1,4 +1,4 @@
-//! Runners that tell each result on a line of its own: cargo test, go test, jest. And lines without their looks.
+//! Runners that print one line per result: cargo test, go test, jest. Also removes colours from logs.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ pub(super) fn plain(log: &str) -> Cow<'_, str> {
     LOOKS.replace_all(log, "")
 }
 
-/// `test module::name ... ok`, and what documentation tests are called: `src/lib.rs - name (line 3)`.
+/// `test module::name ... ok`, and names of documentation tests: `src/lib.rs - name (line 3)`.
 pub(super) fn cargo(log: &str, results: &mut TestResults) {
     static LINE: LazyLock<Regex> = LazyLock::new(|| {
         constant(
@@ -28,14 +28,14 @@ pub(super) fn cargo(log: &str, results: &mut TestResults) {
     each(&LINE, ["ok", "FAILED"], log, results);
 }
 
-/// `--- PASS: TestX/case (0.00s)`, cases of a test further in.
+/// `--- PASS: TestX/case (0.00s)`, subtests indented.
 pub(super) fn go(log: &str, results: &mut TestResults) {
     static LINE: LazyLock<Regex> =
         LazyLock::new(|| constant(r"(?m)^\s*--- (?<status>PASS|FAIL|SKIP): (?<name>.+) \([0-9.]+s\)$"));
     each(&LINE, ["PASS", "FAIL"], log, results);
 }
 
-/// `✓ name (5 ms)`, without the names of the blocks around it.
+/// `✓ name (5 ms)`, without the names of the enclosing blocks.
 pub(super) fn jest(log: &str, results: &mut TestResults) {
     static LINE: LazyLock<Regex> = LazyLock::new(|| {
         constant(r"(?m)^\s*(?<status>✓|✕|○|✎) (?:(?:skipped|todo) )?(?<name>.+?)(?: \([0-9.]+ m?s\))?$")
@@ -43,7 +43,7 @@ pub(super) fn jest(log: &str, results: &mut TestResults) {
     each(&LINE, ["✓", "✕"], log, results);
 }
 
-/// Notes every line's `name` by its `status`; what is neither of the two words was not run.
+/// Records every line's `name` with its `status`; any other word means that it was not run.
 fn each(line: &Regex, [passed, failed]: [&str; 2], log: &str, results: &mut TestResults) {
     for found in line.captures_iter(log) {
         let status = match &found["status"] {
@@ -63,7 +63,7 @@ mod tests {
     use clawrl_core::LogParser;
 
     #[test]
-    fn cargo_tells_a_line_a_test() {
+    fn cargo_prints_one_line_per_test() {
         let log = "\nrunning 5 tests\ntest a::b ... ok\r\ntest c ... \u{1b}[31mFAILED\u{1b}[0m\n\
                    test d - should panic ... ok\ntest e ... ignored, later\n\
                    test src/lib.rs - f (line 3) ... ok\ntest result: FAILED. 3 passed; 1 failed\n";
@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn go_tells_cases_further_in() {
+    fn go_indents_subtests() {
         let log = "=== RUN   TestA\n=== RUN   TestA/some_case\n--- FAIL: TestA (0.01s)\n    --- PASS: TestA/some_case (0.00s)\n\
                    --- SKIP: TestB (0.00s)\nPASS\nok  \texample.com/a\t0.003s\n";
         check(LogParser::Go, log, &[("TestA", Failed), ("TestA/some_case", Passed), ("TestB", Skipped)]);
     }
 
     #[test]
-    fn jest_tells_names_without_blocks() {
+    fn jest_names_lack_their_blocks() {
         let log = include_str!("../../tests/fixtures/jest.txt");
         let expected =
             [("adds (small) numbers", Passed), ("fails", Failed), ("later", Skipped), ("some day", Skipped)];

@@ -1,4 +1,4 @@
-//! Which runner wrote a log, and who reads it.
+//! Selects the parser of a log.
 
 use clawrl_core::LogParser;
 

@@ -1,4 +1,4 @@
-//! The log of pytest: its summary (`-rA`), and its lines as it goes (`-v`).
+//! The log of pytest: its summary (`-rA`), and its progress lines (`-v`).
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::lines::constant;
 use super::{TestResults, TestStatus};
 
 pub(super) fn read(log: &str, results: &mut TestResults) {
-    // Under xdist the worker and its progress stand first.
+    // Under xdist, the worker and its progress come first.
     static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
         constant(r"^(?:\[gw\d+\] (?:\[ *\d+%\] )?)?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S.*)$")
     });
@@ -37,7 +37,7 @@ fn status(word: &str) -> TestStatus {
     }
 }
 
-/// What stands before the reason; parameters may have a dash as the one before the reason.
+/// The part before the reason; parameters may contain a dash like the one before the reason.
 fn name(rest: &str) -> &str {
     let (mut depth, mut last) = (0_i64, 0);
     let dashes = rest.match_indices(" - ").map(|(at, _)| at);
@@ -51,7 +51,7 @@ fn name(rest: &str) -> &str {
         }
     }
     depth += balance(&rest[last..]);
-    // Brackets that do not match, a reason's perhaps: as SWE-bench has it.
+    // Unbalanced brackets, possibly of the reason: as SWE-bench does it.
     if depth == 0 { rest } else { first.map_or(rest, |at| &rest[..at]) }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     /// One of the tests prints that two others passed: it gains nothing.
     #[test]
-    fn a_dash_in_a_parameter_is_none_before_a_reason() {
+    fn dash_in_parameter_does_not_start_reason() {
         check(
             "PASSED t.py::a[c - d]\nFAILED t.py::a[c - e] - assert 1 == 2\nPASSED t.py::b\n",
             &[("t.py::a[c - d]", Passed), ("t.py::a[c - e]", Failed), ("t.py::b", Passed)],

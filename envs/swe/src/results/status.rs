@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 pub enum TestStatus {
     /// It passed.
     Passed,
-    /// It failed, as it was expected to.
+    /// It failed as expected.
     ExpectedFailure,
     /// It was not run.
     Skipped,
     /// It failed.
     Failed,
-    /// It broke before it came to a result.
+    /// It failed before it produced a result.
     Error,
 }
 
@@ -22,11 +22,11 @@ pub enum TestStatus {
 pub struct TestResults(BTreeMap<String, TestStatus>);
 
 impl TestResults {
-    /// The status of a test; `None` where the log says nothing of it.
+    /// The status of a test; `None` if the log does not mention it.
     ///
-    /// Names in SWE-bench's rows were cut at the first space, within a parameter: such a name stands for all that it is
-    /// the beginning of, if they agree on whether they passed. Names of unittest say the test once, or since Python 3.11
-    /// twice: either stands for both.
+    /// SWE-bench cut names in its rows at the first space, within a parameter: such a name stands for all names with
+    /// this prefix, if they agree on whether they passed. Names of unittest contain the test once, or since Python 3.11
+    /// twice: either form stands for both.
     #[must_use]
     pub fn status(&self, name: &str) -> Option<TestStatus> {
         if let (None, Some(other)) = (self.0.get(name), other_form(name)) {
@@ -46,7 +46,7 @@ impl TestResults {
         self.0.iter().map(|(name, status)| (name.as_str(), *status))
     }
 
-    /// Whether some test failed or broke.
+    /// Whether some test failed or had an error.
     #[must_use]
     pub fn any_failed(&self) -> bool {
         self.0.values().any(|status| *status >= TestStatus::Failed)
@@ -63,7 +63,7 @@ impl TestResults {
 }
 
 impl TestStatus {
-    /// In words, for reports.
+    /// Word for reports.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! The log of Python's unittest (`-v`), and of Django's runner, which writes the same.
+//! The log of Python's unittest (`-v`), and of Django's runner, which has the same format.
 //!
-//! A test that has a description is told by two lines, the second with the description; both are names of it. What a test
-//! prints comes between its name and its status.
+//! A test with a description is reported on two lines, the second with the description; both are names of it. A test's
+//! own output comes between its name and its status.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ pub(super) fn read(log: &str, results: &mut TestResults) {
         )
     });
     static ENDED: LazyLock<Regex> = LazyLock::new(|| constant(r"^(FAIL|ERROR): (\w+ \([\w.]+\))"));
-    // Names of the test that has no status yet.
+    // Names of the test without a status so far.
     let mut open: Vec<&str> = Vec::new();
     let mut described = None;
     for line in log.lines() {
@@ -37,7 +37,7 @@ pub(super) fn read(log: &str, results: &mut TestResults) {
                 }
                 told
             }
-            // It may be the end of one that printed something.
+            // It may be the end of a test that printed something.
             None if own.is_none() => line,
             // Its description follows.
             None => {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_print_is_no_status_of_others() {
+    fn test_output_is_not_another_tests_status() {
         check(
             "test_a (t.A) ... System check identified no issues (0 silenced).\nok\nok\n",
             &[("test_a (t.A)", Passed)],

@@ -1,4 +1,4 @@
-//! S1 to S3: what agents try instead of mending the code scores nothing.
+//! S1 to S3: attempts to cheat instead of fixing the code score nothing.
 
 use clawrl_testkit::{
     SWE_ATTACKS, SWE_FIX, SWE_FORGED, SWE_LOOKS_INTO_HISTORY, SWE_SHADOWS, bash, swe_grade, swe_spec,
@@ -34,7 +34,7 @@ fn listed_attacks_score_nothing() {
 }
 
 #[test]
-fn files_imported_or_run_in_place_of_tests_score_nothing_and_are_flagged() {
+fn shadowing_files_score_zero_with_flag() {
     with_provider(|provider| async move {
         let task = swe_task(swe_spec_flat());
         for (name, commands) in SWE_SHADOWS {
@@ -50,7 +50,7 @@ fn files_imported_or_run_in_place_of_tests_score_nothing_and_are_flagged() {
     });
 }
 
-/// What an honest fix adds is no attack.
+/// Additions of an honest fix are not an attack.
 #[test]
 fn new_modules_and_sections_beside_tests_count() {
     with_provider(|provider| async move {
@@ -98,7 +98,7 @@ fn s1_the_fix_is_nowhere_in_the_history() {
 
 /// Histories that git itself keeps longer than it has to, or keeps elsewhere.
 #[test]
-fn s1_nothing_of_a_history_is_left_wherever_git_keeps_it() {
+fn s1_no_later_history_is_left() {
     let before =
         "git init -q . && git symbolic-ref HEAD refs/heads/main && git add -A && git commit -q -m base";
     let fix = "sed -i 's/a - b/a + b/' calc.py";

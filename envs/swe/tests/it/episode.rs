@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::with_provider;
 
-/// One call; what the policy sees.
+/// One call; returns the policy's observation.
 async fn said(env: &mut dyn clawrl_core::Env, name: &str, arguments: Value) -> String {
     let result = env.step(&[ToolCall::new(name, arguments)], step_ctx(1)).await.unwrap();
     result.observation.joined_text()
@@ -64,7 +64,7 @@ fn a_repository_is_mended_with_the_four_tools() {
         let grade = env.grade(step_ctx(3)).await.unwrap();
         assert!(grade.passed, "{grade:?}");
         assert_eq!(grade.checks[0].message, "1 of 1 to fix, 1 of 1 to keep; 2 files changed");
-        // A FIFO is nobody's source.
+        // A FIFO is never source code.
         assert_eq!(grade.flags, ["copy-incomplete"]);
         let patch = grade.patch.unwrap();
         assert!(
@@ -105,7 +105,7 @@ fn a_program_that_waits_for_input_is_interrupted() {
 }
 
 #[test]
-fn variables_and_activation_are_there_for_the_agent_and_for_the_tests() {
+fn variables_and_activation_reach_agent_and_tests() {
     with_provider(|provider| async move {
         let mut spec = swe_spec();
         spec.workspace.env.insert("GREETING".to_owned(), "it's me".to_owned());
@@ -147,7 +147,7 @@ fn pagers_are_cat_unless_the_task_names_others() {
     });
 }
 
-/// What git shows of it is then the same in every run.
+/// git's output about it is then the same in every run.
 #[test]
 fn a_commit_of_the_agent_has_the_date_of_the_plan() {
     with_provider(|provider| async move {
@@ -161,7 +161,7 @@ fn a_commit_of_the_agent_has_the_date_of_the_plan() {
 
 /// A repository at a later commit than the issue's: its files stay, its history goes.
 #[test]
-fn what_an_image_changed_after_the_base_commit_becomes_one_commit() {
+fn later_image_changes_become_one_commit() {
     with_provider(|provider| async move {
         let mut spec = swe_spec();
         spec.setup = [

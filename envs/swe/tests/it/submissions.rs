@@ -1,4 +1,4 @@
-//! What is submitted: trees and diffs of every kind, and those that nobody can use.
+//! Submissions: trees and diffs of every kind, and invalid ones.
 
 use clawrl_core::{Grade, SweSpec, ToolCall};
 use clawrl_testkit::{SWE_FIX, bash, inline, swe_grade, swe_spec, swe_task};
@@ -141,9 +141,9 @@ fn a_task_that_cannot_be_graded_is_a_fault() {
     });
 }
 
-/// What an agent leaves is tested byte by byte, whatever attributes and settings say of it.
+/// The agent's files are tested byte by byte, whatever git's attributes and settings say.
 #[test]
-fn attributes_and_settings_change_nothing_of_a_submission() {
+fn git_settings_do_not_affect_submission() {
     let mut spec = swe_spec();
     spec.workspace.files.push(clawrl_testkit::text_file(".gitattributes", "* text=auto\n*.sh eol=crlf\n"));
     spec.workspace.files.push(clawrl_testkit::text_file(".gitignore", "*.mo\n"));
@@ -162,9 +162,9 @@ python3 -m unittest -v tests.test_calc"
     graded(spec, commands, |grade| assert!(grade.passed && grade.flags.is_empty(), "{grade:?}"));
 }
 
-/// None of this is the machine's doing, so none is a fault.
+/// The machine causes none of this, so none is a fault.
 #[test]
-fn what_an_agent_leaves_in_the_way_is_no_fault() {
+fn obstacles_left_by_agent_are_not_faults() {
     let mut spec = swe_spec();
     spec.tests.files.push(clawrl_testkit::text_file("checks/data.json", "{}\n"));
     let passing: [&'static [&'static str]; 4] = [
@@ -188,7 +188,7 @@ fn what_an_agent_leaves_in_the_way_is_no_fault() {
 
 /// A package that is there may grow, also where its name is one of a runner's.
 #[test]
-fn a_package_that_is_there_is_no_shadow() {
+fn existing_package_is_not_a_shadow() {
     let mut spec = swe_spec();
     spec.workspace.files.push(clawrl_testkit::text_file("src/attr/__init__.py", ""));
     graded(

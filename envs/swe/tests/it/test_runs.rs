@@ -7,7 +7,7 @@ use clawrl_testkit::{SWE_FIX, bash, swe_grade, swe_spec, swe_task};
 
 use crate::support::with_provider;
 
-/// Grades what a command makes of the code under test.
+/// Grades the code under test after a command changed it.
 fn graded(code: &'static str, check: impl FnOnce(Grade)) {
     with_provider(|provider| async move {
         let mut spec = swe_spec();
@@ -30,7 +30,7 @@ fn tests_that_hang_have_not_passed() {
 }
 
 #[test]
-fn what_tests_leave_running_holds_nobody_back() {
+fn processes_left_by_tests_do_not_block() {
     graded(
         "printf 'import subprocess\\nsubprocess.Popen([\"sleep\", \"1000\"], start_new_session=True)\\n' >> calc.py",
         |grade| {
@@ -40,7 +40,7 @@ fn what_tests_leave_running_holds_nobody_back() {
 }
 
 #[test]
-fn output_that_is_no_text_is_read() {
+fn binary_test_output_is_parsed() {
     graded(
         "printf 'import os\\nos.write(2, b\"\\\\xff\\\\xfe\\\\x00 test_x\\\\n\" * 1000)\\n' >> calc.py",
         |grade| {
@@ -57,7 +57,7 @@ fn output_without_end_is_cut_and_flagged() {
 }
 
 #[test]
-fn want_of_memory_is_told() {
+fn out_of_memory_is_reported() {
     graded("printf 'import os, signal\\nx = bytearray(1 << 30)\\n' >> calc.py", |grade| {
         assert_eq!(grade.score, 0.0, "{grade:?}");
         let told =
@@ -70,7 +70,7 @@ fn want_of_memory_is_told() {
 }
 
 #[test]
-fn a_broken_import_is_told() {
+fn broken_import_is_reported() {
     graded("echo 'def' >> calc.py", |grade| {
         assert_eq!(grade.score, 0.0, "{grade:?}");
         assert!(grade.checks[1].message.ends_with("the log does not name it"), "{grade:?}");

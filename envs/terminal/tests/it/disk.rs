@@ -1,4 +1,4 @@
-//! A machine whose disk is full while artifacts are made.
+//! A full disk while artifacts are transferred.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -17,19 +17,19 @@ use crate::support::with_provider;
 const SMALL: &str = "CLAWRL_TEST_SMALL_DISK";
 
 #[test]
-fn no_room_for_artifacts_on_this_machine_is_a_fault_and_none_in_the_sandbox_is_not() {
+fn full_host_is_fault_full_sandbox_is_not() {
     if std::env::var_os(SMALL).is_some() {
         return on_a_small_disk();
     }
     if !rustix::process::geteuid().is_root() {
-        // Who may not mount has no small disk.
+        // Without permission to mount, there is no small disk.
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     // The mount is seen by these processes alone.
     let script = "mount -t tmpfs -o size=1m,mode=1777 none \"$TMPDIR\" && exec \"$0\" \"$@\"";
-    let name = "disk::no_room_for_artifacts_on_this_machine_is_a_fault_and_none_in_the_sandbox_is_not";
+    let name = "disk::full_host_is_fault_full_sandbox_is_not";
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script])
         .arg(std::env::current_exe().unwrap())

@@ -30,7 +30,7 @@ fn messages(grade: &Grade) -> Vec<&str> {
 }
 
 #[test]
-fn state_persists_and_every_ending_is_told() {
+fn state_persists_and_endings_are_reported() {
     with_provider(|provider| async move {
         let mut env =
             ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
@@ -61,7 +61,7 @@ fn state_persists_and_every_ending_is_told() {
 /// Files in the writable places use the sandbox's memory. Full places can take all of it, and then the shell is killed; without a limit
 /// of memory for a whole sandbox it lives on.
 #[test]
-fn a_shell_killed_by_full_places_says_why() {
+fn shell_killed_by_full_memory_says_why() {
     with_provider(|provider| async move {
         let mut spec = small_terminal();
         spec.limits = SandboxLimits { memory_mib: 48, disk_mib: 32, ..spec.limits };
@@ -78,7 +78,7 @@ fn a_shell_killed_by_full_places_says_why() {
                 told.contains("[the sandbox ran out of memory, which files in the workspace, /tmp,"),
                 "{told}"
             );
-            // What the kernel kills in the middle of a mark may leave half of one.
+            // A kill in the middle of a mark may leave half of it.
             let notes = result.observation.facts["notes"].as_array().unwrap();
             assert_eq!(notes.last(), Some(&json!("out_of_memory")), "{notes:?}");
         } else {
@@ -89,7 +89,7 @@ fn a_shell_killed_by_full_places_says_why() {
 }
 
 #[test]
-fn a_command_past_its_deadline_is_killed_and_the_shell_lives() {
+fn timed_out_command_is_killed_shell_survives() {
     with_provider(|provider| async move {
         let mut env =
             ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
@@ -177,7 +177,7 @@ fn with_variable() -> TerminalSpec {
 }
 
 #[test]
-fn after_the_end_of_a_shell_a_new_one_begins_and_the_observation_says_so() {
+fn replaced_shell_is_reported_to_the_agent() {
     with_provider(|provider| async move {
         let task = terminal_task(with_variable(), vec![file_equals("f", "kept\n")]);
         let mut env = ready(provider.as_ref(), &task).await;
@@ -204,7 +204,7 @@ fn after_the_end_of_a_shell_a_new_one_begins_and_the_observation_says_so() {
 }
 
 #[test]
-fn setup_leaves_files_and_programs_and_nothing_in_the_shell() {
+fn setup_leaves_files_but_no_shell_state() {
     with_provider(|provider| async move {
         let mut spec = with_variable();
         let commands = [
@@ -230,7 +230,7 @@ fn setup_leaves_files_and_programs_and_nothing_in_the_shell() {
 }
 
 #[test]
-fn an_unfinished_command_says_what_finishes_it_and_is_abandoned_by_a_key() {
+fn unfinished_command_has_hint_and_can_be_dropped() {
     with_provider(|provider| async move {
         let mut env =
             ready(provider.as_ref(), &terminal_task(small_terminal(), vec![file_equals("f", "")])).await;
@@ -238,7 +238,7 @@ fn an_unfinished_command_says_what_finishes_it_and_is_abandoned_by_a_key() {
         let waits = "[the shell waits for the rest of an unfinished command: ";
         let said = step(env, "Let's look at it").await;
         assert_eq!(said, format!("{waits}a closing quote ' finishes it, C-c abandons it]"));
-        // A policy whose only tool is the command can say the name of the key.
+        // A policy that only has the command tool can write the key's name.
         assert!(step(env, "C-c").await.ends_with("[exit 130]"));
         assert_eq!(
             step(env, "cat > f <<EOF\nit's").await,
@@ -256,7 +256,7 @@ fn an_unfinished_command_says_what_finishes_it_and_is_abandoned_by_a_key() {
 }
 
 #[test]
-fn what_its_owner_may_not_read_is_no_result_for_any_user() {
+fn file_unreadable_to_owner_is_not_a_result() {
     let test = || {
         let command = Check::Command {
             run: "grep -q 42 out".to_owned(),
@@ -284,12 +284,12 @@ fn what_its_owner_may_not_read_is_no_result_for_any_user() {
         }
     };
     test();
-    let name = "episode::what_its_owner_may_not_read_is_no_result_for_any_user";
+    let name = "episode::file_unreadable_to_owner_is_not_a_result";
     again_as_normal_user(name, &[&Spawner::find().unwrap()]);
 }
 
 #[test]
-fn a_setup_that_fails_is_a_fault_that_says_so() {
+fn failed_setup_is_explained_fault() {
     with_provider(|provider| async move {
         let mut spec = small_terminal();
         spec.setup = vec!["echo no such thing >&2; exit_with() { return 3; }; exit_with".to_owned()];

@@ -9,14 +9,14 @@ use clawrl_core::{
 };
 use clawrl_sandbox::spawner::{Spawner, SpawnerClient};
 use clawrl_sandbox::{
-    BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecError, ExecOutput, ExecSpec, Place, ProcessFacts,
-    Program, ProgramSpec, PutFile, SafeDir, SafeReadError, Sandbox, SandboxBackend, SandboxSpec,
-    StartedSandbox, WarmMarks, probe_host,
+    BubblewrapBackend, BubblewrapConfig, CgroupHost, ExecError, ExecOutput, ExecSpec, ExposedFolder,
+    ProcessFacts, Program, ProgramSpec, PutFile, SafeDir, SafeReadError, Sandbox, SandboxBackend,
+    SandboxSpec, StartedSandbox, WarmMarks, probe_host,
 };
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use clawrl_testkit::{ready, small_terminal, step_ctx, terminal_task};
 
-/// What goes wrong in the sandboxes of checks.
+/// Failures in the sandboxes of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
@@ -24,7 +24,7 @@ enum Trouble {
     NoProgram,
     /// The sandbox ends before the program is started.
     Ended,
-    /// The engine says afterwards that somebody ended the sandbox.
+    /// The engine later reports that the sandbox was ended from outside.
     Lost,
     /// The spawner is killed while the program runs.
     SpawnerKilled,
@@ -123,8 +123,8 @@ impl Sandbox for TroubledSandbox {
         self.inner.kill()
     }
 
-    fn places(&self) -> BoxFuture<'_, Vec<Place>> {
-        self.inner.places()
+    fn exposed_folders(&self) -> BoxFuture<'_, Vec<ExposedFolder>> {
+        self.inner.exposed_folders()
     }
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
@@ -135,7 +135,7 @@ impl Sandbox for TroubledSandbox {
     }
 }
 
-/// Grades a command check whose sandbox has that trouble.
+/// Grades a command check whose sandbox has that failure.
 fn graded(trouble: Trouble, command: &str, exit_code: i32) -> Result<Grade, Fault> {
     let started = Spawner::start().unwrap();
     let spawner = started.id();
@@ -188,7 +188,7 @@ fn a_command_that_was_not_run_is_a_fault() {
 }
 
 #[test]
-fn a_command_that_says_so_itself_has_failed() {
+fn command_error_output_counts_as_failure() {
     let check = |command: &str, code: i32, word: &str| {
         let grade = graded(Trouble::None, command, 0).unwrap();
         let message = &grade.checks[0].message;

@@ -50,7 +50,7 @@ const TELL: &str = "[ \"$(cat out.txt)\" = $WANTED ] && echo 1 > /logs/verifier/
                     echo 0 > /logs/verifier/reward.txt";
 
 #[test]
-fn a_score_is_told_by_a_file() {
+fn score_is_read_from_file() {
     let check = |command: &str, run: &str, score: f64| {
         graded(verified(small_terminal(), verifier(run)), &[command], |grade| {
             let grade = grade.unwrap();
@@ -82,7 +82,7 @@ fn checks_and_a_verifier_are_multiplied() {
 
 #[test]
 fn nothing_of_the_agent_is_in_the_verifiers_way() {
-    // Daemons, files elsewhere, and a reward of one's own: the verifier's sandbox has none of them.
+    // Daemons, files elsewhere, and a self-made reward: the verifier's sandbox contains none of them.
     let commands = [
         "(setsid sh -c 'while :; do echo 1 > /tmp/forged; sleep 0.05; done' >/dev/null 2>&1 &)",
         "export WANTED=no; mkdir -p logs tests; echo 1 > logs/reward.txt; echo yes > out.txt",
@@ -101,7 +101,7 @@ fn nothing_of_the_agent_is_in_the_verifiers_way() {
 }
 
 #[test]
-fn a_verifier_that_tells_no_score_is_a_fault() {
+fn verifier_without_score_is_fault() {
     let check = |reward: RewardSource, run: &str, code: &str, words: &[&str]| {
         let mut verifier = VerifierSpec { reward, ..verifier(run) };
         verifier.timeout = Duration::from_secs(2);
@@ -130,7 +130,7 @@ fn a_verifier_that_tells_no_score_is_a_fault() {
 }
 
 #[test]
-fn pytest_tells_a_score_by_its_summary() {
+fn pytest_summary_gives_score() {
     let run = "printf '%s\\n' '==== short test summary info ====' 'PASSED t.py::a' \"FAILED t.py::b - $(cat out.txt)\" \
                '==== 1 failed, 1 passed in 0.01s ===='; exit 1";
     let failed = VerifierSpec { reward: RewardSource::Pytest, ..verifier(run) };
@@ -176,7 +176,7 @@ fn an_agent_works_in_an_image_and_is_verified_there() {
             step(env.as_mut(), "pwd; cat src/given; cat /etc/os-release").await,
             "/app\ngiven\nNAME=unpacked\n[exit 0]"
         );
-        // What the image had and the agent removed does not come back.
+        // A file of the image that the agent removed does not come back.
         assert_eq!(step(env.as_mut(), "mv src/given found").await, "[exit 0]");
         assert_eq!(env.grade(step_ctx(9)).await.unwrap().score, 1.0);
         env.close().await;
@@ -218,9 +218,9 @@ fn a_verifier_apart_gets_artifacts_and_nothing_else() {
     });
 }
 
-/// What the agent made is brought, whatever the verifier's image has at that place.
+/// The agent's artifact is transferred, whatever the verifier's image has at that path.
 #[test]
-fn an_artifact_replaces_what_is_of_another_kind() {
+fn artifact_replaces_entry_of_other_kind() {
     let (_folder, spec) = on_image();
     let Some(ImageSpec { source: ImageSource::Rootfs(root), .. }) = &spec.image else { panic!() };
     fs::create_dir_all(root.join("app/report/old/er")).unwrap();

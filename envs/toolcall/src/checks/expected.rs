@@ -1,23 +1,24 @@
-//! The calls of an episode against expected ones.
+//! Compares the calls of an episode with expected ones.
 //!
-//! E1. An expected call is found by a call of its tool that has none but its arguments, every one of them unless it is optional,
-//! each with one of its values. E2. No call finds two of the expected ones, and as many of these as can be are found, whatever
-//! their order. E3. With `ordered`, they are found in their order.
+//! E1. A call satisfies an expected call if it is of the same tool and has exactly the expected arguments, each with
+//! one of the allowed values; optional arguments may be missing.
+//! E2. No call satisfies two expected ones, and the matching is maximal, whatever the order of the calls.
+//! E3. With `ordered`, expected calls are matched in their order.
 //!
 //! Source of [`TextMatch::Loose`] and of the meaning of a pattern: the AST checker of BFCL v4 (`bfcl-eval` 2026.3.23).
-//! Deviations: a number is a number, where BFCL tells 5 from 5.0 in integers and in lists; the calls are matched as a whole,
-//! where BFCL takes the first that fits.
+//! Deviations: a number is a number, where BFCL distinguishes 5 from 5.0 in integers and in lists; the calls are
+//! matched as a whole, where BFCL takes the first that fits.
 
 use clawrl_core::{ExpectedCall, TextMatch, ToolCall, ValuePattern};
 use clawrl_workspace::equal_json;
 use serde_json::Value;
 
-/// How many of the expected calls are found.
+/// Number of satisfied expected calls.
 pub(super) fn found(calls: &[&ToolCall], expected: &[ExpectedCall], ordered: bool) -> usize {
     if ordered {
         return found_in_order(calls, expected);
     }
-    // Augmenting paths: each expected call takes a call, and those before it move on where they can.
+    // Augmenting paths: each expected call takes a call, and earlier ones move to another call if they can.
     let fitting: Vec<Vec<usize>> = expected
         .iter()
         .map(|wanted| (0..calls.len()).filter(|&at| is_expected(calls[at], wanted)).collect())
@@ -48,7 +49,7 @@ fn place(wanted: usize, fitting: &[Vec<usize>], taken_by: &mut [Option<usize>], 
     false
 }
 
-/// From the first on.
+/// As `found`, with the expected calls in order.
 fn found_in_order(calls: &[&ToolCall], expected: &[ExpectedCall]) -> usize {
     let mut found = 0;
     for call in calls {
@@ -67,7 +68,7 @@ fn is_expected(call: &ToolCall, wanted: &ExpectedCall) -> bool {
         && wanted.arguments.iter().all(|(name, pattern)| is_one(arguments.get(name), pattern))
 }
 
-/// Whether a value, or that there is none, is what a pattern says.
+/// Whether a value, or its absence, matches a pattern.
 fn is_one(value: Option<&Value>, pattern: &ValuePattern) -> bool {
     let Some(value) = value else { return pattern.optional };
     pattern.any_of.iter().any(|wanted| is_literal(value, wanted, pattern.text))
@@ -96,7 +97,7 @@ fn is_literal(value: &Value, wanted: &Value, text: TextMatch) -> bool {
     }
 }
 
-/// What is left of a text when it is compared loosely.
+/// A text, normalised for loose comparison.
 fn loose(text: &str) -> String {
     let dropped = [' ', ',', '.', '/', '-', '_', '*', '^'];
     text.chars()
@@ -187,7 +188,7 @@ mod tests {
         check_calls(&[2, 1], &[vec![1], vec![2]], false, 2);
         check_calls(&[2, 1], &[vec![1], vec![2]], true, 1);
         check_calls(&[2, 1], &[vec![2], vec![1]], true, 2);
-        // The first one has to leave its call to the second one.
+        // The first one has to give its call up to the second one.
         check_calls(&[1, 2], &[vec![1, 2], vec![1]], false, 2);
         check_calls(&[], &[], false, 0);
     }

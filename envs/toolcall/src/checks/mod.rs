@@ -1,7 +1,7 @@
 //! Checks of the answer, of the calls and of the stores of an episode.
 //!
-//! All of it is in this process, where the agent cannot reach. What holds of checks of the answer, which `clawrl_workspace` has,
-//! holds of these. `called_in_order` without calls holds. Pure, with nothing to cancel.
+//! All data is in this process, where the agent cannot reach it. The rules of answer checks in `clawrl_workspace`
+//! apply. `called_in_order` without calls passes. Pure, with nothing to cancel.
 
 mod expected;
 mod rules;

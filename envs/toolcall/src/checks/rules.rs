@@ -1,4 +1,4 @@
-//! All checks that need no workspace.
+//! All checks that do not need a workspace.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use clawrl_core::{Check, CheckReport, CheckSpec, Fault};
 use clawrl_workspace::{Finding, check_answer, check_invalid, quote};
 
 use super::expected;
-use crate::turn::State;
+use crate::action_calls::State;
 
 /// Characters shown of a value.
 const SHOWN: usize = 60;
 
-/// Reports of the checks that need no workspace, by their places.
+/// Reports of the checks that do not need a workspace, by their indices.
 ///
 /// # Errors
 /// A permanent grader [`Fault`] for a check that cannot be evaluated.
@@ -29,7 +29,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
     Ok(Some(match check {
         Check::Answer(check) => check_answer(check, state.answer.as_deref())?,
         Check::Called { call, at_least, at_most } => {
-            let found = state.ledger.matching(call);
+            let found = state.call_log.matching(call);
             let fits = found >= *at_least as usize && at_most.is_none_or(|most| found <= most as usize);
             let wanted = match at_most {
                 None => format!("at least {at_least}"),
@@ -39,7 +39,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             Finding::of(fits, format_args!("expected {wanted}, found {found} of such calls"))
         }
         Check::CalledInOrder { calls } => {
-            let found = state.ledger.in_order(calls);
+            let found = state.call_log.in_order(calls);
             match calls.get(found) {
                 None => Finding::pass(format_args!("all {found} calls, in order")),
                 Some(missing) => Finding {
@@ -53,7 +53,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             }
         }
         Check::CallsMatch { calls, ordered, exactly } => {
-            let all = state.ledger.of_tools();
+            let all = state.call_log.of_tools();
             let found = expected::found(&all, calls, *ordered);
             let fits = found == calls.len() && (!exactly || all.len() == found);
             let order = if *ordered { ", in this order" } else { "" };
@@ -78,7 +78,7 @@ fn find(check: &Check, state: &State) -> Result<Option<Finding>, Fault> {
             let wanted = equals.as_deref();
             Finding::of(found == wanted, format_args!("expected {}, found {}", shown(wanted), shown(found)))
         }
-        // Of the workspace, or for a judge.
+        // For the workspace, or for a judge.
         _ => return Ok(None),
     }))
 }
@@ -94,7 +94,7 @@ mod tests {
     fn state() -> State {
         let mut state = State { answer: Some("42".to_owned()), ..State::default() };
         for tool in ["find", "add", "add"] {
-            state.ledger.note(&ToolCall::new(tool, json!({})));
+            state.call_log.note(&ToolCall::new(tool, json!({})));
         }
         state
             .stores
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_the_workspace_is_left_to_it() {
+    fn workspace_checks_are_skipped() {
         check(Check::FileAbsent { path: "f".to_owned() }, None);
         let answer = Check::Answer(AnswerCheck::Equals { expected: "42".to_owned() });
         check(answer, Some((1.0, "as expected")));
     }
 
     #[test]
-    fn c3_what_cannot_be_evaluated_is_a_fault() {
+    fn c3_unevaluable_check_is_fault() {
         let stored = Check::Stored { tool: "none".to_owned(), key: "k".to_owned(), equals: None };
         let broken = Check::Answer(AnswerCheck::Matches { regex: "(".to_owned() });
         for check in [stored, broken] {

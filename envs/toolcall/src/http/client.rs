@@ -1,7 +1,7 @@
 //! The HTTP client of tools.
 //!
-//! HTTP/1.1 alone; redirects are not followed here and proxies not used, so a secret goes to the host that was named and
-//! nowhere else. TLS trusts what the machine trusts. Nothing is asked for compressed.
+//! HTTP/1.1 only; redirects are not followed here and proxies not used, so a secret is sent to the named host and
+//! nowhere else. TLS trusts the machine's certificates. Compression is not requested.
 //!
 //! Cancellation: dropping a response closes its connection.
 
@@ -16,38 +16,38 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use super::destinations::Destinations;
 use super::dial::{DialError, Dialer};
-use super::reach::Reach;
 
-/// Idle connections are closed before servers do it: a request that meets a closing connection is lost.
+/// Idle connections are closed before servers do it: a request on a closing connection is lost.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// What is sent as the name of the program.
+/// The User-Agent header.
 pub(crate) const USER_AGENT: &str = concat!("clawrl/", env!("CARGO_PKG_VERSION"));
 
 /// A client; clones share its connections.
 #[derive(Debug, Clone)]
 pub(crate) enum HttpClient {
-    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    /// For `http://`, so that a machine without certificates can use a local server.
     Open(Client<Dialer, Full<Bytes>>),
     /// For `https://`.
     Secure(Client<HttpsConnector<Dialer>, Full<Bytes>>),
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SendError {
-    /// The request must not be made.
+    /// The request is not permitted.
     Refused(String),
-    /// The other side, or what is in between, failed.
+    /// The server or the network failed.
     Failed(String),
 }
 
 impl HttpClient {
-    fn new(is_secure: bool, reach: Reach) -> Result<Self, std::io::Error> {
+    fn new(is_secure: bool, destinations: Destinations) -> Result<Self, std::io::Error> {
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
-        let dialer = Dialer::new(reach);
+        let dialer = Dialer::new(destinations);
         if !is_secure {
             return Ok(Self::Open(builder.build(dialer)));
         }
@@ -55,7 +55,7 @@ impl HttpClient {
         Ok(Self::Secure(builder.build(connector.wrap_connector(dialer))))
     }
 
-    /// Sends it; ready with the head of the answer.
+    /// Sends a request; ready with the head of the response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
         let sent = match self {
             Self::Open(client) => client.request(request).await,
@@ -77,7 +77,7 @@ fn trouble_of(error: &Error) -> SendError {
     SendError::Failed(root_cause(error))
 }
 
-/// The innermost error: the outer ones say only which layer it came through.
+/// The innermost error: the outer ones only name layers.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -89,16 +89,20 @@ pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 /// The clients of a run: reading the machine's certificates takes longer than a request.
 #[derive(Debug, Default)]
 pub(crate) struct HttpClients {
-    made: Mutex<HashMap<(bool, Reach), HttpClient>>,
+    made: Mutex<HashMap<(bool, Destinations), HttpClient>>,
 }
 
 impl HttpClients {
-    /// The client for a scheme, within a reach.
+    /// The client for a scheme and a set of destinations.
     ///
     /// # Errors
-    /// Certificates of this machine that cannot be read.
-    pub(crate) fn get(self: &Arc<Self>, scheme: &str, reach: &Reach) -> Result<HttpClient, std::io::Error> {
-        let key = (scheme == "https", reach.clone());
+    /// The machine's certificates cannot be read.
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        scheme: &str,
+        destinations: &Destinations,
+    ) -> Result<HttpClient, std::io::Error> {
+        let key = (scheme == "https", destinations.clone());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = made.get(&key) {
             return Ok(client.clone());

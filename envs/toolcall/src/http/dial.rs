@@ -1,7 +1,8 @@
-//! Connections, each to exactly the address that was looked at.
+//! Connects to addresses that were checked, and to no others.
 //!
-//! D1. A name is looked up once for a connection, and what was judged is what is connected to: nobody can answer a second
-//! question differently. D2. A name of which one address may not be reached is not reached at all.
+//! D1. A name is resolved once per connection, and the checked address is the one connected to: a second, different
+//! answer of the name server cannot be used.
+//! D2. If one address of a name is forbidden, the whole name is.
 //!
 //! Cancellation: dropping the future ends the attempt to connect.
 
@@ -17,23 +18,23 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::reach::Reach;
+use super::destinations::Destinations;
 
-/// A host that has not answered by then is not there.
+/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Makes connections within a reach.
+/// Connects to permitted destinations.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialer {
-    reach: Arc<Reach>,
+    destinations: Arc<Destinations>,
 }
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DialError {
-    /// It leads where nothing may lead.
+    /// A forbidden destination.
     Refused(String),
-    /// Nobody is there.
+    /// The destination does not answer.
     Unreachable(String),
 }
 
@@ -48,8 +49,8 @@ impl fmt::Display for DialError {
 impl std::error::Error for DialError {}
 
 impl Dialer {
-    pub(super) fn new(reach: Reach) -> Self {
-        Self { reach: Arc::new(reach) }
+    pub(super) fn new(destinations: Destinations) -> Self {
+        Self { destinations: Arc::new(destinations) }
     }
 }
 
@@ -63,34 +64,39 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let reach = Arc::clone(&self.reach);
+        let destinations = Arc::clone(&self.destinations);
         Box::pin(async move {
             let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
             let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
             let late = |_| DialError::Unreachable(format!("{host} does not answer"));
-            tokio::time::timeout(CONNECT_LIMIT, connect(&reach, &host, port)).await.map_err(late)?
+            tokio::time::timeout(CONNECT_LIMIT, connect(&destinations, &host, port)).await.map_err(late)?
         })
     }
 }
 
-async fn connect(reach: &Reach, host: &str, port: u16) -> Result<TokioIo<TcpStream>, DialError> {
-    let unknown = |error| DialError::Unreachable(format!("{host} is not known: {error}"));
+async fn connect(
+    destinations: &Destinations,
+    host: &str,
+    port: u16,
+) -> Result<TokioIo<TcpStream>, DialError> {
+    let unknown = |error| DialError::Unreachable(format!("failed to resolve {host}: {error}"));
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await.map_err(unknown)?.collect();
     let is_localhost = is_localhost(host);
-    if let Some(address) = addresses.iter().find(|address| !reach.allows(address.ip(), is_localhost)) {
-        let reason =
-            format!("{host} leads to {}, which is no public address, and is not allowed", address.ip());
+    if let Some(address) = addresses.iter().find(|address| !destinations.allows(address.ip(), is_localhost)) {
+        let reason = format!("{host} resolves to {}, which is neither public nor allowed", address.ip());
         return Err(DialError::Refused(reason));
     }
-    let mut last = DialError::Unreachable(format!("{host} has no address"));
+    let mut last = DialError::Unreachable(format!("{host} does not resolve"));
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // Requests are small and waited for; it is no matter where this cannot be set.
+                // Requests are small and wait for their responses; best effort.
                 let _ = stream.set_nodelay(true);
                 return Ok(TokioIo::new(stream));
             }
-            Err(error) => last = DialError::Unreachable(format!("no connection to {host}:{port}: {error}")),
+            Err(error) => {
+                last = DialError::Unreachable(format!("failed to connect to {host}:{port}: {error}"))
+            }
         }
     }
     Err(last)

@@ -1,9 +1,10 @@
-//! The tool `http`: requests to what is allowed, by this process.
+//! The tool `http`: this process makes requests to permitted URLs.
 //!
-//! H1. Every request, also each that a redirect leads to, is to an address that begins as one that is allowed, on a public
-//! address or one that is named. H2. Memory is bounded: [`TEXT_BYTES`] of an answer are kept, the rest is counted. H3. That
-//! nobody answers is a fault of the machine's surroundings and never a result, so it is never scored: which hosts are asked
-//! is the suite's choice, not the agent's. That an answer takes too long is a result, as with every tool.
+//! H1. Every request, redirects included, is to a URL that starts with a permitted one, at a public address or a listed
+//! one.
+//! H2. Memory is bounded: [`TEXT_BYTES`] of a response are kept, the rest is counted.
+//! H3. An unreachable host is a fault and never a result, so it is never scored: the suite chooses the hosts, not the
+//! agent. A response that takes too long is a result, as with every tool.
 //!
 //! Cancellation: dropping the future closes the connection.
 
@@ -17,33 +18,33 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use url::Url;
 
-use super::ask::Ask;
 use super::client::{self, HttpClients, SendError, root_cause};
-use super::reach::Reach;
-use crate::result::{Allowance, CallResult, Outcome};
+use super::destinations::Destinations;
+use super::http_request::HttpRequest;
+use crate::result::{CallResult, CallTimeout, Outcome};
 use crate::secret::Secrets;
 
-/// Bytes of an answer that are kept.
+/// Maximum bytes of a response that are kept.
 const TEXT_BYTES: usize = 1 << 20;
 
-/// Bytes of an answer that are counted; more are not read.
+/// Maximum bytes of a response that are counted; more are not read.
 const COUNTED_BYTES: u64 = 64 << 20;
 
-/// Redirects that are followed.
-const MOST_REDIRECTS: usize = 5;
+/// Maximum redirects followed.
+const MAX_REDIRECTS: usize = 5;
 
 /// A tool that makes requests.
 #[derive(Debug)]
 pub(crate) struct HttpTool {
     clients: Arc<HttpClients>,
     allowed: Vec<AllowedUrl>,
-    reach: Reach,
+    destinations: Destinations,
     methods: Vec<String>,
     headers: HeaderMap,
     allow_headers: Vec<String>,
 }
 
-/// What came of one request.
+/// Result of one request.
 enum Answer {
     Redirected(Url, StatusCode),
     Whole(CallResult),
@@ -53,7 +54,7 @@ impl HttpTool {
     /// A tool of this kind; `None` for other kinds.
     ///
     /// # Errors
-    /// A permanent provider [`Fault`]: a secret that is not set, or what no suite would have let through.
+    /// A permanent provider [`Fault`]: a secret that is not set, or settings that a checked suite cannot contain.
     pub(crate) fn new(
         name: &str,
         kind: &ToolKind,
@@ -70,7 +71,7 @@ impl HttpTool {
         sent.entry(USER_AGENT).or_insert(HeaderValue::from_static(client::USER_AGENT));
         Ok(Some(Self {
             clients: Arc::clone(clients),
-            reach: Reach::of(&allowed),
+            destinations: Destinations::of(&allowed),
             allowed,
             methods: methods.clone(),
             headers: sent,
@@ -102,26 +103,31 @@ impl HttpTool {
         self.allow_headers.iter().any(|name| name == lower)
     }
 
-    /// Makes the request, and those that it is sent on to.
+    /// Makes the request, and those that it is redirected to.
     ///
     /// # Errors
-    /// A [`Fault`] when nobody answers (H3).
-    pub(crate) async fn call(&self, mut ask: Ask, allowance: Allowance) -> Result<CallResult, Fault> {
+    /// A [`Fault`] when the host does not answer (H3).
+    pub(crate) async fn call(
+        &self,
+        mut http_request: HttpRequest,
+        allowance: CallTimeout,
+    ) -> Result<CallResult, Fault> {
         let asked = async {
-            for _ in 0..=MOST_REDIRECTS {
-                match self.once(&ask).await? {
+            for _ in 0..=MAX_REDIRECTS {
+                match self.once(&http_request).await? {
                     Err(refused) => return Ok(CallResult::failed(refused)),
                     Ok(Answer::Whole(result)) => return Ok(result),
                     Ok(Answer::Redirected(url, status)) => {
                         if !self.allows(&url) {
-                            let reason = format!("{} sends on to {url}, which is not allowed", ask.url);
+                            let reason =
+                                format!("{} sends on to {url}, which is not allowed", http_request.url);
                             return Ok(CallResult::failed(reason));
                         }
-                        ask = sent_on(ask, url, status);
+                        http_request = sent_on(http_request, url, status);
                     }
                 }
             }
-            Ok(CallResult::failed(format_args!("sent on more than {MOST_REDIRECTS} times")))
+            Ok(CallResult::failed(format_args!("sent on more than {MAX_REDIRECTS} times")))
         };
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
             Ok(result) => result,
@@ -132,32 +138,32 @@ impl HttpTool {
         }
     }
 
-    /// One request; the inner error is why it may not be made.
-    async fn once(&self, ask: &Ask) -> Result<Result<Answer, String>, Fault> {
-        let client = self.clients.get(ask.url.scheme(), &self.reach).map_err(|error| {
-            let message = format!("the certificates of this machine cannot be read: {error}");
+    /// Makes one request; the inner error says why it is not permitted.
+    async fn once(&self, http_request: &HttpRequest) -> Result<Result<Answer, String>, Fault> {
+        let client = self.clients.get(http_request.url.scheme(), &self.destinations).map_err(|error| {
+            let message = format!("failed to read this machine's certificates: {error}");
             Fault::permanent(Boundary::Env, "http-certificates", message)
         })?;
-        let mut request = Request::new(Full::new(ask.body.clone()));
-        *request.method_mut() = ask.method.clone();
-        *request.headers_mut() = ask.headers.clone();
-        *request.uri_mut() = match ask.url.as_str().parse() {
+        let mut request = Request::new(Full::new(http_request.body.clone()));
+        *request.method_mut() = http_request.method.clone();
+        *request.headers_mut() = http_request.headers.clone();
+        *request.uri_mut() = match http_request.url.as_str().parse() {
             Ok(uri) => uri,
-            Err(error) => return Ok(Err(format!("{} cannot be asked: {error}", ask.url))),
+            Err(error) => return Ok(Err(format!("{} cannot be asked: {error}", http_request.url))),
         };
         match client.send(request).await {
-            Ok(response) => self.read(ask, response).await.map(Ok),
+            Ok(response) => self.read(http_request, response).await.map(Ok),
             Err(SendError::Refused(reason)) => Ok(Err(reason)),
-            Err(SendError::Failed(reason)) => Err(unanswered(&ask.url, &reason)),
+            Err(SendError::Failed(reason)) => Err(unanswered(&http_request.url, &reason)),
         }
     }
 
-    async fn read(&self, ask: &Ask, response: Response<Incoming>) -> Result<Answer, Fault> {
+    async fn read(&self, http_request: &HttpRequest, response: Response<Incoming>) -> Result<Answer, Fault> {
         let status = response.status();
         if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
             && let Some(to) = response.headers().get(LOCATION).and_then(|value| value.to_str().ok())
-            && let Ok(url) = ask.url.join(to)
-            // Read anew: a server may write what no call could.
+            && let Ok(url) = http_request.url.join(to)
+            // Parsed again: a server may send a URL that a call could not contain.
             && let Ok(mut url) = requested_url(url.as_str())
         {
             url.set_fragment(None);
@@ -166,12 +172,12 @@ impl HttpTool {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (kept, left_out) =
-            body(response.into_body()).await.map_err(|reason| unanswered(&ask.url, &reason))?;
-        Ok(Answer::Whole(told(status, kind.as_deref(), &kept, left_out)))
+            body(response.into_body()).await.map_err(|reason| unanswered(&http_request.url, &reason))?;
+        Ok(Answer::Whole(response_text(status, kind.as_deref(), &kept, left_out)))
     }
 }
 
-/// Headers of a suite, with secrets in them.
+/// Headers of a suite, with secrets filled in.
 ///
 /// # Errors
 /// A permanent provider [`Fault`]
@@ -185,11 +191,7 @@ pub(crate) fn header_map(
         let place = format!("{place}: headers: {name}");
         let text = secrets.text(&place, source)?;
         let invalid = || {
-            Fault::permanent(
-                Boundary::Provider,
-                "header-invalid",
-                format!("{place}: no header can hold this"),
-            )
+            Fault::permanent(Boundary::Provider, "header-invalid", format!("{place}: invalid header value"))
         };
         let mut value = HeaderValue::from_str(text.trim()).map_err(|_| invalid())?;
         value.set_sensitive(source.variable().is_some());
@@ -204,23 +206,23 @@ fn unanswered(url: &Url, reason: &str) -> Fault {
     Fault::transient(Boundary::Env, "http-unanswered", message)
 }
 
-/// As browsers do it: only 307 and 308 keep the method and the body.
-fn sent_on(mut ask: Ask, url: Url, status: StatusCode) -> Ask {
+/// As browsers do: only 307 and 308 keep the method and the body.
+fn sent_on(mut http_request: HttpRequest, url: Url, status: StatusCode) -> HttpRequest {
     if !matches!(status.as_u16(), 307 | 308) {
-        ask.body = Bytes::new();
-        if ask.method != Method::HEAD {
-            ask.method = Method::GET;
+        http_request.body = Bytes::new();
+        if http_request.method != Method::HEAD {
+            http_request.method = Method::GET;
         }
     }
-    ask.url = url;
-    ask
+    http_request.url = url;
+    http_request
 }
 
-/// What is kept of a body, and how many bytes are left out; `None` for more than are counted.
+/// The kept part of a body, and the number of bytes left out; `None` if there are more than are counted.
 async fn body(mut body: Incoming) -> Result<(Vec<u8>, Option<u64>), String> {
     let (mut kept, mut left_out) = (Vec::new(), 0u64);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| format!("the answer breaks off: {}", root_cause(&error)))?;
+        let frame = frame.map_err(|error| format!("the answer ended early: {}", root_cause(&error)))?;
         let Ok(bytes) = frame.into_data() else { continue };
         let fits = bytes.len().min(TEXT_BYTES - kept.len());
         kept.extend_from_slice(&bytes[..fits]);
@@ -232,12 +234,12 @@ async fn body(mut body: Incoming) -> Result<(Vec<u8>, Option<u64>), String> {
     Ok((kept, Some(left_out)))
 }
 
-fn told(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u64>) -> CallResult {
+fn response_text(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u64>) -> CallResult {
     let mut text = format!("[status {}]\n", status.as_u16());
     if let Some(kind) = kind {
         text.push_str(&format!("{kind}\n"));
     }
-    // A character that is cut in two makes no text binary.
+    // A character cut in two does not make a text binary.
     let is_text = match std::str::from_utf8(body) {
         Ok(text) => !text.contains('\0'),
         Err(error) => {
@@ -248,7 +250,7 @@ fn told(status: StatusCode, kind: Option<&str>, body: &[u8], left_out: Option<u6
     if is_text {
         text.push_str(&String::from_utf8_lossy(body));
     } else {
-        text.push_str(&format!("[{} bytes that are no text]", body.len()));
+        text.push_str(&format!("[{} bytes that are not text]", body.len()));
     }
     let cuts = if left_out == Some(0) { Vec::new() } else { vec![text.len()] };
     match left_out {
@@ -264,9 +266,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_with_status_type_and_text() {
+    fn response_text_has_status_type_and_body() {
         let check = |kind: Option<&str>, body: &[u8], left_out: Option<u64>, expected: &str| {
-            let result = told(StatusCode::OK, kind, body, left_out);
+            let result = response_text(StatusCode::OK, kind, body, left_out);
             assert_eq!(result.text, expected);
             let cut = (left_out != Some(0)).then(|| expected.find("\n[...").unwrap());
             assert_eq!(result.cuts, Vec::from_iter(cut));

@@ -1,7 +1,7 @@
 //! One connection to a server, from its start to its end.
 //!
-//! Cancellation: a start or a call may be dropped. A dropped start ends what it began; a dropped call is cancelled on the
-//! other side by `notifications/cancelled`.
+//! Cancellation: a start or a call may be dropped. A dropped start ends what it began; a dropped call is cancelled on
+//! the server by `notifications/cancelled`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,23 +22,23 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::endpoint::{Endpoint, Trouble};
-use super::listing::MOST_TOOLS;
-use super::overheard::{LINE_BYTES, Overheard};
-use super::told::told;
-use super::waiting::{Noted, Waiting};
+use super::endpoint::{ConnectionErrors, Endpoint};
+use super::listing::MAX_TOOLS;
+use super::pending_requests::{PendingRequests, TrackingTransport};
+use super::result_text::call_result;
+use super::traffic_log::{LINE_BYTES, TrafficLog};
 use crate::http::HttpClient;
-use crate::place::Place;
-use crate::result::{Allowance, CallResult};
+use crate::ready_sandbox::ReadySandbox;
+use crate::result::{CallResult, CallTimeout};
 use crate::struck::Struck;
 
-/// Pages of a list of tools.
-const MOST_PAGES: usize = 64;
+/// Maximum pages of a tool list.
+const MAX_PAGES: usize = 64;
 
-/// How long the end of a program is waited for once its output is closed.
+/// How long to wait for a program to end after it closed its output.
 const END_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long a server over HTTP has to take the end of its session.
+/// Time for an HTTP server to accept the end of its session.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A server that has answered `initialize`.
@@ -47,33 +47,33 @@ pub(crate) struct Connection {
     /// Dropped before the rest: it holds the ends of the pipes.
     service: Mutex<RunningService<RoleClient, ClientConfig>>,
     other_side: OtherSide,
-    /// Of the first task that connected; whoever shares the connection has the same secrets in it.
+    /// Secrets of the first task that connected; all tasks that share the connection have the same ones.
     struck: Struck,
-    /// Nobody is to begin anything on it; what is under way goes on.
+    /// No new request may start on it; running ones continue.
     spent: AtomicBool,
 }
 
-/// What is at the other end.
+/// The other end of the connection.
 enum OtherSide {
     Program {
-        /// Its life, and what it says.
-        running: Box<Mutex<(ProgramHandle, Overheard)>>,
-        /// Of one that has a sandbox of its own.
-        home: Option<Box<Place>>,
+        /// The program, and its other output.
+        running: Box<Mutex<(ProgramHandle, TrafficLog)>>,
+        /// The program's own sandbox, if it has one.
+        home: Option<Box<ReadySandbox>>,
     },
-    Http(Arc<Trouble>),
+    Http(Arc<ConnectionErrors>),
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Debug)]
-pub(super) enum Called {
+pub(super) enum McpCallOutcome {
     Answered(CallResult),
     Late,
-    /// There is no server any more; why, in words.
+    /// The server has ended, with the reason.
     Lost(String),
 }
 
-/// What we are, to servers. No version that has no `initialize` is offered: servers of today speak these.
+/// Our identity for servers. Protocol versions without `initialize` are not offered; current servers speak these.
 fn ourselves() -> ClientConfig {
     let name = Implementation::new("clawrl", env!("CARGO_PKG_VERSION"));
     ClientConfig::new(ClientCapabilities::default(), name)
@@ -84,7 +84,7 @@ impl Connection {
     /// Starts a program and waits until it has answered `initialize`.
     ///
     /// # Errors
-    /// A provider [`Fault`] with what it said on standard error.
+    /// A provider [`Fault`] with its standard error.
     pub(super) async fn of_program(
         decl: &McpDecl,
         command: SandboxCommand,
@@ -94,39 +94,40 @@ impl Connection {
     ) -> Result<Self, Fault> {
         let opened = sandbox.open(ProgramSpec { command, user: None }).await;
         let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
-        let input = input.ok_or_else(|| start_fault(decl, "it has no input"))?;
-        let waiting = Waiting::default();
-        let (mut overheard, tap) = Overheard::listen(output, errors, struck.clone(), waiting.clone());
-        // A message that was mended may be longer than it came.
+        let input = input.ok_or_else(|| start_fault(decl, "it lacks an input"))?;
+        let waiting = PendingRequests::default();
+        let (mut traffic_log, tap) = TrafficLog::listen(output, errors, struck.clone(), waiting.clone());
+        // A repaired message may be longer than the original.
         let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(2 * LINE_BYTES);
-        let transport = Noted { transport, waiting };
+        let transport = TrackingTransport { transport, waiting };
         let started = tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await;
         let service = match started {
             Ok(Ok(service)) => service,
             Ok(Err(
                 ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. },
             )) => {
-                return Err(match end_of(&mut handle, &mut overheard).await {
-                    Ok(how) => {
-                        start_fault(decl, &format!("it ended before it answered ({how}){}", overheard.told()))
-                    }
+                return Err(match end_of(&mut handle, &mut traffic_log).await {
+                    Ok(how) => start_fault(
+                        decl,
+                        &format!("it ended before it answered ({how}){}", traffic_log.summary()),
+                    ),
                     Err(error) => not_run(decl, error),
                 });
             }
             Ok(Err(error)) => {
-                return Err(start_fault(decl, &format!("{}{}", reason(&error), overheard.told())));
+                return Err(start_fault(decl, &format!("{}{}", reason(&error), traffic_log.summary())));
             }
             Err(_) => {
-                let said = overheard.told();
+                let said = traffic_log.summary();
                 handle.kill().await;
                 return Err(hung(decl, &said));
             }
         };
-        let running = Box::new(Mutex::new((handle, overheard)));
+        let running = Box::new(Mutex::new((handle, traffic_log)));
         Self::agreed(decl, service, OtherSide::Program { running, home: None }, struck)
     }
 
-    /// Connects to a server over HTTP, and waits until it has answered `initialize`.
+    /// Connects to an HTTP server, and waits until it has answered `initialize`.
     ///
     /// # Errors
     /// A provider [`Fault`]
@@ -142,9 +143,9 @@ impl Connection {
         let headers = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
         let config = StreamableHttpClientTransportConfig::with_uri(url)
             .custom_headers(headers.collect::<std::collections::HashMap<HeaderName, _>>())
-            // A session that is forgotten has lost what it kept, which nobody may hide.
+            // A forgotten session has lost its state; that must not be hidden.
             .reinit_on_expired_session(false)
-            // Time that a call waits for others in here would be taken from its own.
+            // Waiting for others in here must not count against a call's own time.
             .max_concurrent_requests(usize::MAX);
         let transport = StreamableHttpClientTransport::with_client(endpoint, config);
         match tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await {
@@ -170,7 +171,8 @@ impl Connection {
         if known().all(|known| *known != version) {
             let known: Vec<&str> = known().map(ProtocolVersion::as_str).collect();
             let message = format!(
-                "the MCP server `{}` speaks version {:?} of the protocol, and known are {}; install another version of it",
+                "the MCP server `{}` speaks protocol version {:?}, but supported are {}: install another \
+                 version of it",
                 decl.name,
                 version.as_str(),
                 known.join(", ")
@@ -186,26 +188,26 @@ impl Connection {
         })
     }
 
-    /// Gives a program's sandbox to its connection.
-    pub(super) fn at_home(mut self, place: Place) -> Self {
+    /// Transfers the ownership of a program's sandbox to its connection.
+    pub(super) fn at_home(mut self, ready: ReadySandbox) -> Self {
         if let OtherSide::Program { home, .. } = &mut self.other_side {
-            *home = Some(Box::new(place));
+            *home = Some(Box::new(ready));
         }
         self
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether no further request is possible.
     pub(super) fn is_closed(&self) -> bool {
         let in_trouble = matches!(&self.other_side, OtherSide::Http(trouble) if trouble.known().is_some());
         in_trouble || self.spent.load(Ordering::Acquire) || self.peer.is_transport_closed()
     }
 
-    /// Has nobody begin anything on it: whoever asks next connects anew.
+    /// Forbids new requests: the next caller connects anew.
     pub(super) fn spend(&self) {
         self.spent.store(true, Ordering::Release);
     }
 
-    /// The tools that the server lists.
+    /// Lists the server's tools.
     ///
     /// # Errors
     /// A provider [`Fault`]
@@ -226,7 +228,7 @@ impl Connection {
     async fn listed(&self, decl: &McpDecl) -> Result<Vec<Tool>, Fault> {
         let mut tools = Vec::new();
         let mut cursor = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let page = match self.peer.list_tools(Some(page)).await {
                 Ok(page) => page,
@@ -238,10 +240,10 @@ impl Connection {
                 }
             };
             tools.extend(page.tools);
-            // An empty cursor, or the one that was just used, is how some servers say that this was the last page.
+            // Some servers mark the last page with an empty cursor, or repeat the previous one.
             let next = page.next_cursor.filter(|next| !next.is_empty() && cursor.as_ref() != Some(next));
             cursor = next;
-            if tools.len() > MOST_TOOLS {
+            if tools.len() > MAX_TOOLS {
                 break;
             }
             if cursor.is_none() {
@@ -249,19 +251,19 @@ impl Connection {
             }
         }
         let message = format!(
-            "the MCP server `{}` lists more than {MOST_TOOLS} tools, or lists them without an end",
+            "the MCP server `{}` lists more than {MAX_TOOLS} tools, or endless pages of them",
             decl.name
         );
         Err(Fault::permanent(Boundary::Provider, "mcp-list", message))
     }
 
-    /// Calls a tool. What is sent is sent once.
+    /// Calls a tool. The request is sent once.
     pub(super) async fn call(
         &self,
         tool: &str,
         arguments: &Map<String, Value>,
-        allowance: Allowance,
-    ) -> Called {
+        allowance: CallTimeout,
+    ) -> McpCallOutcome {
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
         let asked = async {
             let trouble = async {
@@ -276,17 +278,17 @@ impl Connection {
                 _ = trouble => Err(None),
             }
         };
-        // Dropped, a request tells the server that nobody waits any more.
+        // Dropping a request tells the server that it is cancelled.
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
-            Err(_) => Called::Late,
-            Ok(Ok(result)) => Called::Answered(told(&result, &self.struck)),
+            Err(_) => McpCallOutcome::Late,
+            Ok(Ok(result)) => McpCallOutcome::Answered(call_result(&result, &self.struck)),
             Ok(Err(Some(ServiceError::McpError(error)))) => {
-                Called::Answered(CallResult::failed(error.message))
+                McpCallOutcome::Answered(CallResult::failed(error.message))
             }
             Ok(Err(Some(ServiceError::UnexpectedResponse))) => {
-                Called::Answered(CallResult::failed("the server answered what is no result of a tool"))
+                McpCallOutcome::Answered(CallResult::failed("the server's answer is not a tool result"))
             }
-            Ok(Err(error)) => Called::Lost(self.why_lost(error.as_ref()).await),
+            Ok(Err(error)) => McpCallOutcome::Lost(self.why_lost(error.as_ref()).await),
         }
     }
 
@@ -297,33 +299,33 @@ impl Connection {
             }
             OtherSide::Program { running, .. } => {
                 let mut running = running.lock().await;
-                let (handle, overheard) = &mut *running;
-                let how = end_of(handle, overheard).await;
-                format!("{}{}", how.unwrap_or_else(|error| not_run_text(&error)), overheard.told())
+                let (handle, traffic_log) = &mut *running;
+                let how = end_of(handle, traffic_log).await;
+                format!("{}{}", how.unwrap_or_else(|error| not_run_text(&error)), traffic_log.summary())
             }
         }
     }
 
-    /// What a program says besides.
+    /// Other output of a program.
     async fn said(&self) -> String {
         match &self.other_side {
             OtherSide::Http(trouble) => {
                 trouble.words().map(|reason| format!(": {reason}")).unwrap_or_default()
             }
-            OtherSide::Program { running, .. } => running.lock().await.1.told(),
+            OtherSide::Program { running, .. } => running.lock().await.1.summary(),
         }
     }
 
-    /// Ends it, and tells a server over HTTP that the session is over.
+    /// Ends it, and tells an HTTP server that the session is over.
     pub(super) async fn close(&self) {
-        // What is not done by then is done in the background, by the service's own end.
+        // What is not done by then continues in the background, by the service's own end.
         let _ = self.service.lock().await.close_with_timeout(CLOSE_LIMIT).await;
         if let OtherSide::Program { running, home } = &self.other_side {
             running.lock().await.0.kill().await;
             if let Some(home) = home
                 && let Err(fault) = home.sandbox.kill().await
             {
-                tracing::error!(%fault, "the sandbox of an MCP server did not end");
+                tracing::error!(%fault, "failed to end the sandbox of an MCP server");
             }
         }
     }
@@ -336,7 +338,7 @@ impl std::fmt::Debug for Connection {
 }
 
 /// How a program ended whose output is closed.
-async fn end_of(handle: &mut ProgramHandle, overheard: &mut Overheard) -> Result<String, ExecError> {
+async fn end_of(handle: &mut ProgramHandle, traffic_log: &mut TrafficLog) -> Result<String, ExecError> {
     let ended = tokio::time::timeout(END_LIMIT, handle.ended()).await;
     let Ok(code) = ended else {
         handle.kill().await;
@@ -347,7 +349,7 @@ async fn end_of(handle: &mut ProgramHandle, overheard: &mut Overheard) -> Result
         Some(code) => format!("exit code {code}"),
         None => "killed".to_owned(),
     };
-    let _ = tokio::time::timeout(END_LIMIT, overheard.end()).await;
+    let _ = tokio::time::timeout(END_LIMIT, traffic_log.end()).await;
     Ok(how)
 }
 
@@ -355,7 +357,7 @@ fn reason(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::JsonRpcError(error) => format!("it refused `initialize`: {}", error.message),
         ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
-            "it did not answer `initialize` as the protocol has it".to_owned()
+            "its answer to `initialize` violates the protocol".to_owned()
         }
         error => error.to_string(),
     }
@@ -366,7 +368,7 @@ fn start_fault(decl: &McpDecl, reason: &str) -> Fault {
     Fault::permanent(Boundary::Provider, "mcp-start", message)
 }
 
-/// A machine under load may be slow once.
+/// Transient: a loaded machine may be slow once.
 fn hung(decl: &McpDecl, said: &str) -> Fault {
     let message = format!("the MCP server `{}` did not answer `initialize` in time{said}", decl.name);
     Fault::transient(Boundary::Provider, "mcp-hung", message)
@@ -377,8 +379,8 @@ fn not_run(decl: &McpDecl, error: ExecError) -> Fault {
         ExecError::Fault(fault) => fault,
         ExecError::NotRun { obstacle: NotRun::Program, message } => {
             let message = format!(
-                "the MCP server `{}` cannot be run: {message}; a sandbox sees the system's programs, and folders under \
-                 `workspace: read_only:`",
+                "the MCP server `{}` cannot be run: {message}; a sandbox contains the system's programs, and \
+                 the folders under `workspace: read_only:`",
                 decl.name
             );
             Fault::permanent(Boundary::Provider, "mcp-missing", message)

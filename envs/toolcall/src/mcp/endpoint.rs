@@ -1,11 +1,11 @@
 //! Streamable HTTP for the SDK, over our own client.
 //!
-//! E1. A request that fails is told to whoever made it, and to nobody else; so are events that break off. E2. A session that
-//! the server has forgotten is remembered: the SDK would only wait for what will never come. E3. Memory is bounded by
-//! [`ANSWER_BYTES`] of one answer.
+//! E1. A failed request is reported to its caller only; so are interrupted event streams.
+//! E2. A session that the server has forgotten is detected: the SDK would wait for ever.
+//! E3. Memory is bounded by [`ANSWER_BYTES`] per response.
 //!
-//! The stream that a server may use to speak unasked is not opened: tools are listed at every reset, and nothing else is
-//! waited for.
+//! The optional stream for unsolicited server messages is not opened: tools are listed at every reset, and nothing else
+//! is expected.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,38 +26,38 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 use tokio::sync::Notify;
 
-use super::mended::mended;
-use super::waiting::Waiting;
+use super::message_repair::repair;
+use super::pending_requests::PendingRequests;
 use crate::http::{HttpClient, SendError, USER_AGENT as OUR_NAME, root_cause};
 
-/// Bytes of one answer, all of its events together.
+/// Maximum bytes of one response, all of its events together.
 const ANSWER_BYTES: usize = 16 << 20;
 
-/// Bytes of an error that are read.
+/// Maximum bytes read of an error response.
 const ERROR_BYTES: usize = 4 << 10;
 
 const SESSION: &str = "mcp-session-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// The other side of a connection over HTTP.
+/// The HTTP transport of a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     client: HttpClient,
-    trouble: Arc<Trouble>,
+    trouble: Arc<ConnectionErrors>,
 }
 
-/// What went wrong.
+/// Errors of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
-    /// With all of the session.
+pub(super) struct ConnectionErrors {
+    /// The session's error.
     first: Mutex<Option<String>>,
-    /// With one request, the last that had trouble.
+    /// The error of the last failed request.
     latest: Mutex<Option<String>>,
     came: Notify,
 }
 
-impl Trouble {
+impl ConnectionErrors {
     fn note(&self, reason: impl Into<String>) -> String {
         let reason = reason.into();
         self.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.clone());
@@ -65,26 +65,26 @@ impl Trouble {
         reason
     }
 
-    /// Keeps a reason for whoever made the request that it ends; all others go on.
+    /// Stores the reason for the caller of the failed request; all others continue.
     fn keep(&self, reason: String) -> String {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).replace(reason.clone());
         reason
     }
 
-    /// Why a request may have come to nothing.
+    /// Why a request may have failed.
     pub(super) fn words(&self) -> Option<String> {
         self.known().or_else(|| self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// The trouble of the session, if there was any.
+    /// The session's error, if any.
     pub(super) fn known(&self) -> Option<String> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for trouble.
+    /// Waits for an error of the session.
     pub(super) async fn comes(&self) -> String {
         loop {
-            // Created before the look, so that what comes between the two is heard.
+            // Created before the check, so that an error in between is noticed.
             let came = self.came.notified();
             if let Some(reason) = self.known() {
                 return reason;
@@ -95,8 +95,8 @@ impl Trouble {
 }
 
 impl Endpoint {
-    pub(super) fn new(client: HttpClient) -> (Self, Arc<Trouble>) {
-        let trouble = Arc::new(Trouble::default());
+    pub(super) fn new(client: HttpClient) -> (Self, Arc<ConnectionErrors>) {
+        let trouble = Arc::new(ConnectionErrors::default());
         (Self { client, trouble: Arc::clone(&trouble) }, trouble)
     }
 
@@ -128,7 +128,7 @@ impl Endpoint {
         })
     }
 
-    /// All of a body.
+    /// Reads a whole body.
     async fn whole(
         &self,
         mut body: Incoming,
@@ -137,7 +137,7 @@ impl Endpoint {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
-                let reason = format!("the answer breaks off: {}", root_cause(&error));
+                let reason = format!("the answer ended early: {}", root_cause(&error));
                 StreamableHttpError::Client(io::Error::other(reason))
             })?;
             bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
@@ -148,7 +148,7 @@ impl Endpoint {
         Ok(bytes)
     }
 
-    /// The events of an answer.
+    /// The events of a response.
     fn events(&self, body: Incoming, waiting: Vec<i64>) -> BoxStream<'static, Result<Sse, SseError>> {
         let trouble = Arc::clone(&self.trouble);
         let pieces = stream::unfold((body, 0usize), move |(mut body, read)| {
@@ -158,7 +158,7 @@ impl Endpoint {
                 loop {
                     return match body.frame().await?.map(hyper::body::Frame::into_data) {
                         Err(error) => Some((
-                            failed(format!("the answer breaks off: {}", root_cause(&error))),
+                            failed(format!("the answer ended early: {}", root_cause(&error))),
                             (body, read),
                         )),
                         Ok(Ok(bytes)) if read + bytes.len() > ANSWER_BYTES => Some((
@@ -176,17 +176,19 @@ impl Endpoint {
             }
         });
         let events = SseStream::from_bytes_stream(pieces.boxed());
-        let mended = move |event: Result<Sse, SseError>| match event {
-            Ok(event) => stream::iter(mended_events(event, &waiting).into_iter().map(Ok).collect::<Vec<_>>()),
+        let repaired = move |event: Result<Sse, SseError>| match event {
+            Ok(event) => {
+                stream::iter(repaired_events(event, &waiting).into_iter().map(Ok).collect::<Vec<_>>())
+            }
             Err(error) => stream::iter(vec![Err(error)]),
         };
-        events.flat_map(mended).boxed()
+        events.flat_map(repaired).boxed()
     }
 }
 
-/// One for each message that an event is mended to.
-fn mended_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
-    let messages = event.data.as_ref().and_then(|data| mended(data.as_bytes(), waiting));
+/// One event per message that the repair produces.
+fn repaired_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
+    let messages = event.data.as_ref().and_then(|data| repair(data.as_bytes(), waiting));
     let Some(messages) = messages else { return vec![event] };
     let of = |message: Vec<u8>| Sse {
         data: Some(String::from_utf8_lossy(&message).into_owned()),
@@ -195,9 +197,9 @@ fn mended_events(event: Sse, waiting: &[i64]) -> Vec<Sse> {
     messages.into_iter().map(of).collect()
 }
 
-/// The message that answers a request, of those that a body is or is mended to.
+/// The response to a request among the messages of a body, repaired if necessary.
 fn answer_in(body: Vec<u8>, waiting: &[i64]) -> Vec<u8> {
-    let Some(messages) = mended(&body, waiting) else { return body };
+    let Some(messages) = repair(&body, waiting) else { return body };
     let is_answer = |message: &&Vec<u8>| {
         let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
         message["id"].as_i64().is_some_and(|id| waiting.contains(&id))
@@ -217,7 +219,7 @@ impl StreamableHttpClient for Endpoint {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<io::Error>> {
         let body = serde_json::to_vec(&message)?;
-        let waiting: Vec<i64> = Waiting::id_of(&message).into_iter().collect();
+        let waiting: Vec<i64> = PendingRequests::id_of(&message).into_iter().collect();
         let awaits_nothing = !matches!(message, ClientJsonRpcMessage::Request(_));
         let response = self.send(Method::POST, &uri, body, session_id.as_deref(), headers).await?;
         let status = response.status();
@@ -241,7 +243,7 @@ impl StreamableHttpClient for Endpoint {
         }
         let most = if status.is_success() { ANSWER_BYTES } else { ERROR_BYTES };
         let body = match self.whole(response.into_body(), most).await {
-            // Of an error, the beginning would have been enough.
+            // For an error, the beginning would have been enough.
             Err(StreamableHttpError::ResponseBodyTooLarge { .. }) if !status.is_success() => Vec::new(),
             body => body?,
         };
@@ -250,7 +252,7 @@ impl StreamableHttpClient for Endpoint {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             Err(_) if status.is_success() => {
                 let reason =
-                    format!("an answer of the type {} is no message", kind.as_deref().unwrap_or("(none)"));
+                    format!("an answer of type {} is not a message", kind.as_deref().unwrap_or("(none)"));
                 Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(reason)))
             }
             Err(_) => {

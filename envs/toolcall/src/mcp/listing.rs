@@ -1,4 +1,4 @@
-//! The tools that a server lists: which of them are offered, and under which names.
+//! The tools that a server lists: which are offered, and under which names.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use serde_json::Value;
 
 use crate::struck::Struck;
 
-/// Most tools of one server. More would fill any policy's context.
-pub(super) const MOST_TOOLS: usize = 512;
+/// Maximum tools of one server. More would fill any policy's context.
+pub(super) const MAX_TOOLS: usize = 512;
 
-/// Longest name of a tool that servers of models take.
+/// Longest tool name that model servers accept.
 const NAME_CHARS: usize = 64;
 
-/// A tool of a server, as it is offered.
+/// An offered tool of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServedTool {
     pub(crate) offered: ToolSpec,
-    /// As the server knows it.
+    /// Its name on the server.
     pub(crate) own_name: String,
     pub(crate) timeout: Duration,
 }
 
-/// Those that the task asks for, in the server's order, without secrets in what is offered.
+/// The tools that the task selects, in the server's order, with secrets redacted.
 ///
 /// # Errors
-/// A permanent provider [`Fault`]: a tool that is not listed, or a name that cannot be one.
+/// A permanent provider [`Fault`]: a tool that is not listed, or an invalid name.
 pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Result<Vec<ServedTool>, Fault> {
     let refused = |code: &str, message: String| {
         Fault::permanent(Boundary::Provider, code, format!("the MCP server `{}` {message}", decl.name))
@@ -35,7 +35,7 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         decl.tools.iter().flatten().find(|name| listed.iter().all(|tool| tool.name.as_ref() != name.as_str()))
     {
         let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_ref()).collect();
-        let message = format!("has no tool `{missing}`; it lists {}", words(&names));
+        let message = format!("lacks the tool `{missing}`; it lists {}", words(&names));
         return Err(refused("mcp-no-such-tool", message));
     }
     let is_wanted =
@@ -45,26 +45,26 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         let listed = format!("{}{}", decl.prefix, tool.name);
         let mut name = listed.clone();
         struck.clean(&mut name);
-        // One with a secret in it has a mark now, and is refused with that.
+        // A name that contained a secret now contains a mark, and is refused for that.
         if name == listed {
             name = offered_tool_name(&decl.prefix, &tool.name);
         }
         if !is_name(&name) {
             let message =
-                format!("lists `{name}`, which cannot be the name of a tool; leave it out by `tools: [...]`");
+                format!("lists `{name}`, which is not a valid tool name: exclude it with `tools: [...]`");
             return Err(refused("mcp-tool-name", message));
         }
         if chosen.iter().any(|other| other.offered.name == name) {
             return Err(refused(
                 "mcp-tool-twice",
-                format!("lists two tools `{name}`; choose others by `tools: [...]`"),
+                format!("lists two tools `{name}`: select others with `tools: [...]`"),
             ));
         }
         let mut description =
             tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().to_owned();
         struck.clean(&mut description);
         let mut parameters = tool.input_schema.as_ref().clone();
-        // Servers of models want to be told, and arguments are an object in any case.
+        // Model servers require the type, and arguments are an object in any case.
         parameters.entry("type").or_insert_with(|| "object".into());
         let mut parameters = Value::Object(parameters);
         struck.clean_json(&mut parameters);
@@ -121,7 +121,7 @@ mod tests {
         check(None, "", &["a", "b"], Ok(&["a", "b"]));
         check(Some(&["b"]), "docs_", &["a", "b", "c"], Ok(&["docs_b"]));
         check(None, "", &[], Ok(&[]));
-        let missing = "the MCP server `docs` has no tool `x`; it lists a, b";
+        let missing = "the MCP server `docs` lacks the tool `x`; it lists a, b";
         check(Some(&["a", "x"]), "", &["a", "b"], Err(missing));
         check(
             None,
@@ -134,11 +134,12 @@ mod tests {
         check(None, "", &["a.b", "a/b"], Err(twice));
         let long = "x".repeat(65);
         let refused = format!(
-            "the MCP server `docs` lists `{long}`, which cannot be the name of a tool; leave it out by `tools: [...]`"
+            "the MCP server `docs` lists `{long}`, which is not a valid tool name: exclude it with `tools: [...]`"
         );
         check(None, "", &[&long], Err(&refused));
         check(Some(&["a"]), "", &[&long, "a"], Ok(&["a"]));
-        let secret = "the MCP server `docs` lists `get_[KEY]`, which cannot be the name of a tool; leave it out by `tools: [...]`";
+        let secret = "the MCP server `docs` lists `get_[KEY]`, which is not a valid tool name: exclude it \
+            with `tools: [...]`";
         check(None, "", &["get_k3y-k3y-k3y"], Err(secret));
         let twice = "the MCP server `docs` lists two tools `a`; choose others by `tools: [...]`";
         check(None, "", &["a", "a"], Err(twice));

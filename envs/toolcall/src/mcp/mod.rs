@@ -1,20 +1,22 @@
 //! Tools of servers of the Model Context Protocol.
 //!
-//! M1. A server that is a program runs in a sandbox, never on the host. M2. No call is sent twice. M3. Nothing of a server
-//! outlives who holds its connection. M4. Memory is bounded, whatever a server says. M5. A server that cannot be reached is a
-//! fault and never a result; one that is a program in the attempt's own sandbox is there for the agent to break, so that its
-//! end is a result.
+//! M1. A server that is a program runs in a sandbox, never on the host.
+//! M2. No call is sent twice.
+//! M3. Nothing of a server outlives the owner of its connection.
+//! M4. Memory is bounded, whatever a server sends.
+//! M5. An unreachable server is a fault and never a result. A server that is a program in the attempt's own sandbox can
+//! be broken by the agent, so its end is a result.
 
 mod connection;
 mod endpoint;
 mod listing;
-mod mended;
-mod overheard;
+mod message_repair;
+mod pending_requests;
 mod pool;
+mod result_text;
 mod server;
-mod told;
-mod waiting;
+mod traffic_log;
 
 pub(crate) use listing::ServedTool;
 pub(crate) use pool::McpPool;
-pub(crate) use server::{Server, Surroundings};
+pub(crate) use server::{Server, ServerContext};

@@ -1,9 +1,9 @@
 //! Connections that all attempts of a run share.
 //!
-//! P1. Of many attempts that ask at once, one connects and the others wait for it. P2. A connection that was lost is made
-//! anew by whoever asks next.
+//! P1. Of many attempts that ask at once, one connects and the others wait for it.
+//! P2. The next caller replaces a lost connection.
 //!
-//! Cancellation: dropping the future of [`McpPool::get`] lets the next one that waits connect.
+//! Cancellation: dropping the future of [`McpPool::get`] lets the next waiting caller connect.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clawrl_core::{BoxFuture, Fault, McpTransport};
 
 use super::connection::Connection;
-use crate::place::PlaceKind;
+use crate::ready_sandbox::SandboxKey;
 
-/// What two attempts have in common that share a connection.
+/// Attempts with equal keys share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     pub(super) transport: McpTransport,
-    /// Of a program.
-    pub(super) place: Option<PlaceKind>,
+    /// Sandbox of a program.
+    pub(super) sandbox_key: Option<SandboxKey>,
     pub(super) environment: BTreeMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct McpPool {
 }
 
 impl McpPool {
-    /// The connection, made if there is none that lives.
+    /// The connection, created if there is none alive.
     pub(super) async fn get(
         &self,
         key: PoolKey,
@@ -42,14 +42,14 @@ impl McpPool {
         if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
             return Ok(Arc::clone(connection));
         }
-        // Whoever still waits for the old one holds it to the end of that.
+        // Callers that still wait for the old one hold it until they are done.
         *held = None;
         let connection = Arc::new(connect().await?);
         *held = Some(Arc::clone(&connection));
         Ok(connection)
     }
 
-    /// Ends all of them.
+    /// Ends all connections.
     pub(crate) async fn close(&self) {
         let slots: Vec<Slot> = self.lock().drain().map(|(_, slot)| slot).collect();
         let closed = slots.iter().map(|slot| async move {

@@ -1,4 +1,4 @@
-//! A server of an episode: its connection, made at reset and, where it was lost, anew.
+//! A server of an episode: connected at reset and, if the connection is lost, again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use clawrl_sandbox::{Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::connection::{Called, Connection};
+use super::connection::{Connection, McpCallOutcome};
 use super::listing::{ServedTool, chosen};
 use super::pool::PoolKey;
-use crate::http::{Reach, header_map};
-use crate::place::{self, PlaceKind};
+use crate::http::{Destinations, header_map};
 use crate::provider::Shared;
-use crate::result::{Allowance, CallResult, Outcome};
+use crate::ready_sandbox::{self, SandboxKey};
+use crate::result::{CallResult, CallTimeout, Outcome};
 use crate::struck::Struck;
 
-/// A server that has not answered `initialize` by then is given up.
+/// Time for a server to answer `initialize`.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Left of the time for a reset, to say why it failed.
+/// Part of a reset's time that is reserved for reporting a failure.
 const LEFT_OVER: Duration = Duration::from_millis(250);
 
 const RESTARTED: &str = "[the MCP server was restarted; what it kept is lost]\n";
@@ -30,40 +30,40 @@ const RESTARTED: &str = "[the MCP server was restarted; what it kept is lost]\n"
 #[derive(Debug)]
 pub(crate) struct Server {
     decl: McpDecl,
-    /// Without the secrets of the server.
+    /// Without the server's secrets.
     environment: BTreeMap<String, String>,
-    place: Option<PlaceKind>,
+    sandbox_key: Option<SandboxKey>,
     struck: Struck,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
-/// What a server of an episode stands on.
+/// What a server of an episode runs on.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ServerContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    /// Of the attempt.
+    /// The attempt's sandbox.
     pub(crate) sandbox: Option<&'a dyn Sandbox>,
 }
 
 impl Server {
-    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox, `struck`
-    /// what it must not say.
+    /// A server that is not connected yet. `environment` has the variables of workspace programs, `sandbox_key`
+    /// identifies its sandbox, `struck` has the secrets to redact.
     pub(crate) fn new(
         decl: McpDecl,
         environment: BTreeMap<String, String>,
-        place: Option<PlaceKind>,
+        sandbox_key: Option<SandboxKey>,
         struck: Struck,
     ) -> Self {
-        Self { decl, environment, place, struck, connection: Mutex::new(None) }
+        Self { decl, environment, sandbox_key, struck, connection: Mutex::new(None) }
     }
 
-    /// Connects, and lists what is offered.
+    /// Connects, and lists the offered tools.
     ///
     /// # Errors
     /// A provider [`Fault`]
     pub(crate) async fn begin(
         &self,
-        on: Surroundings<'_>,
+        on: ServerContext<'_>,
         deadline: Instant,
     ) -> Result<Vec<ServedTool>, Fault> {
         let by = Instant::now() + START_LIMIT;
@@ -78,27 +78,27 @@ impl Server {
     /// Calls a tool by the server's own name.
     ///
     /// # Errors
-    /// A [`Fault`] when the server is lost and no agent can have done that (M5).
+    /// A [`Fault`] when the server is lost and the agent cannot have caused that (M5).
     pub(crate) async fn call(
         &self,
         tool: &str,
         arguments: &Map<String, Value>,
         limit: Duration,
         deadline: Instant,
-        on: Surroundings<'_>,
+        on: ServerContext<'_>,
     ) -> Result<CallResult, Fault> {
         let (connection, before) = match self.connected(on, deadline).await? {
             Ok(found) => found,
             Err(reason) => return Ok(CallResult { outcome: Outcome::Lost, ..CallResult::failed(reason) }),
         };
-        let allowance = Allowance::begin(limit, deadline);
+        let allowance = CallTimeout::begin(limit, deadline);
         let result = match connection.call(tool, arguments, allowance).await {
-            Called::Answered(result) => result,
-            Called::Late => {
+            McpCallOutcome::Answered(result) => result,
+            McpCallOutcome::Late => {
                 let text = format!("error: no answer, ended {}", allowance.when());
                 CallResult { outcome: Outcome::TimedOut, ..CallResult::done(text) }
             }
-            Called::Lost(reason) => {
+            McpCallOutcome::Lost(reason) => {
                 self.forget(&connection).await;
                 self.blame(on, &reason).await?;
                 let text = format!("the MCP server has ended ({reason}); the next call starts it again");
@@ -108,11 +108,11 @@ impl Server {
         Ok(CallResult { text: format!("{before}{}", result.text), ..result })
     }
 
-    /// The connection, made anew if it was lost, with what the policy is told of that. The inner error is why there is none,
-    /// where the agent may have seen to that.
+    /// The connection, renewed if it was lost, with a note for the policy in that case. The inner error says why there
+    /// is none, if the agent may have caused that.
     async fn connected(
         &self,
-        on: Surroundings<'_>,
+        on: ServerContext<'_>,
         deadline: Instant,
     ) -> Result<Result<(Arc<Connection>, &'static str), String>, Fault> {
         let mut held = self.connection.lock().await;
@@ -126,7 +126,7 @@ impl Server {
             return Err(Fault::transient(Boundary::Env, "mcp-lost", message));
         }
         if !self.is_own_program() {
-            // Of a shared one, another attempt may have noticed.
+            // Another attempt may have noticed the loss of a shared connection first.
             let by = deadline.min(Instant::now() + START_LIMIT);
             let connection = self.connect(on, by).await.map_err(lost)?;
             *held = Some(Arc::clone(&connection));
@@ -153,8 +153,8 @@ impl Server {
         }
     }
 
-    /// A fault, unless the server is a program in the attempt's sandbox, where the agent can end it.
-    async fn blame(&self, on: Surroundings<'_>, reason: &str) -> Result<(), Fault> {
+    /// Returns a fault, unless the server is a program in the attempt's sandbox, where the agent can end it.
+    async fn blame(&self, on: ServerContext<'_>, reason: &str) -> Result<(), Fault> {
         if !self.is_own_program() {
             let message = format!("the MCP server `{}` is lost: {reason}", self.decl.name);
             return Err(Fault::transient(Boundary::Env, "mcp-lost", message));
@@ -169,7 +169,7 @@ impl Server {
         self.decl.is_program() && self.decl.share == McpShare::Attempt
     }
 
-    async fn connect(&self, on: Surroundings<'_>, by: Instant) -> Result<Arc<Connection>, Fault> {
+    async fn connect(&self, on: ServerContext<'_>, by: Instant) -> Result<Arc<Connection>, Fault> {
         let shared = on.shared;
         match (self.decl.share, &self.decl.transport) {
             (McpShare::Attempt, McpTransport::Stdio { argv, .. }) => {
@@ -183,15 +183,15 @@ impl Server {
                 connect_http(decl, Arc::clone(shared), struck, by).await.map(Arc::new)
             }
             (McpShare::Run, transport) => {
-                let place = if self.decl.is_program() {
-                    Some(self.place.clone().ok_or_else(|| self.no_sandbox())?)
+                let sandbox_key = if self.decl.is_program() {
+                    Some(self.sandbox_key.clone().ok_or_else(|| self.no_sandbox())?)
                 } else {
                     None
                 };
                 let key = PoolKey {
                     transport: transport.clone(),
-                    place: place.clone(),
-                    // Nothing of it reaches a server that runs already.
+                    sandbox_key: sandbox_key.clone(),
+                    // Variables cannot reach a running server.
                     environment: if self.decl.is_program() {
                         self.environment.clone()
                     } else {
@@ -201,21 +201,23 @@ impl Server {
                 let (decl, own, struck) = (self.decl.clone(), Arc::clone(shared), self.struck.clone());
                 let environment = self.variables(shared)?;
                 let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
-                    match place {
-                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, struck, by)),
+                    match sandbox_key {
+                        Some(sandbox_key) => {
+                            Box::pin(connect_in_own_sandbox(decl, environment, sandbox_key, own, struck, by))
+                        }
                         None => Box::pin(connect_http(decl, own, struck, by)),
                     }
                 };
                 let connected = tokio::time::timeout_at(by.into(), shared.mcp.get(key, connect)).await;
                 connected.unwrap_or_else(|_| {
-                    let message = format!("the MCP server `{}` was not there in time", self.decl.name);
+                    let message = format!("the MCP server `{}` did not start in time", self.decl.name);
                     Err(Fault::transient(Boundary::Provider, "mcp-hung", message))
                 })
             }
         }
     }
 
-    /// Those of the workspace, and its own, secrets among them.
+    /// Variables of the workspace and the server's own, secrets included.
     fn variables(&self, shared: &Shared) -> Result<BTreeMap<String, String>, Fault> {
         let mut environment = self.environment.clone();
         if let McpTransport::Stdio { env, .. } = &self.decl.transport {
@@ -228,12 +230,11 @@ impl Server {
     }
 
     fn no_sandbox(&self) -> Fault {
-        let message =
-            format!("the MCP server `{}` is a program, and there is no sandbox for it", self.decl.name);
+        let message = format!("the MCP server `{}` is a program, but has no sandbox", self.decl.name);
         Fault::permanent(Boundary::Harness, "no-sandbox", message)
     }
 
-    /// Ends a connection of its own; one that is shared stays.
+    /// Ends its own connection; a shared one stays.
     pub(crate) async fn end(&self) {
         let connection = self.connection.lock().await.take();
         if let (Some(connection), McpShare::Attempt) = (connection, self.decl.share) {
@@ -241,13 +242,13 @@ impl Server {
         }
     }
 
-    /// Most calls of its tools in an episode.
+    /// Maximum calls of its tools in an episode.
     pub(crate) fn max_calls(&self) -> Option<u32> {
         self.decl.max_calls
     }
 }
 
-/// In the middle of an episode, a server that cannot be reached is lost.
+/// During an episode, an unreachable server counts as lost.
 fn lost(fault: Fault) -> Fault {
     Fault::transient(Boundary::Env, "mcp-lost", fault.message)
 }
@@ -263,18 +264,18 @@ async fn connect_http(
     };
     let headers = header_map(&format!("mcp: {}", decl.name), headers, &shared.secrets)?;
     let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
-    let client = shared.http.get(&scheme, &Reach::Anything).map_err(|error| {
-        let message = format!("the certificates of this machine cannot be read: {error}");
+    let client = shared.http.get(&scheme, &Destinations::Anything).map_err(|error| {
+        let message = format!("failed to read this machine's certificates: {error}");
         Fault::permanent(Boundary::Provider, "http-certificates", message)
     })?;
     Connection::of_endpoint(&decl, url, headers, client, &struck, by).await
 }
 
-/// In a sandbox of its own.
-async fn connect_apart(
+/// Connects in a separate sandbox.
+async fn connect_in_own_sandbox(
     decl: McpDecl,
     environment: BTreeMap<String, String>,
-    kind: PlaceKind,
+    kind: SandboxKey,
     shared: Arc<Shared>,
     struck: Struck,
     by: Instant,
@@ -283,10 +284,10 @@ async fn connect_apart(
         return Err(Fault::permanent(Boundary::Harness, "not-a-program", "an address needs no sandbox"));
     };
     let backend = Arc::clone(shared.backend(kind.sandbox)?);
-    let place = place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
+    let ready = ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
     let command = command(argv, environment);
-    let connection = Connection::of_program(&decl, command, place.sandbox.as_ref(), &struck, by).await?;
-    Ok(connection.at_home(place))
+    let connection = Connection::of_program(&decl, command, ready.sandbox.as_ref(), &struck, by).await?;
+    Ok(connection.at_home(ready))
 }
 
 fn command(argv: &[String], environment: BTreeMap<String, String>) -> SandboxCommand {

@@ -1,9 +1,10 @@
-//! A Python interpreter in a sandbox, from our side of its pipes.
+//! A Python interpreter in a sandbox, seen from our side of its pipes.
 //!
-//! P1. A call is sent once and never again. P2. Memory is bounded, whatever the interpreter writes: [`OUTPUT_BYTES`] of output
-//! and [`REPLY_BYTES`] of a reply. P3. What code wrote before its reply is part of its output.
+//! P1. A call is sent once and never again.
+//! P2. Memory is bounded, whatever the interpreter writes: [`OUTPUT_BYTES`] of output and [`REPLY_BYTES`] of a reply.
+//! P3. Output written before the reply is part of a call's output.
 //!
-//! Cancellation: an interpreter whose [`Interpreter::run`] was dropped half-way is of no use any more; drop it.
+//! Cancellation: after the future of [`Interpreter::run`] was dropped midway, the interpreter must be dropped.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,41 +15,41 @@ use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::message::{Beginning, Ready, Reply, Request};
+use super::message::{EpisodeConfig, Ready, Reply, Request};
 
-/// Runs in the interpreter. It takes itself from the arguments, so that its frames have a name of their own.
+/// Runs in the interpreter. It reads itself from the arguments, so that its frames have a name of their own.
 const DRIVER: &str = include_str!("driver.py");
 const LOADER: &str =
     r#"import sys; exec(compile(sys.argv.pop(), "<driver>", "exec"), {"__name__": "driver"})"#;
 
-/// Bytes of one call's output that are kept.
+/// Maximum bytes of one call's output that are kept.
 const OUTPUT_BYTES: usize = 1 << 20;
 
-/// Bytes of one reply. The driver shortens what is in it to far less.
+/// Maximum bytes of one reply. The driver shortens the content to far less.
 const REPLY_BYTES: usize = 4 << 20;
 
-/// How long code has to end once it was interrupted, at most.
+/// Time for interrupted code to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 8 * 1024;
 
 /// An interpreter that waits for code.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     input: pipe::Sender,
-    ear: Ear,
+    reader: OutputReader,
     calls: u64,
 }
 
-/// Our ends of what it writes, and its life.
+/// Our ends of its output pipes, and the program.
 #[derive(Debug)]
-struct Ear {
+struct OutputReader {
     /// `None` once it is closed.
     output: Option<pipe::Receiver>,
     errors: Option<pipe::Receiver>,
     handle: ProgramHandle,
-    /// The beginning of a line.
+    /// The start of an incomplete line.
     unfinished: Vec<u8>,
     chunk: Vec<u8>,
 }
@@ -56,17 +57,17 @@ struct Ear {
 /// Why there is no interpreter.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// There is no `python3`.
+    /// `python3` does not exist.
     Missing(String),
-    /// It did not come as far as to wait for code. Whose doing that is depends on who has been in the sandbox.
+    /// It did not become ready. The agent may be the cause if it has used the sandbox.
     Failed(String),
     /// The machine failed.
     Fault(Fault),
 }
 
-/// What came of a piece of code.
+/// Result of running code.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct RunOutcome {
     pub(super) output: Output,
     pub(super) end: RunEnd,
 }
@@ -75,17 +76,17 @@ pub(super) struct Ran {
 #[derive(Debug)]
 pub(super) enum RunEnd {
     Replied(Reply),
-    /// Its time was up; it ended when it was interrupted, and the interpreter lives.
+    /// Its time was up; it ended when interrupted, and the interpreter lives.
     Interrupted(Reply),
     /// Its time was up, and the interpreter was killed.
     Killed,
-    /// The interpreter ended; why, in words.
+    /// The interpreter ended, with the reason.
     Ended(String),
-    /// What it said was no reply, and it was killed.
+    /// Its output was not a reply, and it was killed.
     Garbage,
 }
 
-/// What code wrote.
+/// Output of code.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     kept: Vec<u8>,
@@ -99,7 +100,7 @@ impl Output {
         self.left_out += bytes.len() - fits;
     }
 
-    /// As text that ends with a line end, if there is any; and where in it something is left out.
+    /// The text, with a final newline if it is not empty, and the offset at which something is left out.
     pub(super) fn text(&self) -> (String, Option<usize>) {
         let mut text = String::from_utf8_lossy(&self.kept).into_owned();
         let cut = (self.left_out > 0).then_some(text.len());
@@ -113,8 +114,8 @@ impl Output {
     }
 }
 
-/// What was heard.
-enum Heard {
+/// A received event.
+enum Received {
     Line(Vec<u8>),
     TooLong,
     Ended(Result<Option<i32>, ExecError>),
@@ -135,87 +136,87 @@ impl Interpreter {
         let command = SandboxCommand { program: "python3".to_owned(), arguments, environment };
         let program = sandbox.open(ProgramSpec { command, user: None }).await.map_err(not_started)?;
         let Program { input, output, errors, handle } = program;
-        let input = input.ok_or_else(|| StartError::Failed("it has no input".to_owned()))?;
-        let ear = Ear {
+        let input = input.ok_or_else(|| StartError::Failed("it lacks an input".to_owned()))?;
+        let reader = OutputReader {
             output: Some(output),
             errors: Some(errors),
             handle,
             unfinished: Vec::new(),
             chunk: Vec::with_capacity(CHUNK),
         };
-        let mut interpreter = Self { input, ear, calls: 0 };
+        let mut interpreter = Self { input, reader, calls: 0 };
         let mut said = Output::default();
-        match interpreter.ear.hear(&mut said, by).await {
-            Heard::Line(line)
+        match interpreter.reader.hear(&mut said, by).await {
+            Received::Line(line)
                 if serde_json::from_slice::<Ready>(&line).is_ok_and(|ready| ready.version[0] == 3) =>
             {
                 Ok(interpreter)
             }
-            Heard::Line(_) | Heard::TooLong => {
-                Err(StartError::Failed("it does not speak as it should".to_owned()))
+            Received::Line(_) | Received::TooLong => {
+                Err(StartError::Failed("it violated the protocol".to_owned()))
             }
-            Heard::Late => Err(StartError::Failed("it was not ready in time".to_owned())),
-            Heard::Ended(Err(error)) => Err(not_started(error)),
-            Heard::Ended(Ok(code)) => {
-                interpreter.ear.take_errors(&mut said);
+            Received::Late => Err(StartError::Failed("it was not ready in time".to_owned())),
+            Received::Ended(Err(error)) => Err(not_started(error)),
+            Received::Ended(Ok(code)) => {
+                interpreter.reader.take_errors(&mut said);
                 Err(StartError::Failed(format!("it ended: {}: {}", ending(code), said.text().0.trim_end())))
             }
         }
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ear.handle.has_ended()
+        self.reader.handle.has_ended()
     }
 
-    /// Tells it what the episode holds fixed.
-    pub(super) async fn begin(&mut self, beginning: Beginning<'_>) {
-        // One that has ended is noticed by whoever wants it to run something.
+    /// Sends the episode's configuration.
+    pub(super) async fn begin(&mut self, beginning: EpisodeConfig<'_>) {
+        // The next run notices if it has ended.
         let _ = self.input.write_all(&Request::Begin { begin: beginning }.line()).await;
     }
 
-    /// Runs code until its end or until its time is up.
+    /// Runs code until it ends or its time is up.
     ///
     /// # Errors
     /// A [`Fault`] when the machine failed.
-    pub(super) async fn run(&mut self, code: &str, until: Instant) -> Result<Ran, Fault> {
+    pub(super) async fn run(&mut self, code: &str, until: Instant) -> Result<RunOutcome, Fault> {
         self.calls += 1;
         let id = self.calls;
         let request = Request::Run { id, code }.line();
         let mut output = Output::default();
         let mut written = false;
         let heard = {
-            let Self { input, ear, .. } = self;
-            // It may write so much that it does not read on before that is taken.
+            let Self { input, reader, .. } = self;
+            // It may write so much that it stops reading until its output is read.
             let write = async {
                 written = input.write_all(&request).await.is_ok();
-                std::future::pending::<Heard>().await
+                std::future::pending::<Received>().await
             };
             let interrupt_at =
                 until - until.saturating_duration_since(Instant::now()).div_f64(10.0).min(GRACE);
             tokio::select! {
-                heard = ear.hear(&mut output, interrupt_at) => heard,
+                heard = reader.hear(&mut output, interrupt_at) => heard,
                 heard = write => heard,
             }
         };
         let end = match heard {
-            Heard::Late if written => self.interrupt(id, &mut output, until).await?,
-            Heard::Late => {
-                self.ear.handle.kill().await;
+            Received::Late if written => self.interrupt(id, &mut output, until).await?,
+            Received::Late => {
+                self.reader.handle.kill().await;
                 RunEnd::Killed
             }
             heard => self.end(id, heard).await?,
         };
-        self.ear.take_errors(&mut output);
-        Ok(Ran { output, end })
+        self.reader.take_errors(&mut output);
+        Ok(RunOutcome { output, end })
     }
 
     /// Ends code whose time is up.
     async fn interrupt(&mut self, id: u64, output: &mut Output, until: Instant) -> Result<RunEnd, Fault> {
-        // The pipe is empty, for all of the request was taken or has room; and if not, the kill follows.
+        // The pipe has room, because the request was read; if not, the kill follows.
         let _ = self.input.try_write(&Request::Interrupt { interrupt: id }.line());
-        let heard = self.ear.hear(output, until).await;
-        if matches!(heard, Heard::Late) {
-            self.ear.handle.kill().await;
+        let heard = self.reader.hear(output, until).await;
+        if matches!(heard, Received::Late) {
+            self.reader.handle.kill().await;
             return Ok(RunEnd::Killed);
         }
         Ok(match self.end(id, heard).await? {
@@ -224,42 +225,42 @@ impl Interpreter {
         })
     }
 
-    async fn end(&mut self, id: u64, heard: Heard) -> Result<RunEnd, Fault> {
+    async fn end(&mut self, id: u64, heard: Received) -> Result<RunEnd, Fault> {
         match heard {
-            Heard::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
-            Heard::Ended(Err(ExecError::Fault(fault))) => Err(fault),
-            Heard::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
-            Heard::Line(line) => match serde_json::from_slice::<Reply>(&line) {
+            Received::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
+            Received::Ended(Err(ExecError::Fault(fault))) => Err(fault),
+            Received::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
+            Received::Line(line) => match serde_json::from_slice::<Reply>(&line) {
                 Ok(reply) if reply.id == id => Ok(RunEnd::Replied(reply)),
                 _ => Ok(self.garbage().await),
             },
-            Heard::TooLong | Heard::Late => Ok(self.garbage().await),
+            Received::TooLong | Received::Late => Ok(self.garbage().await),
         }
     }
 
     async fn garbage(&mut self) -> RunEnd {
-        self.ear.handle.kill().await;
+        self.reader.handle.kill().await;
         RunEnd::Garbage
     }
 }
 
-impl Ear {
-    /// Waits for a line, and takes what is written besides.
-    async fn hear(&mut self, output: &mut Output, until: Instant) -> Heard {
+impl OutputReader {
+    /// Waits for a line, and collects other output.
+    async fn hear(&mut self, output: &mut Output, until: Instant) -> Received {
         loop {
             if let Some(end) = self.unfinished.iter().position(|&byte| byte == b'\n') {
                 let rest = self.unfinished.split_off(end + 1);
                 let mut line = std::mem::replace(&mut self.unfinished, rest);
                 line.pop();
-                return Heard::Line(line);
+                return Received::Line(line);
             }
             if self.unfinished.len() > REPLY_BYTES {
-                return Heard::TooLong;
+                return Received::TooLong;
             }
             tokio::select! {
                 biased;
-                // First, for whoever writes without an end would keep it from being looked at.
-                () = tokio::time::sleep_until(until.into()) => return Heard::Late,
+                // First, because an endless writer would keep it from being checked.
+                () = tokio::time::sleep_until(until.into()) => return Received::Late,
                 open = read(&mut self.output, &mut self.unfinished) => {
                     if !open {
                         self.output = None;
@@ -276,21 +277,21 @@ impl Ear {
                     // A reply may have been written just before.
                     self.take_output();
                     if !self.unfinished.contains(&b'\n') {
-                        return Heard::Ended(end);
+                        return Received::Ended(end);
                     }
                 }
             }
         }
     }
 
-    /// Takes what was written to the output and is there now.
+    /// Reads the output that is available now.
     fn take_output(&mut self) {
         if let Some(output) = &self.output {
             available(output, |chunk| self.unfinished.extend_from_slice(chunk));
         }
     }
 
-    /// Takes what was written to the errors and is there now.
+    /// Reads the errors that are available now.
     fn take_errors(&mut self, output: &mut Output) {
         if let Some(errors) = &self.errors {
             available(errors, |chunk| output.push(chunk));
@@ -298,12 +299,12 @@ impl Ear {
     }
 }
 
-/// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before a
-/// reply or an end.
+/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
+/// a reply or an end.
 fn available(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
     let mut chunk = [0u8; CHUNK];
     let mut taken = 0;
-    // Somebody else may still write, without an end.
+    // Another process may still write endlessly.
     while taken < OUTPUT_BYTES {
         match rustix::io::read(pipe, &mut chunk) {
             Ok(read) if read > 0 => {
@@ -316,7 +317,7 @@ fn available(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Reads what there is; false at the end. A pipe that is closed is never ready.
+/// Reads what is available; false at the end. A closed pipe is never ready.
 async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
     match pipe {
         Some(pipe) => {

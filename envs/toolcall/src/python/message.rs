@@ -1,27 +1,27 @@
-//! What is said to the driver and what it answers: JSON, one document a line.
+//! Messages to and from the driver: JSON, one document per line.
 
 use serde::{Deserialize, Serialize};
 
-/// To the driver.
+/// A request to the driver.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Request<'a> {
-    Begin { begin: Beginning<'a> },
+    Begin { begin: EpisodeConfig<'a> },
     Run { id: u64, code: &'a str },
     Interrupt { interrupt: u64 },
 }
 
-/// What the episode holds fixed.
+/// Values held fixed during the episode.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Beginning<'a> {
-    /// Of `random`.
+pub(super) struct EpisodeConfig<'a> {
+    /// Seed of `random`.
     pub(super) seed: u64,
-    /// `PYTHONHASHSEED` of programs that code starts.
+    /// `PYTHONHASHSEED` of programs that the code starts.
     pub(super) hash_seed: Option<&'a str>,
 }
 
 impl Request<'_> {
-    /// With its line end.
+    /// With a final newline.
     pub(super) fn line(&self) -> Vec<u8> {
         // Numbers and strings always have a JSON form.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
@@ -43,23 +43,23 @@ pub(super) struct Ready {
 pub(super) struct Reply {
     pub(super) id: u64,
     pub(super) ok: bool,
-    /// Representation of the last expression, unless it is None.
-    pub(super) result: Option<Said>,
+    /// `repr` of the last expression, unless it is None.
+    pub(super) result: Option<OutputText>,
     /// Traceback.
-    pub(super) error: Option<Said>,
+    pub(super) error: Option<OutputText>,
 }
 
-/// A text of code.
+/// A text produced by code.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Said {
+pub(super) enum OutputText {
     Whole(String),
-    /// Its beginning, how many characters are left out, and its end.
+    /// The beginning, the number of characters left out, and the end.
     Shortened(String, u64, String),
 }
 
-impl Said {
-    /// Appends it, and where something was cut off.
+impl OutputText {
+    /// Appends it, and records where something was cut off.
     pub(super) fn append_to(&self, text: &mut String, cuts: &mut Vec<usize>) {
         match self {
             Self::Whole(all) => text.push_str(all.trim_end_matches('\n')),
@@ -80,10 +80,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_code_said_is_told_with_its_cuts() {
+    fn code_output_records_its_cuts() {
         let check = |said: &str, expected: &str, at: &[usize]| {
             let (mut text, mut cuts) = ("> ".to_owned(), Vec::new());
-            serde_json::from_str::<Said>(said).unwrap().append_to(&mut text, &mut cuts);
+            serde_json::from_str::<OutputText>(said).unwrap().append_to(&mut text, &mut cuts);
             assert_eq!((text.as_str(), cuts.as_slice()), (expected, at));
         };
         check(r#""a\n""#, "> a\n", &[]);
@@ -97,7 +97,7 @@ mod tests {
         };
         check(Request::Run { id: 3, code: "a\nb" }, r#"{"id":3,"code":"a\nb"}"#);
         check(Request::Interrupt { interrupt: 3 }, r#"{"interrupt":3}"#);
-        let begin = Beginning { seed: u64::MAX, hash_seed: Some("7") };
+        let begin = EpisodeConfig { seed: u64::MAX, hash_seed: Some("7") };
         check(Request::Begin { begin }, r#"{"begin":{"seed":18446744073709551615,"hash_seed":"7"}}"#);
     }
 }

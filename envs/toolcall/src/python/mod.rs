@@ -1,8 +1,8 @@
 //! The tool `python`: an interpreter that lives as long as the episode.
 //!
-//! `driver.py` runs in the sandbox and answers over its pipes; it is given on the command line, so that every kind of
-//! sandbox runs it, and nothing inside can change it. What it says is the agent's word: a reply that does not fit ends the
-//! interpreter, and nothing of it is believed but what the agent is shown.
+//! `driver.py` runs in the sandbox and answers over its pipes; it is passed on the command line, so that every kind of
+//! sandbox can run it, and nothing inside can change it. Its output is controlled by the agent: an invalid reply ends
+//! the interpreter, and the content is only shown to the agent, never trusted.
 
 mod interpreter;
 mod message;

@@ -1,4 +1,4 @@
-//! The tool `python`: calls to an interpreter, and a new one where it was lost.
+//! The tool `python`: calls to an interpreter, which is replaced if it was lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use clawrl_core::Fault;
 use clawrl_sandbox::Sandbox;
 
-use super::interpreter::{Interpreter, Ran, RunEnd, StartError};
-use super::message::Beginning;
-use crate::result::{Allowance, CallResult, Outcome};
+use super::interpreter::{Interpreter, RunEnd, RunOutcome, StartError};
+use super::message::EpisodeConfig;
+use crate::result::{CallResult, CallTimeout, Outcome};
 
-/// A new interpreter that is not ready by then is given up.
+/// Time for a new interpreter to become ready.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 const RESTARTED: &str = "[the interpreter was restarted; variables are lost]\n";
@@ -23,12 +23,12 @@ pub(crate) struct Python {
     interpreter: Option<Interpreter>,
     environment: BTreeMap<String, String>,
     seed: u64,
-    /// `PYTHONHASHSEED` of programs that code starts, where the plan does not fix it.
+    /// `PYTHONHASHSEED` of programs that the code starts, if the plan does not fix it.
     hash_seed: Option<String>,
 }
 
 impl Python {
-    /// Makes an interpreter the one of an episode.
+    /// Assigns an interpreter to the episode.
     pub(crate) async fn begin(
         interpreter: Interpreter,
         environment: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ impl Python {
     }
 
     async fn adopt(&mut self, mut interpreter: Interpreter) {
-        interpreter.begin(Beginning { seed: self.seed, hash_seed: self.hash_seed.as_deref() }).await;
+        interpreter.begin(EpisodeConfig { seed: self.seed, hash_seed: self.hash_seed.as_deref() }).await;
         self.interpreter = Some(interpreter);
     }
 
@@ -64,7 +64,7 @@ impl Python {
             match Interpreter::start(sandbox, self.environment.clone(), by).await {
                 Ok(interpreter) => self.adopt(interpreter).await,
                 Err(StartError::Fault(fault)) => return Err(fault),
-                // Who has been in the sandbox may have left no room for it.
+                // The agent may have used up the sandbox's resources.
                 Err(StartError::Missing(reason) | StartError::Failed(reason)) => {
                     sandbox.lost().await.map_or(Ok(()), Err)?;
                     return Ok(CallResult::failed(format_args!("no interpreter could be started: {reason}")));
@@ -74,18 +74,18 @@ impl Python {
         let Some(mut interpreter) = self.interpreter.take() else {
             return Ok(CallResult::failed("there is no interpreter"));
         };
-        let allowance = Allowance::begin(limit, deadline);
+        let allowance = CallTimeout::begin(limit, deadline);
         let ran = interpreter.run(code, allowance.until).await?;
         match ran.end {
             RunEnd::Replied(_) | RunEnd::Interrupted(_) => self.interpreter = Some(interpreter),
             RunEnd::Ended(_) => sandbox.lost().await.map_or(Ok(()), Err)?,
             RunEnd::Killed | RunEnd::Garbage => {}
         }
-        Ok(told(before, ran, allowance))
+        Ok(call_result(before, ran, allowance))
     }
 }
 
-fn told(before: &str, ran: Ran, allowance: Allowance) -> CallResult {
+fn call_result(before: &str, ran: RunOutcome, allowance: CallTimeout) -> CallResult {
     let (output, cut) = ran.output.text();
     let mut text = format!("{before}{output}");
     let mut cuts = Vec::from_iter(cut.map(|cut| before.len() + cut));

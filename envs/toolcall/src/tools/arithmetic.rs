@@ -1,7 +1,7 @@
-//! Two numbers and an operator.
+//! Binary arithmetic.
 //!
-//! A1. Integers of 64 bits are computed exactly, while the result is an integer of 128 bits. A2. Anything else is rounded to
-//! 12 significant digits, so that 0.1 + 0.2 is 0.3.
+//! A1. Integers of 64 bits are computed exactly, if the result is an integer of 128 bits.
+//! A2. Everything else is rounded to 12 significant digits, so that 0.1 + 0.2 is 0.3.
 
 use serde_json::{Map, Number, Value};
 

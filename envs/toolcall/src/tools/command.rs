@@ -8,25 +8,25 @@ use clawrl_core::{Fault, fill_command, fill_text};
 use clawrl_sandbox::{ExecError, ExecOutput, ExecSpec, NotRun, Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 
-use crate::result::{Allowance, CallResult, Outcome};
+use crate::result::{CallResult, CallTimeout, Outcome};
 
-/// Bytes of each stream that are kept; the rest is read and dropped.
+/// Maximum bytes of each stream that are kept; the rest is read and discarded.
 const OUTPUT_BYTES: usize = 512 * 1024;
 
-/// Bytes of program and arguments, as JSON: what fits into a request to the launcher with room to spare.
+/// Maximum bytes of program and arguments, as JSON: fits into a request to the launcher with room to spare.
 const COMMAND_BYTES: usize = 64 * 1024;
 
-/// A command with the arguments of a call in it.
+/// A command with the arguments of a call filled in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CommandCall {
     argv: Vec<String>,
     input: Vec<u8>,
 }
 
-/// Puts the arguments of a call in.
+/// Fills in the arguments of a call.
 ///
 /// # Errors
-/// Why that is no command, for the policy.
+/// Why the result is not a command, for the policy.
 pub(crate) fn command_call(
     argv: &[String],
     stdin: Option<&str>,
@@ -48,7 +48,7 @@ pub(crate) fn command_call(
     Ok(CommandCall { argv, input: input.into_bytes() })
 }
 
-/// Runs it to its end or to its limit.
+/// Runs it until it ends or reaches its limit.
 ///
 /// # Errors
 /// A [`Fault`] when the machine failed; a program that cannot be run is a result.
@@ -56,7 +56,7 @@ pub(crate) async fn run_command(
     sandbox: &dyn Sandbox,
     call: CommandCall,
     environment: BTreeMap<String, String>,
-    allowance: Allowance,
+    allowance: CallTimeout,
 ) -> Result<CallResult, Fault> {
     let mut argv = call.argv.into_iter();
     let command =
@@ -69,9 +69,9 @@ pub(crate) async fn run_command(
         user: None,
     };
     match sandbox.exec(exec).await {
-        Ok(output) => Ok(told(&output, allowance)),
+        Ok(output) => Ok(call_result(&output, allowance)),
         Err(ExecError::Fault(fault)) => Err(fault),
-        // What the agent did inside may stand in the way: no room for a process, its folder gone, the sandbox ended.
+        // The agent may have caused this: no room for a process, its folder removed, the sandbox ended.
         Err(ExecError::NotRun { obstacle, message }) => {
             sandbox.lost().await.map_or(Ok(()), Err)?;
             Ok(CallResult::failed(match obstacle {
@@ -84,7 +84,7 @@ pub(crate) async fn run_command(
     }
 }
 
-fn told(output: &ExecOutput, allowance: Allowance) -> CallResult {
+fn call_result(output: &ExecOutput, allowance: CallTimeout) -> CallResult {
     let (mut text, mut cuts) = (String::new(), Vec::new());
     for (title, stream) in [("", &output.stdout), ("[stderr]\n", &output.stderr)] {
         if stream.is_empty() {
@@ -92,7 +92,7 @@ fn told(output: &ExecOutput, allowance: Allowance) -> CallResult {
         }
         text.push_str(title);
         text.push_str(&String::from_utf8_lossy(stream));
-        // A program that was killed may have been about to write the rest.
+        // A killed program may have been about to write the rest.
         if stream.len() >= OUTPUT_BYTES || output.code.is_none() {
             cuts.push(text.len());
         }
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_and_the_end_are_told() {
+    fn result_has_both_streams_and_exit_code() {
         let check = |code: Option<i32>, stdout: &str, stderr: &str, expected: &str| {
             let output =
                 ExecOutput { code, stdout: stdout.into(), stderr: stderr.into(), ..ExecOutput::default() };
-            let allowance = Allowance { until: Instant::now(), own: Some(Duration::from_millis(1500)) };
-            assert_eq!(told(&output, allowance).text, expected);
+            let allowance = CallTimeout { until: Instant::now(), own: Some(Duration::from_millis(1500)) };
+            assert_eq!(call_result(&output, allowance).text, expected);
         };
         check(Some(0), "a\n", "", "a\n[exit 0]");
         check(Some(3), "a", "b", "a\n[stderr]\nb\n[exit 3]");

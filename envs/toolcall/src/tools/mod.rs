@@ -1,6 +1,6 @@
-//! What a call of each kind of tool does, but for `python`.
+//! The implementations of all kinds of tools except `python`.
 //!
-//! Tools that are no programs answer at once, in the order of the calls.
+//! Tools that are not programs answer at once, in the order of the calls.
 
 mod arithmetic;
 mod command;

@@ -1,6 +1,6 @@
-//! Values by key, for the length of an episode.
+//! A key-value store for the length of an episode.
 //!
-//! Bounds, because it lives in this process and not in a sandbox: [`MOST_KEYS`], [`MOST_BYTES`] in all.
+//! Bounded, because it lives in this process and not in a sandbox: [`MAX_KEYS`] keys, [`MAX_BYTES`] in total.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::result::CallResult;
 
-const MOST_KEYS: usize = 1_000;
-const MOST_BYTES: usize = 1 << 20;
+const MAX_KEYS: usize = 1_000;
+const MAX_BYTES: usize = 1 << 20;
 
-/// What one store tool holds.
+/// Content of one store tool.
 #[derive(Debug)]
 pub(crate) struct Store {
     values: BTreeMap<String, String>,
@@ -63,8 +63,7 @@ impl Store {
     fn set(&mut self, key: &str, value: &str) -> CallResult {
         let old = self.values.get(key).map_or(0, |old| key.len() + old.len());
         let bytes = self.bytes - old + key.len() + value.len();
-        if bytes > MOST_BYTES
-            || (old == 0 && !self.values.contains_key(key) && self.values.len() >= MOST_KEYS)
+        if bytes > MAX_BYTES || (old == 0 && !self.values.contains_key(key) && self.values.len() >= MAX_KEYS)
         {
             return CallResult::failed("the store is full");
         }
@@ -113,7 +112,7 @@ mod tests {
     #[test]
     fn it_is_bounded() {
         let mut store = Store::new(&BTreeMap::new());
-        let large = "x".repeat(MOST_BYTES / 2);
+        let large = "x".repeat(MAX_BYTES / 2);
         let mut check = |key: &str, value: &str, expected: &str| {
             assert_eq!(
                 call(&mut store, json!({"action": "set", "key": key, "value": value})),
@@ -124,7 +123,7 @@ mod tests {
         check("a", &large, "ok");
         check("b", &large, "error: the store is full");
         check("a", "1", "ok");
-        for number in 1..MOST_KEYS {
+        for number in 1..MAX_KEYS {
             check(&number.to_string(), "", "ok");
         }
         check("one more", "", "error: the store is full");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::result::CallResult;
 
-/// Looks the argument `key` up.
+/// Looks up the argument `key`.
 pub(crate) fn look_up(
     rows: &BTreeMap<String, String>,
     missing: &str,

@@ -17,7 +17,7 @@ fn tools() -> Vec<ToolDecl> {
     ]
 }
 
-/// A tool, its arguments, and what is shown.
+/// A tool, its arguments, and the expected observation.
 type Case = (&'static str, fn() -> Value, &'static str);
 
 fn check(calls: &'static [Case]) {
@@ -49,7 +49,7 @@ fn arguments_reach_programs_as_they_are() {
 }
 
 #[test]
-fn streams_and_endings_are_told() {
+fn streams_and_endings_are_reported() {
     check(&[
         (
             "shell",
@@ -63,7 +63,7 @@ fn streams_and_endings_are_told() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told() {
+fn missing_program_is_reported() {
     with_env(sandboxed(tools()), async |env| {
         let told = shown(env, &[call("missing", json!({}))]).await;
         assert!(told.starts_with("[missing] error: the program cannot be run: "), "{told}");

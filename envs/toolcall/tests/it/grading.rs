@@ -1,4 +1,4 @@
-//! Grades, of what is in this process and of what is in the workspace.
+//! Grades of data in this process and in the workspace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn answers_calls_and_stores_are_graded_here() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_evaluated_is_a_fault() {
+async fn unevaluable_check_is_fault() {
     let broken = Check::Answer(AnswerCheck::Matches { regex: "(".to_owned() });
     for check in [broken, file_equals("f", ""), answer_command("true")] {
         let provider = bare_provider();

@@ -1,11 +1,11 @@
-//! Code that takes what it can get.
+//! Code that uses all resources it can get.
 
 use clawrl_core::ToolKind;
 
 use crate::support::{code, sandboxed, shown, tool, with_env, within};
 
 #[test]
-fn a_memory_hog_is_told_and_the_episode_goes_on() {
+fn memory_hog_is_reported_and_episode_continues() {
     with_env(sandboxed(vec![tool("python", ToolKind::Python)]), async |env| {
         let told =
             shown(env, &[code("hog = [b'x' * 1_000_000]\nwhile True: hog.append(hog[-1] + b'x')")]).await;
@@ -20,7 +20,7 @@ fn a_memory_hog_is_told_and_the_episode_goes_on() {
 #[test]
 fn a_fork_bomb_ends_with_its_interpreter() {
     with_env(sandboxed(vec![within(2_000, tool("python", ToolKind::Python))]), async |env| {
-        // Deaf to what interrupts it.
+        // Ignores interrupts.
         let bomb = "import os, signal, time\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nwhile True:\n    try:\n        \
                     os.fork()\n        time.sleep(0.01)\n    except OSError:\n        pass";
         let told = shown(env, &[code(bomb)]).await;

@@ -45,7 +45,7 @@ fn site(asked: &Asked) -> Vec<u8> {
     }
 }
 
-/// What is shown for these arguments, with `BASE` for the server.
+/// The expected results for these arguments, with `BASE` for the server.
 async fn check(cases: &[(Value, &str)]) {
     let listener = Listener::start(site).await;
     let base = listener.url("");
@@ -67,7 +67,7 @@ async fn check(cases: &[(Value, &str)]) {
 }
 
 #[tokio::test]
-async fn what_is_allowed_is_asked() {
+async fn allowed_requests_are_sent() {
     check(&[
         (json!({"url": "BASE/v1/hello"}), "[api]\n[status 200]\ntext/plain\nhello"),
         (
@@ -87,7 +87,7 @@ async fn what_is_allowed_is_asked() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_is_refused() {
+async fn forbidden_requests_are_refused() {
     check(&[
         (
             json!({"url": "BASE/v2/hello"}),
@@ -146,7 +146,7 @@ async fn requests_of_many_attempts_are_under_way_at_once() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_fault_and_no_result() {
+async fn unreachable_host_is_fault_not_result() {
     let listener = Listener::start(site).await;
     let (base, cut) = (listener.url("/v1/"), listener.url("/v1/cut"));
     let provider = bare_provider_with([("API_KEY".to_owned(), KEY.to_owned())]);

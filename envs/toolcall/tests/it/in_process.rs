@@ -33,7 +33,7 @@ fn compute(left: i64, operator: &str, right: i64) -> ToolCall {
     call("compute", json!({"left": left, "operator": operator, "right": right}))
 }
 
-/// Takes the actions one after another in one episode; what is shown of each.
+/// Performs the actions one after another in one episode, and checks each observation.
 async fn check(actions: &[(&[ToolCall], &str)]) {
     let provider = bare_provider();
     let mut env = ready(&provider, &toolcall_task(in_process(tools()), Vec::new())).await;
@@ -63,7 +63,7 @@ async fn every_kind_answers() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_in_words() {
+async fn invalid_call_is_refused_with_reason() {
     check(&[
         (&[call("compute", json!({"left": 1, "operator": "+"}))], "[compute] error: `right` is missing"),
         (
@@ -117,7 +117,7 @@ async fn submit_ends_the_episode_and_the_action() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_answers_holds_nobody_up() {
+async fn silent_tool_does_not_block_others() {
     let provider = bare_provider();
     let mut env = ready(&provider, &toolcall_task(in_process(tools()), Vec::new())).await;
     let began = Instant::now();

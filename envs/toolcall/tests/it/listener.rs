@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What was asked.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     /// The first line.
@@ -17,7 +17,7 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// What is answered, when it is to be: all of it, as it goes over the wire. After it the connection is closed.
+/// The response as sent over the wire, when it is due. The connection is closed after it.
 type Answer = Arc<dyn Fn(Asked) -> BoxFuture<'static, Vec<u8>> + Send + Sync>;
 
 /// A server, until it is dropped.
@@ -38,7 +38,7 @@ impl Listener {
         Self::start_in_time(move |asked| Box::pin(std::future::ready(answer(&asked)))).await
     }
 
-    /// One that takes its time for answers.
+    /// A listener whose responses take time.
     pub(crate) async fn start_in_time(
         answer: impl Fn(Asked) -> BoxFuture<'static, Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
@@ -55,7 +55,7 @@ impl Listener {
         Self { port, asked, task }
     }
 
-    /// Has nobody listen any more.
+    /// Closes the listener.
     pub(crate) async fn stop(&self) {
         self.task.abort();
         while !self.task.is_finished() {

@@ -74,7 +74,7 @@ fn answers_of_real_servers_are_read_or_end_their_call() {
             ("lines", unreadable),
             ("large", &format!("{unreadable}it has more than 16 MiB")),
             ("nameless", "error: no"),
-            ("nothing", "error: the server answered what is no result of a tool"),
+            ("nothing", "error: the server's answer is not a tool result"),
             ("read_file", "[content of an unknown kind: video]"),
         ] {
             let told = shown(env, &[call(name, json!({}))]).await;
@@ -89,7 +89,7 @@ fn answers_of_real_servers_are_read_or_end_their_call() {
 }
 
 #[test]
-fn what_a_server_says_of_its_tools_is_offered_after_those_of_the_task() {
+fn server_tools_follow_the_tasks_tools() {
     let chosen = McpDecl {
         tools: Some(vec!["fail".to_owned(), "echo".to_owned()]),
         prefix: "small_".to_owned(),
@@ -114,7 +114,7 @@ fn what_a_server_says_of_its_tools_is_offered_after_those_of_the_task() {
 }
 
 #[test]
-fn calls_run_at_the_same_time_and_a_late_one_is_cancelled() {
+fn calls_run_concurrently_late_one_is_cancelled() {
     let hasty = McpDecl { timeout: Duration::from_millis(300), name: "hasty".to_owned(), ..server("good") };
     with_env(with_servers(vec![hasty]), async |env| {
         let told = shown(env, &[call("slow", json!({})), call("echo", json!({"text": "x"}))]).await;
@@ -124,7 +124,7 @@ fn calls_run_at_the_same_time_and_a_late_one_is_cancelled() {
 }
 
 #[test]
-fn a_server_that_ends_is_told_and_started_again() {
+fn ended_server_is_reported_and_restarted() {
     with_env(small("good"), async |env| {
         let result = act(env, &[call("die", json!({}))]).await;
         let told = result.observation.joined_text();
@@ -207,7 +207,7 @@ fn servers_that_do_not_serve_are_faults() {
 }
 
 #[test]
-fn secrets_reach_a_server_and_nobody_else() {
+fn secrets_reach_only_their_server() {
     let source = TextSource::FromEnv { name: "NOTES_TOKEN".to_owned(), prefix: String::new() };
     let mut decl = server("tells");
     if let McpTransport::Stdio { env, .. } = &mut decl.transport {
@@ -270,7 +270,7 @@ fn a_server_of_all_attempts_is_started_once() {
         let fault = other.step(&[call("die", json!({}))], step_ctx(1)).await;
         match fault {
             Err(fault) => assert_eq!((fault.boundary, fault.code.as_str()), (Boundary::Env, "mcp-lost")),
-            // It was this one that saw the shorter list.
+            // This attempt saw the shorter list.
             Ok(result) => assert!(result.observation.joined_text().contains("there is no such tool")),
         }
         other.close().await;

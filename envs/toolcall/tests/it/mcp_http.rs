@@ -61,7 +61,7 @@ fn docs(asked: &Asked, by_events: bool) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn servers_that_answer_by_json_and_by_events_are_called() {
+async fn json_and_event_responses_work() {
     for by_events in [false, true] {
         let listener = Listener::start(move |asked| docs(asked, by_events)).await;
         let provider = bare_provider_with(secrets());
@@ -75,7 +75,7 @@ async fn servers_that_answer_by_json_and_by_events_are_called() {
 }
 
 #[tokio::test]
-async fn attempts_share_a_connection_and_a_lost_one_is_a_fault() {
+async fn shared_connection_loss_is_fault() {
     let listener = Listener::start(|asked| docs(asked, false)).await;
     let provider = bare_provider_with(secrets());
     let task = toolcall_task(spec(listener.url("/mcp"), McpShare::Run), Vec::new());
@@ -144,7 +144,7 @@ fn broken_events(how: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn e1_events_that_break_off_concern_only_their_own_call() {
+async fn e1_broken_events_affect_only_their_call() {
     for (how, said) in [
         ("cut", "the answer breaks off"),
         ("ended", ""),
@@ -190,7 +190,7 @@ async fn e1_events_that_break_off_concern_only_their_own_call() {
     }
 }
 
-/// A name, what the server answers, and what the fault says.
+/// A name, the server's answer, and the expected fault.
 type Case = (&'static str, fn(&Asked) -> Vec<u8>, &'static str);
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn servers_that_do_not_serve_are_faults() {
     }
 }
 
-/// What cannot be read is an error at once, whatever the server's form of answers.
+/// An unreadable answer is an error at once, in every form of response.
 #[tokio::test]
 async fn odd_answers_over_http_are_taken_or_errors_at_once() {
     const HALF: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"cut \ud83d"}]},"error":null}"#;

@@ -1,4 +1,4 @@
-//! The interpreter of an episode: what it keeps, and what is seen of it.
+//! The interpreter of an episode: its state, and its observations.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::support::{
     act, call, code, command, sandboxed, shown, submit, tool, toolcall_task, with_env, with_provider, within,
 };
 
-/// Runs pieces of code one after another in one episode; what is shown of each.
+/// Runs pieces of code one after another in one episode, and checks each observation.
 fn check(pieces: &'static [(&'static str, &'static str)]) {
     with_env(sandboxed(vec![tool("python", ToolKind::Python)]), async |env| {
         for (text, expected) in pieces {
@@ -37,7 +37,7 @@ fn names_persist_and_the_last_expression_is_shown() {
 }
 
 #[test]
-fn a_file_of_the_workspace_replaces_no_module_of_the_driver() {
+fn workspace_file_cannot_shadow_driver_modules() {
     check(&[
         ("open('json.py', 'w').write('broken(')\nopen('random.py', 'w').write('broken(')", "[python] 7"),
         (
@@ -116,7 +116,7 @@ fn code_that_forks_answers_once() {
 }
 
 #[test]
-fn code_whose_time_is_up_is_interrupted_and_the_interpreter_lives() {
+fn timed_out_code_is_interrupted_interpreter_lives() {
     with_env(sandboxed(vec![within(1_000, tool("python", ToolKind::Python))]), async |env| {
         for text in ["x = 7\nprint('begun')\nwhile True: pass", "import time; time.sleep(1000)"] {
             let shown = shown(env, &[code(text)]).await;
@@ -139,7 +139,7 @@ fn code_whose_time_is_up_is_interrupted_and_the_interpreter_lives() {
 }
 
 #[test]
-fn calls_of_one_action_run_at_the_same_time() {
+fn calls_of_one_action_run_concurrently() {
     let spec = sandboxed(vec![
         tool("python", ToolKind::Python),
         within(1_500, tool("never", ToolKind::Never)),
@@ -202,7 +202,7 @@ fn warm_interpreters_take_the_seed_of_the_episode() {
 }
 
 #[test]
-fn an_image_without_python_is_a_fault_that_says_so() {
+fn image_without_python_is_explained_fault() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let root = folder.path().join("image");

@@ -139,7 +139,7 @@ async fn everything_over_http() {
     let by = std::time::Instant::now() + Duration::from_secs(30);
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(std::time::Instant::now() < by, "it does not listen");
-        // timer: another program tells nobody that it listens.
+        // timer: another program has no event for listening.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let transport =

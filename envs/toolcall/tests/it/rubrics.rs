@@ -52,7 +52,7 @@ async fn graded(
 }
 
 #[tokio::test]
-async fn the_majority_decides_and_its_reason_is_told() {
+async fn majority_decides_with_its_reason() {
     let check = async |votes, expected: (f64, &str)| {
         let provider = judged_provider(voting(votes, silent()));
         let grade = graded(&provider, vec![rubric()], Some("Ta!")).await.unwrap();
@@ -79,7 +79,7 @@ async fn rubrics_and_other_checks_stand_in_their_order() {
 }
 
 #[tokio::test]
-async fn j1_without_an_answer_nobody_is_asked() {
+async fn j1_no_judge_without_an_answer() {
     let long = "x".repeat(16 * 1024 + 1);
     for answer in [None, Some(long.as_str())] {
         let judge = Arc::new(ScriptedJudge::new(|_| panic!("it was asked")));
@@ -106,7 +106,7 @@ async fn j2_a_judge_that_is_not_heard_is_a_fault() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_given_up_waits_for_no_judge() {
+async fn cancelled_attempt_does_not_wait_for_judge() {
     let provider = judged_provider(Arc::new(ScriptedJudge::new(|_| None)));
     let mut env = ready(&provider, &toolcall_task(in_process(Vec::new()), vec![rubric()])).await;
     act(env.as_mut(), &[submit("Ta!")]).await;

@@ -78,12 +78,12 @@ pub(crate) fn submit(answer: &str) -> ToolCall {
     call("submit", json!({ "answer": answer }))
 }
 
-/// One action; what came of it.
+/// One action; returns the step.
 pub(crate) async fn act(env: &mut dyn Env, calls: &[ToolCall]) -> StepResult {
     env.step(calls, step_ctx(1)).await.unwrap()
 }
 
-/// One action; what the policy sees.
+/// One action; returns the policy's observation.
 pub(crate) async fn shown(env: &mut dyn Env, calls: &[ToolCall]) -> String {
     act(env, calls).await.observation.joined_text()
 }

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::finding::{Finding, check_invalid};
 use super::list::{comparable, entries, same_set};
-use super::normal::normalised;
+use super::normal::normalise;
 use super::number::number;
 use crate::checks::quote;
 use crate::schema::Schema;
 
-/// A longer answer passes no check, unless it is to be an even longer text.
+/// A longer answer fails every check, unless the expected text is even longer.
 pub(super) const ANSWER_BYTES: usize = 64 * 1024;
 
 /// Characters shown of either side.
 const SHOWN: usize = 70;
 
-/// What an answer comes to, if there is one.
+/// Checks an answer, if there is one.
 ///
 /// # Errors
 /// A permanent grader [`Fault`] for a check that cannot be evaluated.
@@ -42,7 +42,7 @@ pub fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<Finding
     };
     Ok(match check {
         AnswerCheck::Equals { expected } => by(answer == expected, expected),
-        AnswerCheck::Normalised { expected } => by(normalised(answer) == normalised(expected), expected),
+        AnswerCheck::Normalised { expected } => by(normalise(answer) == normalise(expected), expected),
         AnswerCheck::Number { expected, tolerance } => {
             if !expected.is_finite() || !tolerance.is_finite() || *tolerance < 0.0 {
                 return Err(check_invalid(format_args!("a number near {expected} by {tolerance}")));
@@ -84,7 +84,8 @@ pub fn check_answer(check: &AnswerCheck, answer: Option<&str>) -> Result<Finding
     })
 }
 
-/// Within the tolerance, which was written in decimals: what binary fractions add to a difference does not count.
+/// Whether a value is within the tolerance, which was written in decimals: the rounding of binary fractions does not
+/// count.
 fn is_near(found: f64, expected: f64, tolerance: f64) -> bool {
     let rounding = if tolerance == 0.0 { 0.0 } else { 4.0 * f64::EPSILON * found.abs().max(expected.abs()) };
     (found - expected).abs() <= tolerance + rounding
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_say_what_was_expected() {
+    fn failure_reasons_name_expectation() {
         let check = |check: AnswerCheck, answer: &str, expected: &str| {
             assert_eq!(check_answer(&check, Some(answer)).unwrap(), Finding::fail(expected));
         };
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_what_cannot_be_evaluated_is_a_fault() {
+    fn c3_unevaluable_check_is_fault() {
         let schema = AnswerCheck::Schema { schema: json!({"type": 3}) };
         for check in
             [near(f64::NAN, 0.0), near(1.0, -1.0), AnswerCheck::Matches { regex: "[".into() }, schema]

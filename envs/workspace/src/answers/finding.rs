@@ -1,10 +1,10 @@
-//! What one check found.
+//! Result of one check.
 
 use std::fmt::Display;
 
 use clawrl_core::{Boundary, CheckReport, CheckSpec, Fault, printable_line};
 
-/// Characters of a message (C4).
+/// Maximum characters of a message (C4).
 const MESSAGE_CHARS: usize = 200;
 
 /// Score and reason.
@@ -17,22 +17,22 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// It holds.
+    /// The check passes.
     pub fn pass(message: impl Display) -> Self {
         Self { score: 1.0, message: printable_line(&message.to_string(), MESSAGE_CHARS) }
     }
 
-    /// It does not.
+    /// The check fails.
     pub fn fail(message: impl Display) -> Self {
         Self { score: 0.0, ..Self::pass(message) }
     }
 
-    /// It does or does not, by the same reason.
+    /// Passes or fails, with the same reason.
     pub fn of(passed: bool, message: impl Display) -> Self {
         if passed { Self::pass(message) } else { Self::fail(message) }
     }
 
-    /// As a report of its check.
+    /// Converts it to a report of its check.
     #[must_use]
     pub fn report(self, spec: &CheckSpec) -> CheckReport {
         let Self { score, message } = self;
@@ -40,7 +40,7 @@ impl Finding {
     }
 }
 
-/// C3. Suites are checked before they run, so this is a plan made elsewhere.
+/// C3. Suites are checked before they run, so this plan was made by another program.
 pub fn check_invalid(reason: impl Display) -> Fault {
     Fault::permanent(Boundary::Grader, "check-invalid", format!("this check cannot be evaluated: {reason}"))
 }

@@ -1,14 +1,14 @@
-//! The entries that an answer lists.
+//! Answers that are lists.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::normal::normalised;
+use super::normal::normalise;
 use super::number::parse;
 
-/// The entries of an answer, as they are compared: a JSON array of strings or numbers, else whatever stands between commas
-/// and line ends. Empty ones do not count.
+/// The entries of an answer in comparable form: a JSON array of strings or numbers, otherwise the parts between commas
+/// and newlines. Empty ones do not count.
 pub(super) fn entries(answer: &str) -> Vec<String> {
     let texts = match array(answer) {
         Some(texts) => texts,
@@ -34,7 +34,7 @@ fn array(answer: &str) -> Option<Vec<String>> {
 /// Numbers by value, texts normalised.
 pub(super) fn comparable(entry: &str) -> String {
     // Zero has two signs, and one value.
-    parse(entry).map_or_else(|| normalised(entry), |value| (value + 0.0).to_string())
+    parse(entry).map_or_else(|| normalise(entry), |value| (value + 0.0).to_string())
 }
 
 /// Whether both have the same entries equally often.

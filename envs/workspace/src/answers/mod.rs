@@ -1,15 +1,18 @@
-//! Checks of the answer of an episode, by rules and by a judge.
+//! Checks of an episode's answer, by rules and by a judge.
 //!
-//! The answer is the agent's text. C1. Whatever it is, a check takes time and memory in proportion to `answer::ANSWER_BYTES` at
-//! most, and does not panic. C2. No answer passes no check. C3. A check that cannot be evaluated, such as a regular expression
-//! that does not compile, is a fault. C4. A message is one line of at most 200 characters without control characters.
+//! The answer is the agent's text.
+//! C1. Whatever it is, a check takes time and memory in proportion to `answer::ANSWER_BYTES` at most, and does not
+//! panic.
+//! C2. Without an answer every check fails.
+//! C3. A check that cannot be evaluated, such as a regular expression that does not compile, is a fault.
+//! C4. A message is one line of at most 200 characters without control characters.
 //!
-//! Meaning of the kinds, where their names leave it open:
+//! Details of the kinds:
 //! - `matches`: `^` and `$` are the ends of the answer unless `(?m)` is set.
-//! - `normalised` keeps a sign or a point before a digit, and a text that is nothing but punctuation.
-//! - `list`: entries that are numbers compare by value, in a JSON array and elsewhere; empty entries do not count.
+//! - `normalised` keeps a sign or a point before a digit, and a text that consists of punctuation only.
+//! - `list`: numeric entries compare by value, in a JSON array and elsewhere; empty entries do not count.
 //!
-//! All but `rubric` is pure, with nothing to cancel.
+//! All kinds except `rubric` are pure, with nothing to cancel.
 
 mod answer;
 mod finding;
@@ -20,4 +23,4 @@ mod rubric;
 
 pub use answer::check_answer;
 pub use finding::{Finding, check_invalid};
-pub use rubric::{Asking, Judged};
+pub use rubric::{JudgeContext, JudgeReports};

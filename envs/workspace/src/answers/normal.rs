@@ -1,14 +1,14 @@
-//! Texts that people would call the same.
+//! Normalises texts, so that equivalent ones compare equal.
 //!
-//! N1. Normalising twice is normalising once.
+//! N1. Normalising is idempotent.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Taken off both ends, with white space. No signs, and no characters that are part of names: `C#` stays.
+/// Removed at both ends, with white space. Contains no signs, and no characters that occur in names: `C#` stays.
 const PUNCTUATION: &str = ".,;:!?…'\"`*_()[]{}‘’“”‚„«»‹›¡¿。、";
 
-/// NFKC, lower case, no punctuation at the ends, white space as single spaces.
-pub(super) fn normalised(text: &str) -> String {
+/// NFKC, lower case, without punctuation at the ends, white space as single spaces.
+pub(super) fn normalise(text: &str) -> String {
     let folded: String = text.nfkc().flat_map(char::to_lowercase).nfkc().collect();
     let spaced = folded.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_end = |character: char| character == ' ' || PUNCTUATION.contains(character);
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(normalised(text), expected, "{text:?}");
+        assert_eq!(normalise(text), expected, "{text:?}");
     }
 
     #[test]
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_a_difference_stays() {
+    fn significant_characters_stay() {
         check("-5", "-5");
         check(".5", ".5");
         check("C#", "c#");
@@ -61,8 +61,8 @@ mod tests {
     proptest! {
         #[test]
         fn n1_twice_is_once(text in any::<String>()) {
-            let once = normalised(&text);
-            prop_assert_eq!(normalised(&once), once);
+            let once = normalise(&text);
+            prop_assert_eq!(normalise(&once), once);
         }
     }
 }

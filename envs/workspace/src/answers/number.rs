@@ -1,13 +1,13 @@
-//! The number that an answer is, or ends with.
+//! Finds the number that an answer is, or ends with.
 //!
-//! Nothing is guessed: a text with two numbers has none. Signs, decimals, exponents, commas between groups of three digits; a
-//! `$` around it and a point behind it do not count.
+//! Ambiguous texts, such as one with two numbers, have none. Supported: signs, decimals, exponents, commas between
+//! groups of three digits; a `$` around the number and a point behind it are ignored.
 
-/// A longer text is no number that anybody meant.
-const MOST_CHARS: usize = 400;
+/// A longer text is not a number.
+const MAX_CHARS: usize = 400;
 
-/// Reads the number: of the whole answer, or after its last `####`, or in its last `\boxed{}` if nothing but punctuation
-/// follows that.
+/// The number of the whole answer, or after its last `####`, or in its last `\boxed{}` if only punctuation follows
+/// that.
 pub(super) fn number(answer: &str) -> Option<f64> {
     if let Some((_, marked)) = answer.rsplit_once("####") {
         return parse(marked);
@@ -24,10 +24,10 @@ pub(super) fn number(answer: &str) -> Option<f64> {
     }
 }
 
-/// A text that is one number.
+/// Parses a text that is exactly one number.
 pub(super) fn parse(text: &str) -> Option<f64> {
     let text = text.trim();
-    if text.len() > MOST_CHARS {
+    if text.len() > MAX_CHARS {
         return None;
     }
     let text = text.strip_suffix('.').unwrap_or(text);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_however_it_is_written() {
+    fn number_notations_are_equal() {
         for (answer, expected) in [
             ("42", 42.0),
             (" 42.\n", 42.0),
@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(value in any::<f64>().prop_filter("finite", |value| value.is_finite())) {
+        fn number_notations_are_parsed(value in any::<f64>().prop_filter("finite", |value| value.is_finite())) {
             prop_assert_eq!(number(&format!("{value:e}")), Some(value));
             let integer = (value % 1e15).trunc();
             prop_assert_eq!(number(&integer.to_string()), Some(integer));

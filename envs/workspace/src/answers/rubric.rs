@@ -1,7 +1,7 @@
 //! Checks of the answer by a judge.
 //!
-//! J1. No answer, and one that is too long, meets no rubric, and no judge is asked. J2. A judge that cannot
-//! be heard says nothing of the answer: a fault, never a score.
+//! J1. A missing or too long answer fails every rubric, without asking a judge.
+//! J2. A judge that does not answer says nothing about the answer: a fault, never a score.
 //!
 //! Cancellation: dropping the future drops the votes.
 
@@ -17,37 +17,37 @@ use futures_util::future::try_join_all;
 
 use super::finding::Finding;
 
-/// A longer answer meets no rubric: what does not fit into the judge's context would be a fault, by which an agent could
-/// keep a poor answer out of the count.
+/// A longer answer fails every rubric: an answer that exceeds the judge's context would be a fault, and an agent could
+/// use that to keep a poor answer from being counted.
 const ANSWER_BYTES: usize = 16 * 1024;
 
-/// Who asks, and for what.
-pub struct Asking<'a> {
+/// Judge and context of a request.
+pub struct JudgeContext<'a> {
     /// Who is asked.
     pub judge: Option<&'a dyn Judge>,
-    /// Whose answer it is.
+    /// The attempt to judge.
     pub attempt: AttemptId,
     /// The task.
     pub task: &'a Arc<TaskSpec>,
     /// The answer, if there is one.
     pub answer: Option<&'a str>,
-    /// Of the slot's environment.
+    /// Seed of the slot's environment.
     pub seed: u64,
-    /// Votes that are not there by then are missing.
+    /// Later votes count as missing.
     pub deadline: Instant,
-    /// Fires when the attempt is given up.
+    /// Fires when the attempt is cancelled.
     pub cancel: &'a CancelToken,
 }
 
-/// Reports of the checks that ask a judge, by their places, and what the judge took.
-pub type Judged = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
+/// Reports of the rubric checks, by their indices, and the judge's token usage.
+pub type JudgeReports = (BTreeMap<usize, CheckReport>, Option<UsageTotal>);
 
-impl Asking<'_> {
-    /// Asks for all checks at the same time.
+impl JudgeContext<'_> {
+    /// Evaluates all rubric checks concurrently.
     ///
     /// # Errors
-    /// A grader [`Fault`] where too few votes came, or there is no judge.
-    pub async fn ask(&self) -> Result<Judged, Fault> {
+    /// A grader [`Fault`] if too few votes came, or there is no judge.
+    pub async fn ask(&self) -> Result<JudgeReports, Fault> {
         let rubrics = self.task.checks.iter().enumerate().filter_map(|(place, spec)| match &spec.check {
             Check::Rubric { rubric, votes } => Some((place, spec, rubric.as_str(), *votes)),
             _ => None,
@@ -78,7 +78,7 @@ impl Asking<'_> {
             return Ok((Finding::fail(message), None));
         }
         let judge = self.judge.ok_or_else(|| {
-            Fault::permanent(Boundary::Grader, "judge-missing", "a check asks a judge, and the run has none")
+            Fault::permanent(Boundary::Grader, "judge-missing", "a check needs a judge, but the run has none")
         })?;
         let question = Question {
             attempt: self.attempt,
@@ -95,7 +95,7 @@ impl Asking<'_> {
     }
 }
 
-/// How the votes went, and a reason of the side that prevailed.
+/// The distribution of votes, and a reason of the winning side.
 fn words(ballot: &Ballot, outcome: Verdict) -> String {
     let parts = [
         (ballot.count(Verdict::Met), "for it"),

@@ -1,16 +1,16 @@
-//! Commands as checks.
+//! Checks that run commands.
 
 use std::time::Duration;
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
-use clawrl_sandbox::{LeftOut, TreeError};
+use clawrl_sandbox::{SkippedEntries, TreeError};
 use memchr::memmem;
 
 use super::difference::first_difference;
 use super::quote::quote;
-use super::verdict::{Verdict, unwalked};
+use super::verdict::{CheckOutcome, unwalked};
 
-/// Characters shown of a command's output, and of a text that was looked for in it.
+/// Maximum characters shown of a command's output, and of an expected text.
 const SHOWN: usize = 50;
 
 /// A command to run.
@@ -20,40 +20,40 @@ pub struct CommandRequest<'a> {
     pub command: &'a str,
     /// Its standard input.
     pub input: &'a [u8],
-    /// It is killed after this, counted from its own start.
+    /// The command is killed after this time, counted from its own start.
     pub timeout: Duration,
-    /// Most bytes of standard output to keep; the rest is read and dropped.
+    /// Maximum bytes of standard output to keep; the rest is read and discarded.
     pub stdout_cap: usize,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// By itself.
+    /// It exited by itself.
     Exited(i32),
-    /// By a signal that was not ours.
+    /// A signal that was not ours ended it.
     Signalled(i32),
-    /// We killed it.
+    /// It was killed at the timeout.
     TimedOut,
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
     /// How it ended.
     pub end: CommandEnd,
-    /// Its standard output, up to the cap.
+    /// Standard output, up to the cap.
     pub stdout: Vec<u8>,
-    /// Whether there was more.
+    /// Whether output was left out.
     pub stdout_truncated: bool,
-    /// What the copy of the workspace lacked.
-    pub left_out: LeftOut,
+    /// Entries that the copy of the workspace lacked.
+    pub left_out: SkippedEntries,
 }
 
 /// Why a command was not run.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The workspace could not be copied. It depends on the error whose doing that was.
+    /// The workspace could not be copied. The error tells whether the agent or the machine caused that.
     #[error(transparent)]
     Copy(#[from] TreeError),
     /// The machine failed.
@@ -61,21 +61,21 @@ pub enum CommandError {
     Fault(#[from] Fault),
 }
 
-/// Runs the commands of checks, each in a fresh sandbox on a copy of the workspace of its own, so that no
-/// check sees what another one did.
+/// Runs the commands of checks, each in a fresh sandbox on its own copy of the workspace, so that no check sees the
+/// effects of another.
 ///
-/// Called by [`super::evaluate`], at most once per command check, one after another, in the order of the
-/// checks, after all other checks; never called when no check is a command, or there is no workspace. Dropping the future must end
-/// the command and its sandbox. It must not write to the workspace itself.
+/// Called by [`super::evaluate`], at most once per command check, one after another, in the order of the checks, after
+/// all other checks; never called if no check is a command, or there is no workspace. Dropping the future must end the
+/// command and its sandbox. Implementations must not write to the workspace itself.
 pub trait CommandRunner: Send + Sync {
     /// Runs one command and waits for it.
     ///
     /// # Errors
-    /// [`CommandError`]. A command that fails, or that is killed, is no error; one that was never run is.
+    /// [`CommandError`]. A command that fails or is killed is not an error; one that was never run is.
     fn run<'a>(&'a self, request: CommandRequest<'a>) -> BoxFuture<'a, Result<CommandOutput, CommandError>>;
 }
 
-/// What is expected of a command.
+/// The expected result of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected<'a> {
     pub(super) exit_code: i32,
@@ -87,10 +87,10 @@ pub(super) async fn command(
     runner: &dyn CommandRunner,
     request: CommandRequest<'_>,
     expected: Expected<'_>,
-) -> Result<Verdict, Fault> {
+) -> Result<CheckOutcome, Fault> {
     let longest =
         [expected.stdout_equals, expected.stdout_contains].into_iter().flatten().map(str::len).max();
-    // One byte more than expected, so that more than expected shows.
+    // One byte more than expected, so that excess output is noticed.
     let stdout_cap = request.stdout_cap.max(longest.map_or(0, |longest| longest + 1));
     let request = CommandRequest { stdout_cap, ..request };
     match runner.run(request).await {
@@ -100,22 +100,22 @@ pub(super) async fn command(
     }
 }
 
-fn judge(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected<'_>) -> Verdict {
+fn judge(output: &CommandOutput, request: CommandRequest<'_>, expected: Expected<'_>) -> CheckOutcome {
     let flag = (!output.left_out.is_empty()).then_some("copy-incomplete");
     match failure(output, request, expected) {
-        None => Verdict::pass(format_args!("exit code {}, output as expected", expected.exit_code)),
+        None => CheckOutcome::pass(format_args!("exit code {}, output as expected", expected.exit_code)),
         Some(failure) => match output.left_out.named().first() {
-            None => Verdict::fail(failure),
+            None => CheckOutcome::fail(failure),
             Some(first) => {
                 let count = output.left_out.count();
-                Verdict::fail(format_args!("{failure}; {count} not copied, first {:?}", first.path))
+                CheckOutcome::fail(format_args!("{failure}; {count} not copied, first {:?}", first.path))
             }
         },
     }
     .flagged(flag)
 }
 
-/// What a shell means by an exit code of its own. A program may end with it, too.
+/// Explains a shell's own exit codes. A program may also end with one of them.
 fn hint(code: i32) -> &'static str {
     match code {
         126 => " (a shell's word for a program that cannot be run)",

@@ -1,11 +1,11 @@
-//! The first place where two contents differ, in words.
+//! Describes the first difference between two contents.
 
 use super::quote::quote;
 
 /// Characters shown of either side.
 const SHOWN: usize = 60;
 
-/// Bytes of a line before the difference that are still shown from the line's beginning.
+/// If fewer bytes of the line precede the difference, the line is shown from its start.
 const LEAD: usize = 30;
 
 /// `None` when they are equal.
@@ -34,7 +34,7 @@ pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<String> 
     };
     let mut sides = [line(expected, start), line(found, start)];
     if sides[0] == sides[1] {
-        // They differ in what follows the line, so that is shown too.
+        // They differ after the line, so the following text is shown, too.
         sides = [line_with_end(expected, start), line_with_end(found, start)];
     }
     let [expected, found] = sides.map(|side| match side {
@@ -44,7 +44,7 @@ pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<String> 
     Some(format!("{place}: expected {expected}, found {found}"))
 }
 
-/// The nearest place at or before `at` where a UTF-8 character begins.
+/// The nearest start of a UTF-8 character at or before `at`.
 fn character_start(bytes: &[u8], at: usize, floor: usize) -> usize {
     let continues = |index: &usize| bytes.get(*index).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
     (floor..=at).rev().take(4).find(|index| !continues(index)).unwrap_or(at)
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_and_what() {
+    fn difference_names_place_and_content() {
         check("a\n", "a\n", "equal");
         check("x\na\n", "x\nb\n", r#"line 2: expected "a", found "b""#);
         check("a\n", "a", "expected a final newline, found none");

@@ -1,4 +1,4 @@
-//! All checks of a workspace.
+//! Evaluates all checks of a workspace.
 
 use clawrl_core::{Boundary, Check, CheckSpec, Fault, Grade};
 use clawrl_sandbox::{ProcessFacts, SafeReadError};
@@ -6,14 +6,14 @@ use clawrl_sandbox::{ProcessFacts, SafeReadError};
 use super::command::{CommandRequest, Expected, command};
 use super::files::Files;
 use super::processes::process;
-use super::verdict::{Verdict, invalid, unread};
+use super::verdict::{CheckOutcome, invalid, unread};
 use super::{Answer, Evidence};
 
-/// Grades what an attempt left.
+/// Grades the evidence of an attempt.
 ///
 /// # Errors
-/// A [`Fault`] at the grader boundary: the machine failed (retry sound), or a check is one that cannot be
-/// evaluated (`check-invalid`, retry never), as those that no workspace can tell of.
+/// A [`Fault`] at the grader boundary: the machine failed (retry sound), or a check cannot be evaluated
+/// (`check-invalid`, retry never), for example because it is not about a workspace.
 pub async fn evaluate(checks: &[CheckSpec], evidence: &Evidence<'_>) -> Result<Grade, Fault> {
     let mut verdicts = without_commands(checks, evidence).await?;
     let mut reports = Vec::with_capacity(checks.len());
@@ -33,11 +33,11 @@ pub async fn evaluate(checks: &[CheckSpec], evidence: &Evidence<'_>) -> Result<G
     Ok(Grade::from_checks(reports, flags))
 }
 
-/// One blocking pass; `None` stands for a command, whose turn comes later.
+/// One blocking pass; `None` stands for a command, which runs later.
 async fn without_commands(
     checks: &[CheckSpec],
     evidence: &Evidence<'_>,
-) -> Result<Vec<Option<Verdict>>, Fault> {
+) -> Result<Vec<Option<CheckOutcome>>, Fault> {
     checks.iter().try_for_each(|spec| refuse_foreign(&spec.check, evidence.answer))?;
     let workspace = match evidence.workspace {
         Ok(workspace) => workspace.clone(),
@@ -52,24 +52,28 @@ async fn without_commands(
     let is_answered = matches!(evidence.answer, Answer::Given(_));
     let pass = move || checks.iter().map(|check| look(check, &files, &processes, is_answered)).collect();
     tokio::task::spawn_blocking(pass).await.unwrap_or_else(|error| {
-        Err(Fault::permanent(Boundary::Grader, "grader-panicked", format!("a check did not finish: {error}")))
+        Err(Fault::permanent(
+            Boundary::Grader,
+            "grader-panicked",
+            format!("a check failed to finish: {error}"),
+        ))
     })
 }
 
-/// Processes are looked at wherever they work; what was to be in the workspace is not there, nor is its absence a success.
+/// Process checks are evaluated without a workspace; files count as missing, but their absence does not pass a check.
 fn without_workspace(
     check: &Check,
     processes: &[ProcessFacts],
     gone: &SafeReadError,
-) -> Result<Verdict, Fault> {
+) -> Result<CheckOutcome, Fault> {
     match check {
         Check::Process { regex, running } => process(processes, regex, *running),
         _ if gone.is_infrastructure() => unread(gone),
-        _ => Ok(Verdict::fail(format_args!("the workspace: {gone}")).flagged(gone.flag())),
+        _ => Ok(CheckOutcome::fail(format_args!("the workspace: {gone}")).flagged(gone.flag())),
     }
 }
 
-/// A check that says nothing about a workspace must not count as one that failed.
+/// A check that is not about a workspace must not count as failed.
 fn refuse_foreign(check: &Check, answer: Answer<'_>) -> Result<(), Fault> {
     match check {
         Check::FileEquals { .. }
@@ -92,7 +96,7 @@ fn look(
     files: &Files,
     processes: &[ProcessFacts],
     is_answered: bool,
-) -> Result<Option<Verdict>, Fault> {
+) -> Result<Option<CheckOutcome>, Fault> {
     match check {
         Check::FileEquals { path, expected } => files.equals(path, expected),
         Check::FileContains { path, text } => files.contains(path, text),
@@ -105,13 +109,13 @@ fn look(
         Check::JsonValue { path, pointer, equals } => files.json_value(path, pointer, equals),
         Check::Command { .. } => return Ok(None),
         Check::AnswerCommand { .. } if is_answered => return Ok(None),
-        Check::AnswerCommand { .. } => Ok(Verdict::fail("no answer was submitted")),
+        Check::AnswerCommand { .. } => Ok(CheckOutcome::fail("no answer was submitted")),
         other => Err(invalid(format_args!("a workspace cannot be checked by {other:?}"))),
     }
     .map(Some)
 }
 
-async fn run_command(check: &Check, evidence: &Evidence<'_>) -> Result<Verdict, Fault> {
+async fn run_command(check: &Check, evidence: &Evidence<'_>) -> Result<CheckOutcome, Fault> {
     let stdout_cap = evidence.limits.stdout_bytes;
     let (request, expected) = match (check, evidence.answer) {
         (Check::Command { run, exit_code, stdout_equals, stdout_contains, timeout }, _) => {

@@ -1,63 +1,63 @@
-//! What checks look at.
+//! The inputs of checks.
 
 use clawrl_sandbox::{ProcessFacts, SafeDir, SafeReadError, TreeBounds};
 
 use super::CommandRunner;
 
-/// What an attempt left.
+/// The evidence of an attempt.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
-    /// The workspace, with everything that could write to it killed; or what the attempt left in its place: then no check
-    /// of files and no command holds.
+    /// The workspace, after all writers were killed; or the error that the agent's replacement caused: then checks of
+    /// files and commands fail.
     pub workspace: Result<&'a SafeDir, &'a SafeReadError>,
-    /// The processes that ran in the sandbox, listed before they were killed.
+    /// The sandbox's processes, listed before they were killed.
     pub processes: &'a [ProcessFacts],
-    /// Runs command checks.
+    /// Runs the commands of checks.
     pub commands: &'a dyn CommandRunner,
-    /// What was submitted.
+    /// The submitted answer.
     pub answer: Answer<'a>,
-    /// From owners of files to ids inside the sandbox.
+    /// Maps owners of files to ids inside the sandbox.
     pub uid_map: UidMap,
-    /// How much is read.
+    /// Limits on reading.
     pub limits: CheckLimits,
 }
 
-/// What an attempt answered.
+/// An attempt's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// Its environment takes no answers, so that a check of one cannot be evaluated.
+    /// The environment takes no answers, so a check of the answer cannot be evaluated.
     NotTaken,
-    /// It gave none: no check of the answer holds.
+    /// No answer: every check of the answer fails.
     Missing,
-    /// This one.
+    /// The answer.
     Given(&'a str),
 }
 
-/// The one user of a sandbox.
+/// Ids of the sandbox's one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UidMap {
-    /// Its id on the host.
+    /// On the host.
     pub host: u32,
-    /// Its id inside.
+    /// Inside.
     pub inside: u32,
 }
 
 impl UidMap {
-    /// The id inside of a file's owner; `None` for an owner that the sandbox does not know.
+    /// The id inside of a file's owner; `None` for an owner unknown to the sandbox.
     #[must_use]
     pub fn inside(self, host: u32) -> Option<u32> {
         (host == self.host).then_some(self.inside)
     }
 }
 
-/// How much a check reads. A check's own expected content is always read in full.
+/// Limits on what a check reads. A check's own expected content is always read in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckLimits {
-    /// Bytes of one file.
+    /// Maximum bytes of one file.
     pub file_bytes: u64,
-    /// Bytes of a command's standard output.
+    /// Maximum bytes of a command's standard output.
     pub stdout_bytes: usize,
-    /// Of a hashed tree.
+    /// Limits of a hashed tree.
     pub tree: TreeBounds,
 }
 

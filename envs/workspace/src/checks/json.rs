@@ -5,13 +5,18 @@ use serde_json::{Number, Value};
 
 use super::files::Files;
 use super::quote::quote;
-use super::verdict::{Verdict, invalid};
+use super::verdict::{CheckOutcome, invalid};
 
 /// Characters shown of either value.
 const SHOWN: usize = 60;
 
 impl Files {
-    pub(super) fn json_value(&self, path: &str, pointer: &str, expected: &Value) -> Result<Verdict, Fault> {
+    pub(super) fn json_value(
+        &self,
+        path: &str,
+        pointer: &str,
+        expected: &Value,
+    ) -> Result<CheckOutcome, Fault> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(invalid(format_args!(
                 "the JSON pointer {pointer:?} must be empty or begin with `/`"
@@ -20,7 +25,7 @@ impl Files {
         self.with_content(path, 0, |content| {
             let document: Value = match serde_json::from_slice(content) {
                 Ok(document) => document,
-                Err(error) => return Ok(Verdict::fail(format_args!("no valid JSON: {error}"))),
+                Err(error) => return Ok(CheckOutcome::fail(format_args!("no valid JSON: {error}"))),
             };
             let wanted = printable_line(&expected.to_string(), SHOWN);
             let place = match pointer {
@@ -29,13 +34,13 @@ impl Files {
             };
             Ok(match document.pointer(pointer) {
                 Some(found) if equal(found, expected) => {
-                    Verdict::pass(format_args!("{place}{wanted}, as expected"))
+                    CheckOutcome::pass(format_args!("{place}{wanted}, as expected"))
                 }
                 Some(found) => {
                     let found = printable_line(&found.to_string(), SHOWN);
-                    Verdict::fail(format_args!("{place}expected {wanted}, found {found}"))
+                    CheckOutcome::fail(format_args!("{place}expected {wanted}, found {found}"))
                 }
-                None => Verdict::fail(format_args!("{place}expected {wanted}, found no such value")),
+                None => CheckOutcome::fail(format_args!("{place}expected {wanted}, found no such value")),
             })
         })
     }

@@ -1,16 +1,16 @@
-//! What ran in the sandbox before everything was stopped.
+//! Checks of the processes that ran before everything was stopped.
 
 use clawrl_core::{Check, CheckSpec, Fault};
 use clawrl_sandbox::ProcessFacts;
 use regex::Regex;
 
 use super::quote::quote;
-use super::verdict::{Verdict, invalid};
+use super::verdict::{CheckOutcome, invalid};
 
-/// Characters shown of the expression and of a command line.
+/// Maximum characters shown of the expression and of a command line.
 const SHOWN: usize = 60;
 
-/// Whether every process check holds for what runs now. A check that cannot be evaluated does not.
+/// Whether every process check passes for the current processes. A check that cannot be evaluated fails.
 pub(crate) fn processes_hold(checks: &[CheckSpec], processes: &[ProcessFacts]) -> bool {
     checks.iter().all(|spec| match &spec.check {
         Check::Process { regex, running } => {
@@ -20,7 +20,7 @@ pub(crate) fn processes_hold(checks: &[CheckSpec], processes: &[ProcessFacts]) -
     })
 }
 
-pub(super) fn process(processes: &[ProcessFacts], regex: &str, running: bool) -> Result<Verdict, Fault> {
+pub(super) fn process(processes: &[ProcessFacts], regex: &str, running: bool) -> Result<CheckOutcome, Fault> {
     let compiled = Regex::new(regex).map_err(|error| invalid(error.to_string().replace('\n', " ")))?;
     let wanted = quote(regex.as_bytes(), SHOWN);
     let found = processes
@@ -29,14 +29,14 @@ pub(super) fn process(processes: &[ProcessFacts], regex: &str, running: bool) ->
         .find(|line| compiled.is_match(line))
         .map(|line| quote(line.as_bytes(), SHOWN));
     Ok(match (running, found) {
-        (true, Some(line)) => Verdict::pass(format_args!("{line} matches {wanted}")),
-        (true, None) => Verdict::fail(format_args!(
+        (true, Some(line)) => CheckOutcome::pass(format_args!("{line} matches {wanted}")),
+        (true, None) => CheckOutcome::fail(format_args!(
             "expected a process that matches {wanted}, found none among {}",
             processes.len()
         )),
-        (false, None) => Verdict::pass(format_args!("no process matches {wanted}")),
+        (false, None) => CheckOutcome::pass(format_args!("no process matches {wanted}")),
         (false, Some(line)) => {
-            Verdict::fail(format_args!("expected no process that matches {wanted}, found {line}"))
+            CheckOutcome::fail(format_args!("expected no process that matches {wanted}, found {line}"))
         }
     })
 }

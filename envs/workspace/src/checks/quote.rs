@@ -1,11 +1,11 @@
-//! Untrusted bytes in a line for people.
+//! Untrusted bytes in a message.
 
 use std::fmt::Write as _;
 
-/// In double quotes, with everything that is no plain text escaped, and cut after `most` characters.
+/// In double quotes, with everything that is not plain text escaped, and cut after `most` characters.
 #[must_use]
 pub fn quote(bytes: &[u8], most: usize) -> String {
-    // What is cut away needs no escaping: no character shrinks.
+    // The part that is cut off needs no escaping: escaping never shortens.
     let (head, rest) = bytes.split_at(bytes.len().min(most.saturating_mul(4)));
     let mut escaped = String::new();
     for chunk in head.utf8_chunks() {

@@ -19,7 +19,7 @@ use super::{
     UidMap, evaluate,
 };
 
-/// A workspace, and the way to run commands on copies of it: without a sandbox, since these commands are ours.
+/// A workspace, and a runner of commands on copies of it: without a sandbox, since these commands are ours.
 struct Attempt {
     folder: tempfile::TempDir,
     commands_run: AtomicUsize,
@@ -315,7 +315,7 @@ fn answer_command() {
 }
 
 #[test]
-fn what_no_workspace_can_tell_is_refused_also_where_there_is_none() {
+fn foreign_checks_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (dir, gone) = (SafeDir::open(folder.path()).unwrap(), SafeReadError::Missing { path: "/app".into() });
     let timeout = Duration::from_secs(20);
@@ -343,7 +343,7 @@ fn what_no_workspace_can_tell_is_refused_also_where_there_is_none() {
 }
 
 #[test]
-fn command_output_is_kept_to_the_limit_and_as_far_as_expected() {
+fn command_output_limit_covers_expectation() {
     let mut attempt = Attempt::new();
     attempt.limits.stdout_bytes = 4;
     assert_snapshot!(attempt.line(prints("echo 123456789", Some("123456789\n"), None)), @"passed: exit code 0, output as expected");
@@ -383,7 +383,7 @@ fn i2_traps_score_nothing_and_are_flagged() {
 }
 
 #[test]
-fn a_command_that_names_no_program_has_failed_and_says_why() {
+fn missing_program_fails_check_with_reason() {
     let attempt = Attempt::with(&[("plain", "")]);
     assert_snapshot!(attempt.line(runs("./none 2>/dev/null")), @r#"failed: expected exit code 0, found 127 (a shell's word for a program that was not found); stdout """#);
     assert_snapshot!(attempt.line(runs("./plain 2>/dev/null")), @r#"failed: expected exit code 0, found 126 (a shell's word for a program that cannot be run); stdout """#);
@@ -398,12 +398,12 @@ fn a_command_that_names_no_program_has_failed_and_says_why() {
 }
 
 #[test]
-fn i2_without_a_workspace_no_file_and_no_command_is_as_expected() {
+fn i2_missing_workspace_fails_file_checks() {
     let grade = |gone: &SafeReadError, checks: &[CheckSpec]| {
         let evidence = Evidence {
             workspace: Err(gone),
             processes: &[],
-            // Not asked.
+            // Not called.
             commands: &NoSandbox,
             answer: Answer::NotTaken,
             uid_map: UidMap { host: 0, inside: 0 },
@@ -440,7 +440,7 @@ impl CommandRunner for NoCopy {
 }
 
 #[test]
-fn i2_a_full_machine_is_a_fault_and_a_full_sandbox_a_failed_check() {
+fn i2_full_machine_is_fault_full_sandbox_fails() {
     let folder = tempfile::tempdir().unwrap();
     let grade = |error: fn() -> TreeError| {
         let evidence = Evidence {
@@ -476,7 +476,7 @@ impl CommandRunner for NoSandbox {
 }
 
 #[test]
-fn i2_what_the_machine_caused_is_a_fault_of_the_grader() {
+fn i2_machine_errors_are_grader_faults() {
     let folder = tempfile::tempdir().unwrap();
     let evidence = Evidence {
         workspace: Ok(&SafeDir::open(folder.path()).unwrap()),
@@ -509,7 +509,7 @@ fn i2_an_input_output_error_is_a_fault_of_the_grader() {
 }
 
 #[test]
-fn i3_i4_one_report_each_in_order_and_no_runner_without_need() {
+fn i3_i4_reports_in_order_runner_only_if_needed() {
     let attempt = Attempt::with(&[("a", "x")]);
     let checks = [
         CheckSpec { label: "command".into(), weight: 2.0, check: runs("true") },

@@ -1,22 +1,22 @@
-//! The result of one check, before it has its label and weight.
+//! The result of one check, without its label and weight.
 
 use std::fmt::Display;
 
 use clawrl_core::{Boundary, CheckReport, CheckSpec, Fault, printable_line};
 use clawrl_sandbox::{SafeReadError, TreeError};
 
-/// Characters of a message (I5).
+/// Maximum characters of a message (I5).
 const MESSAGE_CHARS: usize = 200;
 
-/// Passed or not, why, and what a reader must know besides.
+/// Whether it passed, the reason, and flags for a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct CheckOutcome {
     passed: bool,
     message: String,
     pub(super) flags: Vec<&'static str>,
 }
 
-impl Verdict {
+impl CheckOutcome {
     pub(super) fn pass(message: impl Display) -> Self {
         Self { passed: true, message: printable_line(&message.to_string(), MESSAGE_CHARS), flags: Vec::new() }
     }
@@ -44,10 +44,10 @@ impl Verdict {
     }
 }
 
-/// I2 for what could not be read.
-pub(super) fn unread(error: &SafeReadError) -> Result<Verdict, Fault> {
+/// I2 for content that could not be read.
+pub(super) fn unread(error: &SafeReadError) -> Result<CheckOutcome, Fault> {
     if !error.is_infrastructure() {
-        return Ok(Verdict::fail(error).flagged(error.flag()));
+        return Ok(CheckOutcome::fail(error).flagged(error.flag()));
     }
     Err(match error {
         SafeReadError::NoOpenat2 => Fault::permanent(Boundary::Grader, "openat2-missing", error.to_string()),
@@ -56,17 +56,17 @@ pub(super) fn unread(error: &SafeReadError) -> Result<Verdict, Fault> {
 }
 
 /// I2 for a tree that could not be hashed or copied.
-pub(super) fn unwalked(error: &TreeError) -> Result<Verdict, Fault> {
+pub(super) fn unwalked(error: &TreeError) -> Result<CheckOutcome, Fault> {
     match error {
         TreeError::Read(error) => unread(error),
         error if error.is_infrastructure() => {
             Err(copy_fault("workspace-copy-failed", error, error.to_string()))
         }
-        error => Ok(Verdict::fail(error).flagged(error.flag())),
+        error => Ok(CheckOutcome::fail(error).flagged(error.flag())),
     }
 }
 
-/// What the machine kept from being copied. Whatever would be in the way the next time, too, is not tried again.
+/// The fault for a copy that the machine prevented. A permanent obstacle is not retried.
 pub(crate) fn copy_fault(code: &str, error: &TreeError, message: String) -> Fault {
     if error.is_lasting() {
         return Fault::permanent(Boundary::Grader, code, message);
@@ -74,8 +74,8 @@ pub(crate) fn copy_fault(code: &str, error: &TreeError, message: String) -> Faul
     Fault::transient(Boundary::Grader, code, message)
 }
 
-/// A check that no workspace could satisfy. Suites are checked before they run, so this is a plan made
-/// elsewhere.
+/// A check that cannot be evaluated for a workspace. Suites are checked before they run, so this plan was made by
+/// another program.
 pub(super) fn invalid(reason: impl Display) -> Fault {
     Fault::permanent(Boundary::Grader, "check-invalid", format!("this check cannot be evaluated: {reason}"))
 }

@@ -1,30 +1,30 @@
-//! The short summary of pytest, read from its output.
+//! Parses pytest's short summary.
 //!
-//! All tests must pass. One that is skipped or fails as expected has passed; one that passes though it was expected to
-//! fail has not. Lines of single tests are there with `pytest -rA`; without it, only what failed has a line, and the
-//! last line's counts tell the rest.
+//! All tests must pass. A skipped test and an expected failure count as passed; an unexpected pass does not. Lines of
+//! single tests exist with `pytest -rA`; without it, only failures have a line, and the counts in the last line tell
+//! the rest.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Lines kept for the record.
-const MOST_LINES: usize = 50;
+/// Maximum lines kept for the record.
+const MAX_LINES: usize = 50;
 
-/// What pytest said.
+/// Parsed summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     /// Tests that count as passed, and all others.
     pub(super) passed: u64,
     pub(super) failed: u64,
-    /// Lines of single tests, those that failed first: whether it passed, and the line.
+    /// Lines of single tests, failures first: whether it passed, and the line.
     pub(super) lines: Vec<(bool, String)>,
 }
 
-/// Reads an output; `None` when it has no result of pytest.
+/// Parses an output; `None` when it has no result of pytest.
 pub(super) fn summary(output: &str) -> Option<Summary> {
     let mut summary = Summary::default();
-    let mut told = false;
+    let mut has_summary = false;
     let (mut listed_passed, mut listed_failed) = (0, 0);
     // A verifier may call pytest more than once: every summary counts.
     let mut in_section = false;
@@ -33,7 +33,7 @@ pub(super) fn summary(output: &str) -> Option<Summary> {
         if let Some(title) = bar(line) {
             in_section = title == "short test summary info";
             if let Some((passed, failed)) = counts(title) {
-                told = true;
+                has_summary = true;
                 summary.passed += passed;
                 summary.failed += failed;
             }
@@ -42,7 +42,7 @@ pub(super) fn summary(output: &str) -> Option<Summary> {
             summary.lines.push((passed, line.to_owned()));
         }
     }
-    if !told && listed_passed + listed_failed == 0 {
+    if !has_summary && listed_passed + listed_failed == 0 {
         return None;
     }
     summary.passed = summary.passed.max(listed_passed);
@@ -51,7 +51,7 @@ pub(super) fn summary(output: &str) -> Option<Summary> {
         return None;
     }
     summary.lines.sort_by_key(|&(passed, _)| passed);
-    summary.lines.truncate(MOST_LINES);
+    summary.lines.truncate(MAX_LINES);
     Some(summary)
 }
 
@@ -62,7 +62,7 @@ fn bar(line: &str) -> Option<&str> {
     if has_bar || counts(line).is_some() { Some(title.trim()) } else { None }
 }
 
-/// Passed and other tests of `2 failed, 3 passed, 1 warning in 0.12s`.
+/// Passed and other tests in `2 failed, 3 passed, 1 warning in 0.12s`.
 fn counts(title: &str) -> Option<(u64, u64)> {
     static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let kind = r"\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?|rerun)";
@@ -82,7 +82,7 @@ fn counts(title: &str) -> Option<(u64, u64)> {
     Some((passed, failed))
 }
 
-/// Whether the tests of a line have passed, and how many they are: `SKIPPED [3] …` stands for three.
+/// Whether the tests of a line have passed, and their number: `SKIPPED [3] …` stands for three.
 fn outcome(line: &str) -> Option<(bool, u64)> {
     let (word, rest) = line.split_once(' ')?;
     let passed = match word {
@@ -98,7 +98,7 @@ fn outcome(line: &str) -> Option<(bool, u64)> {
     Some((passed, 1))
 }
 
-/// Without the escapes that colour a line.
+/// A line without colour escapes.
 fn without_colour(line: &str) -> String {
     let mut plain = String::new();
     let mut parts = line.split("\u{1b}[");
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_lines_are_bounded() {
         let lines: String = (0..10_000).map(|number| format!("PASSED t.py::n{number}\n")).collect();
         let found = summary(&format!("== short test summary info ==\n{lines}FAILED t.py::bad\n")).unwrap();
-        assert_eq!((found.passed, found.failed, found.lines.len()), (10_000, 1, MOST_LINES));
+        assert_eq!((found.passed, found.failed, found.lines.len()), (10_000, 1, MAX_LINES));
         assert!(!found.lines[0].0);
     }
 }

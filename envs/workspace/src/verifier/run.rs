@@ -1,4 +1,4 @@
-//! Where a verifier runs, and what its verdict makes of a grade.
+//! Runs a verifier, and combines its score with the grade.
 
 use std::time::Instant;
 
@@ -11,18 +11,18 @@ use clawrl_sandbox::{
     SandboxFolder, SandboxSpec, TreeError, WorkspaceStart,
 };
 
-use super::apart::bring;
-use super::reward::{FOLDER, Verdict, said_last, told};
+use super::artifacts::bring;
+use super::reward::{FOLDER, VerifierScore, read_score, said_last};
 use crate::checks::copy_fault;
 use crate::fresh::{SIZE, blocking, bounds, copy_workspace, refuse_lost};
 
-/// Where its files are laid.
+/// Folder of its files.
 const TESTS: &str = "/tests";
 
-/// Most of its output that is read; a summary further on is not seen.
+/// Maximum bytes of its output that are read; a later summary is not seen.
 pub(super) const OUTPUT_CAP: usize = 8 << 20;
 
-/// What a verifier is run with.
+/// The inputs of a verifier.
 pub(crate) struct Grading<'a> {
     pub(crate) backend: &'a dyn SandboxBackend,
     pub(crate) spec: &'a WorkspaceSpec,
@@ -30,16 +30,16 @@ pub(crate) struct Grading<'a> {
     /// Its files, read.
     pub(crate) files: Vec<PutFile>,
     pub(crate) label: String,
-    /// The agent's, halted.
+    /// The agent's sandbox, halted.
     pub(crate) sandbox: &'a dyn Sandbox,
-    /// Of the whole grading.
+    /// Deadline of the whole grading.
     pub(crate) deadline: Instant,
     pub(crate) timeouts: Timeouts,
-    /// Flags that were found before.
+    /// Flags found before.
     pub(crate) flags: Vec<String>,
 }
 
-/// Runs the verifier and joins its verdict with the grade of the checks, if there are any.
+/// Runs the verifier and combines its score with the grade of the checks, if there are any.
 ///
 /// # Errors
 /// See the module.
@@ -49,28 +49,28 @@ pub(crate) async fn verify(mut grading: Grading<'_>, checks: Option<Grade>) -> R
         // I3.
         Err(error) => {
             grading.flags.extend(error.flag().map(str::to_owned));
-            Verdict { score: 0.0, message: error.to_string(), lines: Vec::new() }
+            VerifierScore { score: 0.0, message: error.to_string(), lines: Vec::new() }
         }
     };
     Ok(joined(verdict, grading.flags, checks))
 }
 
-/// The verdict, or why the workspace that the agent left could not be copied.
-async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fault> {
+/// The score, or why the agent's workspace could not be copied.
+async fn run(grading: &mut Grading<'_>) -> Result<Result<VerifierScore, TreeError>, Fault> {
     let verifier = grading.verifier;
     if verifier.apart.is_none() && grading.sandbox.verifies_in_place() {
         let files = std::mem::take(&mut grading.files);
         if let Err(gone) = grading.sandbox.has_workspace().await? {
             return Ok(Err(gone.into()));
         }
-        grading.sandbox.lay(TESTS.to_owned(), files).await?;
-        grading.sandbox.lay(FOLDER.to_owned(), Vec::new()).await?;
+        grading.sandbox.replace_folder(TESTS.to_owned(), files).await?;
+        grading.sandbox.replace_folder(FOLDER.to_owned(), Vec::new()).await?;
         return match judged(grading, grading.sandbox).await {
-            // The folder and the machine's programs are the agent's: whoever closes or removes them has done no work
-            // that others can use, and must not get out of the count by it.
+            // The agent owns the folder and the machine's programs: closing or removing them leaves no usable work, and
+            // must not exclude the attempt from the count.
             Err(ExecError::NotRun { obstacle: NotRun::Folder | NotRun::Program, message }) => {
                 let message = format!("the verifier was not run: {message}");
-                Ok(Ok(Verdict { score: 0.0, message, lines: Vec::new() }))
+                Ok(Ok(VerifierScore { score: 0.0, message, lines: Vec::new() }))
             }
             verdict => Ok(Ok(verdict?)),
         };
@@ -104,7 +104,7 @@ async fn run(grading: &mut Grading<'_>) -> Result<Result<Verdict, TreeError>, Fa
     Ok(Ok(verdict?))
 }
 
-/// A sandbox where the agent has never been.
+/// A sandbox that the agent never used.
 fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
     let verifier = grading.verifier;
     let (image, workspace): (Option<&ImageSpec>, _) = match &verifier.apart {
@@ -130,22 +130,22 @@ fn sandbox_spec(grading: &mut Grading<'_>) -> SandboxSpec {
             SandboxFolder { path: TESTS.to_owned(), files: Some(files) },
             SandboxFolder { path: "/logs".to_owned(), files: None },
         ],
-        // One apart has an image of its own, and what it needs in it.
+        // A separate verifier has its own image, which contains what it needs.
         read_only: if verifier.apart.is_some() { Vec::new() } else { grading.spec.read_only.clone() },
         inner_sandbox: false,
     }
 }
 
-/// Makes the folder in which a score is told, where the sandbox's folders can be reached.
+/// Creates the folder for the score, where the sandbox's folders can be reached.
 async fn make_logs(sandbox: &dyn Sandbox) -> Result<(), Fault> {
-    let places = sandbox.places().await;
-    let Some(logs) = places.into_iter().find(|place| place.path == "/logs") else { return Ok(()) };
+    let exposed_folders = sandbox.exposed_folders().await;
+    let Some(logs) = exposed_folders.into_iter().find(|place| place.path == "/logs") else { return Ok(()) };
     let made = blocking(move || logs.folder.make_dirs("verifier", 0o755, logs.owner)).await?;
     made.map_err(|error| Fault::transient(Boundary::Grader, "logs", error.to_string()))
 }
 
 /// Runs the command and reads the score.
-async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict, ExecError> {
+async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<VerifierScore, ExecError> {
     let verifier = grading.verifier;
     let mut environment = grading.spec.env.clone();
     environment.extend(verifier.env.clone());
@@ -162,12 +162,12 @@ async fn judged(grading: &Grading<'_>, sandbox: &dyn Sandbox) -> Result<Verdict,
         user: verifier.user.clone(),
     };
     let output = sandbox.exec(exec).await?;
-    // What it left running must not go on writing.
+    // Its remaining processes must not write any more.
     sandbox.halt().await?;
     if output.code.is_none() {
         return Err(timed_out(grading, own_deadline, &output).into());
     }
-    Ok(told(verifier, sandbox, &output).await?)
+    Ok(read_score(verifier, sandbox, &output).await?)
 }
 
 fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) -> Fault {
@@ -175,7 +175,8 @@ fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) 
         return Fault::limit(Boundary::Env, Limit::Grade, grading.timeouts.grade);
     }
     let message = format!(
-        "the verifier told no score within {:.1} s; raise `verifier: {{ timeout_secs: … }}` if it needs longer; {}",
+        "the verifier reported no score within {:.1} s: raise `verifier: {{ timeout_secs: … }}` if it needs \
+         longer; {}",
         grading.verifier.timeout.as_secs_f64(),
         said_last(output)
     );
@@ -183,7 +184,7 @@ fn timed_out(grading: &Grading<'_>, own_deadline: Instant, output: &ExecOutput) 
 }
 
 /// The score is the verifier's times that of the checks. Lines of single tests follow with weight 0.
-fn joined(verdict: Verdict, mut flags: Vec<String>, checks: Option<Grade>) -> Grade {
+fn joined(verdict: VerifierScore, mut flags: Vec<String>, checks: Option<Grade>) -> Grade {
     let passed = verdict.score >= 1.0 && checks.as_ref().is_none_or(|grade| grade.passed);
     let score = verdict.score * checks.as_ref().map_or(1.0, |grade| grade.score);
     let mut reports = Vec::new();
@@ -224,8 +225,11 @@ mod tests {
     #[test]
     fn scores_are_multiplied() {
         let check = |own: f64, others: Option<f64>, expected: (f64, bool)| {
-            let verdict =
-                Verdict { score: own, message: String::new(), lines: vec![(false, "FAILED x".to_owned())] };
+            let verdict = VerifierScore {
+                score: own,
+                message: String::new(),
+                lines: vec![(false, "FAILED x".to_owned())],
+            };
             let grade = joined(verdict, vec!["tampered".to_owned()], others.map(checks));
             assert_eq!((grade.score, grade.passed), expected, "{own} {others:?}");
             assert_eq!(grade.flags, ["tampered"]);

@@ -38,7 +38,7 @@ fn endpoints_that_are_none_are_refused_and_silent_ones_told_before_anything_runs
     let arguments = ["run", "browsed", "--policy", "noop"];
     let run = |webdriver: &str, code| Said::of(&with(&place, webdriver, &arguments)).ends(code).err;
     insta::assert_snapshot!(run("http://127.0.0.1:1, http://ada:secret@grid:port", 2), @"
-    error: CLAWRL_WEBDRIVER: `http://grid:port` is no address of a WebDriver endpoint: invalid port number
+    error: CLAWRL_WEBDRIVER: `http://grid:port` is not the address of a WebDriver endpoint: invalid port number
       help: `clawrl help environment` says what may be in it
     ");
     // A port that is taken, and at which nobody listens.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clawrl_core::Fault;
-use clawrl_gui::{BrowserPrograms, BrowserSource, EndpointAnswer, EndpointError, Endpoints, find_programs};
+use clawrl_gui::{BrowserPrograms, BrowserSource, EndpointError, EndpointStatus, Endpoints, find_programs};
 
 use super::engine;
 use super::finding::{Finding, Health};
@@ -96,12 +96,12 @@ fn endpoints() -> Result<Option<Endpoints>, RuntimeError> {
     Ok(Some(endpoints))
 }
 
-fn probed(endpoints: &Endpoints) -> Result<Vec<EndpointAnswer>, Fault> {
+fn probed(endpoints: &Endpoints) -> Result<Vec<EndpointStatus>, Fault> {
     engine::asked(async { Ok(endpoints.probe().await) })
 }
 
-fn spelled(answers: &[EndpointAnswer]) -> String {
-    let each = answers.iter().map(|EndpointAnswer { address, said }| {
+fn spelled(answers: &[EndpointStatus]) -> String {
+    let each = answers.iter().map(|EndpointStatus { address, said }| {
         format!("{address} {}", said.as_ref().unwrap_or_else(|why| why))
     });
     each.collect::<Vec<_>>().join("; ")
