@@ -13,6 +13,7 @@ mod ledger_files;
 mod ledger_learning;
 mod ledger_properties;
 mod ledger_scenes;
+mod ledger_stored;
 mod properties;
 mod recording;
 mod scenes;
