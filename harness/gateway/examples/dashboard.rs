@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use clawrl_gateway::{
-    Adapter, Ask, Backend, BackendError, Begun, ChatRequest, Command, Exactness, FeedbackSource,
+    Adapter, AnswerRequest, Backend, BackendError, ChatRequest, Command, Exactness, FeedbackSource,
     FeedbackTarget, Finish, Headers, Keys, NewAnswer, NewChoice, NewFeedback, NewRequest, NewReward,
     NewSample, NewUpdate, NewVote, Recorder, RecorderHandle, RecorderSettings, Refusal, ReplyCall, RequestId,
-    RollBack, Server, ServerSettings, Trainer, TrainerError, TrainerView, UserId, VersionSegment,
+    RollBack, Server, ServerSettings, StartedAnswer, Trainer, TrainerError, TrainerView, UserId,
+    VersionSegment,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -39,11 +40,11 @@ impl Backend for Nobody {
         Some(self.version)
     }
 
-    fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {
+    fn refusal(&self, _: &AnswerRequest, demands: &[Refusal]) -> Option<Refusal> {
         demands.first().cloned()
     }
 
-    fn begin(&self, _: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+    fn start(&self, _: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         let message = "there is no policy here".to_owned();
         Box::pin(async { Err(BackendError::Unavailable { message, retry_after: None }) })
     }

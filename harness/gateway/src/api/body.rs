@@ -1,6 +1,6 @@
-//! Bodies of requests: within bounds of size and time, and JSON.
+//! Reads request bodies, with limits of size and time, and parses them as JSON.
 //!
-//! I1. What is given on is JSON for every reader of it: half of a character, which some clients leave where they cut a text, is U+FFFD.
+//! I1. The result is valid JSON for every reader: lone surrogates, which some clients leave when they cut a text, become U+FFFD.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::error::ApiError;
 use super::settings::ServerSettings;
 
-/// Bytes that there is room for at once, whatever a client says that it sends.
+/// Maximum initial capacity, whatever size the client announces.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Reads a body to its end, into memory of its own: the record keeps it, and not the buffer of a connection with it.
+/// Reads a whole body into its own memory: the record keeps it, without the connection's buffer.
 pub(super) async fn read(
     settings: &ServerSettings,
     headers: &HeaderMap,
@@ -25,7 +25,7 @@ pub(super) async fn read(
     let limit = settings.body_bytes;
     let told =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    // Whoever says so has not begun to send it.
+    // The client has announced the size and sent nothing yet.
     if told.is_some_and(|told| told > limit as u64) {
         return Err(ApiError::too_large(limit));
     }
@@ -47,7 +47,7 @@ pub(super) async fn read(
     }
 }
 
-/// The object in a body, and the body (I1).
+/// The parsed object, and the body (I1).
 pub(super) fn object(body: Bytes) -> Result<(Map<String, Value>, Bytes), ApiError> {
     let (value, body) = match serde_json::from_slice(&body) {
         Ok(value) => (value, body),
@@ -61,7 +61,7 @@ pub(super) fn object(body: Bytes) -> Result<(Map<String, Value>, Bytes), ApiErro
     }
 }
 
-/// The text of a body, where it is one but for halves of characters.
+/// The text with lone surrogates replaced; `None` if it is not UTF-8 otherwise.
 fn without_halves(body: &[u8]) -> Option<String> {
     let text = utf8_text(body).ok()?;
     Some(without_lone_surrogates(&text).into_owned())

@@ -1,6 +1,6 @@
-//! What a user may see, say and undo of their own record.
+//! A user's access to their own records.
 //!
-//! I1. All of it is of the user whose key it is; what is somebody else's is answered as what is not there.
+//! I1. Everything belongs to the key's user; entries of other users count as not found.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::{
     TurnId, UserId, UserView,
 };
 
-/// Sessions of a page, where nobody says how many.
+/// Default number of sessions per page.
 const PAGE: u32 = 50;
-/// Most sessions of a page.
+/// Maximum number of sessions per page.
 const MOST: u32 = 500;
-/// Bytes of what somebody says of an answer: they are in the prompt of whoever judges it.
-const MOST_TEXT: usize = 32 << 10;
+/// Maximum size of a feedback text, in bytes: it becomes part of the judge's prompt.
+const MAX_TEXT_BYTES: usize = 32 << 10;
 
 type Answer = Result<Response<Body>, ApiError>;
 
@@ -72,7 +72,7 @@ pub(super) async fn close(
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
 }
 
-/// `POST /v1/sessions/close` with the name that the client has for it.
+/// `POST /v1/sessions/close` with the client's name of the session.
 pub(super) async fn close_named(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -108,7 +108,7 @@ pub(super) async fn turn(
     written(&gateway.recorder.turn(&user, turn).await.map_err(told)?)
 }
 
-/// `DELETE /v1/turns/N`: it, and those behind it in its session.
+/// `DELETE /v1/turns/N`: the turn, and all later turns of its session.
 pub(super) async fn delete_turn(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -121,7 +121,7 @@ pub(super) async fn delete_turn(
 /// `GET /v1/user`.
 pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
     match gateway.recorder.user(&user).await {
-        // Whoever has a key is a user, also before their first request.
+        // A user exists from the first key on, even before the first request.
         Err(LedgerError::Unknown(_)) => {
             written(&UserView { user, created_ms: None, shares: false, shares_ms: None })
         }
@@ -129,7 +129,7 @@ pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): E
     }
 }
 
-/// `PUT /v1/user` with `{"shares": true}`: whether their turns may train what all share.
+/// `PUT /v1/user` with `{"shares": true}`: whether their turns may train the shared adapter.
 pub(super) async fn change_user(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -143,7 +143,7 @@ pub(super) async fn change_user(
     written(&gateway.recorder.user(&user).await.map_err(told)?)
 }
 
-/// `DELETE /v1/user`: all that is recorded of them.
+/// `DELETE /v1/user`: everything that is recorded of the user.
 pub(super) async fn delete_user(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -151,7 +151,7 @@ pub(super) async fn delete_user(
     deleted(gateway.recorder.delete(&user, Deletion::All).await)
 }
 
-/// `GET /v1/export`: JSON, line by line.
+/// `GET /v1/export`: JSON Lines.
 pub(super) async fn export(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -162,7 +162,7 @@ pub(super) async fn export(
         match export.next().await {
             Ok(Some(line)) => Some((Ok::<_, LedgerError>(Bytes::from(line + "\n")), Some(export))),
             Ok(None) => None,
-            // The connection is cut, so that nobody takes what came for all there is.
+            // Cuts the connection, so that a partial export is not mistaken for a complete one.
             Err(error) => Some((Err(error), None)),
         }
     });
@@ -198,9 +198,10 @@ pub(super) async fn feedback(
     let text = match present(&body, "text") {
         None => None,
         Some(text) => {
-            let text = text.as_str().filter(|text| !text.trim().is_empty() && text.len() <= MOST_TEXT);
+            let text = text.as_str().filter(|text| !text.trim().is_empty() && text.len() <= MAX_TEXT_BYTES);
             let wrong = || {
-                let message = format!("`text` is a text that says something, in {MOST_TEXT} bytes at most");
+                let message =
+                    format!("`text` is a text that says something, in {MAX_TEXT_BYTES} bytes at most");
                 ApiError::field("text", message)
             };
             Some(text.ok_or_else(wrong)?.to_owned())
@@ -221,7 +222,7 @@ pub(super) async fn feedback(
     Ok(completions::json(&json!({"feedback": id.0})))
 }
 
-/// What feedback is about; exactly one thing.
+/// The target of feedback; exactly one.
 async fn target(
     gateway: &Gateway,
     user: &UserId,
@@ -254,7 +255,7 @@ async fn target(
     }
 }
 
-/// The session that a body names, by the client's name of it or by its number.
+/// The session in a body, by the client's name or by number.
 async fn named_session(
     gateway: &Gateway,
     user: &UserId,
@@ -277,7 +278,7 @@ fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
     body.get(field).filter(|value| !value.is_null())
 }
 
-/// These requests are ours: a field that nobody knows is a mistake of whoever wrote it.
+/// These requests are ClawRL's own: an unknown field is a mistake.
 pub(super) fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
     match body.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => {
@@ -313,7 +314,7 @@ fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
     Ok(completions::json(&json!({"deleted": deleted})))
 }
 
-/// What a client is told of the ledger's error.
+/// The error for the client.
 pub(super) fn told(error: LedgerError) -> ApiError {
     match error {
         LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),

@@ -3,7 +3,7 @@
 use clawrl_gateway::{Headers, Reply, ReplyCall, TURN_HEADER};
 use serde_json::Value;
 
-use crate::told::{Gateway, parse};
+use crate::tracker::{Gateway, parse};
 
 struct Captured {
     headers: Headers,

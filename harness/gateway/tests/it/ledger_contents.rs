@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::ledger_files::noise;
 use crate::recording::{Chat, answer, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// A conversation of so many turns, each with what was told: its body's words and its prompt.
 async fn talk(chat: &Chat, turns: u32) -> (Vec<Value>, Vec<(Admitted, String, Vec<u32>)>) {

@@ -1,13 +1,13 @@
 //! What is deleted is gone, and is not trained.
 
 use clawrl_gateway::{
-    Adapter, Admitted, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, NewFeedback, NewReward,
-    NewSample, NewUpdate, NewVote, RequestId, SessionId, Thing, UpdateId,
+    Adapter, Admitted, Deletion, EntityKind, FeedbackSource, FeedbackTarget, Finish, LedgerError,
+    NewFeedback, NewReward, NewSample, NewUpdate, NewVote, RequestId, SessionId, UpdateId,
 };
 use serde_json::json;
 
 use crate::recording::{Chat, answer, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// Three turns of Ada, each with everything that can be said of one; words of the second have a mark.
 async fn three_turns(chat: &Chat) -> [Admitted; 3] {
@@ -86,7 +86,7 @@ async fn a_deleted_turn_is_out_of_the_file_and_its_samples_are_dropped() {
     let sample = NewSample { request: second.request, choice: 0, reward: 1.0, hint: None };
     assert!(chat.handle().add_sample(sample).await.is_ok(), "the one that was dropped");
     let reward = NewReward { turn: second.turn, value: 1.0, source: String::new() };
-    assert_eq!(chat.handle().set_reward(reward).await, Err(LedgerError::Unknown(Thing::Turn)));
+    assert_eq!(chat.handle().set_reward(reward).await, Err(LedgerError::Unknown(EntityKind::Turn)));
     chat.close();
     assert!(!chat.has_on_disk("MARK"));
 }

@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use clawrl_gateway::{Deletion, FileFlaw, LedgerError, NewAnswer, Recorder, RecorderSettings};
+use clawrl_gateway::{Deletion, FileError, LedgerError, NewAnswer, Recorder, RecorderSettings};
 use rusqlite::Connection;
 use serde_json::json;
 
 use crate::recording::{Chat, answer, asked, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// What brings a ledger back to what it was before version 4.
 const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (session, place); \
@@ -179,14 +179,14 @@ pub(crate) fn noise(length: usize, seed: u64) -> String {
 fn a_folder_that_is_not_there_is_an_error() {
     let path = tempfile::tempdir().unwrap().path().join("none/chat.db");
     let error = Recorder::open(RecorderSettings::new(path)).map(|_| ()).unwrap_err();
-    assert!(matches!(error, LedgerError::File { flaw: FileFlaw::Failed(_), .. }), "{error:?}");
+    assert!(matches!(error, LedgerError::File { flaw: FileError::Failed(_), .. }), "{error:?}");
 }
 
 #[test]
 fn one_recorder_at_a_time() {
     let mut chat = Chat::new();
     let second = Recorder::open(chat.settings()).map(|_| ()).unwrap_err();
-    assert!(matches!(second, LedgerError::File { flaw: FileFlaw::InUse(_), .. }), "{second:?}");
+    assert!(matches!(second, LedgerError::File { flaw: FileError::InUse(_), .. }), "{second:?}");
     assert!(second.to_string().contains("is in use by another process"), "{second}");
     chat.close();
     drop(Recorder::open(chat.settings()).unwrap());

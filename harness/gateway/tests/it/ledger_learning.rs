@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Adapter, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, Live, NEUTRAL, NewFeedback,
-    NewReward, NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack, SampleId, Thing, TurnId,
-    UpdateId, VersionSegment, Waiting,
+    Adapter, Deletion, EntityKind, FeedbackSource, FeedbackTarget, Finish, LedgerChange, LedgerError,
+    NEUTRAL, NewFeedback, NewReward, NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack,
+    SampleId, TurnId, UpdateId, VersionSegment, Waiting,
 };
 use rusqlite::Connection;
 use serde_json::json;
 
 use crate::recording::{Chat, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// A turn that was answered, and its sample.
 async fn sample(chat: &Chat, name: &str, question: &str) -> (TurnId, SampleId) {
@@ -61,7 +61,7 @@ async fn votes_and_rewards_are_recorded_once() {
     assert_eq!(handle.add_vote(vote(1, Err("no number in it".to_owned()))).await, Ok(true));
     assert!(matches!(handle.add_vote(vote(2, Ok(2))).await, Err(LedgerError::Refused(_))));
     let nowhere = NewVote { turn: TurnId(RequestId(99)), ..vote(0, Ok(1)) };
-    assert_eq!(handle.add_vote(nowhere).await, Err(LedgerError::Unknown(Thing::Turn)));
+    assert_eq!(handle.add_vote(nowhere).await, Err(LedgerError::Unknown(EntityKind::Turn)));
     let reward = |value| NewReward { turn, value, source: "votes".to_owned() };
     handle.set_reward(reward(0.5)).await.unwrap();
     handle.set_reward(reward(1.0)).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_sample_is_trained_at_most_once() {
     assert!(connection.execute(twice, []).unwrap_err().to_string().contains("UNIQUE"));
     let view = handle.turn(&user("ada"), turn).await.unwrap();
     assert_eq!((view.updates.len(), view.updates[0].version_after), (1, Some(4)));
-    assert_eq!(handle.finish(UpdateId(9), accepted(4)).await, Err(LedgerError::Unknown(Thing::Update)));
+    assert_eq!(handle.finish(UpdateId(9), accepted(4)).await, Err(LedgerError::Unknown(EntityKind::Update)));
 }
 
 #[tokio::test]
@@ -403,7 +403,7 @@ async fn going_back_gives_up_what_was_learned_since() {
     assert!(matches!(taken, Err(LedgerError::Refused(_))), "{taken:?}");
     let mut events = handle.events();
     handle.roll_back(back(4, 7)).await.unwrap();
-    assert_eq!(events.try_recv().unwrap().what, Live::Learned);
+    assert_eq!(events.try_recv().unwrap().what, LedgerChange::Learned);
     assert_eq!(line(&chat).await, "7<4/1 6<5/0! 5<4/0! 4<3/0");
     let views = handle.versions("ada", 1).await.unwrap();
     assert_eq!((views.len(), views[0].checkpoint.as_deref()), (1, Some("d")));

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Deletion, FeedbackSource, FeedbackTarget, LedgerError, Live, NewAnswer, NewFeedback, Page, RequestId,
-    SessionId, Thing, TurnId, TurnKind,
+    Deletion, EntityKind, FeedbackSource, FeedbackTarget, LedgerChange, LedgerError, NewAnswer, NewFeedback,
+    Page, RequestId, SessionId, TurnId, TurnKind,
 };
 use serde_json::{Value, json};
 
 use crate::recording::{Chat, answer, asked, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 fn feedback(target: FeedbackTarget) -> NewFeedback {
     NewFeedback {
@@ -59,15 +59,16 @@ async fn a_conversation_is_recorded_with_all_that_training_needs() {
     assert_eq!(states, ["failed", "waiting"]);
     assert_eq!(second.requests[0].reason.as_deref(), Some("the stream was cut"));
 
-    let told: Vec<Live> = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.what).collect();
+    let told: Vec<LedgerChange> =
+        std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.what).collect();
     let expected = [
-        Live::SessionOpened,
-        Live::TurnOpened,
-        Live::Answered,
-        Live::TurnOpened,
-        Live::NextState,
-        Live::Retried,
-        Live::Unanswered,
+        LedgerChange::SessionOpened,
+        LedgerChange::TurnOpened,
+        LedgerChange::Answered,
+        LedgerChange::TurnOpened,
+        LedgerChange::NextState,
+        LedgerChange::Retried,
+        LedgerChange::Unanswered,
     ];
     assert_eq!(told, expected);
 }
@@ -127,8 +128,8 @@ async fn nobody_sees_or_changes_what_is_somebody_elses() {
         assert!(matches!(refused, LedgerError::Unknown(_)));
         assert_eq!(handle.feedback(&bob, feedback(none)).await.unwrap_err(), refused);
     }
-    let turn = LedgerError::Unknown(Thing::Turn);
-    let session = LedgerError::Unknown(Thing::Session);
+    let turn = LedgerError::Unknown(EntityKind::Turn);
+    let session = LedgerError::Unknown(EntityKind::Session);
     assert_eq!(handle.turn(&bob, one.turn).await.unwrap_err(), turn);
     assert_eq!(handle.session(&bob, one.session).await.unwrap_err(), session);
     assert_eq!(handle.close_session(&bob, one.session).await.unwrap_err(), session);
@@ -152,7 +153,7 @@ async fn feedback_finds_its_turn() {
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     let handle = chat.handle();
     let latest = FeedbackTarget::Latest(one.session);
-    let unknown = LedgerError::Unknown(Thing::Session);
+    let unknown = LedgerError::Unknown(EntityKind::Session);
     assert_eq!(handle.feedback(&user("ada"), feedback(latest)).await, Err(unknown), "nothing was answered");
     chat.say(one.request, "hello").await;
     let two = chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
@@ -176,7 +177,7 @@ async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     let unanswered = handle.feedback(&ada, feedback(FeedbackTarget::Turn(one.turn))).await;
-    assert_eq!(unanswered, Err(LedgerError::Unknown(Thing::Turn)), "nothing was answered");
+    assert_eq!(unanswered, Err(LedgerError::Unknown(EntityKind::Turn)), "nothing was answered");
     chat.say(one.request, "hello").await;
     let again = chat.ask("ada", "s", json!([said("hi")])).await;
     assert_eq!(again.turn, one.turn, "a retry");
@@ -336,7 +337,7 @@ async fn an_answer_counts_once() {
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
     let before = chat.rows();
-    let unknown = Err(LedgerError::Unknown(Thing::Request));
+    let unknown = Err(LedgerError::Unknown(EntityKind::Request));
     assert_eq!(chat.handle().answered(one.request, answer("other")).await, unknown);
     assert_eq!(chat.handle().failed(one.request, "late").await, unknown);
     assert_eq!(chat.handle().answered(RequestId(9), answer("other")).await, unknown);

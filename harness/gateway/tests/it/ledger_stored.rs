@@ -7,7 +7,7 @@ use clawrl_gateway::{ChatRequest, RequestId, SessionId};
 use serde_json::{Value, json};
 
 use crate::recording::{Chat, asked_with};
-use crate::told::user;
+use crate::tracker::user;
 
 const LEDGER: &[u8] = include_bytes!("../data/ledger-6.sqlite.zst");
 const EXPORT: &str = include_str!("../data/ledger-6.export.jsonl");
@@ -84,7 +84,6 @@ fn digests_of_captured_requests_are_unchanged() {
     }
     // Text, a call, its result, and an image.
     let stored: Value = serde_json::from_str(EXPORT.lines().nth(3).unwrap()).unwrap();
-    let body: Value =
-        serde_json::from_str(stored["turn"]["requests"][0]["body"].as_str().unwrap()).unwrap();
+    let body: Value = serde_json::from_str(stored["turn"]["requests"][0]["body"].as_str().unwrap()).unwrap();
     assert_eq!(format!("{:?}", ChatRequest::parse(&body).unwrap().context()), "cd893175");
 }

@@ -17,4 +17,4 @@ mod ledger_stored;
 mod properties;
 mod recording;
 mod scenes;
-mod told;
+mod tracker;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clawrl_gateway::{Headers, LinkError, Reply, RequestId, SESSION_END_HEADER, SESSION_HEADER, SessionId};
 use serde_json::{Value, json};
 
-use crate::told::{Gateway, tell, user};
+use crate::tracker::{Gateway, tell, user};
 
 fn named(session: &str) -> Headers {
     [(SESSION_HEADER, session)].into_iter().collect()
@@ -313,7 +313,7 @@ fn sessions_end_by_flag_by_request_and_by_silence() {
     assert_eq!(told, ["session 4 by Extension", "turn 4: main"]);
 
     let closed = |gateway: &mut Gateway, name: &str, session: u64| {
-        gateway.lineages.close(&user(name), SessionId(RequestId(session))).map(tell)
+        gateway.tracker.close(&user(name), SessionId(RequestId(session))).map(tell)
     };
     let unknown = Err(LinkError::UnknownSession(SessionId(RequestId(4))));
     assert_eq!(closed(&mut gateway, "bob", 4), unknown);
@@ -324,15 +324,15 @@ fn sessions_end_by_flag_by_request_and_by_silence() {
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     gateway.request(&named("t"), &talk(&["hi"]));
     gateway.at = Duration::from_secs(30 * 60 - 1);
-    assert_eq!(tell(gateway.lineages.expire(gateway.at)), [""; 0]);
+    assert_eq!(tell(gateway.tracker.expire(gateway.at)), [""; 0]);
     gateway.at = Duration::from_secs(30 * 60);
-    let told = gateway.lineages.expire(gateway.at);
+    let told = gateway.tracker.expire(gateway.at);
     assert_eq!(tell(told), ["session 5 over: Idle, open [5]"], "the other waits for its answer");
     gateway.say("ho");
     gateway.at *= 2;
     let told = gateway.request(&named("t"), &talk(&["hi", "ho", "back again"]));
     assert_eq!(told, ["session 6 over: Idle, open [6]", "session 7 by Extension", "turn 7: main"]);
-    assert_eq!(gateway.lineages.open_sessions(), 1);
+    assert_eq!(gateway.tracker.open_sessions(), 1);
 }
 
 #[test]
@@ -395,6 +395,6 @@ fn what_cannot_have_happened_is_refused() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let unknown = |request| Err(LinkError::UnknownRequest(RequestId(request)));
-    assert_eq!(gateway.lineages.answered(RequestId(1), &[], Duration::ZERO), unknown(1));
-    assert_eq!(gateway.lineages.failed(RequestId(7), Duration::ZERO), unknown(7));
+    assert_eq!(gateway.tracker.answered(RequestId(1), &[], Duration::ZERO), unknown(1));
+    assert_eq!(gateway.tracker.failed(RequestId(7), Duration::ZERO), unknown(7));
 }

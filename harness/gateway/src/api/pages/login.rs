@@ -117,7 +117,7 @@ impl Visitor {
     }
 
     /// Whether a form with `proof` comes from a page that this visitor was shown.
-    pub(super) fn is_asked(&self, proof: Option<&str>) -> bool {
+    pub(super) fn has_proof(&self, proof: Option<&str>) -> bool {
         let digest = |text: &str| Digest::of_bytes(text.as_bytes());
         // Compared as digests, so that the time of a comparison gives nothing away.
         self.proof.as_deref().is_none_or(|own| proof.is_some_and(|proof| digest(own) == digest(proof)))
@@ -192,10 +192,10 @@ mod tests {
         let visitor = logins.visitor(&sent(&cookie)).unwrap();
         let proof = visitor.proof.clone().unwrap();
         assert!(!cookie.contains(&proof));
-        assert!(visitor.is_asked(Some(&proof)));
+        assert!(visitor.has_proof(Some(&proof)));
         let other = logins.visitor(&sent(&logins.open(&ada(), true).unwrap())).unwrap();
-        assert!(!visitor.is_asked(other.proof.as_deref()), "of another login");
-        assert!(!visitor.is_asked(None) && !visitor.is_asked(Some("")));
-        assert!(Visitor::with_key(ada()).is_asked(None));
+        assert!(!visitor.has_proof(other.proof.as_deref()), "of another login");
+        assert!(!visitor.has_proof(None) && !visitor.has_proof(Some("")));
+        assert!(Visitor::with_key(ada()).has_proof(None));
     }
 }

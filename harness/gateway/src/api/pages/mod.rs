@@ -6,13 +6,13 @@ mod curves;
 mod document;
 mod events;
 mod form;
-mod html;
 mod login;
 mod overview;
-mod policy;
+mod policy_actions;
+mod render;
 mod routes;
 mod session;
-mod training;
+mod training_outcome;
 mod turn;
 mod versions;
 
