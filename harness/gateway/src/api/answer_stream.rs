@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ends_is_said_and_recorded() {
+    async fn completed_stream_is_sent_and_recorded() {
         let end = Ok(Piece::End(End { finish: FinishReason::Stop, usage: None }));
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
         scene.streamed.begin().await.unwrap();
@@ -508,7 +508,7 @@ mod tests {
 
     /// I1. The client disconnects after its answer is recorded and before the end is sent.
     #[tokio::test]
-    async fn who_goes_away_behind_the_record_has_failed_nothing() {
+    async fn disconnect_after_record_is_not_a_failure() {
         let end = Ok(Piece::End(End { finish: FinishReason::Stop, usage: None }));
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
         let mut changes = scene.record.events();
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i2_an_answer_is_ahead_by_so_much_at_most() {
+    async fn i2_frames_are_bounded() {
         let count = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&count);
         let words = repeat_with(move || {
@@ -539,23 +539,23 @@ mod tests {
         }
         let gateway = Arc::clone(&scene.gateway);
         let (state, why) = scene.end().await;
-        assert_eq!((state.as_str(), why.as_deref()), ("failed", Some("the client went away")));
+        assert_eq!((state.as_str(), why.as_deref()), ("failed", Some("the client disconnected")));
         // Tokens of unfinished answers are counted, too.
         assert_eq!(gateway.metrics.sampled_tokens.get(), count.load(Ordering::Relaxed));
     }
 
     #[tokio::test]
-    async fn i1_who_never_asks_leaves_an_answer_that_ends() {
+    async fn i1_dropped_stream_ends_its_answer() {
         let scene = Scene::new(Some(repeat_with(word).boxed())).await;
         let (state, why) = scene.end().await;
-        assert_eq!((state.as_str(), why.as_deref()), ("failed", Some("the client went away")));
+        assert_eq!((state.as_str(), why.as_deref()), ("failed", Some("the client disconnected")));
     }
 
     #[tokio::test]
-    async fn what_does_not_begin_has_a_status() {
+    async fn answer_that_fails_to_start_has_a_status() {
         let mut scene = Scene::new(None).await;
         let error = scene.streamed.begin().await.unwrap_err();
-        let why = "the model cannot answer; the server's log says why";
+        let why = "the model failed; see the server's log";
         assert_eq!((error.status().as_u16(), error.message()), (500, why));
         let (state, recorded) = scene.end().await;
         assert_eq!((state.as_str(), recorded.as_deref()), ("failed", Some(why)));
@@ -563,7 +563,7 @@ mod tests {
 
     /// I3.
     #[tokio::test]
-    async fn what_breaks_off_ends_with_an_error() {
+    async fn i3_broken_stream_ends_with_an_error() {
         let mut scene = Scene::new(Some(iter([word()]).boxed())).await;
         scene.streamed.begin().await.unwrap();
         let mut last = Bytes::new();
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_policy_that_panics_has_failed_to_answer_whole() {
+    async fn panicking_policy_fails_whole_answer() {
         let Scene { gateway, admitted, streamed, record, _recorder, _folder } =
             Scene::new(Some(panicking())).await;
         // As another answer to the same request.
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_policy_that_panics_has_failed() {
+    async fn panicking_policy_fails_the_stream() {
         let scene = Scene::new(Some(panicking())).await;
         let Scene { gateway, admitted, mut streamed, record, _recorder, _folder } = scene;
         streamed.begin().await.unwrap();
@@ -623,7 +623,7 @@ mod tests {
         gateway.answers.wait().await;
         let turn = record.turn(&UserId("ada".to_owned()), admitted.turn).await.unwrap();
         let request = &turn.requests[0];
-        let why = "the model cannot answer; the server's log says why";
+        let why = "the model failed; see the server's log";
         assert_eq!((request.state.as_str(), request.reason.as_deref()), ("failed", Some(why)));
     }
 }

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_end_by_themselves_by_their_limit_or_by_a_text() {
+    fn choice_ends_by_itself_by_limit_or_by_stop() {
         let plain = || choice(CompletionKind::Chat, json!({}));
         check(plain(), vec![token("Hel"), token("lo "), token(""), whole()], "Hello ", 0, "stop", 3);
         let cut = Piece::End(End { finish: FinishReason::Length, usage: None });
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_took_apart_keeps_its_tokens() {
+    fn deltas_of_a_server_keep_their_tokens() {
         let said = |text: &str| Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() });
         let call = Delta { calls: vec![("f".to_owned(), "{}".to_owned())], ..Delta::default() };
         let sampled = || Piece::Sampled(vec![(4, -0.5), (5, -0.25)]);
@@ -430,7 +430,7 @@ mod tests {
 
     /// [`Choice::take_plain`] gives the same result in fewer steps.
     #[test]
-    fn plain_tokens_are_taken_as_others_are() {
+    fn take_plain_equals_take() {
         let mut plain = 0;
         for (kind, settings) in [
             (CompletionKind::Chat, json!({})),

@@ -78,7 +78,7 @@ impl ChoiceStreams {
             self.next = at + 1;
             let piece = piece.unwrap_or_else(|| {
                 stream.pieces = None;
-                Err(BackendError::Broken("its answer ended without an end".to_owned()))
+                Err(BackendError::Broken("its answer ended early".to_owned()))
             });
             return Poll::Ready(Some((at, piece)));
         }

@@ -69,13 +69,13 @@ async fn complete(
     }
     let value = Value::Object(object);
     let chat = (kind == CompletionKind::Chat).then(|| ChatRequest::parse(&value)).transpose()?;
-    let Value::Object(object) = value else { return Err(ApiError::internal("an object is one")) };
+    let Value::Object(object) = value else { return Err(ApiError::internal("unexpected body")) };
     let prompts = match kind {
         CompletionKind::Chat => vec![Prompt::Chat],
         CompletionKind::Text => prompts(&object)?,
     };
     if prompts.len() * params.choices as usize > MAX_ANSWERS {
-        return Err(ApiError::field("prompt", format!("at most {MAX_ANSWERS} answers of one request")));
+        return Err(ApiError::field("prompt", format!("prompts times `n` must be at most {MAX_ANSWERS}")));
     }
     let body = Arc::new(object);
     let ask = |prompt: &Prompt, choice| AnswerRequest {
@@ -153,7 +153,7 @@ async fn whole(
         pending.whole(asks, listener).await;
         drop(permit);
     });
-    let answer = answer.await.map_err(|_| ApiError::internal("the answer came to no end"))??;
+    let answer = answer.await.map_err(|_| ApiError::internal("the answer was interrupted"))??;
     Ok(json(&answer))
 }
 
@@ -188,7 +188,7 @@ fn prompts(body: &Map<String, Value>) -> Result<Vec<Prompt>, ApiError> {
     let wrong = || {
         ApiError::field(
             "prompt",
-            "`prompt` is a text, an array of texts, an array of token ids, or an array of such arrays",
+            "`prompt` must be a string, an array of strings, an array of token ids, or an array of such arrays",
         )
     };
     let ids = |value: &Value| -> Option<Vec<u32>> {

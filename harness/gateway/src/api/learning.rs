@@ -62,7 +62,8 @@ pub(super) async fn roll_back(
     let body: Map<String, Value> = object(&gateway, request).await?;
     only(&body, &["version"])?;
     let version = body.get("version").and_then(Value::as_u64);
-    let wrong = || ApiError::field("version", "`version` is the number of a version of `GET /v1/policy`");
+    let wrong =
+        || ApiError::field("version", "`version` must be the number of a version of `GET /v1/policy`");
     done(&gateway, &user, Command::RollBack(version.ok_or_else(wrong)?)).await
 }
 
@@ -76,7 +77,7 @@ async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
 /// # Errors
 /// There is none.
 pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> {
-    let message = || format!("nothing is learned here: {}", gateway.why_no_trainer);
+    let message = || format!("training is off: {}", gateway.why_no_trainer);
     gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message()))
 }
 
@@ -122,8 +123,8 @@ impl From<TrainerError> for ApiError {
             TrainerError::NoVersion(..) => Self::not_found("version_not_found", message),
             TrainerError::Refused(_) => Self::conflict("not_possible_now", message),
             TrainerError::Ended(why) => {
-                tracing::error!("learning has ended: {why}");
-                Self::unavailable("learning_has_ended", "learning has ended; the server's log says why", None)
+                tracing::error!("the trainer has stopped: {why}");
+                Self::unavailable("learning_has_ended", "the trainer has stopped; see the server's log", None)
             }
         }
     }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_version_is_the_one_with_other_weights() {
+    fn former_version_has_other_weights() {
         check(&[], 0, None);
         check(&[(1, 0, 0)], 1, Some(0));
         check(&[(2, 1, 0), (1, 0, 0)], 2, Some(1));

@@ -137,7 +137,7 @@ impl PendingAnswer {
 
 /// The client disconnected, or did not read.
 pub(super) fn gone() -> ApiError {
-    ApiError::internal("the client went away")
+    ApiError::internal("the client disconnected")
 }
 
 /// The policy panicked.
@@ -148,8 +148,8 @@ pub(super) fn broken() -> ApiError {
 /// The error for the client; the details go to the log.
 pub(super) fn told(error: BackendError) -> ApiError {
     if let BackendError::Broken(why) = &error {
-        tracing::error!("the model cannot answer: {why}");
-        return ApiError::internal("the model cannot answer; the server's log says why");
+        tracing::error!("the model failed: {why}");
+        return ApiError::internal("the model failed; see the server's log");
     }
     error.into()
 }

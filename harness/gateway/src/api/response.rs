@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_chunks_have_what_clients_look_at() {
+    fn i1_chunks_have_required_fields() {
         check(
             CompletionKind::Chat,
             false,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_the_same_in_what_is_around_it() {
+    fn text_template_equals_a_whole_chunk() {
         for (kind, include_usage) in
             [(CompletionKind::Chat, false), (CompletionKind::Chat, true), (CompletionKind::Text, false)]
         {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_their_places() {
+    fn piece_puts_parts_into_their_fields() {
         let envelope = ResponseEnvelope {
             kind: CompletionKind::Chat,
             id: String::new(),

@@ -88,7 +88,7 @@ mod tests {
 
     /// On a paused clock that advances only for timers.
     #[tokio::test(start_paused = true)]
-    async fn a_write_waits_for_so_long_and_no_longer() {
+    async fn write_times_out_without_progress() {
         let (near, mut far) = duplex(4);
         let mut patient = WriteTimeout::new(near, Duration::from_secs(10));
         patient.write_all(b"four").await.unwrap();

@@ -287,7 +287,7 @@ pub(crate) fn make_whole<E: Element>(connection: &Connection, chosen: &str) -> R
             }
             // It cannot be read, and must not keep deleted contents alive.
             Ok(None) | Err(_) => {
-                tracing::error!("what request {request} said is not whole, and is dropped");
+                tracing::error!("dropped the incomplete contents of request {request}");
                 connection.prepare_cached(E::FORGET)?.execute([request])?;
             }
         }
@@ -350,12 +350,16 @@ fn long<E: Element>(connection: &Connection, request: RequestId) -> Result<Optio
                 at = base;
             }
             None if differences.is_empty() => return Ok(None),
-            _ => return Err(LedgerError::Storage(format!("what request {request} said is not whole"))),
+            _ => {
+                return Err(LedgerError::Storage(format!(
+                    "the contents of request {request} are incomplete"
+                )));
+            }
         }
     };
     while let Some((first, last, middle)) = differences.pop() {
         if first.saturating_add(last) > whole.len() {
-            return Err(LedgerError::Storage(format!("what request {request} said is not whole")));
+            return Err(LedgerError::Storage(format!("the contents of request {request} are incomplete")));
         }
         let end = whole.split_off(whole.len() - last);
         whole.truncate(first);
@@ -370,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_at_both_ends_and_counted_once() {
+    fn shared_counts_both_ends_without_overlap() {
         let check = |one: &str, other: &str, expected| {
             assert_eq!(shared(one.as_bytes(), other.as_bytes()), expected, "{one} {other}");
             // More than a stride at either end.

@@ -74,9 +74,7 @@ fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Re
     match named.or(gone_on_from) {
         Some(choice) if choice < count => Ok(choice),
         None if count == 1 => Ok(0),
-        None => {
-            Err(LedgerError::Refused(format!("the answer has {count} choices; `choice` says which, from 0")))
-        }
+        None => Err(LedgerError::Refused(format!("the answer has {count} choices; set `choice`, from 0"))),
         Some(choice) => {
             Err(LedgerError::Refused(format!("the answer has no choice {choice}; it has {count}, from 0")))
         }

@@ -31,8 +31,8 @@ use crate::{LedgerError, LinkConfig, RequestId, SessionId, SessionTracker};
 const LIVE: usize = 1024;
 /// How long a transaction stays open for further calls.
 const OPEN: Duration = Duration::from_millis(50);
-const ENDED: &str = "the server ended";
-const GONE: &str = "the client went away before its request was recorded";
+const ENDED: &str = "the server stopped";
+const GONE: &str = "the client disconnected before its request was recorded";
 
 /// Owns the ledger, its thread and its lock. Handles that outlive it get [`LedgerError::Ended`].
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl Owner {
         let outcomes: Vec<Result<(), LedgerError>> = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => {
-                tracing::error!("nothing was recorded for {} callers: {error}", jobs.len());
+                tracing::error!("failed to record {} calls: {error}", jobs.len());
                 jobs.iter().map(|_| Err(error.clone())).collect()
             }
         };
@@ -363,7 +363,7 @@ impl Owner {
         if broken.is_empty() {
             return Ok(());
         }
-        tracing::warn!("{} sessions could not be linked again, and are over", broken.len());
+        tracing::warn!("closed {} sessions that could not be restored", broken.len());
         let now_ms = self.clock.now_ms();
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         for session in broken {
@@ -380,8 +380,8 @@ impl Owner {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         match self.connection.query_row(checkpoint, [], |row| row.get::<_, i64>(0)) {
             Ok(0) => self.is_erasing = false,
-            Ok(_) => tracing::debug!("somebody reads the ledger; what was deleted leaves its log later"),
-            Err(error) => tracing::error!("what was deleted is still in the ledger's log: {error}"),
+            Ok(_) => tracing::debug!("a reader is active; deleted data leaves the ledger's log later"),
+            Err(error) => tracing::error!("deleted data is still in the ledger's log: {error}"),
         }
     }
 }

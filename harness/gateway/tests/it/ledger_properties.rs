@@ -63,7 +63,7 @@ async fn rows(happened: &[LinkInput], between: &[Between], is_opened: bool) -> V
             chat.open().unwrap();
         } else {
             for request in std::mem::take(&mut waiting) {
-                chat.handle().failed(request, "the server ended").await.unwrap();
+                chat.handle().failed(request, "the server stopped").await.unwrap();
             }
             chat.handle().expire().await.unwrap();
         }

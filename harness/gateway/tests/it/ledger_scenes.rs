@@ -23,7 +23,7 @@ fn feedback(target: FeedbackTarget) -> NewFeedback {
 }
 
 #[tokio::test]
-async fn a_conversation_is_recorded_with_all_that_training_needs() {
+async fn conversation_is_recorded_with_training_data() {
     let chat = Chat::new();
     let mut events = chat.handle().events();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -75,7 +75,7 @@ async fn a_conversation_is_recorded_with_all_that_training_needs() {
 
 /// In each of the moments in which a client may leave: before its request is recorded, and before it hears of that.
 #[tokio::test]
-async fn a_request_that_was_admitted_to_nobody_fails() {
+async fn request_of_a_gone_caller_fails() {
     for is_recorded in [false, true] {
         let (chat, handle, arrival) = loop {
             let chat = Chat::new();
@@ -99,13 +99,13 @@ async fn a_request_that_was_admitted_to_nobody_fails() {
         let turn = handle.turn(&user("ada"), TurnId(RequestId(1))).await.unwrap();
         let request = &turn.requests[0];
         assert_eq!(request.state, "failed", "recorded: {is_recorded}");
-        let reason = "the client went away before its request was recorded";
+        let reason = "the client disconnected before its request was recorded";
         assert_eq!(request.reason.as_deref(), Some(reason));
     }
 }
 
 #[tokio::test]
-async fn nobody_sees_or_changes_what_is_somebody_elses() {
+async fn users_cannot_see_or_change_others_records() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
@@ -172,7 +172,7 @@ async fn feedback_finds_its_turn() {
 }
 
 #[tokio::test]
-async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
+async fn feedback_applies_to_one_answer_of_its_turn() {
     let chat = Chat::new();
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -194,7 +194,7 @@ async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
     assert_eq!(about(FeedbackTarget::Latest(one.session)).await, (Some(again.request), Some(0)));
     // Of what somebody cut they may say why.
     let third = chat.ask("ada", "s", json!([said("hi")])).await;
-    handle.failed(third.request, "the client went away").await.unwrap();
+    handle.failed(third.request, "the client disconnected").await.unwrap();
     assert_eq!(about(FeedbackTarget::Request(third.request)).await, (Some(third.request), Some(0)));
     // A turn is what the conversation goes on from.
     chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
@@ -202,7 +202,7 @@ async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
 }
 
 #[tokio::test]
-async fn feedback_on_several_choices_says_which() {
+async fn feedback_on_several_choices_needs_an_index() {
     let chat = Chat::new();
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -223,7 +223,7 @@ async fn feedback_on_several_choices_says_which() {
 }
 
 #[tokio::test]
-async fn reactions_in_the_text_are_feedback() {
+async fn reactions_in_contexts_are_feedback() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
@@ -258,7 +258,7 @@ async fn sessions_end_by_time_and_by_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_trained_says_why() {
+async fn answer_that_cannot_be_trained_has_a_reason() {
     let chat = Chat::new();
     let check = async |request: RequestId, turn: TurnId, expected: &str| {
         chat.say(request, "hello").await;
@@ -277,7 +277,7 @@ async fn what_cannot_be_trained_says_why() {
 }
 
 #[tokio::test]
-async fn what_is_redacted_is_nowhere_and_still_links() {
+async fn redacted_text_is_not_stored_and_still_links() {
     let secret = "sk-MARKERabcdefghijklmnop";
     let mut chat = Chat::new();
     let question = format!("my key is {secret}");
@@ -311,7 +311,7 @@ async fn what_is_redacted_is_nowhere_and_still_links() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_leaves_no_request_waiting() {
+async fn gone_client_leaves_no_request_waiting() {
     let chat = Chat::new();
     let handle = chat.handle();
     {
@@ -328,11 +328,11 @@ async fn a_client_that_is_gone_leaves_no_request_waiting() {
     handle.expire().await.unwrap();
     handle.expire().await.unwrap();
     let reason = chat.value("SELECT state || ': ' || reason FROM requests");
-    assert_eq!(reason, "failed: the client went away before its request was recorded");
+    assert_eq!(reason, "failed: the client disconnected before its request was recorded");
 }
 
 #[tokio::test]
-async fn an_answer_counts_once() {
+async fn answer_is_counted_once() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;

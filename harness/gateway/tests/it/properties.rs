@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn any_json_is_a_request_or_an_error(body in wild_body(), name in "[a-z:0-9 ]{0,6}", epoch in "[a-z0-9]{0,3}") {
+    fn any_json_parses_or_is_an_error(body in wild_body(), name in "[a-z:0-9 ]{0,6}", epoch in "[a-z0-9]{0,3}") {
         let Ok(body) = ChatRequest::parse(&body) else { return Ok(()) };
         let headers: Headers = [("session_id", format!("{name}:{epoch}")), ("x-clawrl-turn", epoch)].into_iter().collect();
         let mut tracker = SessionTracker::default();

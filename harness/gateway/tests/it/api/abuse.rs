@@ -23,7 +23,7 @@ fn hi() -> String {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_without_a_key() {
+async fn requests_without_a_key_are_refused() {
     let server = server().await;
     let key = |value: &'static str| vec![("Authorization", value)];
     for headers in [vec![], key("Bearer three"), key("Basic one"), key("Bearer"), key("Bearer one\u{0}")] {
@@ -47,7 +47,7 @@ async fn nobody_comes_in_without_a_key() {
 
 /// A client that cuts texts in units of 16 bits can go on with its conversation.
 #[tokio::test]
-async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
+async fn lone_surrogate_is_answered_and_recorded() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await;
     let headers = [("Authorization", "Bearer one"), ("Content-Type", "application/json")];
     let first = br#"{"messages": [{"role": "user", "content": "cut \ud83d here"}]}"#;
@@ -66,7 +66,7 @@ async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
 }
 
 #[tokio::test]
-async fn every_answer_names_its_request() {
+async fn every_response_has_a_request_id() {
     let server = server().await;
     let (none, key) = ([].as_slice(), [("Authorization", "Bearer one")].as_slice());
     let mut names = std::collections::BTreeSet::new();
@@ -86,7 +86,7 @@ async fn every_answer_names_its_request() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_are_turned_away() {
+async fn requests_of_other_sites_are_refused() {
     let server = server().await;
     let with = |host: &str, more: &[(&str, &str)]| {
         let headers: Vec<(&str, &str)> =
@@ -106,7 +106,7 @@ async fn pages_of_other_sites_are_turned_away() {
 }
 
 #[tokio::test]
-async fn bodies_have_bounds() {
+async fn bodies_have_limits() {
     let server = server().await;
     let large = vec![b' '; 10 << 20];
     let refused = server.post_as("one", CHAT, &large).await;
@@ -161,7 +161,7 @@ async fn slow_requests_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_here_is_said_by_its_name() {
+async fn missing_endpoints_are_refused_by_name() {
     let server = server().await;
     for (path, code) in [
         ("/v1/embeddings", "endpoint_not_served"),
@@ -186,7 +186,7 @@ async fn what_is_not_here_is_said_by_its_name() {
 
 /// The same words, and the name of Ada's session, are another session for Bob.
 #[tokio::test]
-async fn nobody_gets_into_anothers_session() {
+async fn users_cannot_enter_others_sessions() {
     let server = server().await;
     let body = hi();
     for key in ["Bearer one", "Bearer two"] {
@@ -274,7 +274,7 @@ fn any_body() -> impl Strategy<Value = Value> {
 
 /// Whatever is asked, it is answered or refused in OpenAI's shape, and the server goes on.
 #[test]
-fn no_body_is_too_strange() {
+fn strange_bodies_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(server());
     let mut runner = TestRunner::new_with_rng(

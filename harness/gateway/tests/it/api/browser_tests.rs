@@ -126,7 +126,7 @@ impl Drop for Browser {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_dashboard_is_live_and_safe_in_a_browser() {
+async fn dashboard_is_live_and_safe_in_a_browser() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&[HOSTILE]))])).await;
     let ask = json!({"messages": [{"role": "user", "content": HOSTILE}]});
     server.post("/v1/chat/completions", &ask).await.text().await;
@@ -164,7 +164,7 @@ async fn taught(versions: u64) -> (TestServer, std::sync::Arc<TestTrainer>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curves_are_seen_in_light_and_dark_and_on_a_phone() {
+async fn charts_fit_light_dark_and_phone_screens() {
     let (server, _) = taught(6).await;
     let browser = Browser::new().await;
     browser.log_in(&server).await;
@@ -198,7 +198,7 @@ async fn curves_are_seen_in_light_and_dark_and_on_a_phone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn learning_is_paused_and_an_older_version_gone_back_to_by_buttons() {
+async fn buttons_pause_train_and_roll_back() {
     let (server, trainer) = taught(2).await;
     let browser = Browser::new().await;
     browser.log_in(&server).await;

@@ -95,7 +95,7 @@ pub(super) fn hi(words: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nobody_sees_pages_without_a_login() {
+async fn pages_need_a_login() {
     let server = server().await;
     let browser = Browser::new(&server);
     for path in ["/", "/sessions/1", "/turns/1", "/versions", "/?before=3"] {
@@ -132,7 +132,7 @@ async fn nobody_sees_pages_without_a_login() {
 }
 
 #[tokio::test]
-async fn every_page_forbids_what_it_does_not_need() {
+async fn every_page_has_strict_headers() {
     let server = server().await;
     let browser = Browser::logged_in(&server, "one").await;
     for path in ["/", "/login", "/versions", "/turns/99", "/style.css", "/events"] {
@@ -153,7 +153,7 @@ async fn every_page_forbids_what_it_does_not_need() {
 }
 
 #[tokio::test]
-async fn a_cookie_opens_pages_and_never_the_api() {
+async fn cookie_opens_pages_and_never_the_api() {
     let server = server().await;
     ask(&server, "one", hi("Hi"), &[]).await;
     let browser = Browser::logged_in(&server, "one").await;
@@ -199,7 +199,7 @@ async fn logins_end() {
 }
 
 #[tokio::test]
-async fn forms_are_done_only_for_who_was_shown_them() {
+async fn forms_need_the_proof_of_their_login() {
     let server = server().await;
     ask(&server, "one", hi("Hi"), &[]).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
@@ -231,7 +231,7 @@ async fn forms_are_done_only_for_who_was_shown_them() {
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_not_there() {
+async fn pages_of_other_users_are_not_found() {
     let server = server().await;
     ask(&server, "one", hi("a word of Ada"), &[]).await;
     let bob = Browser::logged_in(&server, "two").await;
@@ -257,7 +257,7 @@ async fn what_is_somebody_elses_is_not_there() {
 }
 
 #[tokio::test]
-async fn nothing_that_others_wrote_is_markup() {
+async fn hostile_text_is_escaped_on_every_page() {
     let server = server().await;
     let messages = json!([
         {"role": "system", "content": HOSTILE},
@@ -294,7 +294,7 @@ async fn nothing_that_others_wrote_is_markup() {
 }
 
 #[tokio::test]
-async fn sessions_have_the_users_first_words_and_turns_what_the_user_said() {
+async fn sessions_and_turns_show_the_users_words() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["Seven."])), Ok(said(&["Eight."]))])).await;
     let question =
         format!("[Fri 2026-11-20 09:40 UTC] How many\nwords has {}?", "this long question ".repeat(9));
@@ -353,7 +353,7 @@ async fn thumbs_need_no_font_of_emoji() {
 }
 
 #[tokio::test]
-async fn every_turn_that_is_not_trained_says_why() {
+async fn untrained_turns_show_their_reasons() {
     let answers = vec![Ok(said(&["One"])), Ok(said(&["sk-abcdefghijklmnopqrst"])), Ok(said(&["Three"]))];
     let server = TestServer::new(Scripted::new(answers)).await;
     let heartbeat = "Follow the heartbeat monitor scratch context when provided.";
@@ -383,7 +383,7 @@ async fn every_turn_that_is_not_trained_says_why() {
         (3, "the answer cannot be trained on: it was not sampled: greedy"),
         (4, "the answer cannot be trained on: its sampling was truncated"),
         (5, "side turn: a heartbeat"),
-        (6, "not known to be a main turn: the answer may have no more than one token"),
+        (6, "not known to be a main turn: the answer is limited to one token"),
         (7, "the answer cannot be trained on: the request was redacted"),
         (8, "not judged yet"),
     ];
@@ -463,7 +463,7 @@ async fn versions_name_their_turns() {
 }
 
 #[tokio::test]
-async fn events_say_what_changed_and_only_to_their_user() {
+async fn events_report_changes_to_their_user_only() {
     let mut server = server().await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     let (mut hers, mut his) = (ada.get("/events").await, bob.get("/events").await);

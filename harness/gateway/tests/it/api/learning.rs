@@ -43,7 +43,7 @@ async fn refused(answer: Response) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn what_is_learned_is_told_to_whose_adapter_it_is() {
+async fn status_is_that_of_the_users_adapter() {
     let trainer = TestTrainer::new(9);
     let server = server(&trainer).await;
     for words in ["Hi", "Ho"] {
@@ -79,7 +79,7 @@ async fn what_is_learned_is_told_to_whose_adapter_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_is_done_to_whose_key_it_is() {
+async fn commands_apply_to_the_adapter_of_the_key() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let paused = post(&server, "one", "pause", "").await.json().await;
@@ -106,7 +106,7 @@ async fn what_is_asked_for_is_done_to_whose_key_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_none_of_it_is_refused_and_not_passed_on() {
+async fn invalid_commands_are_refused_and_not_passed_on() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     for (body, code, field) in [
@@ -137,7 +137,7 @@ async fn what_is_none_of_it_is_refused_and_not_passed_on() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_says_why_and_no_more() {
+async fn refused_commands_have_a_reason() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let none = TrainerError::NoVersion(3, "the last 5 are".to_owned());
@@ -146,7 +146,7 @@ async fn what_cannot_be_done_says_why_and_no_more() {
     for (error, status, code, message) in [
         (none, 404, "version_not_found", "version 3 is not kept: the last 5 are"),
         (busy, 409, "not_possible_now", "an update is under way"),
-        (ended, 503, "learning_has_ended", "learning has ended; the server's log says why"),
+        (ended, 503, "learning_has_ended", "the trainer has stopped; see the server's log"),
     ] {
         trainer.fail(Some(error));
         let expected = (status, code.to_owned(), message.to_owned());
@@ -166,15 +166,15 @@ async fn what_cannot_be_done_says_why_and_no_more() {
 }
 
 #[tokio::test]
-async fn where_nobody_learns_there_is_nothing_to_ask_for() {
+async fn commands_without_trainer_are_refused() {
     let server = TestServer::new(policy()).await;
     let told = get(&server, "one").await;
-    let why = "the server was started so, or its policy cannot be trained";
+    let why = "training is not enabled, or the policy cannot be trained";
     assert_eq!(told, json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null}));
     for (what, body) in COMMANDS.map(|what| (what, "")).into_iter().chain([("rollback", r#"{"version": 3}"#)])
     {
         let (status, code, message) = refused(post(&server, "one", what, body).await).await;
         assert_eq!((status, code.as_str()), (409, "learning_is_off"), "{what}");
-        assert!(message.starts_with("nothing is learned here"), "{message}");
+        assert!(message.starts_with("training is off"), "{message}");
     }
 }

@@ -37,7 +37,7 @@ fn row(page: &str, version: u64) -> &str {
 }
 
 #[tokio::test]
-async fn a_page_says_how_learning_stands() {
+async fn versions_page_shows_the_trainers_status() {
     let trainer = TestTrainer::new(9);
     let server = server(&trainer).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
@@ -116,7 +116,7 @@ async fn many_versions_are_folded_and_cut() {
 }
 
 #[tokio::test]
-async fn forms_ask_for_the_adapter_of_their_login() {
+async fn form_commands_apply_to_the_logins_adapter() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
@@ -154,7 +154,7 @@ async fn forms_ask_for_the_adapter_of_their_login() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_a_page_that_says_why() {
+async fn refused_command_is_a_page_with_the_reason() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let ada = Browser::logged_in(&server, "one").await;
@@ -165,7 +165,7 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
     for (error, status, words) in [
         (none, 404, "<h1>Version 3 is not kept: the last &lt;5&gt; are.</h1>"),
         (busy, 409, "<h1>An update is under way.</h1>"),
-        (ended, 503, "<h1>Learning has ended; the server&#39;s log says why.</h1>"),
+        (ended, 503, "<h1>The trainer has stopped; see the server&#39;s log.</h1>"),
     ] {
         trainer.fail(Some(error));
         for what in COMMANDS {
@@ -181,7 +181,7 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
     // What was learned is still to be seen.
     learned(&server, 1).await;
     let page = ada.page("/versions").await;
-    assert!(page.contains("Learning has ended; the server") && page.contains("Update 1 "), "{page}");
+    assert!(page.contains("The trainer has stopped; see the server") && page.contains("Update 1 "), "{page}");
     assert!(
         page.contains("<svg") && !page.contains("Train now") && !page.contains("/secret/place"),
         "{page}"
@@ -189,7 +189,7 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
 }
 
 #[tokio::test]
-async fn where_nobody_learns_there_is_nothing_to_press() {
+async fn page_without_trainer_has_no_buttons() {
     let server = TestServer::new(policy()).await;
     let ada = Browser::logged_in(&server, "one").await;
     let page = ada.page("/versions").await;
@@ -199,12 +199,12 @@ async fn where_nobody_learns_there_is_nothing_to_press() {
     for what in COMMANDS {
         let refused = ada.post(&format!("/policy/{what}"), &form).await;
         assert_eq!(refused.status, 409, "{what}");
-        assert!(refused.text().await.contains("<h1>Nothing is learned here"), "{what}");
+        assert!(refused.text().await.contains("<h1>Training is off"), "{what}");
     }
 }
 
 #[tokio::test]
-async fn curves_are_of_ones_own_updates_and_load_nothing() {
+async fn charts_show_own_updates_and_load_nothing() {
     let trainer = TestTrainer::new(11);
     let server = server(&trainer).await;
     learned(&server, 3).await;
@@ -224,7 +224,7 @@ async fn curves_are_of_ones_own_updates_and_load_nothing() {
 }
 
 #[tokio::test]
-async fn the_overview_says_how_much_was_talked_lately() {
+async fn overview_shows_activity_of_the_last_hour() {
     let server = TestServer::new(policy()).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     assert!(ada.page("/").await.contains("you: 0 answers, 0 tokens (0.00 per second); all users: 0 answers"));

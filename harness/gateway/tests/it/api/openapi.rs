@@ -110,7 +110,7 @@ async fn hold(
 }
 
 #[tokio::test]
-async fn what_is_asked_and_answered_is_as_the_document_says() {
+async fn requests_and_responses_match_the_document() {
     let answers = vec![Ok(said(&["<think>hm</think>", "One"])), Ok(said(&["Two"])), Ok(said(&["Three"]))];
     let trainer = TestTrainer::new(8);
     let server = TestServer::learning(Scripted::new(answers), trainer).await;
@@ -191,7 +191,7 @@ async fn what_is_asked_and_answered_is_as_the_document_says() {
 }
 
 #[test]
-fn the_check_of_this_test_finds_what_is_wrong() {
+fn schema_check_finds_errors() {
     let document = json!({"a": {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "required": ["n"]}});
     let schema = json!({"$ref": "#/a"});
     let wrong = |value: Value| check(&document, &schema, &value, "it").is_err();
