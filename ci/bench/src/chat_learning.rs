@@ -208,7 +208,7 @@ impl Served {
             return Err(format!("no policy was made: {made}").into());
         }
         let chat = format!(
-            "format: 1\nobjective: {}\ntrain_every_turns: {}\ngate: {{ max_kl: 10, max_drift: 100 }}\n",
+            "format: 1\nobjective: {}\ntrain_every_turns: {}\ngate: {{ max_kl: 10, max_reference_kl: 100 }}\n",
             arguments.objective, arguments.train_every
         );
         fs::write(folder.join("chat.yaml"), chat)?;

@@ -26,6 +26,7 @@ mod json_text;
 mod judge;
 mod mcp;
 mod message;
+pub mod openai;
 mod outcome;
 mod placeholder;
 mod plan;

@@ -52,6 +52,21 @@ fn is_one(count: &u32) -> bool {
 }
 
 impl Usage {
+    /// Tokens of one reply as its server counted them, without prices or a cache.
+    #[must_use]
+    pub fn reported(input_tokens: u64, output_tokens: u64) -> Self {
+        Self {
+            source: UsageSource::Reported,
+            input_tokens,
+            cached_tokens: 0,
+            output_tokens,
+            cost_nano_usd: None,
+            retries: 0,
+            replies: 1,
+            notes: Vec::new(),
+        }
+    }
+
     /// Takes in the figures of further replies. Saturates: figures of a server are not trusted to fit.
     pub fn merge(&mut self, other: &Self) {
         if other.source == UsageSource::Estimated {

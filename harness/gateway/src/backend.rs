@@ -1,216 +1,206 @@
-//! What answers: a model in this process, or a server.
+//! The interface to a model: one in this process, or an upstream server.
 //!
-//! I1. What a backend cannot honour it refuses by name before anything is sent. I2. Every wait of a stream ends when the stream is
-//! dropped, and with it all that the answer takes. I3. The ids and log-probabilities of a piece are those that were sampled, or there
-//! are none.
+//! I1. A backend refuses settings that it cannot apply, by name and before it sends anything. I2. Dropping a stream ends all its waits and
+//! releases everything the answer uses. I3. The ids and log-probabilities of a piece are those that were sampled, or absent.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clawrl_core::FinishReason;
+use clawrl_core::{FinishReason, Usage};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 
 use crate::UserId;
 
-/// Answers requests. One for all users and all requests at once.
+/// Answers requests: one backend for all users and all concurrent requests.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Names under which it is asked for, the usual one first; at least one.
+    /// Model names that clients may request, the default first; at least one.
     fn models(&self) -> Vec<String>;
 
-    /// Tokens of a prompt and its answer at most, where that is known.
+    /// Context length, prompt and answer together, in tokens; `None` if unknown.
     fn context(&self) -> Option<usize>;
 
-    /// The version that answers now, where it is known.
+    /// The version that answers now; `None` if unknown.
     fn version(&self, user: &UserId) -> Option<u64>;
 
-    /// What it cannot honour of a request's settings; `demands` are those that need more than sampling.
-    fn refuses(&self, ask: &Ask, demands: &[Refusal]) -> Option<Refusal>;
+    /// The first setting of a request that the backend cannot apply; `unsupported` are the candidates, which need more than sampling.
+    fn refusal(&self, ask: &AnswerRequest, unsupported: &[Refusal]) -> Option<Refusal>;
 
-    /// How it samples where such a body and such settings are asked for; the record has this.
-    fn settles(&self, body: &Map<String, Value>, sampling: Sampling) -> Sampling {
+    /// The sampling parameters that the backend will really use, as they are recorded.
+    fn effective_sampling(&self, body: &Map<String, Value>, sampling: Sampling) -> Sampling {
         let _ = body;
         sampling
     }
 
-    /// Begins an answer. Returns once it is known whether there can be one, or where that takes long, once it waits its turn.
-    fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>>;
+    /// Starts an answer. Returns once it is known whether there will be one, or once the request is queued.
+    fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>>;
 
-    /// What keeps it from answering, as far as it is known without asking anybody. The text may be shown to whoever asks.
-    fn trouble(&self) -> Option<String> {
+    /// The last known error that keeps the backend from answering, without a new check. Clients may see the text.
+    fn last_error(&self) -> Option<String> {
         None
     }
 
-    /// Whether it can answer at all; what is wrong, if not.
+    /// Checks whether the backend can answer; the error says why not.
     fn ready(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// One choice of an answer that is wanted.
+/// One choice of a requested answer.
 #[derive(Debug, Clone)]
-pub struct Ask {
-    /// Whose request it is.
+pub struct AnswerRequest {
+    /// The user who asks.
     pub user: UserId,
-    /// The body as received.
+    /// The request's body.
     pub body: Arc<Map<String, Value>>,
-    /// What goes before the answer.
+    /// What precedes the answer.
     pub prompt: Prompt,
-    /// How it is sampled.
+    /// Sampling parameters.
     pub sampling: Sampling,
 }
 
-/// What goes before an answer.
+/// What precedes an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
-    /// The messages and tools of the body.
+    /// The body's messages and tools.
     Chat,
-    /// A text that is gone on with.
+    /// A text to continue.
     Text(String),
-    /// The same as token ids.
+    /// Token ids to continue.
     Ids(Vec<u32>),
 }
 
-/// How an answer is sampled.
+/// Sampling parameters of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
-    /// T; 0 is greedy.
+    /// Temperature; 0 is greedy.
     pub temperature: f32,
-    /// 1 is off.
+    /// Nucleus mass; 1 is off.
     pub top_p: f32,
-    /// 0 is off.
+    /// Number of candidates; 0 is off.
     pub top_k: u32,
-    /// Most tokens; `None` for as many as there is room for.
+    /// Maximum number of tokens; `None` for the rest of the context.
     pub max_tokens: Option<u32>,
-    /// Decides, with the position, every random choice.
+    /// Determines, with the position, every random choice.
     pub seed: u64,
-    /// How many of the most probable tokens are wanted with each one; `None` where no log-probabilities are.
+    /// Number of most probable tokens to return with each token; `None` without log-probabilities.
     pub top_logprobs: Option<usize>,
 }
 
-/// A setting that cannot be honoured.
+/// A setting that the backend cannot apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The field of the body.
+    /// Field of the body.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
 }
 
-/// An answer that has begun.
-pub struct Begun {
-    /// The prompt as it was fed, where it is known.
+/// A started answer.
+pub struct StartedAnswer {
+    /// The prompt's token ids; `None` if unknown.
     pub prompt_ids: Option<Arc<[u32]>>,
-    /// Whether the prompt ends inside reasoning.
+    /// Whether the prompt ends inside a reasoning block.
     pub in_reasoning: bool,
-    /// The adapter that answers, if one does.
+    /// The adapter that answers; `None` for the base model.
     pub adapter: Option<String>,
-    /// What comes.
+    /// The pieces of the answer.
     pub pieces: BoxStream<'static, Result<Piece, BackendError>>,
 }
 
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// A token that was sampled.
+    /// A sampled token.
     Token(Token),
-    /// What a server has taken apart already.
+    /// Text, reasoning and calls that an upstream server has already parsed.
     Delta(Delta),
-    /// Ids and log-probabilities of all tokens of an answer that comes in deltas, from a server that says them; once, and before the
-    /// delta of its calls. The version of its weights is not known, and counts as 0.
+    /// Ids and log-probabilities of all tokens of an answer that comes as deltas, if the upstream server returns them; once, and before the
+    /// delta of its calls. The version of its weights is unknown and recorded as 0.
     Sampled(Vec<(u32, f32)>),
-    /// The end; the last piece.
+    /// The end; always the last piece.
     End(End),
 }
 
-/// A token of an answer. Log-probabilities are at the temperature of the request (greedy: 1), in nats.
+/// A sampled token. Log-probabilities are at the request's temperature (greedy: 1), in nats.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Token {
-    /// Its id.
+    /// Token id.
     pub id: u32,
-    /// What it says; of markup nothing.
+    /// Its text; empty for markup.
     pub bytes: Vec<u8>,
     /// Its log-probability.
     pub logprob: f32,
-    /// Of the weights that sampled it.
+    /// Version of the weights that sampled it.
     pub version: u64,
-    /// The most probable ones of its place, as many as were asked for, with what they say.
+    /// The most probable tokens at this position, as many as requested: text and log-probability.
     pub most_probable: Vec<(Vec<u8>, f32)>,
-    /// What it is called where it says nothing.
+    /// Name of a token without text.
     pub name: String,
 }
 
-/// A piece of a server's answer.
+/// A piece of an upstream server's answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Delta {
     /// Text.
     pub text: String,
     /// Reasoning.
     pub reasoning: String,
-    /// Calls, each whole.
+    /// Complete calls: name and arguments.
     pub calls: Vec<(String, String)>,
-    /// Entries for log-probabilities, in OpenAI's form.
+    /// Log-probabilities in OpenAI's format.
     pub logprobs: Vec<Value>,
 }
 
-/// How an answer ended.
+/// The end of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Why.
+    /// The reason.
     pub finish: FinishReason,
-    /// Tokens of prompt and answer, as counted by whoever has the tokenizer.
+    /// Token counts of prompt and answer, from the owner of the tokenizer.
     pub usage: Option<Usage>,
 }
 
-/// Tokens of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// Of the prompt, as fed.
-    pub prompt: u64,
-    /// Of the answer, reasoning and the end token included.
-    pub completion: u64,
-}
-
-/// Why there is no answer. Texts may be shown to whoever asked.
+/// Why there is no answer. Clients may see the texts, except that of `Broken`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
-    /// There is no such model.
+    /// The model is unknown.
     #[error("there is no model `{0}`")]
     NoModel(String),
-    /// The request is at fault.
+    /// The request is invalid.
     #[error("{message}")]
     Refused {
-        /// The field of the body.
+        /// Field of the body.
         field: &'static str,
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
-    /// The prompt has no room in the model.
-    #[error("the prompt has {tokens} tokens, and the model reads {limit} with its answer")]
+    /// The prompt is longer than the context.
+    #[error("the prompt has {tokens} tokens; the context of {limit} includes the answer")]
     TooLong {
         /// Tokens of the prompt.
         tokens: usize,
-        /// The model's positions.
+        /// Context length, in tokens.
         limit: usize,
     },
-    /// The prompt has no room in the model, in the words of the server that has it.
+    /// The prompt is longer than the context, in the words of the upstream server.
     #[error("{0}")]
     NoRoom(String),
-    /// It may be all right later.
+    /// A temporary failure.
     #[error("{message}")]
     Unavailable {
-        /// What is wrong.
+        /// The reason.
         message: String,
-        /// When to ask again.
+        /// When to retry.
         retry_after: Option<Duration>,
     },
-    /// It is not, and the request is not at fault. What is wrong is for the log.
-    #[error("the model cannot answer: {0}")]
+    /// A lasting failure that the request did not cause. The text is for the log.
+    #[error("the model failed: {0}")]
     Broken(String),
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for StartedAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun").field("prompt_ids", &self.prompt_ids).finish_non_exhaustive()
+        f.debug_struct("StartedAnswer").field("prompt_ids", &self.prompt_ids).finish_non_exhaustive()
     }
 }

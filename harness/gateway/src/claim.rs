@@ -1,65 +1,66 @@
-//! Which conversation a request says it belongs to, and by what.
+//! The session that a request claims, and the evidence for it.
 //!
-//! I1. The user is part of every claim: a name of another user's session means another session. I2. The order of
-//! evidence is that of [`Evidence`]; the first that is there decides. I3. The `user` field names somebody who talks, not
-//! a conversation: among that somebody's requests, content decides.
+//! I1. The user is part of every claim: the name of another user's session names another session. I2. The strongest present [`Evidence`]
+//! decides. I3. The `user` field names an end user, not a conversation: among the requests of that user, content decides.
 
 use crate::headers::{EPOCH_HEADER, SESSION_HEADER};
 use crate::{ChatRequest, Headers, UserId};
 
-/// By what a request was found to belong to a session, strongest first.
+/// How a request was assigned to a session, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
-    /// Our own headers.
+    /// ClawRL's headers.
     Extension,
     /// `x-session-affinity` or `session_id`.
     Affinity,
-    /// `sessionId=` in a runtime line of the first message of a user.
+    /// `sessionId=` in a runtime line of the first user message.
     RuntimeLine,
-    /// The `user` field, and content.
+    /// The `user` field and the history.
     UserField,
-    /// Content alone.
+    /// The history alone.
     Content,
 }
 
-/// Where a request looks for its session.
+/// The key under which a request looks for its session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct SessionKey {
     pub(crate) user: UserId,
-    pub(crate) name: Name,
+    pub(crate) name: SessionName,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Name {
+pub(crate) enum SessionName {
     /// One session at a time.
     Session(String),
-    /// Any number of sessions, of whoever the `user` field names.
+    /// Any number of sessions, of the end user in the `user` field.
     Speaker(Option<String>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claim {
-    pub(crate) place: Place,
+    pub(crate) key: SessionKey,
     pub(crate) evidence: Evidence,
     pub(crate) epoch: Option<u64>,
 }
 
 impl Claim {
     pub(crate) fn of(user: &UserId, headers: &Headers, body: &ChatRequest) -> Self {
-        let session = |name: &str| Name::Session(name.to_owned());
+        let session = |name: &str| SessionName::Session(name.to_owned());
         let (name, evidence, epoch) = if let Some(name) = headers.get(SESSION_HEADER) {
             let epoch = headers.get(EPOCH_HEADER).and_then(|epoch| epoch.parse().ok());
             (session(name), Evidence::Extension, epoch)
         } else if let Some((name, epoch)) = headers.affinity() {
             (session(name), Evidence::Affinity, epoch)
-        } else if let Some(name) = body.spoken().next().and_then(|first| first.runtime_session.as_deref()) {
+        } else if let Some(name) =
+            body.user_messages().next().and_then(|first| first.runtime_session.as_deref())
+        {
             (session(name), Evidence::RuntimeLine, None)
         } else if let Some(speaker) = body.user() {
-            (Name::Speaker(Some(speaker.to_owned())), Evidence::UserField, None)
+            (SessionName::Speaker(Some(speaker.to_owned())), Evidence::UserField, None)
         } else {
-            (Name::Speaker(None), Evidence::Content, None)
+            (SessionName::Speaker(None), Evidence::Content, None)
         };
-        Self { place: Place { user: user.clone(), name }, evidence, epoch }
+        Self { key: SessionKey { user: user.clone(), name }, evidence, epoch }
     }
 }
 
@@ -78,16 +79,16 @@ mod tests {
         let body = json!({"user": user, "messages": [{"role": "user", "content": text}]});
         let body = ChatRequest::parse(&body).unwrap_or_else(|error| panic!("{error}"));
         let headers: Headers = headers.iter().copied().collect();
-        let Claim { place, evidence, epoch } = Claim::of(&UserId("ada".to_owned()), &headers, &body);
-        let name = match &place.name {
-            Name::Session(name) => Some(name.as_str()),
-            Name::Speaker(speaker) => speaker.as_deref(),
+        let Claim { key, evidence, epoch } = Claim::of(&UserId("ada".to_owned()), &headers, &body);
+        let name = match &key.name {
+            SessionName::Session(name) => Some(name.as_str()),
+            SessionName::Speaker(speaker) => speaker.as_deref(),
         };
         assert_eq!((evidence, name, epoch), expected);
     }
 
     #[test]
-    fn i2_evidence_in_its_order() {
+    fn i2_strongest_evidence_decides() {
         let ours = [("X-Clawrl-Session", "a"), ("x-clawrl-epoch", "3"), ("session_id", "b:1")];
         let text = "hi\n\nRuntime: agent=main | sessionId=c | host=vm";
         check(&ours, Some("d"), text, (Evidence::Extension, Some("a"), Some(3)));

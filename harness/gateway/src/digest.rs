@@ -1,10 +1,8 @@
-//! Digests of canonical forms: what clients change on the way is not in them, so that equal digests are equal
-//! messages.
+//! Digests of canonical forms, which leave out what clients change: equal digests are equal messages.
 //!
-//! I1. Every field goes in with a tag and its length, or its end, so that no two forms have the same bytes. I2. Text counts by its
-//! words: white space between them is all the same. I3. JSON counts by value: order of keys, notation of numbers
-//! (`1.0` is `1`) and escapes do not matter. Numbers are compared as IEEE doubles, because that is what clients in
-//! JavaScript read them as.
+//! I1. Every field is written with a tag and its length or end, so that different forms have different bytes. I2. Text is compared by
+//! words; white space does not matter. I3. JSON is compared by value: key order, number notation (`1.0` is `1`) and escapes do not matter.
+//! Numbers are compared as IEEE doubles, because clients in JavaScript read them so.
 
 use std::fmt;
 
@@ -25,17 +23,17 @@ impl Digest {
     /// The context before the first message.
     pub(crate) const START: Self = Self([0; 32]);
 
-    /// Of some bytes as they are.
+    /// Digest of raw bytes.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The context `self` with one more message behind it.
+    /// The context `self`, extended by one message.
     pub(crate) fn then(self, message: Self) -> Self {
         Self::pair(b"then", self, message)
     }
 
-    /// A question with its answer, whatever was before them.
+    /// A question with its answer, without the history.
     pub(crate) fn exchange(question: Self, answer: Self) -> Self {
         Self::pair(b"exch", question, answer)
     }
@@ -46,20 +44,20 @@ impl Digest {
     }
 }
 
-/// Bytes of a form that go into its hash at once: one call for each word would cost more than the hash.
+/// Bytes that are hashed at once: a call for each word would cost more than the hash.
 const AT_ONCE: usize = 4 << 10;
 
-/// A canonical form in the making.
+/// A canonical form under construction.
 #[derive(Clone)]
 pub(crate) struct Canonical {
     hash: Sha256,
-    /// Not in the hash yet.
+    /// Not hashed yet.
     bytes: Vec<u8>,
-    /// The last thing was a word: words stand behind one another, however many texts they came in.
+    /// The last element was a word: consecutive texts form one run of words.
     is_in_text: bool,
 }
 
-/// Whether this is words of printable ASCII with one space between two, and nothing else. Written so that many bytes are compared at once.
+/// Whether this is printable ASCII words with single spaces between them. Written so that many bytes are compared at once.
 fn is_even(line: &[u8]) -> bool {
     let [b'!'..=b'~', .., b'!'..=b'~'] = line else { return false };
     let is_printable = line.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
@@ -69,7 +67,7 @@ fn is_even(line: &[u8]) -> bool {
 }
 
 impl Canonical {
-    /// `kind` keeps forms of different things apart.
+    /// `kind` separates forms of different kinds.
     pub(crate) fn new(kind: &str) -> Self {
         let mut form = Self { hash: Sha256::new(), bytes: Vec::new(), is_in_text: false };
         form.field(b'k', kind.as_bytes());
@@ -83,12 +81,12 @@ impl Canonical {
         self.add(bytes);
     }
 
-    /// A run of words is `w`, each word with a space behind it, and a line feed: no word has white space in it, so that it is its own
-    /// length (I1).
+    /// A run of words is `w`, each word with a trailing space, and a line feed. No word contains white space, so that the space ends it
+    /// (I1).
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes.reserve(text.len().min(AT_ONCE));
         for line in text.split('\n') {
-            // Most lines are their words with a space between two.
+            // Most lines are words with single spaces.
             let line = line.trim();
             if is_even(line.as_bytes()) {
                 self.word(line.as_bytes());
@@ -129,7 +127,7 @@ impl Canonical {
             Value::Null => self.field(b'0', &[]),
             Value::Bool(is_true) => self.field(b'b', &[u8::from(*is_true)]),
             Value::Number(number) => match number.as_f64() {
-                // Adding zero makes one of both zeros.
+                // Adding zero turns -0 into 0.
                 Some(number) => self.field(b'd', &(number + 0.0).to_bits().to_le_bytes()),
                 None => self.field(b'n', number.to_string().as_bytes()),
             },
@@ -150,8 +148,7 @@ impl Canonical {
         }
     }
 
-    /// Arguments of a call, as a model wrote them or a client wrote them again. What is not JSON counts by its words;
-    /// no text at all is what some write for no arguments.
+    /// Arguments of a call, as a model or a client wrote them. Text that is not JSON is compared by words; empty text means no arguments.
     pub(crate) fn arguments(&mut self, written: &str) {
         if written.trim().is_empty() {
             return self.json(&Value::Object(serde_json::Map::new()));
@@ -189,11 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn i3_json_counts_by_value() {
+    fn i3_json_is_compared_by_value() {
         check(r#"{"a": 1.0, "b": [1e2, -0.0]}"#, r#"{"b":[100,0],"a":1}"#, true);
         check(r#"{"a":"caf\u00e9"}"#, r#"{"a":"café"}"#, true);
         check("", "{}", true);
-        // What a client in JavaScript reads and writes again.
+        // As clients in JavaScript read and write it.
         check("12345678901234567890", "12345678901234567000", true);
         check(r#"{"a":"1"}"#, r#"{"a":1}"#, false);
         check(r#"{"a":"x  y"}"#, r#"{"a":"x y"}"#, false);
@@ -202,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_counts_by_its_words() {
+    fn text_that_is_not_json_is_compared_by_words() {
         check("{\"a\": ", "{\"a\":  ", true);
         check("{\"a\": ", "{\"b\": ", false);
         check("null", "nul", false);
@@ -223,7 +220,7 @@ mod tests {
             }
             form.finish()
         };
-        // In one text or in two, in one piece of the hash or in many.
+        // In one text or two, hashed in one block or many.
         let long = "word ".repeat(AT_ONCE);
         let (one, other) = long.split_at(5 * AT_ONCE / 2 / 5 * 5);
         let (begun, ended) = long.split_at(5 * AT_ONCE / 2 / 5 * 5 + 2);
@@ -238,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// I2: as each word by itself.
+        /// I2: like each word alone.
         #[test]
         fn i2_text_counts_by_its_words(text in "[ab \n\t\r.ä\u{a0}\u{7f}]{0,40}") {
             let mut words = Canonical::new("test");

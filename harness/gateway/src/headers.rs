@@ -1,27 +1,26 @@
-//! Names of the headers that say what a request is, and headers as they came.
+//! Names of the headers that describe a request, and the headers of a request.
 //!
-//! A value that says nothing (empty, or no number where one is due) is as good as none: nothing about learning may
-//! refuse a conversation.
+//! An empty or malformed value counts as absent: nothing about learning may refuse a conversation.
 
-/// Names the session, in the sense of the client: our extension for OpenClaw, or any client that wants to.
+/// Name of the session: set by the OpenClaw extension, or by any other client.
 pub const SESSION_HEADER: &str = "x-clawrl-session";
-/// Number of the session's epoch; it rises when the history is compacted or begun anew.
+/// Number of the session's epoch; it rises when the history is compacted or replaced.
 pub const EPOCH_HEADER: &str = "x-clawrl-epoch";
-/// What the turn is: `main` or `side`.
+/// Kind of the turn: `main` or `side`.
 pub const TURN_HEADER: &str = "x-clawrl-turn";
-/// What set the client going: `user`, `heartbeat`, `memory`, `cron`, `manual`, `overflow`.
+/// What triggered the request: `user`, `heartbeat`, `memory`, `cron`, `manual`, `overflow`.
 pub const TRIGGER_HEADER: &str = "x-clawrl-trigger";
 /// `true`: the session ends with the answer to this request.
 pub const SESSION_END_HEADER: &str = "x-clawrl-session-end";
 
-/// OpenClaw's own, with `compat.sendSessionAffinityHeaders`: `<session>:<epoch>` in both.
+/// OpenClaw's headers, with `compat.sendSessionAffinityHeaders`: `<session>:<epoch>` in both.
 const AFFINITY_HEADERS: [&str; 2] = ["x-session-affinity", "session_id"];
 
-/// Ours.
+/// ClawRL's headers.
 const LINKING_HEADERS: [&str; 5] =
     [SESSION_HEADER, EPOCH_HEADER, TURN_HEADER, TRIGGER_HEADER, SESSION_END_HEADER];
 
-/// Names and values, in the order they came.
+/// Names and values in the order received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
@@ -32,13 +31,13 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
 }
 
 impl Headers {
-    /// The first value under that name in any case, without white space around it; nothing where that is empty.
+    /// The first value under this name in any case, trimmed; `None` if empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         Some(value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// The session and its epoch by OpenClaw's own headers.
+    /// Session and epoch from OpenClaw's headers.
     pub(crate) fn affinity(&self) -> Option<(&str, Option<u64>)> {
         let value = AFFINITY_HEADERS.iter().find_map(|name| self.get(name))?;
         let parted = value.rsplit_once(':').and_then(|(session, epoch)| Some((session, epoch.parse().ok()?)));
@@ -48,7 +47,7 @@ impl Headers {
         }
     }
 
-    /// Those that linking reads: all that it can know of the rest is that they are there.
+    /// The headers that linking reads.
     pub(crate) fn of_linking(&self) -> Self {
         let is_read = |name: &str| {
             let names = LINKING_HEADERS.iter().chain(&AFFINITY_HEADERS);
@@ -57,7 +56,7 @@ impl Headers {
         Self(self.0.iter().filter(|(name, _)| is_read(name)).cloned().collect())
     }
 
-    /// Names and values, in the order they came.
+    /// Names and values in the order received.
     pub(crate) fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
@@ -87,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_linking_are_those_that_are_read() {
+    fn of_linking_keeps_headers_that_are_read() {
         let all = [("X-Clawrl-Session", "a"), ("authorization", "secret"), ("session_id", "b:1")];
         let kept: Headers = [all[0], all[2]].into_iter().collect();
         assert_eq!(Headers::from_iter(all).of_linking(), kept);
     }
 
     #[test]
-    fn a_session_ends_by_true_alone() {
+    fn session_ends_only_by_true() {
         let ends = |value: &str| Headers::from_iter([(SESSION_END_HEADER, value)]).ends_session();
         assert!(ends("true") && ends("True"));
         assert!(!ends("false") && !ends("") && !ends("1"));

@@ -1,23 +1,23 @@
-//! Numbers and names of what the gateway keeps apart.
+//! Identifiers.
 //!
-//! Sessions and turns are called by the request that opened them: every event can be traced to requests, and what
-//! one session is called does not depend on what others do.
+//! Sessions and turns are named by the request that opened them: every event can be traced to requests, and a session's id does not depend
+//! on other sessions.
 
 use std::fmt;
 
-/// Who talks. Keys map to users; nothing of one user ever links to anything of another.
+/// A user. Keys map to users; data of different users is never linked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct UserId(pub String);
 
-/// A request as received, numbered by whoever records it. No two requests have the same number.
+/// Number of a request, given by the recorder; unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct RequestId(pub u64);
 
-/// A conversation, from its opening to its end, called by its first request.
+/// A conversation from its opening to its end, named by its first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct SessionId(pub RequestId);
 
-/// What was asked once, however often it was requested, called by its first request.
+/// One question and all requests for its answer, named by the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct TurnId(pub RequestId);
 

@@ -1,35 +1,35 @@
-//! Who may talk: keys, and the users they belong to.
+//! Keys and their users.
 //!
-//! I1. Keys are kept and compared as digests, so that neither memory nor the time of a comparison gives one away.
-//! I2. A key belongs to one user; a user may have several.
+//! I1. Keys are stored and compared as digests, so that neither memory nor timing reveals one. I2. A key belongs to one user; a user may
+//! have several keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{Digest, UserId};
 
-/// Keys of all users.
+/// The keys of all users.
 #[derive(Clone, Default)]
 pub struct Keys {
     users: BTreeMap<Digest, UserId>,
 }
 
-/// A key that cannot be added.
+/// Why a key cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Everybody would have it.
+    /// The key is empty.
     #[error("a key is empty")]
     Empty,
-    /// It would say two things about who talks.
+    /// The key belongs to another user.
     #[error("a key belongs to another user")]
     Taken,
 }
 
 impl Keys {
-    /// Gives `user` a key.
+    /// Adds a key of `user`.
     ///
     /// # Errors
-    /// [`KeyError`], if it is empty or another user's.
+    /// [`KeyError`], if the key is empty or belongs to another user.
     pub fn add(&mut self, key: &str, user: UserId) -> Result<(), KeyError> {
         if key.trim().is_empty() {
             return Err(KeyError::Empty);
@@ -38,7 +38,7 @@ impl Keys {
         if *known == user { Ok(()) } else { Err(KeyError::Taken) }
     }
 
-    /// Whose key an `Authorization` header has (`Bearer <key>`); nothing for any other.
+    /// The user of an `Authorization` header (`Bearer <key>`); `None` if it is invalid.
     #[must_use]
     pub fn user(&self, authorization: &str) -> Option<&UserId> {
         let (scheme, key) = authorization.trim().split_once(' ')?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_user() {
+    fn key_has_one_user() {
         let mut keys = Keys::default();
         assert_eq!(keys.add(" ", UserId("ada".to_owned())), Err(KeyError::Empty));
         assert_eq!(keys.add("one", UserId("ada".to_owned())), Ok(()));

@@ -1,75 +1,77 @@
-//! Main turns, which are what somebody talks about, and side turns, which a client makes for itself.
+//! Main turns, which are part of a conversation, and side turns, which a client makes for its own purposes.
 //!
-//! I1. Only main turns are trained. I2. A header decides; without one, the marks do. I3. What neither tells for sure is
-//! [`TurnKind::Unknown`]: recorded, shown with its reason, not trained.
+//! I1. Only main turns are trained on. I2. A header decides; without one, marks in the text do. I3. Turns that neither identifies are
+//! [`TurnKind::Unknown`]: recorded, shown with the reason, and not trained on.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use clawrl_core::Role;
+
 use crate::headers::{TRIGGER_HEADER, TURN_HEADER};
 use crate::openclaw;
-use crate::{ChatRequest, Headers, Role, Standing};
+use crate::{ChatRequest, Headers, HistoryKind};
 
-/// Bytes of a system prompt's first line that may say what it is for. Some prompts are one line.
+/// Bytes of a system prompt's first line that are searched: some prompts are a single line.
 const FIRST_LINE: usize = 2_000;
 
-/// What a request is part of.
+/// The kind of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnKind {
-    /// A conversation.
+    /// Part of a conversation.
     Main,
-    /// A client's own business.
+    /// A request that the client makes for itself.
     Side(SideMark),
-    /// One or the other.
-    Unknown(Doubt),
+    /// Undecided.
+    Unknown(UnknownReason),
 }
 
-/// By what a side turn is known.
+/// How a side turn was recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SideMark {
-    /// A header says so.
+    /// By a header.
     Header,
-    /// A header names what set the client going, and that was no user.
+    /// By a header with a trigger other than a user.
     Trigger(String),
-    /// The text of a heartbeat.
+    /// By the text of a heartbeat.
     Heartbeat,
-    /// The text of a flush of memory, with exactly its tools.
+    /// By the text of a memory flush, with exactly its tools.
     MemoryFlush,
-    /// No tools, and the system prompt of a compaction.
+    /// By the system prompt of a compaction, without tools.
     Compaction,
-    /// The text of a job.
+    /// By the text of a scheduled job.
     Cron,
-    /// The text of a maker of titles, slugs or the like.
+    /// By the text of a request for a title, a slug or the like.
     Title,
 }
 
-/// Why it is not known what a request is.
+/// Why the kind of a turn is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doubt {
-    /// The header has a value that is not known.
+pub enum UnknownReason {
+    /// The turn header has an unknown value.
     Header(String),
-    /// What set the client going is not known.
+    /// The trigger header has an unknown value.
     Trigger(String),
-    /// The header says main, a mark says side.
+    /// The header says main, and a mark says side.
     Contradiction(SideMark),
-    /// The text of a flush of memory, with other tools.
+    /// The text of a memory flush, with other tools.
     FlushWithOtherTools,
-    /// The last text of a user has no stamp, and others have.
+    /// The last user message has no time stamp, and others have.
     NoStamp,
     /// No tools, and a system prompt about summaries.
     Summaries,
-    /// No tools, in a session that has them.
+    /// No tools, in a session that has tools.
     ToolsAreGone,
-    /// The answer may have no more than one token.
+    /// The answer is limited to one token.
     OneToken,
-    /// No user has said anything.
-    NobodySpoke,
+    /// There is no user message.
+    NoUserMessage,
     /// The last message is the assistant's own.
     NothingNew,
 }
 
 impl TurnKind {
-    /// Whether it is trained, as far as this goes.
+    /// Whether the turn is a main turn.
     #[must_use]
     pub fn is_main(&self) -> bool {
         *self == Self::Main
@@ -83,17 +85,17 @@ impl TurnKind {
             (Some("main"), _) => true,
             (Some("side"), None) => return Self::Side(SideMark::Header),
             (Some("side"), Some(trigger)) => return Self::Side(SideMark::Trigger(trigger.to_owned())),
-            (Some(other), _) => return Self::Unknown(Doubt::Header(other.to_owned())),
+            (Some(other), _) => return Self::Unknown(UnknownReason::Header(other.to_owned())),
             (None, Some("user")) => true,
             (None, Some(trigger @ ("heartbeat" | "memory" | "cron" | "overflow"))) => {
                 return Self::Side(SideMark::Trigger(trigger.to_owned()));
             }
-            // Among them `manual`: a user wanted it, but not as a part of the conversation.
-            (None, Some(other)) => return Self::Unknown(Doubt::Trigger(other.to_owned())),
+            // `manual` is among them: a user started it, but not as part of the conversation.
+            (None, Some(other)) => return Self::Unknown(UnknownReason::Trigger(other.to_owned())),
             (None, None) => false,
         };
         match (is_main, mark) {
-            (true, Some(mark)) => Self::Unknown(Doubt::Contradiction(mark)),
+            (true, Some(mark)) => Self::Unknown(UnknownReason::Contradiction(mark)),
             (true, None) => Self::Main,
             (false, Some(mark)) => Self::Side(mark),
             (false, None) => doubt(body, has_tools).map_or(Self::Main, Self::Unknown),
@@ -101,18 +103,18 @@ impl TurnKind {
     }
 }
 
-/// The mark of a side turn. The last text of a user decides: what else a conversation has in it may be older.
+/// The mark of a side turn. Only the last user message decides: the others may be older.
 fn side_mark(body: &ChatRequest) -> Option<SideMark> {
     let prompt = body.prompt().next().map_or("", |prompt| prompt.text().trim_start());
     if body.tools().is_empty() && prompt.starts_with(openclaw::SUMMARISER) {
         return Some(SideMark::Compaction);
     }
-    let last = body.spoken().next_back()?;
+    let last = body.user_messages().next_back()?;
     let text = last.text();
     if text.starts_with(openclaw::MEMORY_FLUSH) && has_flush_tools(body.tools()) {
         return Some(SideMark::MemoryFlush);
     }
-    // What somebody sent has a stamp, whatever it says.
+    // A message from a person has a time stamp, whatever its text.
     if last.is_stamped {
         return None;
     }
@@ -127,7 +129,7 @@ fn side_mark(body: &ChatRequest) -> Option<SideMark> {
     }
 }
 
-/// Titles, tags and follow-up questions of Open WebUI: its templates begin so, and quote the chat.
+/// Titles, tags and follow-up questions of Open WebUI: its templates begin like this and quote the chat.
 fn is_open_webui_task(text: &str) -> bool {
     text.starts_with("### Task:") && text.contains("<chat_history>")
 }
@@ -136,9 +138,9 @@ fn has_flush_tools(tools: &BTreeSet<String>) -> bool {
     tools.iter().map(String::as_str).eq(openclaw::MEMORY_FLUSH_TOOLS)
 }
 
-fn doubt(body: &ChatRequest, has_tools: bool) -> Option<Doubt> {
-    let Some(last) = body.spoken().next_back() else { return Some(Doubt::NobodySpoke) };
-    let newest = body.messages().iter().rev().find(|message| message.standing() == Standing::Counted);
+fn doubt(body: &ChatRequest, has_tools: bool) -> Option<UnknownReason> {
+    let Some(last) = body.user_messages().next_back() else { return Some(UnknownReason::NoUserMessage) };
+    let newest = body.messages().iter().rev().find(|message| message.kind() == HistoryKind::Counted);
     let is_about_summaries = || {
         let prompt = body.prompt().next().map_or("", |prompt| prompt.text());
         let prompt = &prompt[..prompt.floor_char_boundary(FIRST_LINE)];
@@ -146,27 +148,27 @@ fn doubt(body: &ChatRequest, has_tools: bool) -> Option<Doubt> {
         prompt.contains("summariz") || prompt.contains("summaris")
     };
     if newest.is_some_and(|newest| newest.role() == Role::Assistant) {
-        Some(Doubt::NothingNew)
+        Some(UnknownReason::NothingNew)
     } else if last.text().starts_with(openclaw::MEMORY_FLUSH) && !last.is_stamped {
-        Some(Doubt::FlushWithOtherTools)
-    } else if !last.is_stamped && body.spoken().any(|message| message.is_stamped) {
-        Some(Doubt::NoStamp)
+        Some(UnknownReason::FlushWithOtherTools)
+    } else if !last.is_stamped && body.user_messages().any(|message| message.is_stamped) {
+        Some(UnknownReason::NoStamp)
     } else if body.answer_limit().is_some_and(|limit| limit <= 1) {
-        Some(Doubt::OneToken)
+        Some(UnknownReason::OneToken)
     } else if body.tools().is_empty() && is_about_summaries() {
-        Some(Doubt::Summaries)
+        Some(UnknownReason::Summaries)
     } else {
-        (body.tools().is_empty() && has_tools).then_some(Doubt::ToolsAreGone)
+        (body.tools().is_empty() && has_tools).then_some(UnknownReason::ToolsAreGone)
     }
 }
 
 impl fmt::Display for SideMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Header => write!(f, "{TURN_HEADER} says so"),
-            Self::Trigger(trigger) => write!(f, "set going by `{trigger}`"),
+            Self::Header => write!(f, "header {TURN_HEADER}"),
+            Self::Trigger(trigger) => write!(f, "triggered by `{trigger}`"),
             Self::Heartbeat => f.write_str("a heartbeat"),
-            Self::MemoryFlush => f.write_str("a flush of memory"),
+            Self::MemoryFlush => f.write_str("a memory flush"),
             Self::Compaction => f.write_str("a compaction"),
             Self::Cron => f.write_str("a scheduled job"),
             Self::Title => f.write_str("a title for the conversation"),
@@ -174,20 +176,20 @@ impl fmt::Display for SideMark {
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(value) => write!(f, "{TURN_HEADER} is `{value}`, which is neither main nor side"),
-            Self::Trigger(trigger) => write!(f, "set going by `{trigger}`, which may be either"),
+            Self::Trigger(trigger) => write!(f, "triggered by `{trigger}`, which may be either"),
             Self::Contradiction(mark) => write!(f, "a header says main, but it looks like {mark}"),
-            Self::FlushWithOtherTools => f.write_str("the text of a flush of memory, with other tools"),
+            Self::FlushWithOtherTools => f.write_str("the text of a memory flush, with other tools"),
             Self::NoStamp => {
-                f.write_str("no stamp on the last text of a user, in a conversation with stamps")
+                f.write_str("no time stamp on the last user message, in a conversation with time stamps")
             }
             Self::Summaries => f.write_str("no tools, and a system prompt about summaries"),
             Self::ToolsAreGone => f.write_str("no tools, in a session that has them"),
-            Self::OneToken => f.write_str("the answer may have no more than one token"),
-            Self::NobodySpoke => f.write_str("no user has said anything"),
+            Self::OneToken => f.write_str("the answer is limited to one token"),
+            Self::NoUserMessage => f.write_str("there is no user message"),
             Self::NothingNew => f.write_str("the last message is the assistant's own"),
         }
     }
@@ -229,7 +231,7 @@ mod tests {
         let flush = "Pre-compaction memory flush. Store durable memories now.";
         check(flush, &["write", "read"], side(SideMark::MemoryFlush));
         check(&format!("{stamp}{flush}"), &["read", "write"], side(SideMark::MemoryFlush));
-        check(flush, &["read", "write", "exec"], TurnKind::Unknown(Doubt::FlushWithOtherTools));
+        check(flush, &["read", "write", "exec"], TurnKind::Unknown(UnknownReason::FlushWithOtherTools));
         check(&format!("{stamp}{flush}"), &["read", "write", "exec"], TurnKind::Main);
         check(
             "Based on this conversation, generate a short 1-2 word filename slug",
@@ -256,26 +258,30 @@ mod tests {
         check(&[(TURN_HEADER, "side"), (TRIGGER_HEADER, "cron")], "hi", side("cron"));
         check(&[(TRIGGER_HEADER, "user")], "hi", TurnKind::Main);
         check(&[(TRIGGER_HEADER, "memory")], "hi", side("memory"));
-        check(&[(TRIGGER_HEADER, "manual")], "hi", TurnKind::Unknown(Doubt::Trigger("manual".to_owned())));
-        check(&[(TURN_HEADER, "both")], "hi", TurnKind::Unknown(Doubt::Header("both".to_owned())));
-        let cron = TurnKind::Unknown(Doubt::Contradiction(SideMark::Cron));
+        check(
+            &[(TRIGGER_HEADER, "manual")],
+            "hi",
+            TurnKind::Unknown(UnknownReason::Trigger("manual".to_owned())),
+        );
+        check(&[(TURN_HEADER, "both")], "hi", TurnKind::Unknown(UnknownReason::Header("both".to_owned())));
+        let cron = TurnKind::Unknown(UnknownReason::Contradiction(SideMark::Cron));
         check(&[(TURN_HEADER, "main")], "[cron:7] look", cron);
     }
 
     #[test]
-    fn i3_what_is_not_sure_has_a_reason() {
-        let check = |body: Value, expected: Doubt| {
+    fn i3_unknown_turns_have_a_reason() {
+        let check = |body: Value, expected: UnknownReason| {
             assert_eq!(kind_of(&[], &body, true), TurnKind::Unknown(expected), "{body}");
         };
         let system = |text: &str| json!({"role": "system", "content": text});
         let user = json!({"role": "user", "content": "hi"});
-        check(json!({"messages": [user]}), Doubt::ToolsAreGone);
-        check(json!({"messages": [user], "tools": tools(&["f"]), "max_tokens": 1}), Doubt::OneToken);
-        check(json!({"messages": [system("You summarise texts.\nMore."), user]}), Doubt::Summaries);
+        check(json!({"messages": [user]}), UnknownReason::ToolsAreGone);
+        check(json!({"messages": [user], "tools": tools(&["f"]), "max_tokens": 1}), UnknownReason::OneToken);
+        check(json!({"messages": [system("You summarise texts.\nMore."), user]}), UnknownReason::Summaries);
         let stamped = json!({"role": "user", "content": "[Fri 2026-11-20 09:40 UTC] hi"});
-        check(json!({"messages": [stamped, user], "tools": tools(&["f"])}), Doubt::NoStamp);
-        check(json!({"messages": [system("hi")]}), Doubt::NobodySpoke);
-        check(json!({"messages": [user, {"role": "assistant", "content": "ho"}]}), Doubt::NothingNew);
+        check(json!({"messages": [stamped, user], "tools": tools(&["f"])}), UnknownReason::NoStamp);
+        check(json!({"messages": [system("hi")]}), UnknownReason::NoUserMessage);
+        check(json!({"messages": [user, {"role": "assistant", "content": "ho"}]}), UnknownReason::NothingNew);
         let compaction =
             json!({"messages": [system("You are a context summarization assistant. Go."), user]});
         assert_eq!(kind_of(&[], &compaction, true), TurnKind::Side(SideMark::Compaction));

@@ -1,193 +1,154 @@
-//! Messages in canonical form: what a client says again in other words is the same message.
+//! Messages in canonical form: equal forms are one message, even if a client replays it with changes.
 //!
-//! I1. The digest has nothing in it that real clients change when they replay a message: white space, reasoning, ids of
-//! calls, the notation of arguments, stamps, runtime lines, notes of retries, whether text came in parts, and in how many messages
-//! a user said something with no answer in between. I2. A call and its result are told by their places, not by their ids. I3. An
-//! answer as generated and as replayed have the same form, made here for both.
+//! I1. The digest leaves out what real clients change when they replay a message: white space, reasoning, call ids, the notation of
+//! arguments, time stamps, runtime lines, retry notes, whether text came in parts, and in how many messages a user said something
+//! without an answer in between. I2. A call and its result are matched by position, not by id. I3. An answer has the same form
+//! when it is generated and when it is replayed; both are made here.
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use clawrl_core::Role;
+use clawrl_core::openai::{CallArguments, ContentPart};
 
 use crate::digest::Canonical;
 use crate::openclaw;
 use crate::{Digest, Reaction};
 
-/// Who speaks. `developer` is another name for `system`.
+/// How a message counts in the history of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The client's instructions, and events that it reports.
-    System,
-    /// Whoever talks to the assistant.
-    User,
-    /// The policy.
-    Assistant,
-    /// The result of a call.
-    Tool,
-}
-
-/// What a message counts for in the history of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It is part of the history.
+pub enum HistoryKind {
+    /// ContentPart of the history.
     Counted,
-    /// Instructions before the first message of anybody else; clients change them within one conversation.
+    /// Instructions before the first other message; clients change them within one conversation.
     Prompt,
     /// A transient context, sent once and never replayed.
-    Aside,
-    /// The client asks for an answer once more.
+    Context,
+    /// The client asks for an answer again.
     RetryNote,
 }
 
-/// A message of a request.
+/// A message of a request, as linking sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct HistoryMessage {
     pub(crate) role: Role,
-    pub(crate) standing: Standing,
-    /// Of a message that counts.
+    pub(crate) kind: HistoryKind,
+    /// Only of a counted message.
     pub(crate) digest: Option<Digest>,
     pub(crate) text: String,
     pub(crate) is_stamped: bool,
-    /// Ids of an assistant's calls, as this client has them.
+    /// Ids of an assistant's calls, as the client sent them.
     pub(crate) call_ids: Vec<String>,
-    /// Of a result: the place of its call among those of the assistant's message before it.
+    /// Of a tool result: the position of its call in the preceding assistant message.
     pub(crate) call: Option<usize>,
     /// The session that a runtime line names.
     pub(crate) runtime_session: Option<String>,
-    /// Reactions that transient contexts in it tell of, each with the line that tells it.
+    /// Reactions reported in transient contexts, each with its line.
     pub(crate) reactions: Vec<(String, Reaction)>,
 }
 
-impl Message {
-    /// Who speaks.
+impl HistoryMessage {
+    /// The speaker.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// What it counts for.
+    /// How it counts.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        self.standing
+    pub fn kind(&self) -> HistoryKind {
+        self.kind
     }
 
-    /// Of the canonical form; of a user's message together with the user's messages right before it. Nothing of a message that counts for
-    /// nothing: instructions are most of many requests, and to digest them takes as long as to read them.
+    /// Digest of the canonical form; of a user message together with the user messages right before it. `None` for messages that do
+    /// not count: instructions are most of many requests, and digesting them takes as long as parsing them.
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    /// Its text without what a client put around it, for a judge or a person to read.
+    /// The text without the client's additions, for a judge or a person to read.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     pub(crate) fn is_counted(&self, role: Role) -> bool {
-        self.role == role && self.standing == Standing::Counted
+        self.role == role && self.kind == HistoryKind::Counted
     }
 
-    /// Something the client reports, rather than something a person said.
+    /// Whether the client reports an event, rather than a person's words.
     pub(crate) fn is_system_event(&self) -> bool {
         let is_event = self.text.starts_with("System: [") || openclaw::is_heartbeat_poll(&self.text);
         self.role == Role::System || (self.role == Role::User && is_event)
     }
 }
 
-/// A piece of a message's content.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Part<'a> {
-    Text(&'a str),
-    /// A picture, a sound, a file.
-    Other(&'a Value),
-}
-
-impl<'a> Part<'a> {
-    pub(crate) fn text(&self) -> Option<&'a str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Other(_) => None,
-        }
-    }
-}
-
-/// A call as somebody wrote it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) arguments: Arguments<'a>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Arguments<'a> {
-    Written(&'a str),
-    Value(&'a Value),
-}
-
-/// Something in canonical form: its digest, and its text to be read.
+/// A canonical form: its digest, and its text for readers.
 pub(crate) struct Form {
     pub(crate) digest: Digest,
     pub(crate) text: String,
 }
 
 impl Form {
-    /// As a message that counts has it.
+    /// The fields of a counted message.
     pub(crate) fn counted(self) -> (Option<Digest>, String) {
         (Some(self.digest), self.text)
     }
 }
 
-/// An assistant's message, generated or replayed.
-pub(crate) fn assistant<'a>(parts: &[Part<'_>], calls: impl Iterator<Item = Call<'a>>) -> Form {
+/// An assistant's message, generated or replayed. `calls`: names and arguments.
+pub(crate) fn assistant<'a>(
+    parts: &[ContentPart<'_>],
+    calls: impl Iterator<Item = (&'a str, CallArguments<'a>)>,
+) -> Form {
     let mut form = Canonical::new("assistant");
     let text = content(&mut form, parts, |form, text| {
         let text = without_reasoning(text);
         form.text(&text);
         text.into_owned()
     });
-    for call in calls {
-        form.field(b'c', call.name.as_bytes());
-        match call.arguments {
-            Arguments::Written(written) => form.arguments(written),
-            Arguments::Value(value) => form.json(value),
+    for (name, arguments) in calls {
+        form.field(b'c', name.as_bytes());
+        match arguments {
+            CallArguments::Text(text) => form.arguments(text),
+            CallArguments::Object(value) => form.json(value),
         }
     }
     Form { digest: form.finish(), text }
 }
 
-/// A message of a user. `run`: what users said right before it, since clients may send both as one message later. Comes with all that was
-/// said then.
-pub(crate) fn user(parts: &[Part<'_>], run: Option<&Canonical>) -> (Form, Canonical) {
+/// A user message. `run`: the user messages right before it, since clients may send both as one message later. Returns the run that
+/// includes it.
+pub(crate) fn user(parts: &[ContentPart<'_>], run: Option<&Canonical>) -> (Form, Canonical) {
     let mut form = run.cloned().unwrap_or_else(|| Canonical::new("user"));
     let text = content(&mut form, parts, |form, text| {
-        let spoken = openclaw::spoken(text);
+        let spoken = openclaw::user_text(text);
         form.text(openclaw::replayed(&spoken.text, spoken.is_stamped));
         spoken.text.into_owned()
     });
     (Form { digest: form.clone().finish(), text }, form)
 }
 
-/// The text of instructions that count for nothing.
-pub(crate) fn prompt(parts: &[Part<'_>]) -> String {
-    join(parts.iter().filter_map(Part::text).map(str::to_owned).collect())
+/// The text of instructions that do not count.
+pub(crate) fn prompt(parts: &[ContentPart<'_>]) -> String {
+    join(parts.iter().filter_map(ContentPart::text).map(str::to_owned).collect())
 }
 
-/// Instructions that count, or an event.
-pub(crate) fn system(parts: &[Part<'_>]) -> Form {
-    as_it_is(Canonical::new("system"), parts)
+/// Instructions that count, or a reported event.
+pub(crate) fn system(parts: &[ContentPart<'_>]) -> Form {
+    unchanged(Canonical::new("system"), parts)
 }
 
-/// The result of a call; `call` is its place.
-pub(crate) fn result(parts: &[Part<'_>], call: Option<usize>) -> Form {
+/// A tool result; `call` is the position of its call.
+pub(crate) fn result(parts: &[ContentPart<'_>], call: Option<usize>) -> Form {
     let mut form = Canonical::new("tool");
     if let Some(call) = call {
         form.field(b'#', &(call as u64).to_le_bytes());
     }
-    as_it_is(form, parts)
+    unchanged(form, parts)
 }
 
-fn as_it_is(mut form: Canonical, parts: &[Part<'_>]) -> Form {
+fn unchanged(mut form: Canonical, parts: &[ContentPart<'_>]) -> Form {
     let text = content(&mut form, parts, |form, text| {
         form.text(text);
         text.to_owned()
@@ -195,13 +156,17 @@ fn as_it_is(mut form: Canonical, parts: &[Part<'_>]) -> Form {
     Form { digest: form.finish(), text }
 }
 
-/// `add` puts a text into the form, and gives it as it is to be read.
-fn content(form: &mut Canonical, parts: &[Part<'_>], add: impl Fn(&mut Canonical, &str) -> String) -> String {
+/// `add` adds a text to the form, and returns it as readers see it.
+fn content(
+    form: &mut Canonical,
+    parts: &[ContentPart<'_>],
+    add: impl Fn(&mut Canonical, &str) -> String,
+) -> String {
     let mut texts = Vec::new();
     for part in parts {
         match part {
-            Part::Text(text) => texts.push(add(form, text)),
-            Part::Other(value) => {
+            ContentPart::Text(text) => texts.push(add(form, text)),
+            ContentPart::Other(value) => {
                 form.field(b'p', &[]);
                 form.json(value);
             }
@@ -215,17 +180,17 @@ fn join(mut texts: Vec<String>) -> String {
     if texts.len() == 1 { texts.swap_remove(0) } else { texts.join("\n") }
 }
 
-/// `text` without blocks of reasoning. One that was begun by the prompt has no opening tag, one that was cut no closing.
+/// `text` without reasoning blocks. A block that the prompt opened has no opening tag, and a truncated one no closing tag.
 pub(crate) fn without_reasoning(text: &str) -> Cow<'_, str> {
     const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
-    // What all of them have in common, and most texts have not.
+    // All tags contain this word, and most texts do not.
     if !text.contains("think") {
         return text.into();
     }
     TAGS.iter().fold(text.to_owned(), |text, tags| without_blocks(&text, *tags)).into()
 }
 
-/// In one pass: a text may have any number of blocks.
+/// One pass, for any number of blocks.
 fn without_blocks(text: &str, (open, close): (&str, &str)) -> String {
     let mut rest = text;
     if let Some((begun, behind)) = text.split_once(close)
@@ -250,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_is_left_out() {
+    fn without_reasoning_removes_blocks() {
         check("plain", "plain");
         check("<think>a</think>b", "b");
         check("a</think>b<think>c</think>d", "bd");
@@ -261,18 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn i1_parts_are_as_good_as_one_text() {
-        let user = |parts: &[Part<'_>]| user(parts, None).0.digest;
-        let one = user(&[Part::Text("[Fri 2026-11-20 09:40 UTC] what is this?")]);
-        assert_eq!(one, user(&[Part::Text("what  is"), Part::Text("this?\n")]));
+    fn i1_parts_digest_as_one_text() {
+        let user = |parts: &[ContentPart<'_>]| user(parts, None).0.digest;
+        let one = user(&[ContentPart::Text("[Fri 2026-11-20 09:40 UTC] what is this?")]);
+        assert_eq!(one, user(&[ContentPart::Text("what  is"), ContentPart::Text("this?\n")]));
         let picture = serde_json::json!({"type": "image_url", "image_url": {"url": "data:,1"}});
-        assert_ne!(one, user(&[Part::Text("what is this?"), Part::Other(&picture)]));
-        assert_ne!(one, system(&[Part::Text("what is this?")]).digest);
+        assert_ne!(one, user(&[ContentPart::Text("what is this?"), ContentPart::Other(&picture)]));
+        assert_ne!(one, system(&[ContentPart::Text("what is this?")]).digest);
     }
 
     #[test]
-    fn i2_results_are_told_by_the_places_of_calls() {
-        let result = |call| result(&[Part::Text("hi")], call).digest;
+    fn i2_results_match_calls_by_position() {
+        let result = |call| result(&[ContentPart::Text("hi")], call).digest;
         assert_ne!(result(Some(0)), result(Some(1)));
         assert_ne!(result(Some(0)), result(None));
     }

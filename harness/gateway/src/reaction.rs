@@ -1,44 +1,44 @@
-//! Reactions: feedback that arrives as text in a client's next transient context.
+//! Reactions in a chat channel: feedback that arrives in the client's next transient context.
 //!
-//! `System: [2026-11-20 09:49:17 UTC] Telegram reaction added: 👍 by Alice on msg 42`, as captured from OpenClaw. Only lines
-//! that begin so count, and only in transient contexts: what a tool or a web page says is no feedback.
+//! `System: [2026-11-20 09:49:17 UTC] Telegram reaction added: 👍 by Alice on msg 42`, as captured from OpenClaw. Only such lines count, and
+//! only in transient contexts: text of a tool or a web page is not feedback.
 
 use serde_json::Value;
 
 use crate::openclaw;
 
-/// Somebody's reaction to a message in a chat channel.
+/// A reaction to a message in a chat channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reaction {
-    /// The channel, as the client calls it: `Telegram`.
+    /// The channel's name in the client: `Telegram`.
     pub channel: String,
-    /// Whether it came or went.
+    /// Whether it was added or removed.
     pub change: Change,
-    /// As written: an emoji, or the name of one.
+    /// An emoji, or the name of one.
     pub emoji: String,
-    /// Who reacted, as the channel calls them. Not a user of the gateway.
+    /// Name of the person in the channel; not a user of the gateway.
     pub by: String,
-    /// The channel's number of the message. No request says which answer that was.
+    /// The channel's message number. No request says which answer that was.
     pub message: String,
     /// The time, as the client wrote it.
     pub at: String,
 }
 
-/// What happened to a reaction.
+/// A change of a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It was given.
+    /// Added.
     Added,
-    /// It was taken back.
+    /// Removed.
     Removed,
 }
 
-/// What a reaction says about a message.
+/// The rating that a reaction stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thumb {
-    /// That it was good.
+    /// Good.
     Up,
-    /// That it was bad.
+    /// Bad.
     Down,
 }
 
@@ -46,10 +46,10 @@ const UP: [&str; 10] = ["👍", "❤", "🔥", "🎉", "👏", "💯", "🙏", "
 const DOWN: [&str; 6] = ["👎", "💩", "🤮", "😡", "🤬", "😢"];
 
 impl Reaction {
-    /// What it says; nothing for emojis that say neither.
+    /// The rating; `None` for other emojis.
     #[must_use]
     pub fn thumb(&self) -> Option<Thumb> {
-        // Without variation selectors and tones of skin, which change how an emoji looks.
+        // Without variation selectors and skin tones, which only change the look of an emoji.
         let is_look =
             |c: &char| ('\u{fe00}'..='\u{fe0f}').contains(c) || ('\u{1f3fb}'..='\u{1f3ff}').contains(c);
         let plain: String = self.emoji.chars().filter(|c| !is_look(c)).collect();
@@ -61,12 +61,12 @@ impl Reaction {
     }
 }
 
-/// The reactions that a transient context tells of, each with the line that tells it. None in any other text.
+/// The reactions in a transient context, each with its line; none in any other text.
 pub(crate) fn reactions(text: &str) -> Vec<(String, Reaction)> {
     let Some(context) = openclaw::internal_context(text) else { return Vec::new() };
     let mut found = Vec::new();
     for line in context.lines() {
-        // Each block of data is one JSON string of lines.
+        // Each data block is a JSON string of lines.
         match serde_json::from_str::<Value>(line) {
             Ok(Value::String(block)) => found.extend(block.lines().filter_map(told)),
             _ => found.extend(told(line)),
@@ -89,7 +89,7 @@ fn reaction(line: &str) -> Option<Reaction> {
         _ => return None,
     };
     let (emoji, rest) = rest.split_once(" by ")?;
-    // A name may have the words in it; the number of a message cannot.
+    // A name may contain these words; a message number cannot.
     let (by, message) = rest.rsplit_once(" on msg ")?;
     let owned = |text: &str| text.trim().to_owned();
     Some(Reaction {

@@ -1,25 +1,27 @@
-//! What the policy answered, as it was sent.
+//! An answer as it was sent to the client.
+
+use clawrl_core::openai::{CallArguments, ContentPart};
 
 use crate::Digest;
-use crate::message::{self, Arguments, Call, Part};
+use crate::message;
 
 /// One choice of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// Its text, reasoning included or not: that does not count.
+    /// Text; reasoning in it does not count.
     pub text: String,
-    /// Its calls, in order.
+    /// Calls, in order.
     pub calls: Vec<ReplyCall>,
 }
 
 /// A call of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyCall {
-    /// As sent to the client, which may replay another one.
+    /// Id as sent; the client may replay another one.
     pub id: String,
-    /// Of the tool.
+    /// Tool name.
     pub name: String,
-    /// As the policy wrote them.
+    /// Arguments exactly as the policy wrote them, which may not be JSON.
     pub arguments: String,
 }
 
@@ -30,21 +32,14 @@ impl Reply {
         Self { text: text.to_owned(), calls: Vec::new() }
     }
 
-    /// Whether anybody sees it.
+    /// Whether a client shows anything of it.
     pub(crate) fn is_visible(&self) -> bool {
         !self.calls.is_empty() || !message::without_reasoning(&self.text).trim().is_empty()
     }
 
-    /// The digest of the message that a client makes of it; nothing where nobody sees an answer.
+    /// Digest of the message that a client makes of it; `None` for an invisible answer.
     pub(crate) fn digest(&self) -> Option<Digest> {
-        let form =
-            || message::assistant(&[Part::Text(&self.text)], self.calls.iter().map(ReplyCall::as_written));
-        self.is_visible().then(|| form().digest)
-    }
-}
-
-impl ReplyCall {
-    fn as_written(&self) -> Call<'_> {
-        Call { name: &self.name, arguments: Arguments::Written(&self.arguments) }
+        let calls = self.calls.iter().map(|call| (&*call.name, CallArguments::Text(&call.arguments)));
+        self.is_visible().then(|| message::assistant(&[ContentPart::Text(&self.text)], calls).digest)
     }
 }

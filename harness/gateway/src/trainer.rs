@@ -1,6 +1,6 @@
-//! Whoever learns from the record, as the API sees it.
+//! The interface between the API and the online trainer.
 //!
-//! I1. What a user asks for is done to the adapter that answers them, and to no other. I2. Nothing of it ever makes an answer wait.
+//! I1. A user's command applies to the adapter that answers that user, and to no other. I2. Training never delays an answer.
 
 use std::fmt;
 
@@ -9,67 +9,67 @@ use serde::Serialize;
 
 use crate::UserId;
 
-/// Learns beside the answers. One for all users.
+/// Trains while the server answers. One trainer for all users.
 pub trait Trainer: fmt::Debug + Send + Sync {
-    /// How it stands with the adapter that answers a user.
+    /// Status of the adapter that answers a user.
     ///
     /// # Errors
     /// [`TrainerError`].
     fn view(&self, user: &UserId) -> BoxFuture<'_, Result<TrainerView, TrainerError>>;
 
-    /// Does what a user asks for, and says how it stands then.
+    /// Executes a user's command, and returns the new status.
     ///
-    /// Cancellation: what was asked for is done, also where nobody waits for it any more.
+    /// Cancellation: dropping the future does not undo the command.
     ///
     /// # Errors
-    /// [`TrainerError`]; then nothing has changed.
+    /// [`TrainerError`]; nothing has changed then.
     fn command(&self, user: &UserId, command: Command) -> BoxFuture<'_, Result<TrainerView, TrainerError>>;
 }
 
-/// What may be asked for.
+/// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// To make an update of the samples that wait, however few they are.
+    /// Start an update with the waiting samples, however few.
     Train,
-    /// To make no updates until it is told to go on.
+    /// Start no more updates until `Resume`.
     Pause,
-    /// To go on.
+    /// Start updates again.
     Resume,
-    /// To go back to what a version has, under a new number.
+    /// Copy an older version's weights into a new version.
     RollBack(u64),
 }
 
-/// How it stands with an adapter.
+/// Status of an adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrainerView {
-    /// Its name.
+    /// Name of the adapter.
     pub adapter: String,
     /// The version that answers.
     pub version: u64,
-    /// What is maximised.
+    /// Name of the objective.
     pub objective: String,
-    /// Why no updates are made, where none are.
+    /// Why training is paused; `None` if it is not.
     pub paused: Option<String>,
-    /// Samples that wait.
+    /// Waiting samples.
     pub waiting: u64,
-    /// Samples with which an update begins by itself.
+    /// Samples that start an update.
     pub every_turns: u32,
-    /// Seconds after which an update begins with what waits.
+    /// Seconds after which an update starts with the waiting samples.
     pub every_secs: u32,
-    /// What the last update came to, in words; nothing before the first.
+    /// Summary of the last update; `None` before the first.
     pub last: Option<String>,
 }
 
-/// Why something is not done. Texts may be shown to whoever asked.
+/// Why a command failed. Clients may see the texts, except that of `Ended`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrainerError {
-    /// The version is not kept, or never was.
+    /// The version does not exist or is no longer kept.
     #[error("version {0} is not kept: {1}")]
     NoVersion(u64, String),
-    /// It cannot be done as things are.
+    /// The current state does not allow it.
     #[error("{0}")]
     Refused(String),
-    /// It does not learn any more. What is wrong is for the log.
-    #[error("learning has ended: {0}")]
+    /// The trainer has stopped. The text is for the log.
+    #[error("the trainer has stopped: {0}")]
     Ended(String),
 }

@@ -7,7 +7,9 @@
 //! Pure; nothing to cancel.
 
 use clawrl_core::Role;
-use clawrl_gateway::{AnswerView, ChatRequest, RequestId, RequestView, Standing, TurnView};
+use clawrl_gateway::{
+    AnswerView, ChatRequest, HistoryKind, HistoryMessage, RequestId, RequestView, TurnView,
+};
 use serde_json::Value;
 
 /// What clients send as feedback, and keep in their history as if it had been said.
@@ -62,19 +64,16 @@ fn messages(body: &str) -> Option<ChatRequest> {
 /// The conversation, and the user's last words.
 fn said_before(body: &str) -> Option<(String, String)> {
     let request = messages(body)?;
-    let is_said = |message: &&clawrl_gateway::Message| {
-        matches!(message.standing(), Standing::Counted | Standing::Prompt)
-    };
-    let all: Vec<&clawrl_gateway::Message> = request.messages().iter().filter(is_said).collect();
-    let last = all
-        .iter()
-        .rposition(|message| message.role() == clawrl_gateway::Role::User && !message.text().is_empty());
-    let line = |message: &clawrl_gateway::Message| {
+    let is_said =
+        |message: &&HistoryMessage| matches!(message.kind(), HistoryKind::Counted | HistoryKind::Prompt);
+    let all: Vec<&HistoryMessage> = request.messages().iter().filter(is_said).collect();
+    let last = all.iter().rposition(|message| message.role() == Role::User && !message.text().is_empty());
+    let line = |message: &HistoryMessage| {
         let role = match message.role() {
-            clawrl_gateway::Role::System => "system",
-            clawrl_gateway::Role::User => "user",
-            clawrl_gateway::Role::Assistant => "agent",
-            clawrl_gateway::Role::Tool => "tool",
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "agent",
+            Role::Tool => "tool",
         };
         format!("{role}: {}", message.text())
     };

@@ -16,8 +16,8 @@ use clawrl_core::{
     RewardMap, SeenTurn, SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, Verdict, Vote, derive_seed,
 };
 use clawrl_gateway::{
-    FeedbackView, LedgerError, LedgerEvent, Live, NewReward, NewSample, NewVote, RecorderHandle, RequestId,
-    TurnId, TurnView, UserId,
+    FeedbackView, LedgerChange, LedgerError, LedgerEvent, NewReward, NewSample, NewVote, RecorderHandle,
+    RequestId, TurnId, TurnView, UserId,
 };
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
@@ -253,7 +253,7 @@ fn kept(turn: TurnId, judge: &str, ballot: &Ballot) -> Vec<NewVote> {
 }
 
 fn of_interest(event: LedgerEvent) -> Option<(UserId, TurnId)> {
-    let is = matches!(event.what, Live::NextState | Live::Feedback);
+    let is = matches!(event.what, LedgerChange::NextState | LedgerChange::Feedback);
     Some((event.user, event.turn?)).filter(|_| is)
 }
 

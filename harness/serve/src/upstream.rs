@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clawrl_core::{RemoteDialect, RemoteSpec, TokenSource};
+use clawrl_core::{RemoteDialect, RemoteSpec, TokenSource, Usage};
 use clawrl_gateway::{
-    Ask, Backend, BackendError, Begun, Delta, End, Piece, Prompt, Refusal, Sampling, Usage, UserId,
+    AnswerRequest, Backend, BackendError, Delta, End, Piece, Prompt, Refusal, Sampling, StartedAnswer, UserId,
 };
 use clawrl_remote::{Listed, PassedOn, RemoteEnd, RemoteModel, RemotePiece, Said, StreamError};
 use clawrl_runtime::{key_of, unusable, warn_of_open_key};
@@ -233,11 +233,11 @@ impl Backend for UpstreamBackend {
         None
     }
 
-    fn refuses(&self, _ask: &Ask, _demands: &[Refusal]) -> Option<Refusal> {
+    fn refusal(&self, _ask: &AnswerRequest, _demands: &[Refusal]) -> Option<Refusal> {
         None
     }
 
-    fn settles(&self, body: &Map<String, Value>, sampling: Sampling) -> Sampling {
+    fn effective_sampling(&self, body: &Map<String, Value>, sampling: Sampling) -> Sampling {
         let drawn = self.model.drawn(body);
         Sampling {
             temperature: drawn.temperature.unwrap_or(1.0) as f32,
@@ -248,7 +248,7 @@ impl Backend for UpstreamBackend {
         }
     }
 
-    fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+    fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         Box::pin(async move {
             let prompt = match &ask.prompt {
                 Prompt::Chat => None,
@@ -272,11 +272,11 @@ impl Backend for UpstreamBackend {
                 });
                 Some((piece, stream))
             });
-            Ok(Begun { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() })
+            Ok(StartedAnswer { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() })
         })
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn last_error(&self) -> Option<String> {
         match &*self.standing.borrow() {
             Standing::Trouble(trouble) => Some(trouble.told.clone()),
             Standing::Unknown | Standing::Answers => None,
@@ -300,7 +300,7 @@ fn piece_of(piece: RemotePiece) -> Piece {
         }
         RemotePiece::Sampled(tokens) => Piece::Sampled(tokens.ids.into_iter().zip(tokens.logprobs).collect()),
         RemotePiece::End(RemoteEnd { finish, usage }) => {
-            let usage = usage.map(|(prompt, completion)| Usage { prompt, completion });
+            let usage = usage.map(|(prompt, completion)| Usage::reported(prompt, completion));
             Piece::End(End { finish, usage })
         }
     }
@@ -380,9 +380,9 @@ mod tests {
         assert_eq!(*upstream.standing.borrow(), Standing::Unknown, "the next answer may be whole");
         upstream.troubled(&later(UNREACHABLE), false);
         assert_eq!(code(), Some((UNREACHABLE, true)));
-        assert!(!upstream.trouble().unwrap().contains("inside"));
+        assert!(!upstream.last_error().unwrap().contains("inside"));
         upstream.answered();
-        assert_eq!(upstream.trouble(), None);
+        assert_eq!(upstream.last_error(), None);
         // A list of models says nothing about a model that is not there.
         upstream.troubled(&settings("model-unknown"), false);
         assert_eq!(code(), Some(("model-unknown", false)));

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::FinishReason;
-use clawrl_gateway::{Ask, Backend, BackendError, Begun, Delta, End, Piece, Refusal, Token, UserId};
+use clawrl_gateway::{
+    AnswerRequest, Backend, BackendError, Delta, End, Piece, Refusal, StartedAnswer, Token, UserId,
+};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
@@ -59,11 +61,11 @@ impl Backend for StubBackend {
         Some(1)
     }
 
-    fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {
+    fn refusal(&self, _: &AnswerRequest, demands: &[Refusal]) -> Option<Refusal> {
         demands.first().cloned()
     }
 
-    fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+    fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         let prompt_ids = self.prompt_ids(&ask.body);
         let tells_ids = prompt_ids.is_some();
         let pieces = unfold(Some(self.stub.answer()), move |answer| async move {
@@ -87,7 +89,7 @@ impl Backend for StubBackend {
             };
             Some((Ok(piece), Some(answer)))
         });
-        let begun = Begun { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() };
+        let begun = StartedAnswer { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() };
         Box::pin(async move { Ok(begun) })
     }
 

@@ -77,10 +77,11 @@ struct ChatGateFile {
     /// Most divergence from the version before, estimated at the replies of the update, mean over tokens, in nats. Default: 0.1.
     #[schemars(range(min = 0.0))]
     max_kl: Option<Located<f64>>,
-    /// Most divergence from the policy that learning began with, at replies that were liked or not complained of, mean over tokens, in
-    /// nats. Default: 1.
+    /// Maximum KL divergence from the reference policy, from before training, at replies that were liked or not complained of; mean over
+    /// tokens, in nats. Default: 1.
     #[schemars(range(min = 0.0))]
-    max_drift: Option<Located<f64>>,
+    #[serde(alias = "max_drift")]
+    max_reference_kl: Option<Located<f64>>,
     /// Versions in a row that may be rejected before learning pauses. Default: 3.
     #[schemars(range(min = 1, max = bounds::MAX_UPDATES))]
     failures: Option<Located<i64>>,
@@ -131,8 +132,9 @@ pub struct ChatPlan {
     pub max_staleness: u32,
     /// Most divergence from the version before, nats a token.
     pub max_kl: f64,
-    /// Most divergence from the policy that learning began with, nats a token.
-    pub max_drift: f64,
+    /// Maximum KL divergence from the policy before training, nats per token.
+    #[serde(alias = "max_drift")]
+    pub max_reference_kl: f64,
     /// Versions in a row that are rejected before learning pauses; at least 1.
     pub failures: u32,
     /// Who judges, beside people.
@@ -151,7 +153,7 @@ impl Default for ChatPlan {
             top_k: Some(4),
             max_staleness: 16,
             max_kl: 0.1,
-            max_drift: 1.0,
+            max_reference_kl: 1.0,
             failures: 3,
             judging: usual_judging(),
         }
@@ -228,11 +230,11 @@ impl Checker {
                 &ABOVE_0,
                 default.max_kl,
             ),
-            max_drift: findings.real(
-                "max_drift",
-                gate.and_then(|gate| gate.max_drift.as_ref()),
+            max_reference_kl: findings.real(
+                "max_reference_kl",
+                gate.and_then(|gate| gate.max_reference_kl.as_ref()),
                 &ABOVE_0,
-                default.max_drift,
+                default.max_reference_kl,
             ),
             failures: findings.whole(
                 "failures",

@@ -36,13 +36,22 @@ fn what_is_written_is_what_is_planned() {
     let plan = good("everything");
     assert_eq!((plan.train_every_turns, plan.train_every_secs, plan.max_staleness), (8, 60, 4));
     assert_eq!((plan.learning_rate, plan.top_k), (0.0003, None));
-    assert_eq!((plan.max_kl, plan.max_drift, plan.failures), (0.05, 0.5, 2));
+    assert_eq!((plan.max_kl, plan.max_reference_kl, plan.failures), (0.05, 0.5, 2));
     assert_eq!((plan.lora.rank, plan.lora.alpha), (8, 8.0));
     assert_eq!(plan.lora.targets, [LoraTarget::QProj, LoraTarget::VProj]);
     let hints: Vec<Option<&str>> = plan.judging.rules.iter().map(|rule| rule.hint.as_deref()).collect();
     assert_eq!(hints, [None, Some("Do not use bold.")]);
     let kept: ChatPlan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
     assert_eq!(kept, plan);
+}
+
+/// `max_drift` is the old name of `max_reference_kl`, in chat files and in stored plans.
+#[test]
+fn old_names_of_settings_are_read() {
+    let plan = good("old-names");
+    assert_eq!(plan, ChatPlan { max_reference_kl: 0.5, ..ChatPlan::default() });
+    let stored = serde_json::to_string(&plan).unwrap().replace("max_reference_kl", "max_drift");
+    assert_eq!(serde_json::from_str::<ChatPlan>(&stored).unwrap(), plan);
 }
 
 #[test]

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_end_before_the_first_complete_one() {
+    fn scanner_stops_before_the_first_stop() {
         check(&[], &["a", "b"], "ab", false);
         check(&[""], &["ab"], "ab", false);
         check(&["."], &["One. Two."], "One", true);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_beginning_is_held_back() {
+    fn only_a_possible_stop_is_held_back() {
         let mut scanner = StopScanner::new(&["STOP".to_owned()]);
         assert_eq!(scanner.push("abST"), "ab");
         assert_eq!(scanner.push("A"), "STA");
@@ -115,7 +115,7 @@ mod tests {
     proptest! {
         /// I1, I2.
         #[test]
-        fn cuts_do_not_matter(text in "[abä]{0,30}", stops in proptest::collection::vec("[abä]{1,3}", 0..4), cut in 1..5usize) {
+        fn pieces_do_not_change_the_result(text in "[abä]{0,30}", stops in proptest::collection::vec("[abä]{1,3}", 0..4), cut in 1..5usize) {
             let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
             let chars: Vec<char> = text.chars().collect();
             let pieces: Vec<String> = chars.chunks(cut).map(|chars| chars.iter().collect()).collect();

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_come_whole_and_at_once() {
+    fn push_returns_whole_characters_at_once() {
         check(&[b"ab", b"c"], &["ab", "c", ""]);
         check(&[b"\xc3", b"\xa4x"], &["", "äx", ""]);
         check(&["€".as_bytes().split_at(2).0, b"\xac"], &["", "€", ""]);
@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         /// I1.
         #[test]
-        fn cuts_do_not_matter(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0x80..0xf5u8], 0..40), cut in 1..7usize) {
+        fn pieces_do_not_change_the_result(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0x80..0xf5u8], 0..40), cut in 1..7usize) {
             let mut assembly = Utf8Assembly::default();
             let mut text: String = bytes.chunks(cut).map(|bytes| assembly.push(bytes)).collect();
             text += &assembly.end();

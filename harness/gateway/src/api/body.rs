@@ -1,6 +1,6 @@
-//! Bodies of requests: within bounds of size and time, and JSON.
+//! Reads request bodies, with limits of size and time, and parses them as JSON.
 //!
-//! I1. What is given on is JSON for every reader of it: half of a character, which some clients leave where they cut a text, is U+FFFD.
+//! I1. The result is valid JSON for every reader: lone surrogates, which some clients leave when they cut a text, become U+FFFD.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::error::ApiError;
 use super::settings::ServerSettings;
 
-/// Bytes that there is room for at once, whatever a client says that it sends.
+/// Maximum initial capacity, whatever size the client announces.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Reads a body to its end, into memory of its own: the record keeps it, and not the buffer of a connection with it.
+/// Reads a whole body into its own memory: the record keeps it, without the connection's buffer.
 pub(super) async fn read(
     settings: &ServerSettings,
     headers: &HeaderMap,
@@ -25,7 +25,7 @@ pub(super) async fn read(
     let limit = settings.body_bytes;
     let told =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    // Whoever says so has not begun to send it.
+    // The client has announced the size and sent nothing yet.
     if told.is_some_and(|told| told > limit as u64) {
         return Err(ApiError::too_large(limit));
     }
@@ -43,25 +43,27 @@ pub(super) async fn read(
     match timeout(settings.body_time, read).await.map_err(|_| ApiError::slow_body())? {
         Ok(()) => Ok(bytes.freeze()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(limit)),
-        Err(_) => Err(ApiError::invalid("body_cut", "the body did not come to its end")),
+        Err(_) => Err(ApiError::invalid("body_cut", "the body was cut off")),
     }
 }
 
-/// The object in a body, and the body (I1).
+/// The parsed object, and the body (I1).
 pub(super) fn object(body: Bytes) -> Result<(Map<String, Value>, Bytes), ApiError> {
     let (value, body) = match serde_json::from_slice(&body) {
         Ok(value) => (value, body),
         Err(error) => without_halves(&body)
             .and_then(|text| Some((serde_json::from_str(&text).ok()?, Bytes::from(text))))
-            .ok_or_else(|| ApiError::invalid("invalid_json", format!("the body is no JSON: {error}")))?,
+            .ok_or_else(|| {
+                ApiError::invalid("invalid_json", format!("the body is not valid JSON: {error}"))
+            })?,
     };
     match value {
         Value::Object(object) => Ok((object, body)),
-        _ => Err(ApiError::invalid("invalid_json", "the body is no JSON object")),
+        _ => Err(ApiError::invalid("invalid_json", "the body is not a JSON object")),
     }
 }
 
-/// The text of a body, where it is one but for halves of characters.
+/// The text with lone surrogates replaced; `None` if it is not UTF-8 otherwise.
 fn without_halves(body: &[u8]) -> Option<String> {
     let text = utf8_text(body).ok()?;
     Some(without_lone_surrogates(&text).into_owned())
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn i1_halves_of_characters_are_replaced_and_nothing_else_is() {
+    fn i1_object_replaces_only_lone_surrogates() {
         let check = |body: &'static [u8], expected: Option<&[u8]>| {
             let read = object(Bytes::from_static(body)).ok();
             assert_eq!(read.as_ref().map(|(_, body)| &body[..]), expected, "{body:?}");

@@ -1,52 +1,53 @@
-//! One choice of an answer, as it grows.
+//! One choice of an answer in progress.
 //!
-//! I1. What is shown, what is recorded and what the client is told as its end are the same text. I2. Behind a text that ends the answer, or
-//! behind the first call where one is all that is wanted, there is nothing. I3. Ids and log-probabilities are all those that were sampled,
-//! those of the end, and of a text that ended the answer, included.
+//! I1. The text that is sent, the text that is recorded, and the finish reason agree. I2. Nothing follows a stop sequence, or the first
+//! call if one call was requested. I3. Ids and log-probabilities are those of all sampled tokens, including the end token and a stop
+//! sequence.
 
-use clawrl_core::{FinishReason, Reads, ReplyParser, ReplyPart};
+use clawrl_core::openai::finish_reason;
+use clawrl_core::{Reads, ReplyParser, ReplyPart, Usage};
 use serde_json::{Value, json};
 
-use super::wanted::{Form, Wanted};
-use crate::{Begun, Delta, End, Piece, ReplyCall, StopScanner, Token, Usage, Utf8Assembly};
+use super::completion_params::{CompletionKind, CompletionParams};
+use crate::{Delta, End, Piece, ReplyCall, StartedAnswer, StopScanner, Token, Utf8Assembly};
 
-/// Tokens that there is room for from the beginning: to grow takes time, and most answers are of some words or of many more.
+/// Initial capacity in tokens: most answers are shorter, or much longer.
 const USUAL: usize = 128;
 
 /// A choice.
 #[derive(Debug)]
 pub(super) struct Choice {
-    form: Form,
-    /// No text ends it, no entries are wanted, and of no character a part is held back.
+    kind: CompletionKind,
+    /// No stop sequence, no log-probabilities, and no partial character: tokens can be passed through.
     is_plain: bool,
     utf8: Utf8Assembly,
     stops: Option<StopScanner>,
     parser: Option<ReplyParser>,
     one_call: bool,
-    /// Ids of its calls begin so.
+    /// Prefix of call ids.
     call_prefix: String,
     text: String,
     reasoning: String,
     calls: Vec<ReplyCall>,
     tokens: Tokens,
-    /// Entries for log-probabilities, where they are wanted.
+    /// Log-probabilities in OpenAI's format, if requested.
     entries: Option<Vec<Value>>,
-    /// Of these, so many were given away.
+    /// Number of them that were returned.
     given: usize,
     finish: Option<&'static str>,
     usage: Option<Usage>,
 }
 
-/// What was sampled.
+/// Sampled tokens.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     pub(super) prompt_ids: Option<std::sync::Arc<[u32]>>,
     pub(super) adapter: Option<String>,
-    /// Ids and log-probabilities, side by side: each token would otherwise be written to two places that nobody has looked at for a while.
+    /// Ids and log-probabilities, interleaved for cache locality.
     pub(super) sampled: Vec<(u32, f32)>,
-    /// First index and version, ascending.
+    /// Index of the first token and version, ascending.
     pub(super) versions: Vec<(usize, u64)>,
-    /// The last of them, at hand.
+    /// The last version.
     version: Option<u64>,
 }
 
@@ -61,16 +62,21 @@ impl Tokens {
 }
 
 impl Choice {
-    /// Before its first piece.
-    pub(super) fn new(form: Form, wanted: &Wanted, begun: &Begun, call_prefix: String) -> Self {
-        let reads = Reads { calls: wanted.calls, in_reasoning: begun.in_reasoning };
+    /// A choice without pieces.
+    pub(super) fn new(
+        kind: CompletionKind,
+        params: &CompletionParams,
+        begun: &StartedAnswer,
+        call_prefix: String,
+    ) -> Self {
+        let reads = Reads { calls: params.calls, in_reasoning: begun.in_reasoning };
         Self {
-            form,
+            kind,
             is_plain: false,
             utf8: Utf8Assembly::default(),
-            stops: Some(StopScanner::new(&wanted.stops)),
+            stops: Some(StopScanner::new(&params.stops)),
             parser: Some(ReplyParser::new(reads)),
-            one_call: wanted.one_call,
+            one_call: params.one_call,
             call_prefix,
             text: String::with_capacity(4 * USUAL),
             reasoning: String::new(),
@@ -82,20 +88,20 @@ impl Choice {
                 versions: Vec::new(),
                 version: None,
             },
-            entries: wanted.sampling.top_logprobs.map(|_| Vec::new()),
+            entries: params.sampling.top_logprobs.map(|_| Vec::new()),
             given: 0,
             finish: None,
             usage: None,
         }
     }
 
-    /// Takes a token that says text and nothing else, and gives that, as [`Self::take`] would in more steps: most tokens are such where
-    /// neither texts that end an answer nor log-probabilities were asked for. Where it is none, nothing is taken.
+    /// Takes a token that is only text and returns the text, like [`Self::take`] in fewer steps: most tokens are, without stop sequences
+    /// and log-probabilities. Otherwise takes nothing and returns `None`.
     pub(super) fn take_plain<'a>(&mut self, piece: &'a Piece) -> Option<&'a str> {
         let (Piece::Token(token), true) = (piece, self.is_plain) else { return None };
         let text = str::from_utf8(&token.bytes).ok().filter(|text| !text.is_empty())?;
         let lets_pass = |parser: &ReplyParser| parser.lets_pass(text);
-        if self.form == Form::Chat && !self.parser.as_ref().is_some_and(lets_pass) {
+        if self.kind == CompletionKind::Chat && !self.parser.as_ref().is_some_and(lets_pass) {
             return None;
         }
         self.tokens.add(token);
@@ -103,7 +109,7 @@ impl Choice {
         Some(text)
     }
 
-    /// Takes a piece, and gives the parts that it makes known. After the last one [`Self::has_ended`].
+    /// Takes a piece, and returns the parts that are complete. Check [`Self::has_ended`] afterwards.
     pub(super) fn take(&mut self, piece: Piece) -> Vec<ReplyPart> {
         let parts = self.take_apart(piece);
         self.is_plain = self.finish.is_none()
@@ -117,7 +123,7 @@ impl Choice {
         if self.has_ended() {
             return Vec::new();
         }
-        // What a server took apart goes on to its end, which is not far and has its usage.
+        // An upstream answer continues to its end, which is near and has the token counts.
         let is_sampled_here = matches!(piece, Piece::Token(_));
         let mut parts = match piece {
             Piece::Token(token) => self.token(&token),
@@ -172,21 +178,21 @@ impl Choice {
         &self.tokens
     }
 
-    /// Tokens of prompt and answer.
+    /// Token counts of prompt and answer.
     pub(super) fn usage(&self) -> Usage {
-        let counted = || Usage {
-            prompt: self.tokens.prompt_ids.as_ref().map_or(0, |ids| ids.len() as u64),
-            completion: self.tokens.sampled.len() as u64,
+        let counted = || {
+            let prompt = self.tokens.prompt_ids.as_ref().map_or(0, |ids| ids.len() as u64);
+            Usage::reported(prompt, self.tokens.sampled.len() as u64)
         };
-        self.usage.unwrap_or_else(counted)
+        self.usage.clone().unwrap_or_else(counted)
     }
 
-    /// All entries for log-probabilities; `None` where they are not wanted.
+    /// All log-probabilities; `None` if not requested.
     pub(super) fn logprobs(&self) -> Option<Vec<Value>> {
         self.entries.clone()
     }
 
-    /// Those that were not given away yet.
+    /// Log-probabilities that were not returned yet.
     pub(super) fn new_logprobs(&mut self) -> Option<Vec<Value>> {
         let entries = self.entries.as_ref()?;
         let new = entries[self.given..].to_vec();
@@ -233,13 +239,8 @@ impl Choice {
         let text = std::mem::take(&mut self.utf8).end();
         let rest = self.rest(text);
         self.keep(&rest);
-        self.finish = Some(match end.finish {
-            _ if self.is_stopped() => "stop",
-            FinishReason::Length => "length",
-            FinishReason::ContentFilter => "content_filter",
-            FinishReason::Stop if self.calls.is_empty() => "stop",
-            FinishReason::Stop => "tool_calls",
-        });
+        let reason = finish_reason(end.finish, !self.calls.is_empty());
+        self.finish = Some(if self.is_stopped() { "stop" } else { reason });
         rest
     }
 
@@ -247,29 +248,29 @@ impl Choice {
         self.stops.as_ref().is_some_and(StopScanner::is_stopped)
     }
 
-    /// What this text makes known.
+    /// Parts that this text completes.
     fn read(&mut self, text: &str) -> Vec<ReplyPart> {
         let released = self.stops.as_mut().map(|stops| stops.push(text)).unwrap_or_default();
         self.part(&released)
     }
 
     fn part(&mut self, text: &str) -> Vec<ReplyPart> {
-        if self.form == Form::Text {
+        if self.kind == CompletionKind::Text {
             let part = (!text.is_empty()).then(|| ReplyPart::Text(text.to_owned()));
             return part.into_iter().collect();
         }
         self.parser.as_mut().map(|parser| parser.push(text)).unwrap_or_default()
     }
 
-    /// What was held back, and this text before it.
+    /// Parts that were held back, and this text before them.
     fn rest(&mut self, text: String) -> Vec<ReplyPart> {
         let mut parts = self.read(&text);
-        // What was held back may have been the beginning of an end that did not come.
+        // Text that was held back as the possible start of a stop sequence.
         if !self.is_stopped() {
             let held = self.stops.take().map(StopScanner::end).unwrap_or_default();
             parts.extend(self.part(&held));
         }
-        if self.form == Form::Chat {
+        if self.kind == CompletionKind::Chat {
             parts.extend(self.parser.take().map(ReplyParser::end).unwrap_or_default());
         }
         parts
@@ -291,7 +292,7 @@ impl Choice {
 
 fn entry(bytes: &[u8], name: &str, logprob: f32) -> Value {
     let text = if bytes.is_empty() { name.into() } else { String::from_utf8_lossy(bytes) };
-    // JSON has no infinity; this is what others write for what cannot be.
+    // JSON has no infinity; OpenAI and vLLM use this value for impossible tokens.
     let logprob = if logprob.is_finite() { logprob } else { -9999.0 };
     json!({"token": text, "logprob": logprob, "bytes": bytes})
 }
@@ -300,19 +301,20 @@ fn entry(bytes: &[u8], name: &str, logprob: f32) -> Value {
 mod tests {
     use std::sync::Arc;
 
+    use clawrl_core::FinishReason;
     use futures_util::StreamExt;
 
     use super::*;
 
-    fn choice(form: Form, settings: Value) -> Choice {
-        let wanted = Wanted::parse(settings.as_object().unwrap(), form, 1).unwrap();
-        let begun = Begun {
+    fn choice(kind: CompletionKind, settings: Value) -> Choice {
+        let params = CompletionParams::parse(settings.as_object().unwrap(), kind, 1).unwrap();
+        let begun = StartedAnswer {
             prompt_ids: Some(Arc::from([1, 2, 3])),
             in_reasoning: false,
             adapter: None,
             pieces: futures_util::stream::empty().boxed(),
         };
-        Choice::new(form, &wanted, &begun, "callx".to_owned())
+        Choice::new(kind, &params, &begun, "callx".to_owned())
     }
 
     fn token(text: &str) -> Piece {
@@ -329,7 +331,7 @@ mod tests {
         Piece::End(End { finish: FinishReason::Stop, usage: None })
     }
 
-    /// Text, calls, reason, sampled tokens, whatever was given away on the way.
+    /// Checks the text, the number of calls, the finish reason, and the number of sampled tokens.
     fn check(mut choice: Choice, pieces: Vec<Piece>, text: &str, calls: usize, reason: &str, sampled: usize) {
         let mut shown = String::new();
         for piece in pieces {
@@ -342,41 +344,48 @@ mod tests {
         assert_eq!((choice.text(), shown.as_str()), (text, text));
         assert_eq!((choice.calls().len(), choice.finish_reason(), choice.has_ended()), (calls, reason, true));
         assert_eq!(choice.tokens().sampled.len(), sampled);
-        assert_eq!(choice.usage(), Usage { prompt: 3, completion: sampled as u64 });
+        assert_eq!(choice.usage(), Usage::reported(3, sampled as u64));
     }
 
     #[test]
-    fn answers_end_by_themselves_by_their_limit_or_by_a_text() {
-        let plain = || choice(Form::Chat, json!({}));
+    fn choice_ends_by_itself_by_limit_or_by_stop() {
+        let plain = || choice(CompletionKind::Chat, json!({}));
         check(plain(), vec![token("Hel"), token("lo "), token(""), whole()], "Hello ", 0, "stop", 3);
         let cut = Piece::End(End { finish: FinishReason::Length, usage: None });
         check(plain(), vec![token("Hel"), cut], "Hel", 0, "length", 1);
         let filtered = Piece::End(End { finish: FinishReason::ContentFilter, usage: None });
         check(plain(), vec![token("Hel"), filtered], "Hel", 0, "content_filter", 1);
-        let stop = || choice(Form::Chat, json!({"stop": "END"}));
+        let stop = || choice(CompletionKind::Chat, json!({"stop": "END"}));
         check(stop(), vec![token("a E"), token("ND b"), token("c")], "a ", 0, "stop", 2);
         check(stop(), vec![token("a E"), token("N"), whole()], "a EN", 0, "stop", 2);
-        check(choice(Form::Text, json!({})), vec![token("<think>a"), whole()], "<think>a", 0, "stop", 1);
+        check(
+            choice(CompletionKind::Text, json!({})),
+            vec![token("<think>a"), whole()],
+            "<think>a",
+            0,
+            "stop",
+            1,
+        );
     }
 
     #[test]
-    fn what_a_server_took_apart_keeps_its_tokens() {
+    fn deltas_of_a_server_keep_their_tokens() {
         let said = |text: &str| Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() });
         let call = Delta { calls: vec![("f".to_owned(), "{}".to_owned())], ..Delta::default() };
         let sampled = || Piece::Sampled(vec![(4, -0.5), (5, -0.25)]);
         let pieces = vec![said("<think>a"), said("b"), sampled(), Piece::Delta(call.clone()), whole()];
-        check(choice(Form::Chat, json!({"stop": "ab"})), pieces, "<think>ab", 1, "tool_calls", 2);
-        // Behind the first call there is nothing; the tokens are kept, and so is the server's usage.
-        let one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
+        check(choice(CompletionKind::Chat, json!({"stop": "ab"})), pieces, "<think>ab", 1, "tool_calls", 2);
+        // Nothing follows the first call; tokens and upstream counts are kept.
+        let one = choice(CompletionKind::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
         check(one, vec![sampled(), Piece::Delta(call), whole()], "", 1, "tool_calls", 2);
-        let mut one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
+        let mut one = choice(CompletionKind::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
         let call = ("f".to_owned(), "{}".to_owned());
         let two = Piece::Delta(Delta { calls: vec![call.clone(), call], ..Delta::default() });
         assert_eq!((one.take(two.clone()).len(), one.take(two).len(), one.has_ended()), (1, 0, false));
-        let usage = Usage { prompt: 9, completion: 4 };
-        one.take(Piece::End(End { finish: FinishReason::Stop, usage: Some(usage) }));
+        let usage = Usage::reported(9, 4);
+        one.take(Piece::End(End { finish: FinishReason::Stop, usage: Some(usage.clone()) }));
         assert_eq!((one.calls().len(), one.finish_reason(), one.usage()), (1, "tool_calls", usage));
-        let mut kept = choice(Form::Chat, json!({}));
+        let mut kept = choice(CompletionKind::Chat, json!({}));
         kept.take(sampled());
         assert_eq!(
             (kept.tokens().sampled.as_slice(), kept.tokens().versions.as_slice()),
@@ -387,9 +396,9 @@ mod tests {
     #[test]
     fn calls_end_an_answer() {
         let call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
-        let tools = || choice(Form::Chat, json!({"tools": [{}]}));
+        let tools = || choice(CompletionKind::Chat, json!({"tools": [{}]}));
         check(tools(), vec![token("Hm "), token(call), token(call), whole()], "Hm", 2, "tool_calls", 3);
-        let one = choice(Form::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
+        let one = choice(CompletionKind::Chat, json!({"tools": [{}], "parallel_tool_calls": false}));
         check(one, vec![token(call), token(call), whole()], "", 1, "tool_calls", 1);
         let mut ids = tools();
         ids.take(token(&format!("{call}{call}")));
@@ -401,7 +410,7 @@ mod tests {
 
     #[test]
     fn log_probabilities_are_given_once() {
-        let mut choice = choice(Form::Chat, json!({"logprobs": true, "top_logprobs": 1}));
+        let mut choice = choice(CompletionKind::Chat, json!({"logprobs": true, "top_logprobs": 1}));
         assert_eq!(choice.new_logprobs(), None);
         let most_probable = vec![(b"b".to_vec(), -0.25), (vec![0xc3], f32::NEG_INFINITY)];
         choice.take(Piece::Token(Token {
@@ -419,19 +428,19 @@ mod tests {
         assert_eq!(choice.logprobs().unwrap().len(), 2);
     }
 
-    /// [`Choice::take_plain`] changes nothing but the steps.
+    /// [`Choice::take_plain`] gives the same result in fewer steps.
     #[test]
-    fn plain_tokens_are_taken_as_others_are() {
+    fn take_plain_equals_take() {
         let mut plain = 0;
-        for (form, settings) in [
-            (Form::Chat, json!({})),
-            (Form::Text, json!({})),
-            (Form::Chat, json!({"tools": [{}]})),
-            (Form::Chat, json!({"stop": "END"})),
-            (Form::Text, json!({"stop": "END"})),
-            (Form::Chat, json!({"logprobs": true})),
+        for (kind, settings) in [
+            (CompletionKind::Chat, json!({})),
+            (CompletionKind::Text, json!({})),
+            (CompletionKind::Chat, json!({"tools": [{}]})),
+            (CompletionKind::Chat, json!({"stop": "END"})),
+            (CompletionKind::Text, json!({"stop": "END"})),
+            (CompletionKind::Chat, json!({"logprobs": true})),
         ] {
-            let (mut one, mut other) = (choice(form, settings.clone()), choice(form, settings.clone()));
+            let (mut one, mut other) = (choice(kind, settings.clone()), choice(kind, settings.clone()));
             let bytes: [&[u8]; 12] =
                 [b" ", b"a", b"b ", b"", b"\xc3", b"\xa4", b"x EN", b"D", b"c", b"<", b"tool", b"_cal"];
             for (at, bytes) in bytes.into_iter().enumerate() {
@@ -441,10 +450,10 @@ mod tests {
                 let parts = other.take(piece.clone());
                 match one.take_plain(&piece) {
                     Some(text) => {
-                        assert_eq!(parts, [ReplyPart::Text(text.to_owned())], "{form:?} {settings}");
+                        assert_eq!(parts, [ReplyPart::Text(text.to_owned())], "{kind:?} {settings}");
                         plain += 1;
                     }
-                    None => assert_eq!(one.take(piece), parts, "{form:?} {settings}"),
+                    None => assert_eq!(one.take(piece), parts, "{kind:?} {settings}"),
                 }
             }
             assert_eq!(
@@ -455,13 +464,13 @@ mod tests {
             let (one, other) = (one.tokens(), other.tokens());
             assert_eq!((&one.sampled, &one.versions), (&other.sampled, &other.versions));
         }
-        // Chat, where white space at the beginning may stand before reasoning; text; and with tools, where behind `b ` and `<` there may be a call.
+        // Chat, where leading white space may precede reasoning; text; and with tools, where a call may follow `b ` and `<`.
         assert_eq!(plain, 7 + 8 + 3);
     }
 
     #[test]
     fn versions_are_segments() {
-        let mut choice = choice(Form::Chat, json!({}));
+        let mut choice = choice(CompletionKind::Chat, json!({}));
         for version in [4, 4, 5] {
             choice.take(Piece::Token(Token { version, ..Token::default() }));
         }

@@ -1,6 +1,6 @@
 //! `POST /v1/chat/completions` and `POST /v1/completions`.
 //!
-//! Chat is recorded; texts are not, since they are nobody's conversation.
+//! Chats are recorded; text completions are not, since they belong to no conversation.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::answering::Answering;
+use super::answer_stream::AnswerStream;
 use super::body;
+use super::completion_params::{CompletionKind, CompletionParams};
+use super::concurrency::Permit;
 use super::error::ApiError;
 use super::gateway::Gateway;
-use super::places::Place;
+use super::pending_answer::PendingAnswer;
 use super::random::random;
-use super::shapes::Shape;
-use super::streamed::Streamed;
-use super::wanted::{Form, Wanted};
+use super::response::ResponseEnvelope;
 use crate::recorder::NewRequest;
-use crate::{Ask, ChatRequest, Headers, Prompt, RequestId, UserId};
+use crate::{AnswerRequest, ChatRequest, Headers, Prompt, RequestId, UserId};
 
-/// Most prompts of one request for texts, times choices.
-const MOST_ANSWERS: usize = 64;
+/// Maximum number of prompts times choices.
+const MAX_ANSWERS: usize = 64;
 
 pub(super) async fn chat(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
     request: Request,
 ) -> Result<Response<Body>, ApiError> {
-    complete(gateway, user, request, Form::Chat).await
+    complete(gateway, user, request, CompletionKind::Chat).await
 }
 
 pub(super) async fn text(
@@ -40,26 +40,26 @@ pub(super) async fn text(
     Extension(user): Extension<UserId>,
     request: Request,
 ) -> Result<Response<Body>, ApiError> {
-    complete(gateway, user, request, Form::Text).await
+    complete(gateway, user, request, CompletionKind::Text).await
 }
 
 async fn complete(
     gateway: Arc<Gateway>,
     user: UserId,
     request: Request,
-    form: Form,
+    kind: CompletionKind,
 ) -> Result<Response<Body>, ApiError> {
     let arrived = Instant::now();
     let (parts, raw) = request.into_parts();
     let raw = body::read(&gateway.settings, &parts.headers, raw).await?;
     gateway.metrics.requests.add(1);
-    let place = gateway.places.take(&user)?;
+    let permit = gateway.answer_limit.acquire(&user)?;
     let (object, raw) = body::object(raw)?;
-    let mut wanted = Wanted::parse(&object, form, random())?;
-    wanted.sampling = gateway.backend.settles(&object, wanted.sampling);
+    let mut params = CompletionParams::parse(&object, kind, random())?;
+    params.sampling = gateway.backend.effective_sampling(&object, params.sampling);
     let models = gateway.backend.models();
     let usual = models.first().cloned().unwrap_or_default();
-    let model = wanted.model.clone().unwrap_or(usual);
+    let model = params.model.clone().unwrap_or(usual);
     if !models.contains(&model) {
         let known = models.iter().map(|model| format!("`{model}`")).collect::<Vec<_>>().join(", ");
         return Err(ApiError::not_found(
@@ -68,27 +68,27 @@ async fn complete(
         ));
     }
     let value = Value::Object(object);
-    let chat = (form == Form::Chat).then(|| ChatRequest::parse(&value)).transpose()?;
-    let Value::Object(object) = value else { return Err(ApiError::internal("an object is one")) };
-    let prompts = match form {
-        Form::Chat => vec![Prompt::Chat],
-        Form::Text => prompts(&object)?,
+    let chat = (kind == CompletionKind::Chat).then(|| ChatRequest::parse(&value)).transpose()?;
+    let Value::Object(object) = value else { return Err(ApiError::internal("unexpected body")) };
+    let prompts = match kind {
+        CompletionKind::Chat => vec![Prompt::Chat],
+        CompletionKind::Text => prompts(&object)?,
     };
-    if prompts.len() * wanted.choices as usize > MOST_ANSWERS {
-        return Err(ApiError::field("prompt", format!("at most {MOST_ANSWERS} answers of one request")));
+    if prompts.len() * params.choices as usize > MAX_ANSWERS {
+        return Err(ApiError::field("prompt", format!("prompts times `n` must be at most {MAX_ANSWERS}")));
     }
     let body = Arc::new(object);
-    let ask = |prompt: &Prompt, choice| Ask {
+    let ask = |prompt: &Prompt, choice| AnswerRequest {
         user: user.clone(),
         body: Arc::clone(&body),
         prompt: prompt.clone(),
-        sampling: wanted.sampling_of(choice),
+        sampling: params.sampling_of(choice),
     };
-    let asks: Vec<Ask> = prompts
+    let asks: Vec<AnswerRequest> = prompts
         .iter()
-        .flat_map(|prompt| (0..wanted.choices).map(move |choice| ask(prompt, choice)))
+        .flat_map(|prompt| (0..params.choices).map(move |choice| ask(prompt, choice)))
         .collect();
-    let refusal = asks.first().and_then(|ask| gateway.backend.refuses(ask, &wanted.demands));
+    let refusal = asks.first().and_then(|ask| gateway.backend.refusal(ask, &params.unsupported));
     if let Some(refusal) = refusal {
         return Err(ApiError::field(refusal.field, refusal.message));
     }
@@ -105,35 +105,35 @@ async fn complete(
                 raw,
                 body: Arc::new(chat),
                 model: model.clone(),
-                sampling: wanted.record(),
+                sampling: params.record(),
             };
             record(&gateway, new).await
         }
     };
-    let prefix = if form == Form::Chat { "chatcmpl" } else { "cmpl" };
-    let shape = Shape {
-        form,
+    let prefix = if kind == CompletionKind::Chat { "chatcmpl" } else { "cmpl" };
+    let envelope = ResponseEnvelope {
+        kind,
         id: recorded.map_or_else(|| format!("{prefix}-x{:016x}", random()), |id| format!("{prefix}-{id}")),
         created: jiff::Timestamp::now().as_second(),
         model,
         fingerprint: gateway.backend.version(&user).map(|version| format!("v{version}")),
-        include_usage: wanted.include_usage,
+        include_usage: params.include_usage,
     };
-    let is_stream = wanted.stream;
-    let answering =
-        Answering { gateway: Arc::clone(&gateway), wanted, shape, user, request: recorded, arrived };
-    // Whatever else has the body is let go before the answer is waited for.
+    let is_stream = params.stream;
+    let pending =
+        PendingAnswer { gateway: Arc::clone(&gateway), params, envelope, user, request: recorded, arrived };
+    // Releases the body before the answer is awaited.
     drop((body, prompts));
     match is_stream {
-        true => stream(answering, asks, place).await,
-        false => whole(&gateway, answering, asks, place).await,
+        true => stream(pending, asks, permit).await,
+        false => whole(&gateway, pending, asks, permit).await,
     }
 }
 
-/// Its number, where it could be recorded.
+/// The number of the recorded request; `None` if recording failed.
 async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
     match gateway.recorder.arrived(new).await {
-        // Whether it is written is known with its answer.
+        // The answer's commit confirms that it is written.
         Ok(admitted) => Some(admitted.request),
         Err(error) => {
             gateway.unrecorded(&error);
@@ -144,47 +144,51 @@ async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
 
 async fn whole(
     gateway: &Gateway,
-    answering: Answering,
-    asks: Vec<Ask>,
-    place: Place,
+    pending: PendingAnswer,
+    asks: Vec<AnswerRequest>,
+    permit: Permit,
 ) -> Result<Response<Body>, ApiError> {
     let (listener, answer) = oneshot::channel();
     gateway.answers.spawn(async move {
-        answering.whole(asks, listener).await;
-        drop(place);
+        pending.whole(asks, listener).await;
+        drop(permit);
     });
-    let answer = answer.await.map_err(|_| ApiError::internal("the answer came to no end"))??;
+    let answer = answer.await.map_err(|_| ApiError::internal("the answer was interrupted"))??;
     Ok(json(&answer))
 }
 
-async fn stream(answering: Answering, asks: Vec<Ask>, place: Place) -> Result<Response<Body>, ApiError> {
-    let mut streamed = Streamed::new(answering, asks, place);
+async fn stream(
+    pending: PendingAnswer,
+    asks: Vec<AnswerRequest>,
+    permit: Permit,
+) -> Result<Response<Body>, ApiError> {
+    let mut streamed = AnswerStream::new(pending, asks, permit);
     streamed.begin().await?;
     let mut response = Response::new(Body::new(streamed));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies that gather what comes would make a stream one piece.
+    // Prevents proxies from buffering the stream.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(super) fn json(value: &Value) -> Response<Body> {
     ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
-/// As the record has them: those that are no text are nobody's that it reads.
+/// The headers as recorded; values that are not text are dropped.
 pub(super) fn headers(headers: &HeaderMap) -> Headers {
     headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
 }
 
-/// The prompts of a request for texts.
+/// The prompts of a text completion.
 fn prompts(body: &Map<String, Value>) -> Result<Vec<Prompt>, ApiError> {
     let wrong = || {
         ApiError::field(
             "prompt",
-            "`prompt` is a text, an array of texts, an array of token ids, or an array of such arrays",
+            "`prompt` must be a string, an array of strings, an array of token ids, or an array of such arrays",
         )
     };
     let ids = |value: &Value| -> Option<Vec<u32>> {

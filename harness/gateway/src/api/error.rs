@@ -1,8 +1,7 @@
-//! Errors in OpenAI's shape.
+//! Errors in OpenAI's format.
 //!
-//! I1. Nothing that a person may try again is 401, for which clients put their key away. I2. What may pass has a status that
-//! clients try again, and where it is known when, `retry-after`. I3. The text is for whoever asked: it names neither files nor
-//! other users.
+//! I1. A temporary error is never 401, after which clients discard their key. I2. Temporary errors have a status that clients retry, and
+//! `retry-after` if the time is known. I3. The text is for the client: it names neither files nor other users.
 
 use std::time::Duration;
 
@@ -11,9 +10,11 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use crate::{BackendError, RequestError};
+use clawrl_core::openai::RequestError;
 
-/// An error that a client is told.
+use crate::BackendError;
+
+/// An error for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -30,19 +31,19 @@ impl ApiError {
         Self { status, kind, code, field: None, message: message.into(), retry_after: None }
     }
 
-    /// A field of the request is not what it has to be.
+    /// A field of the request is invalid.
     pub(super) fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         let error = Self::invalid("invalid_value", message);
         Self { field: Some(field.into()), ..error }
     }
 
-    /// The request is not what it has to be.
+    /// The request is invalid.
     pub(super) fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", code, message)
     }
 
     pub(super) fn no_key() -> Self {
-        let message = "no valid key: send `Authorization: Bearer KEY` with a key of this server";
+        let message = "invalid key: send `Authorization: Bearer KEY` with a valid key";
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
     }
 
@@ -54,7 +55,7 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
     }
 
-    /// What is asked for cannot be done as things are.
+    /// The current state does not allow the request.
     pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "invalid_request_error", code, message)
     }
@@ -70,7 +71,7 @@ impl ApiError {
     }
 
     pub(super) fn slow_body() -> Self {
-        let message = "the body did not come in time";
+        let message = "the body did not arrive in time";
         Self::new(StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "body_timeout", message)
     }
 
@@ -89,7 +90,7 @@ impl ApiError {
         Self { retry_after, ..error }
     }
 
-    /// Something is wrong here. What it is stands in the log.
+    /// An internal error. The details are in the log.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
     }
@@ -102,7 +103,7 @@ impl ApiError {
         &self.message
     }
 
-    /// The body.
+    /// The response body.
     pub(super) fn json(&self) -> Value {
         let Self { kind, code, field, message, .. } = self;
         json!({"error": {"message": message, "type": kind, "param": field, "code": code}})
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_backend_says_has_a_status() {
+    fn backend_errors_have_a_status() {
         let invalid = "invalid_request_error";
         check(BackendError::NoModel("x".to_owned()).into(), 404, invalid, "model_not_found");
         let refused = BackendError::Refused { field: "stop", message: "no".to_owned() };
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_said_in_both_units() {
+    fn retry_after_has_both_units() {
         let wait = Some(Duration::from_millis(1500));
         let response = ApiError::unavailable("busy", "later", wait).into_response();
         assert_eq!(response.headers()[header::RETRY_AFTER], "2");

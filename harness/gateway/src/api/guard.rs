@@ -1,24 +1,24 @@
-//! Who may come in: which names of this server count, and from which pages.
+//! Checks of `Host` and `Origin`.
 //!
-//! I1. A browser that was led here by another name (DNS rebinding), or by another site's page, is turned away before anything is read
-//! of its request. I2. A request without `Origin` is no page's; one without `Host` is nobody's.
+//! I1. A browser that used another name for this server (DNS rebinding), or that comes from another site's page, is refused before its
+//! request is read. I2. A request without `Origin` is not from a page; one without `Host` is refused.
 
 use axum::http::{HeaderMap, header};
 
 use super::error::ApiError;
 
-/// Names by which a machine calls itself.
+/// Names of the loopback.
 const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
-/// Names of this server.
+/// The names of this server.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
-    /// Lower case, as in `Host`, and the port, unless any does.
+    /// Lower case, as in `Host`, with the port.
     hosts: Vec<String>,
 }
 
 impl Guard {
-    /// A server at this port of the loopback, and of `more` names: `host`, or `host:port`.
+    /// The loopback names at this port, and `more` names: `host`, or `host:port`.
     pub(super) fn new(port: u16, more: &[String]) -> Self {
         let mut hosts: Vec<String> = LOCAL.iter().map(|host| format!("{host}:{port}")).collect();
         if port == 80 {
@@ -28,20 +28,20 @@ impl Guard {
         Self { hosts }
     }
 
-    /// Lets a request in or says why not.
+    /// Accepts or refuses a request.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let known = |host: &str| self.hosts.contains(&host.to_ascii_lowercase());
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
         if hosts.next().is_some() || !known(host) {
-            let message = "the request's Host is no name of this server; `--allow-host` adds one";
+            let message = "`Host` does not name this server; add names with `--allow-host`";
             return Err(ApiError::forbidden("host_not_allowed", message));
         }
         for origin in headers.get_all(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
             let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             if !host.is_some_and(known) {
-                let message = "the request comes from a page of another site";
+                let message = "the request comes from another site's page";
                 return Err(ApiError::forbidden("origin_not_allowed", message));
             }
         }

@@ -1,6 +1,6 @@
-//! What is learned from chat, and what a user may do about it.
+//! Status of the trainer, and commands of users.
 //!
-//! I1. Whatever is done is done to the adapter that answers the user whose key it is.
+//! I1. A command applies to the adapter that answers the key's user.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::gateway::Gateway;
 use super::records::{object, only, told};
 use crate::{Command, Trainer, TrainerError, TrainerView, UserId, VersionView};
 
-/// Versions that are listed at most.
+/// Maximum number of listed versions.
 const VERSIONS: u32 = 200;
 
 type Answer = Result<Response<Body>, ApiError>;
@@ -28,14 +28,14 @@ pub(super) async fn policy(
     let Some(trainer) = &gateway.trainer else {
         return Ok(completions::json(&json!({
             "learning": false, "why": gateway.why_no_trainer, "version": gateway.backend.version(&user), "versions": [],
-            "trouble": gateway.backend.trouble(),
+            "trouble": gateway.backend.last_error(),
         })));
     };
     let view = trainer.view(&user).await?;
     answer(&gateway, &view).await
 }
 
-/// `POST /v1/policy/train`: an update of what waits, now.
+/// `POST /v1/policy/train`: starts an update with the waiting samples.
 pub(super) async fn train(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
     done(&gateway, &user, Command::Train).await
 }
@@ -62,7 +62,8 @@ pub(super) async fn roll_back(
     let body: Map<String, Value> = object(&gateway, request).await?;
     only(&body, &["version"])?;
     let version = body.get("version").and_then(Value::as_u64);
-    let wrong = || ApiError::field("version", "`version` is the number of a version of `GET /v1/policy`");
+    let wrong =
+        || ApiError::field("version", "`version` must be the number of a version of `GET /v1/policy`");
     done(&gateway, &user, Command::RollBack(version.ok_or_else(wrong)?)).await
 }
 
@@ -71,18 +72,18 @@ async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
     answer(gateway, &view).await
 }
 
-/// Who learns here.
+/// The trainer.
 ///
 /// # Errors
-/// Nobody does.
+/// There is none.
 pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> {
-    let message = || format!("nothing is learned here: {}", gateway.why_no_trainer);
+    let message = || format!("training is off: {}", gateway.why_no_trainer);
     gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message()))
 }
 
 async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
     let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
-    // The version before may be older than those that are shown.
+    // The former version may be older than the listed ones.
     let is_cut = versions.len() >= VERSIONS as usize;
     let former = if is_cut {
         former(&gateway.recorder.versions(&view.adapter, u32::MAX).await.map_err(told)?, view.version)
@@ -90,7 +91,7 @@ async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
         former(&versions, view.version)
     };
     let mut shown = json!({
-        "learning": true, "former": former, "versions": versions, "trouble": gateway.backend.trouble(),
+        "learning": true, "former": former, "versions": versions, "trouble": gateway.backend.last_error(),
     });
     if let (Some(shown), Value::Object(view)) = (shown.as_object_mut(), json!(view)) {
         shown.extend(view);
@@ -98,12 +99,12 @@ async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
     Ok(completions::json(&shown))
 }
 
-/// The version whose weights answered before those of `version` were learned. A version on a branch that begins with it has the
-/// weights of its parent. Nothing for the weights that learning began with.
+/// The version whose weights answered before those of `version`. A version that starts a branch has the weights of its parent. `None` for
+/// the weights from before training.
 fn former(versions: &[VersionView], version: u64) -> Option<u64> {
     let find = |number: u64| versions.iter().find(|listed| listed.version == number);
     let mut number = version;
-    // A parent has a smaller number, so this ends.
+    // A parent has a smaller number, so the loop ends.
     while let Some(listed) = find(number) {
         let parent = listed.parent.unwrap_or_default();
         let branch = find(parent).map_or(0, |parent| parent.branch);
@@ -122,8 +123,8 @@ impl From<TrainerError> for ApiError {
             TrainerError::NoVersion(..) => Self::not_found("version_not_found", message),
             TrainerError::Refused(_) => Self::conflict("not_possible_now", message),
             TrainerError::Ended(why) => {
-                tracing::error!("learning has ended: {why}");
-                Self::unavailable("learning_has_ended", "learning has ended; the server's log says why", None)
+                tracing::error!("the trainer has stopped: {why}");
+                Self::unavailable("learning_has_ended", "the trainer has stopped; see the server's log", None)
             }
         }
     }
@@ -133,7 +134,7 @@ impl From<TrainerError> for ApiError {
 mod tests {
     use super::*;
 
-    /// Versions as number, parent and branch.
+    /// Versions as (number, parent, branch).
     fn check(versions: &[(u64, u64, u64)], version: u64, expected: Option<u64>) {
         let view = |&(version, parent, branch): &(u64, u64, u64)| VersionView {
             version,
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_version_is_the_one_with_other_weights() {
+    fn former_version_has_other_weights() {
         check(&[], 0, None);
         check(&[(1, 0, 0)], 1, Some(0));
         check(&[(2, 1, 0), (1, 0, 0)], 2, Some(1));
@@ -157,7 +158,7 @@ mod tests {
         let back = [(3, 1, 1), (2, 1, 0), (1, 0, 0)];
         check(&back, 3, Some(0));
         check(&[(4, 3, 1), back[0], back[1], back[2]], 4, Some(3));
-        // Version 4 has the weights of version 2, which was given up in between.
+        // Version 4 has the weights of version 2, which was discarded in between.
         check(&[(4, 2, 2), back[0], back[1], back[2]], 4, Some(1));
         check(&[(2, 0, 1), (1, 0, 0)], 2, None);
         check(&[(3, 2, 2), (2, 0, 1), (1, 0, 0)], 3, None);

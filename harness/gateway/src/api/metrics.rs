@@ -1,6 +1,6 @@
-//! What the server did, in numbers, for Prometheus.
+//! Metrics for Prometheus.
 //!
-//! I1. Names are fixed, and none has a user in it.
+//! I1. Names are fixed, and none contains a user.
 
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -9,30 +9,30 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::hours::Hours;
+use super::activity::Activity;
 
-/// Upper bounds of waits, in milliseconds.
+/// Upper bounds of the histogram's buckets, in milliseconds.
 const BOUNDS_MS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000];
 
-/// Seconds over which the rate of tokens is taken.
+/// Window of the token rate, in seconds.
 const RECENT: usize = 60;
 
-/// A number that only rises.
+/// A counter.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
-/// How many waits were how long.
+/// Latencies by bucket.
 #[derive(Debug, Default)]
-pub(super) struct Waits(Mutex<([u64; BOUNDS_MS.len()], u64, Duration)>);
+pub(super) struct LatencyHistogram(Mutex<([u64; BOUNDS_MS.len()], u64, Duration)>);
 
-/// Tokens of the last seconds, one place for each: which second, counted from the server's start, and how many.
+/// Tokens of the last seconds, a ring of (second since the server's start, tokens).
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct TokenRate {
     start: Instant,
     seconds: Mutex<[(u64, u64); RECENT]>,
 }
 
-/// All of them.
+/// All metrics.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     pub(super) requests: Counter,
@@ -42,10 +42,10 @@ pub(super) struct Metrics {
     pub(super) unrecorded: Counter,
     pub(super) prompt_tokens: Counter,
     pub(super) sampled_tokens: Counter,
-    pub(super) first_token: Waits,
-    pub(super) recent: Recent,
-    /// For pages alone (I1).
-    pub(super) hours: Hours,
+    pub(super) first_token: LatencyHistogram,
+    pub(super) recent: TokenRate,
+    /// For pages only (I1).
+    pub(super) activity: Activity,
 }
 
 impl Counter {
@@ -58,25 +58,25 @@ impl Counter {
     }
 }
 
-impl Waits {
+impl LatencyHistogram {
     pub(super) fn observe(&self, wait: Duration) {
-        // Nothing that panics runs under the lock.
-        let mut waits = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // No code that can panic runs under the lock.
+        let mut histogram = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let bound = BOUNDS_MS.iter().position(|bound| wait <= Duration::from_millis(*bound));
         if let Some(bound) = bound {
-            waits.0[bound] += 1;
+            histogram.0[bound] += 1;
         }
-        waits.1 += 1;
-        waits.2 += wait;
+        histogram.1 += 1;
+        histogram.2 += wait;
     }
 
-    /// How many there were.
+    /// Number of observations.
     pub(super) fn count(&self) -> u64 {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1
     }
 
-    /// The smallest bound below which this share of them was; nothing where none was, or the longest bound is not enough.
-    pub(super) fn within(&self, share: f64) -> Option<Duration> {
+    /// The smallest bucket bound that covers this share of observations; `None` without observations, or if the largest bound does not.
+    pub(super) fn quantile(&self, share: f64) -> Option<Duration> {
         let (counts, all, _) = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let wanted = (share * all as f64).ceil() as u64;
         let mut below = 0;
@@ -103,13 +103,13 @@ impl Waits {
     }
 }
 
-impl Default for Recent {
+impl Default for TokenRate {
     fn default() -> Self {
         Self { start: Instant::now(), seconds: Mutex::new([(0, 0); RECENT]) }
     }
 }
 
-impl Recent {
+impl TokenRate {
     pub(super) fn add(&self, tokens: u64) {
         let now = self.start.elapsed().as_secs();
         let mut seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -120,7 +120,7 @@ impl Recent {
         place.1 += tokens;
     }
 
-    /// Tokens a second, of the last minute or since the start.
+    /// Tokens per second, over the last minute or since the start.
     pub(super) fn rate(&self) -> f64 {
         let age = self.start.elapsed().as_secs();
         let seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -131,28 +131,28 @@ impl Recent {
 }
 
 impl Metrics {
-    /// The text for Prometheus; `running` answers are on their way.
+    /// The exposition text; `running`: answers in progress.
     pub(super) fn text(&self, running: usize) -> String {
         let mut text = String::new();
         let counters = [
             ("gateway_requests_count", "Requests for an answer.", &self.requests),
-            ("gateway_refused_count", "Requests that were refused.", &self.refused),
-            ("gateway_answers_count", "Answers that came to their end.", &self.answers),
-            ("gateway_failures_count", "Answers that did not.", &self.failures),
-            ("gateway_unrecorded_count", "Calls of the record that failed.", &self.unrecorded),
-            ("gateway_prompt_tokens_count", "Tokens of prompts of answers.", &self.prompt_tokens),
-            ("gateway_sampled_tokens_count", "Tokens that were sampled.", &self.sampled_tokens),
+            ("gateway_refused_count", "Refused requests.", &self.refused),
+            ("gateway_answers_count", "Completed answers.", &self.answers),
+            ("gateway_failures_count", "Failed answers.", &self.failures),
+            ("gateway_unrecorded_count", "Failed writes to the ledger.", &self.unrecorded),
+            ("gateway_prompt_tokens_count", "Prompt tokens of completed answers.", &self.prompt_tokens),
+            ("gateway_sampled_tokens_count", "Sampled tokens.", &self.sampled_tokens),
         ];
         for (name, help, counter) in counters {
             head(&mut text, name, help, "counter");
             line(&mut text, format_args!("{name} {}", counter.get()));
         }
-        head(&mut text, "gateway_running_count", "Answers on their way.", "gauge");
+        head(&mut text, "gateway_running_count", "Answers in progress.", "gauge");
         line(&mut text, format_args!("gateway_running_count {running}"));
         self.first_token.write(
             &mut text,
             "gateway_first_token_seconds",
-            "From the arrival of a request to the first piece of its answer, where it is streamed.",
+            "Time to first token of streamed answers.",
         );
         text
     }
@@ -163,7 +163,7 @@ fn head(text: &mut String, name: &str, help: &str, kind: &str) {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "{line}");
 }
 
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_rate_forgets() {
-        let recent = Recent::default();
+    async fn rate_covers_the_last_minute() {
+        let recent = TokenRate::default();
         assert_eq!(recent.rate(), 0.0);
         tokio::time::advance(Duration::from_secs(9)).await;
         recent.add(50);
@@ -188,20 +188,20 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_waits_have_bounds() {
-        let waits = Waits::default();
-        assert_eq!(waits.within(0.5), None);
+    fn quantile_is_a_bucket_bound() {
+        let histogram = LatencyHistogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
         for wait in [3, 30, 40, 90_000] {
-            waits.observe(Duration::from_millis(wait));
+            histogram.observe(Duration::from_millis(wait));
         }
-        assert_eq!(waits.count(), 4);
-        assert_eq!(waits.within(0.25), Some(Duration::from_millis(5)));
-        assert_eq!(waits.within(0.5), Some(Duration::from_millis(50)));
-        assert_eq!(waits.within(0.95), None, "longer than the longest bound");
+        assert_eq!(histogram.count(), 4);
+        assert_eq!(histogram.quantile(0.25), Some(Duration::from_millis(5)));
+        assert_eq!(histogram.quantile(0.5), Some(Duration::from_millis(50)));
+        assert_eq!(histogram.quantile(0.95), None, "longer than the longest bound");
     }
 
     #[test]
-    fn waits_are_in_all_buckets_above_them() {
+    fn histogram_buckets_are_cumulative() {
         let metrics = Metrics::default();
         metrics.answers.add(2);
         for wait in [3, 30, 90_000] {

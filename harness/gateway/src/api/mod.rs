@@ -1,29 +1,29 @@
-//! The API: OpenAI's interface over HTTP, and ours beside it.
+//! The HTTP API: OpenAI's endpoints, and ClawRL's.
 
-mod answering;
+mod activity;
+mod answer_stream;
 mod body;
 mod choice;
+mod choice_streams;
+mod completion_params;
 mod completions;
+mod concurrency;
 mod error;
 mod gateway;
 mod guard;
-mod hours;
 mod learning;
 mod metrics;
 mod openapi;
 mod pages;
-mod patient;
-mod places;
+mod pending_answer;
 mod random;
 mod records;
+mod response;
 mod router;
 mod routes;
 mod server;
 mod settings;
-mod shapes;
-mod streamed;
-mod voices;
-mod wanted;
+mod write_timeout;
 
 pub use server::{Drained, Server};
 pub use settings::ServerSettings;

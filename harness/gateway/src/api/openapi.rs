@@ -1,15 +1,15 @@
-//! What the server can be asked, as a document of OpenAPI 3.1.
+//! The API as an OpenAPI 3.1 document.
 //!
-//! I1. Every route is in it, and nothing else. I2. It has nothing of users in it, and is told without a key.
+//! I1. It has every route, and nothing else. I2. It has no user data, and needs no key.
 //!
 //! Source: OpenAPI 3.1.1, <https://spec.openapis.org/oas/v3.1.1.html>.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 
-/// Where it is.
+/// Path of the document.
 pub(super) const PATH: &str = "/openapi.json";
-/// Written by hand, and committed with the other documents.
+/// Written by hand, and stored with the other documents.
 pub(super) const DOCUMENT: &str = include_str!("../../../docs/gateway/openapi.json");
 
 /// `GET /openapi.json`.
@@ -43,7 +43,7 @@ mod tests {
         known.iter().find(|(known, _)| *known == method).unwrap().1
     }
 
-    /// Method and path of every operation of the document, with what it needs.
+    /// Method and path of every operation, with the operation.
     fn operations(document: &Value) -> Vec<((String, String), &Value)> {
         let paths = document["paths"].as_object().unwrap();
         let of_path = |(path, methods): (&String, &'_ Value)| -> Vec<((String, String), String)> {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_every_route_is_in_the_document_and_nothing_else() {
+    fn i1_document_has_exactly_the_routes() {
         let routes = [router::routes(), pages::routes()];
         let routed: BTreeSet<(String, String)> = routes
             .iter()
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_names_answers_and_their_authorisation() {
+    fn operations_have_ids_responses_and_security() {
         let document = document();
         assert_eq!(document["openapi"], "3.1.0");
         assert_eq!(document["security"], serde_json::json!([{"key": []}]));

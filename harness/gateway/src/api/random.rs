@@ -1,6 +1,6 @@
-//! Random numbers, for seeds that nobody gave and ids that nobody is to guess.
+//! Random numbers for seeds and ids.
 
-/// A number that the system's source gives, or where there is none, the time's hash: uniqueness then is as good as the clock's.
+/// A number from the system's source; without one, a hash of the time.
 pub(super) fn random() -> u64 {
     getrandom::u64().unwrap_or_else(|_| {
         use std::hash::{BuildHasher, RandomState};

@@ -1,6 +1,6 @@
-//! What a user may see, say and undo of their own record.
+//! A user's access to their own records.
 //!
-//! I1. All of it is of the user whose key it is; what is somebody else's is answered as what is not there.
+//! I1. Everything belongs to the key's user; entries of other users count as not found.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::{
     TurnId, UserId, UserView,
 };
 
-/// Sessions of a page, where nobody says how many.
+/// Default number of sessions per page.
 const PAGE: u32 = 50;
-/// Most sessions of a page.
-const MOST: u32 = 500;
-/// Bytes of what somebody says of an answer: they are in the prompt of whoever judges it.
-const MOST_TEXT: usize = 32 << 10;
+/// Maximum number of sessions per page.
+const MAX_PAGE: u32 = 500;
+/// Maximum size of a feedback text, in bytes: it becomes part of the judge's prompt.
+const MAX_TEXT_BYTES: usize = 32 << 10;
 
 type Answer = Result<Response<Body>, ApiError>;
 
@@ -39,12 +39,13 @@ pub(super) async fn sessions(
     for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("limit", limit)) => {
-                let limit = limit.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-                let wrong = || ApiError::field("limit", format!("`limit` is a number from 1 to {MOST}"));
+                let limit = limit.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
+                let wrong =
+                    || ApiError::field("limit", format!("`limit` must be a number from 1 to {MAX_PAGE}"));
                 page.limit = limit.ok_or_else(wrong)?;
             }
             Some(("before", before)) => page.before = Some(SessionId(number("before", before)?)),
-            _ => return Err(ApiError::field(pair, "only `limit` and `before` are known")),
+            _ => return Err(ApiError::field(pair, "unknown parameter; `limit` and `before` are supported")),
         }
     }
     let sessions = gateway.recorder.sessions(Some(&user), page).await.map_err(told)?;
@@ -72,7 +73,7 @@ pub(super) async fn close(
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
 }
 
-/// `POST /v1/sessions/close` with the name that the client has for it.
+/// `POST /v1/sessions/close` with the client's name of the session.
 pub(super) async fn close_named(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -82,7 +83,9 @@ pub(super) async fn close_named(
     only(&body, &["session"])?;
     let session = match named_session(&gateway, &user, &body).await? {
         Some(session) => session,
-        None => return Err(ApiError::field("session", "`session` is the name or the number of a session")),
+        None => {
+            return Err(ApiError::field("session", "`session` must be the name or the number of a session"));
+        }
     };
     gateway.recorder.close_session(&user, session).await.map_err(told)?;
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
@@ -108,7 +111,7 @@ pub(super) async fn turn(
     written(&gateway.recorder.turn(&user, turn).await.map_err(told)?)
 }
 
-/// `DELETE /v1/turns/N`: it, and those behind it in its session.
+/// `DELETE /v1/turns/N`: the turn, and all later turns of its session.
 pub(super) async fn delete_turn(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -121,7 +124,7 @@ pub(super) async fn delete_turn(
 /// `GET /v1/user`.
 pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
     match gateway.recorder.user(&user).await {
-        // Whoever has a key is a user, also before their first request.
+        // A user exists from the first key on, even before the first request.
         Err(LedgerError::Unknown(_)) => {
             written(&UserView { user, created_ms: None, shares: false, shares_ms: None })
         }
@@ -129,7 +132,7 @@ pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): E
     }
 }
 
-/// `PUT /v1/user` with `{"shares": true}`: whether their turns may train what all share.
+/// `PUT /v1/user` with `{"shares": true}`: whether their turns may train the shared adapter.
 pub(super) async fn change_user(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -138,12 +141,12 @@ pub(super) async fn change_user(
     let body = object(&gateway, request).await?;
     only(&body, &["shares"])?;
     let shares = body.get("shares").and_then(Value::as_bool);
-    let shares = shares.ok_or_else(|| ApiError::field("shares", "`shares` is true or false"))?;
+    let shares = shares.ok_or_else(|| ApiError::field("shares", "`shares` must be true or false"))?;
     gateway.recorder.set_consent(&user, shares).await.map_err(told)?;
     written(&gateway.recorder.user(&user).await.map_err(told)?)
 }
 
-/// `DELETE /v1/user`: all that is recorded of them.
+/// `DELETE /v1/user`: everything that is recorded of the user.
 pub(super) async fn delete_user(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -151,7 +154,7 @@ pub(super) async fn delete_user(
     deleted(gateway.recorder.delete(&user, Deletion::All).await)
 }
 
-/// `GET /v1/export`: JSON, line by line.
+/// `GET /v1/export`: JSON Lines.
 pub(super) async fn export(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
@@ -162,7 +165,7 @@ pub(super) async fn export(
         match export.next().await {
             Ok(Some(line)) => Some((Ok::<_, LedgerError>(Bytes::from(line + "\n")), Some(export))),
             Ok(None) => None,
-            // The connection is cut, so that nobody takes what came for all there is.
+            // Cuts the connection, so that a partial export is not mistaken for a complete one.
             Err(error) => Some((Err(error), None)),
         }
     });
@@ -182,7 +185,7 @@ pub(super) async fn feedback(
     let target = target(&gateway, &user, &body).await?;
     let choice = present(&body, "choice")
         .map(|choice| choice.as_u64().and_then(|choice| choice.try_into().ok()).ok_or(()));
-    let wrong = |()| ApiError::field("choice", "`choice` is the number of a choice of the answer, from 0");
+    let wrong = |()| ApiError::field("choice", "`choice` must be the index of a choice, from 0");
     let choice = choice.transpose().map_err(wrong)?;
     let thumb = match present(&body, "rating") {
         None => None,
@@ -191,37 +194,37 @@ pub(super) async fn feedback(
         Some(rating) => {
             let rating = rating.as_i64().and_then(|rating| i8::try_from(rating).ok());
             let rating = rating.filter(|rating| (-1..=1).contains(rating));
-            let wrong = || ApiError::field("rating", "`rating` is 1 or \"up\", -1 or \"down\", or 0");
+            let wrong = || ApiError::field("rating", "`rating` must be 1 or \"up\", -1 or \"down\", or 0");
             Some(rating.ok_or_else(wrong)?)
         }
     };
     let text = match present(&body, "text") {
         None => None,
         Some(text) => {
-            let text = text.as_str().filter(|text| !text.trim().is_empty() && text.len() <= MOST_TEXT);
+            let text = text.as_str().filter(|text| !text.trim().is_empty() && text.len() <= MAX_TEXT_BYTES);
             let wrong = || {
-                let message = format!("`text` is a text that says something, in {MOST_TEXT} bytes at most");
+                let message = format!("`text` must be a non-empty string of at most {MAX_TEXT_BYTES} bytes");
                 ApiError::field("text", message)
             };
             Some(text.ok_or_else(wrong)?.to_owned())
         }
     };
     let score = present(&body, "score").map(|score| score.as_f64().ok_or(()));
-    let score = score.transpose().map_err(|()| ApiError::field("score", "`score` is a number"))?;
+    let score = score.transpose().map_err(|()| ApiError::field("score", "`score` must be a number"))?;
     let source = match present(&body, "source").map(Value::as_str) {
         None | Some(Some("api")) => FeedbackSource::Api,
         Some(Some("extension")) => FeedbackSource::Extension,
-        Some(_) => return Err(ApiError::field("source", "`source` is \"api\" or \"extension\"")),
+        Some(_) => return Err(ApiError::field("source", "`source` must be \"api\" or \"extension\"")),
     };
     if thumb.is_none() && text.is_none() && score.is_none() {
-        return Err(ApiError::field("rating", "feedback has a `rating`, a `text` or a `score`"));
+        return Err(ApiError::field("rating", "feedback needs a `rating`, a `text` or a `score`"));
     }
     let new = NewFeedback { target, choice, source, thumb, text, score };
     let id = gateway.recorder.feedback(&user, new).await.map_err(told)?;
     Ok(completions::json(&json!({"feedback": id.0})))
 }
 
-/// What feedback is about; exactly one thing.
+/// The target of feedback; exactly one.
 async fn target(
     gateway: &Gateway,
     user: &UserId,
@@ -230,31 +233,33 @@ async fn target(
     let named: Vec<&str> =
         ["turn", "completion", "session"].into_iter().filter(|name| present(body, name).is_some()).collect();
     let &[name] = named.as_slice() else {
-        let message = "feedback is about one of `turn` (a number), `completion` (the `id` of an answer) and `session` (its name or number: \
-                       the last answer in it)";
+        let message = "feedback needs one of `turn` (a number), `completion` (the `id` of an answer) and `session` (a name or number, for \
+                       its last answer)";
         return Err(ApiError::field("turn", message));
     };
     let wrong = |message: &str| ApiError::field(name, message);
     match name {
         "turn" => {
-            let turn = body["turn"].as_u64().ok_or_else(|| wrong("`turn` is the number of a turn"))?;
+            let turn = body["turn"].as_u64().ok_or_else(|| wrong("`turn` must be the number of a turn"))?;
             Ok(FeedbackTarget::Turn(TurnId(RequestId(turn))))
         }
         "completion" => {
             let id = body["completion"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")?.parse().ok());
-            let id = id
-                .ok_or_else(|| wrong("`completion` is the `id` of a recorded answer, such as chatcmpl-12"))?;
+            let id = id.ok_or_else(|| {
+                wrong("`completion` must be the `id` of a recorded answer, such as chatcmpl-12")
+            })?;
             Ok(FeedbackTarget::Request(RequestId(id)))
         }
         _ => {
             let session = named_session(gateway, user, body).await?;
-            let session = session.ok_or_else(|| wrong("`session` is the name or the number of a session"))?;
+            let session =
+                session.ok_or_else(|| wrong("`session` must be the name or the number of a session"))?;
             Ok(FeedbackTarget::Latest(session))
         }
     }
 }
 
-/// The session that a body names, by the client's name of it or by its number.
+/// The session in a body, by the client's name or by number.
 async fn named_session(
     gateway: &Gateway,
     user: &UserId,
@@ -277,19 +282,19 @@ fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
     body.get(field).filter(|value| !value.is_null())
 }
 
-/// These requests are ours: a field that nobody knows is a mistake of whoever wrote it.
+/// These requests are ClawRL's own: an unknown field is a mistake.
 pub(super) fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
     match body.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => {
             let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
-            Err(ApiError::field(field.as_str(), format!("there is no field `{field}`; there is {known}")))
+            Err(ApiError::field(field.as_str(), format!("unknown field `{field}`; known are {known}")))
         }
         None => Ok(()),
     }
 }
 
 fn number(field: &str, text: &str) -> Result<RequestId, ApiError> {
-    let number = text.parse().map_err(|_| ApiError::field(field, format!("`{field}` is a number")))?;
+    let number = text.parse().map_err(|_| ApiError::field(field, format!("`{field}` must be a number")))?;
     Ok(RequestId(number))
 }
 
@@ -298,7 +303,8 @@ fn list<T: Serialize>(entries: &[T]) -> Response<Body> {
 }
 
 fn written<T: Serialize>(view: &T) -> Answer {
-    let value = serde_json::to_value(view).map_err(|_| ApiError::internal("the record cannot be written"))?;
+    let value =
+        serde_json::to_value(view).map_err(|_| ApiError::internal("failed to serialize the record"))?;
     Ok(completions::json(&value))
 }
 
@@ -313,16 +319,16 @@ fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
     Ok(completions::json(&json!({"deleted": deleted})))
 }
 
-/// What a client is told of the ledger's error.
+/// The error for the client.
 pub(super) fn told(error: LedgerError) -> ApiError {
     match error {
         LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),
         LedgerError::Refused(_) => ApiError::invalid("refused", error.to_string()),
         LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Lost | LedgerError::Ended => {
-            tracing::error!("the ledger cannot be asked: {error}");
+            tracing::error!("failed to read the ledger: {error}");
             ApiError::unavailable(
                 "record_unavailable",
-                "the record cannot be asked; the server's log says why",
+                "the ledger is unavailable; see the server's log",
                 None,
             )
         }

@@ -1,8 +1,7 @@
-//! Which path is answered by whom, and who may come in.
+//! Routes of the API, and authentication.
 //!
-//! I1. Nothing but `/healthz`, `/readyz`, `/openapi.json` and the page to log in is answered without a key; pages have a router of their own, and what
-//! lets somebody see them lets nobody use the API. I2. What is not here is refused in OpenAI's shape, and what OpenAI
-//! has and this server has not, by its name.
+//! I1. Only `/healthz`, `/readyz`, `/openapi.json` and the login page need no key; pages have their own router, and their login is not
+//! valid for the API. I2. Unknown paths are refused in OpenAI's format, and OpenAI endpoints that this server lacks by name.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,10 +25,10 @@ use super::records;
 use super::routes::Routes;
 use crate::UserId;
 
-/// As OpenAI has it.
+/// Header name as in OpenAI's API.
 const REQUEST_ID: &str = "x-request-id";
 
-/// What OpenAI's interface has under `/v1/` and this server has not.
+/// OpenAI endpoints under `/v1/` that this server lacks.
 const NOT_HERE: [&str; 22] = [
     "assistants",
     "audio",
@@ -55,7 +54,7 @@ const NOT_HERE: [&str; 22] = [
     "videos",
 ];
 
-/// Paths that are answered without a key.
+/// Paths that need no key.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", openapi::PATH];
 
 pub(super) fn router(gateway: &Arc<Gateway>) -> Router {
@@ -69,7 +68,7 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router {
         .with_state(Arc::clone(gateway))
 }
 
-/// All but pages.
+/// All routes except pages.
 pub(super) fn routes() -> Routes {
     Routes::default()
         .get("/healthz", health)
@@ -99,26 +98,26 @@ pub(super) fn routes() -> Routes {
         .post("/v1/policy/rollback", learning::roll_back)
 }
 
-/// Whether a path is answered without a key.
+/// Whether a path needs no key.
 pub(super) fn is_open(path: &str) -> bool {
     OPEN.contains(&path)
 }
 
-/// Gives a request a name, which its answer has as `x-request-id`, and the log with what went wrong here.
+/// Gives a request an id, which the response has as `x-request-id`, and which the log has with server errors.
 async fn name(request: Request, next: Next) -> Response<Body> {
     let id = format!("req-{:016x}", random());
     let mut response = next.run(request).await;
     if response.status().is_server_error() {
-        tracing::warn!(%id, status = response.status().as_u16(), "a request was not answered");
+        tracing::warn!(%id, status = response.status().as_u16(), "request failed");
     }
-    // Letters and digits are a header.
+    // Letters and digits are a valid header.
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
 
-/// Lets a request in, or says why not.
+/// Authenticates a request.
 async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response<Body> {
     let response = match admit(&gateway, &mut request) {
         Ok(()) => next.run(request).await,
@@ -146,14 +145,14 @@ async fn health() -> Response<Body> {
     completions::json(&json!({"status": "ok"}))
 }
 
-/// Whether requests can be answered, and recorded.
+/// Whether requests can be answered and recorded.
 async fn ready(State(gateway): State<Arc<Gateway>>) -> Response<Body> {
     let mut wrong = Vec::new();
     if gateway.is_draining.load(Ordering::Relaxed) {
-        wrong.push("the server is ending".to_owned());
+        wrong.push("the server is shutting down".to_owned());
     }
     if gateway.is_record_broken.load(Ordering::Relaxed) {
-        wrong.push("chat is not recorded; the server's log says why".to_owned());
+        wrong.push("chats are not recorded; see the server's log".to_owned());
     }
     if let Err(why) = gateway.backend.ready().await {
         wrong.push(why);
@@ -167,7 +166,7 @@ async fn ready(State(gateway): State<Arc<Gateway>>) -> Response<Body> {
 }
 
 async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response<Body> {
-    let text = gateway.metrics.text(gateway.places.running());
+    let text = gateway.metrics.text(gateway.answer_limit.in_use());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
@@ -189,7 +188,7 @@ async fn model(
 }
 
 fn model_json(gateway: &Gateway, user: &UserId, name: &str) -> Value {
-    // `created` is required by clients, and nothing is known of it.
+    // Clients require `created`, and the time is unknown.
     let version = gateway.backend.version(user);
     json!({"id": name, "object": "model", "created": 0, "owned_by": "clawrl", "policy_version": version, "max_model_len": gateway.backend.context()})
 }
@@ -198,12 +197,12 @@ async fn not_found(uri: Uri) -> ApiError {
     let path = uri.path();
     let first = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
     if NOT_HERE.contains(&first) {
-        let message = format!("`/v1/{first}` is not served here; chat is at `/v1/chat/completions`");
+        let message = format!("`/v1/{first}` is not supported; chat is at `/v1/chat/completions`");
         return ApiError::not_found("endpoint_not_served", message);
     }
-    ApiError::not_found("not_found", "there is nothing at this path")
+    ApiError::not_found("not_found", "unknown path")
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    ApiError::wrong_method(format!("`{}` has no {method}", uri.path()))
+    ApiError::wrong_method(format!("`{}` does not support {method}", uri.path()))
 }

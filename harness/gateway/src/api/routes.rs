@@ -1,6 +1,6 @@
-//! Routes, and for tests a list of them.
+//! Route tables, which tests can list.
 //!
-//! I1. What is routed is listed: the document of the server, `openapi.json`, is held against the list.
+//! I1. Every route is listed: a test compares the list with `openapi.json`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::gateway::Gateway;
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     router: Router<Arc<Gateway>>,
-    /// Methods and paths, as they were added.
+    /// Methods and paths, in the order added.
     #[cfg(test)]
     pub(super) listed: Vec<(MethodFilter, &'static str)>,
 }

@@ -1,9 +1,9 @@
-//! The server: connections, and its end.
+//! The server: connections, and shutdown.
 //!
-//! I1. At its end it takes no new request, and lets answers that have begun come to theirs, for as long as is set. I2. A head or a
-//! body that comes too slowly ends its connection.
+//! I1. At shutdown, it accepts no new requests, and lets running answers finish within a time limit. I2. A head or body that arrives too
+//! slowly ends its connection.
 //!
-//! Cancellation: [`Server::run`] owns all connections and answers; it returns when they have ended, or the time for it has.
+//! Cancellation: [`Server::run`] owns all connections and answers; it returns when they have ended, or at the time limit.
 
 use std::future::pending;
 use std::io;
@@ -21,23 +21,23 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::gateway::Gateway;
-use super::patient::Patient;
 use super::router::router;
 use super::settings::ServerSettings;
+use super::write_timeout::WriteTimeout;
 use crate::recorder::RecorderHandle;
 use crate::{Backend, Keys, Trainer};
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     gateway: Arc<Gateway>,
 }
 
-/// How a server ended.
+/// The result of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
-    /// Answers that were cut because they took too long.
+    /// Answers that were cut at the time limit.
     pub cut: usize,
 }
 
@@ -58,27 +58,27 @@ impl Server {
         Ok(Self { listener, gateway })
     }
 
-    /// The same server, with somebody who learns from what is recorded.
+    /// Adds a trainer.
     #[must_use]
     pub fn with_trainer(mut self, trainer: Arc<dyn Trainer>) -> Self {
-        // Nobody shares it before it runs.
+        // Not shared before it runs.
         if let Some(gateway) = Arc::get_mut(&mut self.gateway) {
             gateway.trainer = Some(trainer);
         }
         self
     }
 
-    /// The same server, with the reason why nothing is learned from what is recorded.
+    /// Sets the reason why there is no trainer.
     #[must_use]
     pub fn without_trainer(mut self, why: &str) -> Self {
-        // Nobody shares it before it runs.
+        // Not shared before it runs.
         if let Some(gateway) = Arc::get_mut(&mut self.gateway) {
             why.clone_into(&mut gateway.why_no_trainer);
         }
         self
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     ///
     /// # Errors
     /// The listener has no address.
@@ -86,7 +86,7 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until `end` comes, and drains then.
+    /// Serves until `end` is ready, then shuts down.
     pub async fn run(self, end: impl Future<Output = ()>) -> Drained {
         let Self { listener, gateway } = self;
         let router = router(&gateway);
@@ -96,7 +96,7 @@ impl Server {
         tokio::pin!(end);
         loop {
             let accept = async {
-                // Never closed.
+                // The semaphore is never closed.
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { pending().await };
                 (place, listener.accept().await)
             };
@@ -109,22 +109,22 @@ impl Server {
             let stream: TcpStream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // No file descriptors, most likely: somebody has to go first.
-                    tracing::warn!("a connection was not accepted: {error}");
+                    // Most likely there are no file descriptors: another connection must end first.
+                    tracing::warn!("failed to accept a connection: {error}");
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await; // timer: back-off
                     continue;
                 }
             };
-            // Pieces of an answer are small, and each is to be seen at once.
+            // Pieces of an answer are small, and must arrive at once.
             let _ = stream.set_nodelay(true);
             let service = TowerToHyperService::new(router.clone());
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(gateway.settings.head_time)
-                .serve_connection(TokioIo::new(Patient::new(stream, gateway.settings.stall)), service);
+                .serve_connection(TokioIo::new(WriteTimeout::new(stream, gateway.settings.stall)), service);
             let connection = graceful.watch(connection);
             connections.spawn(async move {
-                // A connection that breaks is its client's affair.
+                // A broken connection concerns only its client.
                 let _ = connection.await;
                 drop(place);
             });
@@ -138,8 +138,8 @@ impl Server {
             graceful.shutdown().await;
         };
         let is_drained = timeout(gateway.settings.drain, drained).await.is_ok();
-        let cut = if is_drained { 0 } else { gateway.places.running() };
-        // Answers whose client is gone end by themselves, and are recorded as failed.
+        let cut = if is_drained { 0 } else { gateway.answer_limit.in_use() };
+        // Answers whose client is gone end, and are recorded as failed.
         connections.shutdown().await;
         gateway.answers.wait().await;
         Drained { cut }

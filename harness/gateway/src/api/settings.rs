@@ -1,33 +1,33 @@
-//! Limits and times of the server.
+//! Limits of the server.
 
 use std::time::Duration;
 
-/// What may be set about the server.
+/// Settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// Names of this server beside those of the loopback, as clients write them in `Host`: `host`, or `host:port`.
+    /// Names of this server besides the loopback's, as in `Host`: `host`, or `host:port`.
     pub hosts: Vec<String>,
-    /// Most bytes of a body.
+    /// Maximum size of a body, in bytes.
     pub body_bytes: usize,
-    /// How long a body may take.
+    /// Time limit of a body.
     pub body_time: Duration,
-    /// How long the head of a request may take, and a connection rest between two requests.
+    /// Time limit of a request's head, and of an idle connection.
     pub head_time: Duration,
-    /// Most connections; more wait to be accepted.
+    /// Maximum number of connections; further ones wait.
     pub connections: usize,
-    /// Most answers at once; more are told to come again.
+    /// Maximum number of concurrent answers; further requests get 503.
     pub answers: usize,
-    /// The same for one user.
+    /// The same per user; further requests get 429.
     pub answers_of_user: usize,
-    /// A stream in which nothing else was sent for so long has a comment.
+    /// Interval of keep-alive comments in quiet streams.
     pub keep_alive: Duration,
-    /// An answer that has not begun after so long begins as a stream that waits; until then an error has a status of its own.
+    /// Time after which an answer that has not started is streamed; until then, an error has its own HTTP status.
     pub begin_grace: Duration,
-    /// A client that does not take a piece of its answer for so long is given up.
+    /// Time after which a client that does not read is disconnected.
     pub stall: Duration,
-    /// How long a login to the pages lasts.
+    /// Lifetime of a login to the pages.
     pub login: Duration,
-    /// How long answers may go on once the server ends.
+    /// Time limit for running answers at shutdown.
     pub drain: Duration,
 }
 
@@ -67,7 +67,7 @@ mod tests {
             ..
         } = ServerSettings::default();
         assert_eq!((body_bytes, answers, answers_of_user), (8_388_608, 1024, 512));
-        // A client gives a silent stream up after 300 s.
+        // Clients give up on a silent stream after 300 s.
         assert_eq!([keep_alive, begin_grace, stall, drain].map(|time| time.as_secs()), [10, 2, 60, 30]);
     }
 }

@@ -1,17 +1,17 @@
-//! Answers, and requests that end without one, as rows.
+//! Rows of answers, and of requests that end without one.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::arrivals::{KeptRequest, Linked};
-use super::contents::KeptPrompt;
-use super::{LedgerError, Thing, numbers, words};
+use super::contents::StoredPrompt;
+use super::requests::{Linked, StoredRequest};
+use super::{EntityKind, LedgerError, names, numbers};
 use crate::{Reply, ReplyCall, RequestId, SessionId, TurnId, UserId};
 
-/// An answer, ready to be written.
+/// An answer, ready to be stored.
 #[derive(Debug)]
-pub(crate) struct KeptAnswer {
-    pub(crate) choices: Vec<KeptChoice>,
-    pub(crate) prompt: Option<KeptPrompt>,
+pub(crate) struct StoredAnswer {
+    pub(crate) choices: Vec<StoredChoice>,
+    pub(crate) prompt: Option<StoredPrompt>,
     pub(crate) adapter: Option<String>,
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
@@ -22,9 +22,9 @@ pub(crate) struct KeptAnswer {
     pub(crate) first_token_after_ms: Option<u64>,
 }
 
-/// One choice of it, as it is kept.
+/// One choice of an answer.
 #[derive(Debug)]
-pub(crate) struct KeptChoice {
+pub(crate) struct StoredChoice {
     pub(crate) text: String,
     pub(crate) reasoning: Option<String>,
     pub(crate) calls: Vec<ReplyCall>,
@@ -37,27 +37,27 @@ pub(crate) struct KeptChoice {
     pub(crate) inexact: Option<String>,
 }
 
-impl KeptChoice {
+impl StoredChoice {
     /// As linking sees it.
     pub(crate) fn reply(&self) -> Reply {
         Reply { text: self.text.clone(), calls: self.calls.clone() }
     }
 }
 
-/// A request that waits for its end.
+/// A request that has no answer yet.
 #[derive(Debug)]
 pub(crate) struct EndedRequest {
     pub(crate) user: UserId,
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
-    /// Why no answer to it can be trained.
+    /// Why no answer to it can be trained on.
     unfit: Option<String>,
     is_redacted: bool,
     pub(crate) is_deleted: bool,
 }
 
 impl EndedRequest {
-    /// Whether the tokens of its prompt are kept: of a request that was redacted, they would give back what was taken out.
+    /// Whether the prompt's tokens are stored: those of a redacted request would reveal the redacted text.
     pub(crate) fn keeps_prompt(&self) -> bool {
         !self.is_deleted && !self.is_redacted
     }
@@ -65,8 +65,8 @@ impl EndedRequest {
 
 impl EndedRequest {
     /// Of a request that has just arrived.
-    pub(crate) fn of(kept: &KeptRequest, linked: &Linked) -> Self {
-        let (kind, mark) = words::kind(&linked.kind);
+    pub(crate) fn of(kept: &StoredRequest, linked: &Linked) -> Self {
+        let (kind, mark) = names::kind(&linked.kind);
         let Linked { session, turn, .. } = *linked;
         Self::new((kept.user.clone(), session, turn), (kind, &mark.unwrap_or_default()), &kept.redacted)
     }
@@ -88,7 +88,7 @@ impl EndedRequest {
 }
 
 /// # Errors
-/// [`LedgerError::Unknown`], if no such request waits.
+/// [`LedgerError::Unknown`], if the request does not exist, or has ended.
 pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<EndedRequest, LedgerError> {
     let sql = "SELECT user, session, turn, kind, mark, redacted, deleted_ms IS NOT NULL FROM requests \
                WHERE number = ?1 AND state = 'waiting'";
@@ -99,14 +99,14 @@ pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<End
         Ok(EndedRequest { is_deleted: row.get(6)?, ..ended })
     };
     let found = connection.prepare_cached(sql)?.query_row([request], read).optional()?;
-    found.ok_or(LedgerError::Unknown(Thing::Request))
+    found.ok_or(LedgerError::Unknown(EntityKind::Request))
 }
 
-/// Writes an answer to `ended`, all but a long prompt; of a deleted request that it was answered, and no more.
+/// Stores an answer to `ended`, except for a long prompt; of a deleted request only that it was answered.
 pub(crate) fn add(
     connection: &Connection,
     (request, ended): (RequestId, &EndedRequest),
-    kept: &KeptAnswer,
+    kept: &StoredAnswer,
     is_visible: bool,
     at_ms: i64,
 ) -> Result<(), LedgerError> {
@@ -120,7 +120,7 @@ pub(crate) fn add(
         kept.first_token_after_ms.map(numbers::to_sql),
         numbers::to_sql(kept.prompt_tokens),
         numbers::to_sql(kept.completion_tokens),
-        prompt.and_then(KeptPrompt::in_row),
+        prompt.and_then(StoredPrompt::in_row),
     ])?;
     if ended.is_deleted {
         return Ok(());
@@ -153,7 +153,7 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Writes that a request has failed.
+/// Stores that a request failed.
 pub(crate) fn fail(
     connection: &Connection,
     request: RequestId,
@@ -165,7 +165,7 @@ pub(crate) fn fail(
     Ok(())
 }
 
-/// What was answered to a request, as linking sees it.
+/// The replies to a request, as linking sees them.
 pub(crate) fn replies(connection: &Connection, request: RequestId) -> Result<Vec<Reply>, LedgerError> {
     let sql = "SELECT text, calls FROM answers WHERE request = ?1 ORDER BY choice";
     let mut statement = connection.prepare_cached(sql)?;
@@ -182,7 +182,7 @@ pub(crate) fn replies(connection: &Connection, request: RequestId) -> Result<Vec
 }
 
 fn read_calls(json: &str) -> Result<Vec<ReplyCall>, LedgerError> {
-    let calls: Vec<serde_json::Value> = super::words::read_json(json)?;
+    let calls: Vec<serde_json::Value> = super::names::read_json(json)?;
     let field = |call: &serde_json::Value, name: &str| call[name].as_str().unwrap_or_default().to_owned();
     let read = |call: &serde_json::Value| ReplyCall {
         id: field(call, "id"),

@@ -1,11 +1,11 @@
-//! Bodies, tokens and log-probabilities as bytes.
+//! Encoding of bodies, tokens and log-probabilities.
 //!
-//! Bodies are compressed by Snappy, in a third of the time of zstd's fastest usual level, to half as much again; those of older ledgers are
-//! zstd's, and told by its own mark. Everybody waits for who compresses.
+//! Bodies are compressed with Snappy, which takes a third of the time of zstd's fastest standard level and 1.5 times its space: compression
+//! is on the path of every request. Older ledgers have zstd, recognised by its magic number.
 //!
-//! Ids are written in groups of 7 bits (LEB128) behind a mark, since their upper bytes are nearly always nothing: about as short as
-//! compressed, in a fraction of the time. Those of older ledgers are zstd's, too. Log-probabilities are as they are: their bits are noise, and compressing leaves 91%. Measured by `examples/ledger_rate.rs`, on ids and
-//! log-probabilities that it makes up.
+//! Ids are written as LEB128 behind a marker byte, since their upper bytes are nearly always zero: about as short as compressed, in a
+//! fraction of the time. Older ledgers have zstd here, too. Log-probabilities are stored raw: compression leaves 91 % of them. Measured by
+//! `examples/ledger_rate.rs`, with synthetic ids and log-probabilities.
 
 use std::cell::RefCell;
 
@@ -13,24 +13,24 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use crate::LedgerError;
 
-/// More than any body that was ever let in: what a broken file claims to hold is not trusted.
+/// Larger than any accepted body: the size in a broken file is not trusted.
 const MAX_BYTES: usize = 1 << 30;
 
-/// What zstd begins a frame with.
+/// Magic number of zstd.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Of ids in groups of 7 bits. Compressed ones begin with 0x28.
+/// Marker of LEB128 ids. zstd starts with 0x28.
 const SEVEN_BITS: u8 = 1;
-/// Of what is compressed by Snappy.
+/// Marker of Snappy.
 const SNAPPY: u8 = 2;
-/// Of an id of 32 bits.
-const MOST_GROUPS: usize = 5;
+/// Groups of a 32-bit id.
+const MAX_GROUPS: usize = 5;
 
 thread_local! {
-    /// Has tables that are not made anew for each body.
+    /// Its tables are reused.
     static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
 }
 
-/// A body, or a part of one, in less room.
+/// Compresses a body or a part of one.
 pub(crate) fn compress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     let mut blob = vec![0; 1 + max_compress_len(bytes.len())];
     blob[0] = SNAPPY;
@@ -40,12 +40,12 @@ pub(crate) fn compress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     Ok(blob)
 }
 
-/// What was compressed, by this program or an older one, or may never have been: JSON begins with neither mark.
+/// Decompresses a body of any version, or returns an uncompressed one: JSON starts with neither marker.
 pub(crate) fn body(blob: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
     match blob.split_first() {
         Some((&SNAPPY, bytes)) => {
             if decompress_len(bytes).map_err(broken)? > MAX_BYTES {
-                return Err(LedgerError::Storage("a body claims to be longer than any was".to_owned()));
+                return Err(LedgerError::Storage("the stored size of a body is too large".to_owned()));
             }
             Decoder::new().decompress_vec(bytes).map_err(broken)
         }
@@ -54,7 +54,7 @@ pub(crate) fn body(blob: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
     }
 }
 
-/// Of older ledgers.
+/// For older ledgers.
 fn decompress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     let decoder = zstd::stream::read::Decoder::new(bytes).map_err(broken)?;
     let mut plain = Vec::new();
@@ -63,17 +63,17 @@ fn decompress(bytes: &[u8]) -> Result<Vec<u8>, LedgerError> {
     Ok(plain)
 }
 
-/// Without branches: how long the next id is cannot be foretold.
+/// Branch-free: the length of the next id is not predictable.
 pub(crate) fn ids(ids: &[u32]) -> Vec<u8> {
     const WORD: usize = size_of::<u64>();
-    let mut bytes = vec![0; 1 + MOST_GROUPS * ids.len() + WORD];
+    let mut bytes = vec![0; 1 + MAX_GROUPS * ids.len() + WORD];
     bytes[0] = SEVEN_BITS;
     let mut at = 1;
     for &id in ids {
         let id = u64::from(id);
-        // Each group of 7 bits in a byte of its own, and a mark in all but the last.
+        // One group of 7 bits per byte, with the continuation bit set in all but the last.
         let groups =
-            (0..MOST_GROUPS).fold(0, |groups, group| groups | (id >> (7 * group) & 0x7f) << (8 * group));
+            (0..MAX_GROUPS).fold(0, |groups, group| groups | (id >> (7 * group) & 0x7f) << (8 * group));
         let count = (64 + 6 - (id | 1).leading_zeros() as usize) / 7;
         let marks = 0x80_8080_8080 & ((1 << (8 * (count - 1))) - 1);
         bytes[at..at + WORD].copy_from_slice(&u64::to_le_bytes(groups | marks));
@@ -104,7 +104,7 @@ pub(crate) fn read_ids(blob: &[u8]) -> Result<Vec<u32>, LedgerError> {
 }
 
 fn no_ids() -> LedgerError {
-    LedgerError::Storage("a blob of ids has no ids in it".to_owned())
+    LedgerError::Storage("invalid token ids".to_owned())
 }
 
 pub(crate) fn logprobs(logprobs: &[f32]) -> Vec<u8> {
@@ -125,7 +125,7 @@ mod tests {
 
     fn check(tokens: &[u32], probabilities: &[f32]) {
         assert_eq!(read_ids(&ids(tokens)), Ok(tokens.to_vec()));
-        // As older ledgers have them.
+        // As in older ledgers.
         let bytes: Vec<u8> = tokens.iter().flat_map(|id| id.to_le_bytes()).collect();
         assert_eq!(read_ids(&older(&bytes)), Ok(tokens.to_vec()));
         let read = read_logprobs(&logprobs(probabilities));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_back_to_the_same_bits() {
+    fn blobs_are_read_back_bit_for_bit() {
         check(&[], &[]);
         check(
             &[
@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(body(older(plain)).as_deref(), Ok(plain));
         }
         assert!(compress(long.as_bytes()).unwrap().len() < long.len() / 10);
-        // Cut short, and said to be of 4 GiB.
+        // Truncated, and with a claimed size of 4 GiB.
         for blob in [[SNAPPY, 5, 0].as_slice(), &[SNAPPY, 0xff, 0xff, 0xff, 0xff, 0x0f], &ZSTD, &[SNAPPY]] {
             assert!(body(blob.to_vec()).is_err_and(|error| error.is_storage()), "{blob:?}");
         }

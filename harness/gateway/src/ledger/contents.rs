@@ -1,13 +1,12 @@
-//! Long bodies and prompts: apart from their requests, and as what differs from an earlier one of the same session, or from the
-//! first one of another.
+//! Long bodies and prompts, stored apart from their requests, as the difference from an earlier one of the same session, or from the first
+//! one of another session.
 //!
-//! A conversation says all of itself again with each request, and begins as others of the same user do, so most of a long body is
-//! there already. They are apart because a row is written whole when its request ends.
+//! Each request repeats its whole conversation, and conversations of a user start alike, so that most of a long body is stored already.
+//! They are stored apart because SQLite rewrites a whole row when its request ends.
 //!
-//! I1. What is read is, to the byte, what was told. I2. A difference is from one of the same session, of the same turn or an earlier
-//! one: a deletion takes a turn with all that came after it in its session, so what such a difference needs goes only together with
-//! it. Or it is from the first that is remembered of another session of the same user: before that is deleted, those that differ from
-//! it are made whole, [`MOST_USES`] at most. I3. For one, at most [`MOST_LINKS`] others are read.
+//! I1. Reading returns the stored bytes exactly. I2. A difference refers to the same turn or an earlier one of the session: deleting a turn
+//! deletes all later turns of its session, so that no base is lost. Or it refers to the first cached one of another session of the user:
+//! before that is deleted, its dependents, at most [`MAX_USES`], are stored whole. I3. Reading one needs at most [`MAX_LINKS`] others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,34 +18,34 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{LedgerError, blobs, numbers};
 use crate::{RequestId, SessionId, TurnId, UserId};
 
-/// Bytes of a body from which on it is long. Short ones leave several rows in a page.
+/// Minimum size of a long body, in bytes. Short ones share a page with other rows.
 const LONG_BODY: usize = 2_048;
-/// Tokens of a prompt from which on it is long.
+/// Minimum size of a long prompt, in tokens.
 const LONG_PROMPT: usize = 512;
-/// The one after so many is written whole.
-const MOST_LINKS: u32 = 15;
-/// First ones of other sessions that differ from one, until the next one is written whole.
-const MOST_USES: u32 = 32;
-/// Bytes that are remembered of the last long ones of all sessions; one more, and all are forgotten.
-const MOST_REMEMBERED: usize = 64 << 20;
+/// Length of a chain of differences; the next one is stored whole.
+const MAX_LINKS: u32 = 15;
+/// Dependents in other sessions; the next one is stored whole.
+const MAX_USES: u32 = 32;
+/// Bytes of the cache of bases; beyond it, the cache is cleared.
+const MAX_CACHED_BYTES: usize = 64 << 20;
 /// Elements that are compared at once.
 const STRIDE: usize = 64;
 
-/// A body as it is kept.
+/// A body to be stored.
 #[derive(Debug)]
-pub(crate) enum KeptBody {
-    /// In the request's row, as it is: to compress it costs as much time as all else that is done with it, and leaves half.
+pub(crate) enum StoredBody {
+    /// In the request's row, uncompressed: compressing it would double the time, and save half of the space.
     Short(Bytes),
-    /// Apart. It is compressed when it is known what it differs from.
+    /// Apart. It is compressed when its base is known.
     Long(Bytes),
 }
 
-impl KeptBody {
+impl StoredBody {
     pub(crate) fn of(body: Bytes) -> Self {
         if body.len() < LONG_BODY { Self::Short(body) } else { Self::Long(body) }
     }
 
-    /// What stands in the request's row.
+    /// The value of the request's row.
     pub(crate) fn in_row(&self) -> Option<&[u8]> {
         match self {
             Self::Short(blob) => Some(blob),
@@ -55,21 +54,21 @@ impl KeptBody {
     }
 }
 
-/// Tokens of a prompt as they are kept.
+/// Prompt tokens to be stored.
 #[derive(Debug)]
-pub(crate) enum KeptPrompt {
-    /// As bytes, in the request's row.
+pub(crate) enum StoredPrompt {
+    /// Encoded, in the request's row.
     Short(Vec<u8>),
-    /// As they are.
+    /// Apart.
     Long(Arc<[u32]>),
 }
 
-impl KeptPrompt {
+impl StoredPrompt {
     pub(crate) fn of(ids: Arc<[u32]>) -> Self {
         if ids.len() < LONG_PROMPT { Self::Short(blobs::ids(&ids)) } else { Self::Long(ids) }
     }
 
-    /// What stands in the request's row.
+    /// The value of the request's row.
     pub(crate) fn in_row(&self) -> Option<&[u8]> {
         match self {
             Self::Short(blob) => Some(blob),
@@ -78,14 +77,14 @@ impl KeptPrompt {
     }
 }
 
-/// What long contents are made of: bytes of a body, or tokens of a prompt.
+/// Element of long contents: a byte of a body, or a token of a prompt.
 pub(crate) trait Element: Copy + PartialEq {
-    /// A whole one in memory that is its own.
+    /// Owned whole contents.
     type Whole: AsRef<[Self]> + Clone + fmt::Debug;
 
     const ADD: &'static str;
     const FIND: &'static str;
-    /// Those that differ from one of these turns' and are not of them.
+    /// Finds dependents of these turns in other turns.
     const NEED: &'static str;
     const MAKE_WHOLE: &'static str;
     const FORGET: &'static str;
@@ -94,7 +93,7 @@ pub(crate) trait Element: Copy + PartialEq {
     fn read(blob: Vec<u8>) -> Result<Vec<Self>, LedgerError>;
 }
 
-/// Statements about the table of one of them.
+/// SQL statements of one table.
 macro_rules! statements {
     ($table:literal) => {
         const ADD: &'static str = concat!(
@@ -146,9 +145,9 @@ impl Element for u32 {
     }
 }
 
-/// The last long one of each session, and for each user the first of one that was written whole.
+/// The cache of bases: the last contents of each session, and for each user the first that was stored whole.
 #[derive(Debug)]
-pub(crate) struct Lasts<E: Element> {
+pub(crate) struct DeltaBases<E: Element> {
     of_session: HashMap<SessionId, Last<E>>,
     of_user: HashMap<UserId, First<E>>,
     bytes: usize,
@@ -157,27 +156,27 @@ pub(crate) struct Lasts<E: Element> {
 #[derive(Debug)]
 struct First<E: Element> {
     request: RequestId,
-    /// So many differ from it.
+    /// Number of dependents.
     uses: u32,
     whole: E::Whole,
 }
 
-/// Where a long one belongs.
+/// The place of long contents.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Belongs<'a> {
+pub(crate) struct ContentOwner<'a> {
     pub(crate) user: &'a UserId,
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
     pub(crate) request: RequestId,
 }
 
-/// What a difference is from.
+/// The base of a difference.
 struct Base {
     request: RequestId,
     is_elsewhere: bool,
-    /// How many others are read for it.
+    /// Number of others that reading it needs.
     links: u32,
-    /// How much it has of what differs, at its beginning and at its end.
+    /// Length of the shared start and end.
     shared: (usize, usize),
 }
 
@@ -185,18 +184,18 @@ struct Base {
 struct Last<E: Element> {
     request: RequestId,
     turn: TurnId,
-    /// How many others are read for it.
+    /// Number of others that reading it needs.
     links: u32,
     whole: E::Whole,
 }
 
-impl<E: Element> Default for Lasts<E> {
+impl<E: Element> Default for DeltaBases<E> {
     fn default() -> Self {
         Self { of_session: HashMap::new(), of_user: HashMap::new(), bytes: 0 }
     }
 }
 
-impl<E: Element> Lasts<E> {
+impl<E: Element> DeltaBases<E> {
     pub(crate) fn forget(&mut self, session: SessionId) {
         if let Some(last) = self.of_session.remove(&session) {
             self.bytes -= size_of_val(last.whole.as_ref());
@@ -207,14 +206,14 @@ impl<E: Element> Lasts<E> {
         *self = Self::default();
     }
 
-    /// Writes a long one of a request that is there.
+    /// Stores long contents of a stored request.
     pub(crate) fn add(
         &mut self,
         connection: &Connection,
-        belongs: Belongs<'_>,
+        belongs: ContentOwner<'_>,
         kept: E::Whole,
     ) -> Result<(), LedgerError> {
-        let Belongs { user, session, turn, request } = belongs;
+        let ContentOwner { user, session, turn, request } = belongs;
         let whole = kept.as_ref();
         let base = self.base(belongs, whole);
         let (first, last) = base.as_ref().map_or((0, 0), |base| base.shared);
@@ -237,7 +236,7 @@ impl<E: Element> Lasts<E> {
                 first.uses += 1;
             }
         } else if is_first {
-            // Counted for both, since either may go first.
+            // Counted twice, since either map may drop it first.
             self.bytes += size_of_val(whole);
             let first = First { request, uses: 0, whole: kept.clone() };
             if let Some(before) = self.of_user.insert(user.clone(), first) {
@@ -248,10 +247,10 @@ impl<E: Element> Lasts<E> {
         Ok(())
     }
 
-    /// Nothing, where it had better be written whole.
-    fn base(&self, Belongs { user, session, turn, .. }: Belongs<'_>, whole: &[E]) -> Option<Base> {
+    /// `None` if storing it whole is better.
+    fn base(&self, ContentOwner { user, session, turn, .. }: ContentOwner<'_>, whole: &[E]) -> Option<Base> {
         let base = match self.of_session.get(&session) {
-            Some(last) if last.turn <= turn && last.links < MOST_LINKS => Base {
+            Some(last) if last.turn <= turn && last.links < MAX_LINKS => Base {
                 request: last.request,
                 is_elsewhere: false,
                 links: last.links,
@@ -259,25 +258,25 @@ impl<E: Element> Lasts<E> {
             },
             Some(_) => return None,
             None => {
-                let first = self.of_user.get(user).filter(|first| first.uses < MOST_USES)?;
+                let first = self.of_user.get(user).filter(|first| first.uses < MAX_USES)?;
                 let shared = shared(first.whole.as_ref(), whole);
                 Base { request: first.request, is_elsewhere: true, links: 0, shared }
             }
         };
-        // What has little in common is read faster whole.
+        // With little in common, whole contents are read faster.
         (2 * (base.shared.0 + base.shared.1) >= whole.len()).then_some(base)
     }
 
     fn make_room(&mut self, whole: &[E]) {
         let bytes = size_of_val(whole);
-        if self.bytes + bytes > MOST_REMEMBERED {
+        if self.bytes + bytes > MAX_CACHED_BYTES {
             self.clear();
         }
         self.bytes += bytes;
     }
 }
 
-/// Writes whole what differs from something in these turns, a JSON array, and stays when they are deleted (I2).
+/// Stores whole the dependents of these turns, a JSON array, that remain when the turns are deleted (I2).
 pub(crate) fn make_whole<E: Element>(connection: &Connection, chosen: &str) -> Result<(), LedgerError> {
     let mut statement = connection.prepare_cached(E::NEED)?;
     let need = statement.query_map([chosen], |row| row.get(0))?;
@@ -286,9 +285,9 @@ pub(crate) fn make_whole<E: Element>(connection: &Connection, chosen: &str) -> R
             Ok(Some(whole)) => {
                 connection.prepare_cached(E::MAKE_WHOLE)?.execute(params![request, E::write(&whole)?])?;
             }
-            // Nobody can read it any more, and what somebody wants deleted does not stay for its sake.
+            // It cannot be read, and must not keep deleted contents alive.
             Ok(None) | Err(_) => {
-                tracing::error!("what request {request} said is not whole, and is dropped");
+                tracing::error!("dropped the incomplete contents of request {request}");
                 connection.prepare_cached(E::FORGET)?.execute([request])?;
             }
         }
@@ -296,7 +295,7 @@ pub(crate) fn make_whole<E: Element>(connection: &Connection, chosen: &str) -> R
     Ok(())
 }
 
-/// How much of the second the first has: at its beginning, and at its end, which do not overlap in either.
+/// Length of the start and of the end that both share; they do not overlap in either.
 fn shared<E: PartialEq>(one: &[E], other: &[E]) -> (usize, usize) {
     let most = one.len().min(other.len());
     let strides = one.chunks_exact(STRIDE).zip(other.chunks_exact(STRIDE));
@@ -311,7 +310,7 @@ fn shared<E: PartialEq>(one: &[E], other: &[E]) -> (usize, usize) {
     (first, last + rest.take_while(|(a, b)| a == b).count())
 }
 
-/// A body, given what stands in the request's row; nothing where it is deleted.
+/// A body, given the value of the request's row; `None` if deleted.
 pub(crate) fn body(
     connection: &Connection,
     request: RequestId,
@@ -323,7 +322,7 @@ pub(crate) fn body(
     }
 }
 
-/// Tokens of a prompt, given what stands in the request's row; none where they are deleted, or not known.
+/// Prompt tokens, given the value of the request's row; empty if deleted or unknown.
 pub(crate) fn prompt(
     connection: &Connection,
     request: RequestId,
@@ -346,17 +345,21 @@ fn long<E: Element>(connection: &Connection, request: RequestId) -> Result<Optio
         };
         match statement.query_row([at], read).optional()? {
             Some((None, _, _, blob)) => break E::read(blob)?,
-            Some((Some(base), first, last, blob)) if differences.len() < MOST_LINKS as usize => {
+            Some((Some(base), first, last, blob)) if differences.len() < MAX_LINKS as usize => {
                 differences.push((first, last, E::read(blob)?));
                 at = base;
             }
             None if differences.is_empty() => return Ok(None),
-            _ => return Err(LedgerError::Storage(format!("what request {request} said is not whole"))),
+            _ => {
+                return Err(LedgerError::Storage(format!(
+                    "the contents of request {request} are incomplete"
+                )));
+            }
         }
     };
     while let Some((first, last, middle)) = differences.pop() {
         if first.saturating_add(last) > whole.len() {
-            return Err(LedgerError::Storage(format!("what request {request} said is not whole")));
+            return Err(LedgerError::Storage(format!("the contents of request {request} are incomplete")));
         }
         let end = whole.split_off(whole.len() - last);
         whole.truncate(first);
@@ -371,10 +374,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_at_both_ends_and_counted_once() {
+    fn shared_counts_both_ends_without_overlap() {
         let check = |one: &str, other: &str, expected| {
             assert_eq!(shared(one.as_bytes(), other.as_bytes()), expected, "{one} {other}");
-            // A stride and more of it at either end.
+            // More than a stride at either end.
             let long = |text: &str| format!("{0}{text}{0}", "=".repeat(STRIDE + 3));
             let (first, last) = shared(long(one).as_bytes(), long(other).as_bytes());
             assert!(first >= STRIDE + 3 && first + last <= long(one).len().min(long(other).len()));

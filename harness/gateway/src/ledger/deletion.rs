@@ -1,48 +1,47 @@
-//! Deletion of what a user said and was answered.
+//! Deletion of a user's requests and answers.
 //!
-//! I1. Content goes, and what was made from it: bodies, texts, tokens, log-probabilities, next states, feedback, votes,
-//! hints, rewards. A row without content stays, marked as deleted, so that numbers are not used again and nothing is trained
-//! on it. I2. A client sends the whole conversation with each request: so the turns behind a deleted one in its session go
-//! with it, because their requests repeat it. I3. What was said about the turn before on account of the deleted words (its
-//! next state, votes about that, its reward) goes too. I4. What was trained cannot be taken back: the versions are told.
+//! I1. Content and everything made from it is deleted: bodies, texts, tokens, log-probabilities, next states, feedback, votes, hints,
+//! rewards. An empty row remains, marked as deleted, so that its number is not reused and nothing is trained on it. I2. Later turns of the
+//! session are deleted, too, because their requests repeat the content. I3. What the deleted words implied about the turn before (its next
+//! state, votes, reward) is deleted, too. I4. Training cannot be undone: the affected versions are reported.
 //!
-//! A session that is open ends with it: linking could not be made again without the words.
+//! An open session is closed by it: it could not be linked again without the words.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{GIVEN_UP, LedgerError, Thing, UpdateId, contents, events, numbers, words};
+use super::{EntityKind, GIVEN_UP, LedgerError, UpdateId, contents, events, names, numbers};
 use crate::{SessionId, TurnId, UserId};
 
-/// What is to be deleted.
+/// The scope of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletion {
-    /// A turn, and those behind it in its session: their requests repeat it.
+    /// A turn and all later turns of its session, whose requests repeat it.
     Turn(TurnId),
-    /// All of a session.
+    /// A whole session.
     Session(SessionId),
     /// Everything of the user.
     All,
 }
 
-/// What was deleted.
+/// The result of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// Turns that are deleted now and were not before.
+    /// Turns that were not deleted before.
     pub turns: u64,
-    /// Their requests.
+    /// Requests of these turns.
     pub requests: u64,
-    /// Samples that waited and will not be trained.
+    /// Waiting samples that will not be trained on.
     pub samples: u64,
-    /// Adapters and their versions that have what was learned from what is deleted.
+    /// Adapters and versions that were trained on deleted turns.
     pub versions: Vec<(String, u64)>,
-    /// Updates that are being made from it. If they are accepted, their versions were trained on it, too.
+    /// Running updates with deleted turns. If accepted, their versions were trained on them, too.
     pub running: Vec<UpdateId>,
 }
 
-/// Deletes, and says which sessions were open and are over now.
+/// Deletes, and returns the sessions that this closed.
 ///
 /// # Errors
-/// [`LedgerError::Unknown`], if the user has no such thing.
+/// [`LedgerError::Unknown`], if the user does not own the target.
 pub(crate) fn delete(
     connection: &Connection,
     user: &UserId,
@@ -50,15 +49,15 @@ pub(crate) fn delete(
     at_ms: i64,
 ) -> Result<(Deleted, Vec<SessionId>), LedgerError> {
     let turns = turns(connection, user, what)?;
-    let chosen = words::json(&turns)?;
-    // I3: turns whose next states are in what is deleted. A next state is of the turn's own session and user.
+    let chosen = names::json(&turns)?;
+    // I3: turns whose next states are deleted. A next state is of the turn's own session and user.
     let told = numbers_of(
         connection,
         "SELECT turn FROM next_states WHERE request IN \
          (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))",
         &chosen,
     )?;
-    let touched = words::json(&turns.iter().chain(&told).collect::<Vec<_>>())?;
+    let touched = names::json(&turns.iter().chain(&told).collect::<Vec<_>>())?;
     let run = |sql: &str, chosen: &str| connection.prepare_cached(sql)?.execute(params![chosen, at_ms]);
     let deleted = Deleted {
         versions: versions(connection, &touched)?,
@@ -128,13 +127,13 @@ fn turns(connection: &Connection, user: &UserId, what: Deletion) -> Result<Vec<i
     let (number, thing, session, sql) = match what {
         Deletion::Turn(turn) => (
             turn.0,
-            Thing::Turn,
+            EntityKind::Turn,
             "SELECT session FROM turns WHERE id = ?1 AND user = ?2",
             "SELECT id FROM turns WHERE session = ?2 AND user = ?3 AND id >= ?1",
         ),
         Deletion::Session(session) => (
             session.0,
-            Thing::Session,
+            EntityKind::Session,
             "SELECT id FROM sessions WHERE id = ?1 AND user = ?2",
             "SELECT id FROM turns WHERE session = ?2 AND user = ?3 AND ?1 = ?1",
         ),
@@ -159,7 +158,7 @@ fn numbers_of(connection: &Connection, sql: &str, chosen: &str) -> Result<Vec<i6
 }
 
 fn versions(connection: &Connection, touched: &str) -> Result<Vec<(String, u64)>, LedgerError> {
-    // With all that was made from them: what was learned on top, and what they were gone back to as.
+    // With all versions made from them: later ones, and rollbacks to them.
     let sql = "WITH RECURSIVE of (adapter, version) AS ( \
                SELECT u.adapter, u.version_after FROM samples s JOIN update_samples o ON o.sample = s.id \
                JOIN updates u ON u.id = o.\"update\" WHERE s.turn IN (SELECT value FROM json_each(?1)) \
@@ -168,7 +167,7 @@ fn versions(connection: &Connection, touched: &str) -> Result<Vec<(String, u64)>
                AND v.parent = of.version) SELECT adapter, version FROM of ORDER BY 1, 2";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, numbers::from_sql(row.get(1)?)));
-    // What was given up may be gone back to.
+    // A discarded version may be restored later.
     Ok(statement.query_map([touched, GIVEN_UP], read)?.collect::<Result<_, _>>()?)
 }
 

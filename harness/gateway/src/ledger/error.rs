@@ -1,55 +1,55 @@
-//! What can go wrong with the ledger.
+//! Errors of the ledger.
 
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
-/// What the ledger says instead of an answer.
+/// Why the ledger did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     /// The file cannot be opened as a ledger.
     #[error("the ledger {} {flaw}", path.display())]
     File {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
-        flaw: FileFlaw,
+        /// The reason.
+        flaw: FileError,
     },
-    /// The user has nothing of that number. The same for what is somebody else's and for what does not exist.
+    /// The user has no such entry; also for entries of other users.
     #[error("there is no such {0}")]
-    Unknown(Thing),
-    /// What was asked contradicts what is recorded. Nothing was changed.
+    Unknown(EntityKind),
+    /// The call contradicts the record. Nothing was changed.
     #[error("refused: {0}")]
     Refused(String),
-    /// The file could not be written or read: a full disk, a file that is gone. Nothing was changed; it may work again later.
-    #[error("the ledger's file failed: {0}")]
+    /// The file could not be read or written, for example because the disk is full. Nothing was changed; a retry may work.
+    #[error("ledger I/O failed: {0}")]
     Storage(String),
-    /// A request that had arrived is not in the ledger: its file failed right after.
-    #[error("the request was lost: the ledger's file failed after it had arrived")]
+    /// An accepted request was not written, because the file failed after its arrival.
+    #[error("the request was lost: writing the ledger failed after its arrival")]
     Lost,
     /// The recorder has ended.
     #[error("the recorder has ended")]
     Ended,
 }
 
-/// Something that has a number.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thing {
-    /// A user, who has never sent a request.
+pub enum EntityKind {
+    /// A user without any request.
     User,
     /// A request.
     Request,
-    /// A session, or one that is open.
+    /// A session, or an open session.
     Session,
     /// A turn.
     Turn,
-    /// An answer, to be trained.
+    /// An answer that can be trained on.
     Answer,
     /// An update.
     Update,
 }
 
-impl std::fmt::Display for Thing {
+impl std::fmt::Display for EntityKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::User => "user",
@@ -64,31 +64,31 @@ impl std::fmt::Display for Thing {
 
 /// Why a file is not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FileFlaw {
-    /// Another process writes to it.
+pub enum FileError {
+    /// Another process has it open.
     #[error("is in use by another process (its lock file is {})", .0.display())]
     InUse(PathBuf),
-    /// It is something else.
-    #[error("is not a database of chat")]
+    /// It is another kind of file.
+    #[error("is not a chat ledger")]
     NotALedger,
-    /// Somebody newer made it.
+    /// A newer version of the program wrote it.
     #[error("has schema {found}, this program knows {known}: it was written by a newer version")]
     Newer {
-        /// Of the file.
+        /// Schema of the file.
         found: i64,
-        /// Of this program.
+        /// Latest schema of this program.
         known: i64,
     },
-    /// It, or its folder, cannot be written to.
+    /// The file or its folder is not writable.
     #[error("cannot be written to: {0}")]
     ReadOnly(String),
-    /// Something else went wrong.
+    /// Another error.
     #[error("cannot be opened: {0}")]
     Failed(String),
 }
 
 impl LedgerError {
-    /// Whether the file failed, rather than what was asked.
+    /// Whether the file failed, rather than the call being invalid.
     #[must_use]
     pub fn is_storage(&self) -> bool {
         matches!(self, Self::Storage(_) | Self::Lost)
@@ -98,7 +98,7 @@ impl LedgerError {
 impl From<rusqlite::Error> for LedgerError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            // These are about what was to be written, and nothing else.
+            // These concern only the values of the call.
             Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => Self::Refused(error.to_string()),
             _ => Self::Storage(error.to_string()),
         }

@@ -1,14 +1,13 @@
-//! What follows from what happened, as rows. Each event is written once, when it happens; linking again after a restart
-//! writes none.
+//! Rows of events. Each event is written once, when it happens; a replay after a restart writes none.
 
 use rusqlite::{Connection, params};
 use serde_json::json;
 
-use super::{LedgerError, numbers, words};
+use super::{LedgerError, names, numbers};
 use crate::{Change, Event, NextState, Reaction, RequestId, SessionId, Thumb, TurnId, UserId};
 
-/// Something that linking was told.
-pub(crate) fn add_happening(
+/// Records an input of linking.
+pub(crate) fn add_link_input(
     connection: &Connection,
     session: SessionId,
     what: &str,
@@ -20,7 +19,7 @@ pub(crate) fn add_happening(
     Ok(())
 }
 
-/// `user`: whose sessions these are.
+/// `user`: owner of the sessions.
 pub(crate) fn add_all(
     connection: &Connection,
     user: &UserId,
@@ -30,21 +29,21 @@ pub(crate) fn add_all(
     events.iter().try_for_each(|event| add(connection, user, event, at_ms))
 }
 
-/// `event`, which is about a session that is recorded. The user of a session that only ends need not be known.
+/// `event` concerns a recorded session. `user` is not needed for a closed session.
 fn add(connection: &Connection, user: &UserId, event: &Event, at_ms: i64) -> Result<(), LedgerError> {
     let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| connection.prepare_cached(sql)?.execute(values);
     match event {
         Event::SessionOpened { session, evidence } => {
             let sql =
                 "INSERT INTO sessions (id, user, evidence, opened_ms, epoch) VALUES (?1, ?2, ?3, ?4, 0)";
-            run(sql, params![session, user.0, words::evidence(*evidence), at_ms])?;
+            run(sql, params![session, user.0, names::evidence(*evidence), at_ms])?;
         }
         Event::TurnOpened { turn, session, epoch, evidence, kind, parent } => {
-            let (kind, mark) = words::kind(kind);
+            let (kind, mark) = names::kind(kind);
             let epoch = numbers::to_sql(*epoch);
             let sql = "INSERT INTO turns (id, session, user, epoch, evidence, parent, kind, mark, state) \
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'waiting')";
-            let evidence = words::evidence(*evidence);
+            let evidence = names::evidence(*evidence);
             run(sql, params![turn, session, user.0, epoch, evidence, parent, kind, mark])?;
             run("UPDATE sessions SET epoch = ?2 WHERE id = ?1 AND epoch <> ?2", params![session, epoch])?;
         }
@@ -59,7 +58,7 @@ fn add(connection: &Connection, user: &UserId, event: &Event, at_ms: i64) -> Res
         Event::NextState(next) => add_next_state(connection, next)?,
         Event::Feedback { session, request, reaction, latest } => {
             let thumb = match (reaction.change, reaction.thumb()) {
-                // What was taken back says nothing any more.
+                // A withdrawn reaction is neutral.
                 (Change::Removed, _) => Some(0),
                 (Change::Added, thumb) => thumb.map(|thumb| if thumb == Thumb::Up { 1 } else { -1 }),
             };
@@ -70,10 +69,10 @@ fn add(connection: &Connection, user: &UserId, event: &Event, at_ms: i64) -> Res
         Event::EpochClosed { session, epoch, request, why } => {
             let sql = "INSERT INTO epochs (session, epoch, request, why, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
             let epoch = numbers::to_sql(*epoch);
-            run(sql, params![session, epoch, request, words::epoch_end(*why), at_ms])?;
+            run(sql, params![session, epoch, request, names::epoch_end(*why), at_ms])?;
         }
         Event::SessionClosed { session, why, without_next_state } => {
-            close(connection, *session, words::closing(*why), at_ms)?;
+            close(connection, *session, names::closing(*why), at_ms)?;
             for turn in without_next_state {
                 run("UPDATE turns SET ended_without_next_state = 1 WHERE id = ?1", params![turn])?;
             }
@@ -82,7 +81,7 @@ fn add(connection: &Connection, user: &UserId, event: &Event, at_ms: i64) -> Res
     Ok(())
 }
 
-/// A turn that was answered once stays answered.
+/// An answered turn stays answered.
 pub(crate) fn set_answered(connection: &Connection, turn: TurnId, is: bool) -> Result<(), LedgerError> {
     let sql = "UPDATE turns SET state = CASE WHEN ?2 OR state = 'answered' THEN 'answered' ELSE 'unanswered' END \
                WHERE id = ?1";
@@ -90,7 +89,7 @@ pub(crate) fn set_answered(connection: &Connection, turn: TurnId, is: bool) -> R
     Ok(())
 }
 
-/// A session is over, if it was open.
+/// Closes a session, if it is open.
 pub(crate) fn close(
     connection: &Connection,
     session: SessionId,
@@ -104,7 +103,7 @@ pub(crate) fn close(
 
 fn add_next_state(connection: &Connection, next: &NextState) -> Result<(), LedgerError> {
     let messages = next.messages.iter().map(|message| {
-        let (kind, call) = words::message(message.kind);
+        let (kind, call) = names::message(message.kind);
         (message.index, kind, call)
     });
     let sql = "INSERT INTO next_states (turn, answered, choice, request, found_by, messages, aside, \
@@ -114,9 +113,9 @@ fn add_next_state(connection: &Connection, next: &NextState) -> Result<(), Ledge
         next.answered,
         numbers::to_sql(next.choice as u64),
         next.request,
-        words::found_by(next.by),
-        words::json(&messages.collect::<Vec<_>>())?,
-        words::json(&next.aside)?,
+        names::found_by(next.by),
+        names::json(&messages.collect::<Vec<_>>())?,
+        names::json(&next.aside)?,
         numbers::to_sql(next.calls_without_result as u64),
     ])?;
     Ok(())

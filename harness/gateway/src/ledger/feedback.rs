@@ -1,13 +1,13 @@
-//! Feedback that somebody gives, as rows; reactions in texts are events of linking.
+//! Rows of explicit feedback; reactions in texts are events of linking.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{LedgerError, Thing, numbers};
+use super::{EntityKind, LedgerError, numbers};
 use crate::{FeedbackId, FeedbackSource, FeedbackTarget, RequestId, SessionId, TurnId, UserId};
 
-/// Feedback, ready to be written.
+/// Feedback, ready to be stored.
 #[derive(Debug)]
-pub(crate) struct KeptFeedback {
+pub(crate) struct StoredFeedback {
     pub(crate) target: FeedbackTarget,
     pub(crate) choice: Option<u32>,
     pub(crate) source: FeedbackSource,
@@ -16,45 +16,45 @@ pub(crate) struct KeptFeedback {
     pub(crate) score: Option<f64>,
 }
 
-/// What it is about.
+/// The answer that feedback is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
-    /// The request whose answer it is, and which choice of it.
+    /// The answered request, and the index of the choice.
     answer: (RequestId, u32),
 }
 
 /// # Errors
-/// [`LedgerError::Unknown`], if the user has no such thing, or it is deleted, or nothing in the turn or session was answered;
-/// [`LedgerError::Refused`], if the answer has several choices and it is not known which one is meant.
+/// [`LedgerError::Unknown`], if the user does not own the target, it is deleted, or it has no answer; [`LedgerError::Refused`], if the
+/// answer has several choices and none is named.
 pub(crate) fn target(
     connection: &Connection,
     user: &UserId,
-    kept: &KeptFeedback,
+    kept: &StoredFeedback,
 ) -> Result<Target, LedgerError> {
     let (sql, number, thing) = match kept.target {
         FeedbackTarget::Turn(turn) => (
-            // What the conversation went on from, or else the last one that counts.
+            // The answer that the conversation continued, or else the last one of a main request.
             "SELECT r.session, r.turn, r.number FROM requests r LEFT JOIN next_states n ON n.turn = r.turn \
              WHERE r.turn = ?1 AND r.user = ?2 AND r.state = 'answered' AND r.deleted_ms IS NULL \
              ORDER BY r.number IS n.answered DESC, r.kind = 'main' DESC, r.number DESC LIMIT 1",
             turn.0,
-            Thing::Turn,
+            EntityKind::Turn,
         ),
         FeedbackTarget::Request(request) => (
-            // Whoever reads an answer as it comes may say something before its end, and of what they cut.
+            // A reader of a stream may give feedback before its end, or after cutting it.
             "SELECT session, turn, number FROM requests WHERE number = ?1 AND user = ?2 AND deleted_ms IS NULL",
             request,
-            Thing::Request,
+            EntityKind::Request,
         ),
         FeedbackTarget::Latest(session) => (
-            // From the end: clocks go backwards, places do not.
+            // By place, because clocks may go backwards.
             "SELECT r.session, r.turn, r.number FROM happenings h CROSS JOIN requests r ON r.number = h.request \
              WHERE h.session = ?1 AND h.what = 'answered' AND r.user = ?2 AND r.kind = 'main' \
              AND r.state = 'answered' AND r.deleted_ms IS NULL ORDER BY h.place DESC LIMIT 1",
             session.0,
-            Thing::Session,
+            EntityKind::Session,
         ),
     };
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
@@ -64,7 +64,7 @@ pub(crate) fn target(
     Ok(Target { session, turn, answer: (request, choice) })
 }
 
-/// Which choice of an answer is meant: the one that is named, or that the conversation went on from, or the only one.
+/// The choice: the named one, the one that the conversation continued, or the only one.
 fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Result<u32, LedgerError> {
     let sql = "SELECT CASE state WHEN 'answered' THEN (SELECT count(*) FROM answers WHERE request = ?1) \
                ELSE coalesce(sampling ->> 'n', 1) END, \
@@ -74,9 +74,7 @@ fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Re
     match named.or(gone_on_from) {
         Some(choice) if choice < count => Ok(choice),
         None if count == 1 => Ok(0),
-        None => {
-            Err(LedgerError::Refused(format!("the answer has {count} choices; `choice` says which, from 0")))
-        }
+        None => Err(LedgerError::Refused(format!("the answer has {count} choices; set `choice`, from 0"))),
         Some(choice) => {
             Err(LedgerError::Refused(format!("the answer has no choice {choice}; it has {count}, from 0")))
         }
@@ -86,7 +84,7 @@ fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Re
 pub(crate) fn add(
     connection: &Connection,
     (user, target): (&UserId, Target),
-    kept: &KeptFeedback,
+    kept: &StoredFeedback,
     at_ms: i64,
 ) -> Result<FeedbackId, LedgerError> {
     let source = match kept.source {
@@ -97,7 +95,7 @@ pub(crate) fn add(
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let mut statement = connection.prepare_cached(sql)?;
     let Target { session, turn, answer: (answered, choice) } = target;
-    let KeptFeedback { thumb, text, score, .. } = kept;
+    let StoredFeedback { thumb, text, score, .. } = kept;
     statement.execute(params![user.0, session, turn, source, thumb, text, score, at_ms, answered, choice])?;
     Ok(FeedbackId(numbers::from_sql(connection.last_insert_rowid())))
 }

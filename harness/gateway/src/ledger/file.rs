@@ -1,9 +1,8 @@
-//! The file: made, locked, opened, and of which schema.
+//! The ledger's file: creation, lock, schema.
 //!
-//! I1. One process at a time writes to it: a lock file beside it is held as long as it is open. The lock is not on the
-//! file itself, because SQLite's own locks are lost when anybody else in this process closes that. I2. A file that is
-//! not ours, or newer than this program, is refused by name and not touched. I3. Only its owner may read it. I4. What is
-//! committed survives loss of power; what is deleted is overwritten.
+//! I1. One process writes at a time: it holds a lock file beside the ledger. The ledger itself is not locked, because SQLite's locks are
+//! lost when any code of the process closes the file. I2. Foreign files, and files of newer programs, are refused by name and not touched.
+//! I3. Only the owner can read it. I4. Commits survive power loss; deleted data is overwritten.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -13,43 +12,43 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{FileFlaw, LedgerError};
+use super::{FileError, LedgerError};
 
 const SCHEMA: &str = include_str!("schema.sql");
-/// Of `schema.sql` and `contents.sql`; SQLite's `user_version`.
+/// Version of `schema.sql` and `contents.sql`; SQLite's `user_version`.
 const VERSION: i64 = 6;
-/// What versions from 3 on have more than those before.
+/// Tables that versions before 3 lack.
 const CONTENTS: &str = include_str!("contents.sql");
-/// What those before 3 had more. Version 1 writes ids in another way, which is told by the ids themselves.
+/// Indexes that versions before 3 have. Version 1 encodes ids differently, which the ids show.
 const BEFORE_3: &str = "DROP INDEX requests_of_session; DROP INDEX happenings_of_request;";
-/// What contents of version 3 lack. It compresses them in another way, which is told by the contents themselves.
+/// Columns that version 3 lacks. It compresses contents differently, which the contents show.
 const FROM_3: &str = "ALTER TABLE bodies ADD COLUMN elsewhere INTEGER NOT NULL DEFAULT 0 CHECK (elsewhere IN (0, 1)); \
                       ALTER TABLE prompts ADD COLUMN elsewhere INTEGER NOT NULL DEFAULT 0 CHECK (elsewhere IN (0, 1)); \
                       CREATE INDEX bodies_elsewhere ON bodies (base) WHERE elsewhere = 1; \
                       CREATE INDEX prompts_elsewhere ON prompts (base) WHERE elsewhere = 1;";
-/// What those before 4 had more.
+/// Indexes that versions before 4 have.
 const BEFORE_4: &str =
     "DROP INDEX happenings_of_session; DROP INDEX turns_of_user; DROP INDEX turns_of_parent;";
-/// What those before 5 lack.
+/// Columns that versions before 5 lack.
 const BEFORE_5: &str = "ALTER TABLE feedback ADD COLUMN answered INTEGER; \
                         ALTER TABLE feedback ADD COLUMN choice INTEGER;";
-/// What those before 6 lack.
+/// Columns that versions before 6 lack.
 const BEFORE_6: &str = "ALTER TABLE turns ADD COLUMN said TEXT CHECK (deleted_ms IS NULL OR said IS NULL);";
-/// Marks a file as ours: "claw".
+/// Marks our files: "claw".
 const APPLICATION: i64 = 0x636c_6177;
-/// For a reader in this process, or somebody's own look at the file.
+/// For a reader of this process, or another program that looks at the file.
 const BUSY: Duration = Duration::from_secs(5);
-/// All statements of a connection stay prepared; there are fewer.
+/// Larger than the number of statements, so that all stay prepared.
 const STATEMENTS: usize = 128;
 
-/// The file is ours while this lives.
+/// Exclusive access to the file while it lives.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// Its lock goes with it.
+    /// Closing it releases the lock.
     _file: File,
 }
 
-/// Locks the ledger at `path` for this process, and makes it where there is none.
+/// Locks the ledger at `path` for this process, and creates it if needed.
 pub(crate) fn create(path: &Path) -> Result<Lock, LedgerError> {
     let flaw = |flaw| LedgerError::File { path: path.to_owned(), flaw };
     let mut lock = path.as_os_str().to_owned();
@@ -58,10 +57,10 @@ pub(crate) fn create(path: &Path) -> Result<Lock, LedgerError> {
     let file = private().create(true).truncate(false).open(&lock).map_err(|error| flaw(denied(&error)))?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(flaw(FileFlaw::InUse(lock))),
-        Err(TryLockError::Error(error)) => return Err(flaw(FileFlaw::Failed(error.to_string()))),
+        Err(TryLockError::WouldBlock) => return Err(flaw(FileError::InUse(lock))),
+        Err(TryLockError::Error(error)) => return Err(flaw(FileError::Failed(error.to_string()))),
     }
-    // So that it, and what SQLite lays beside it, gets this mode (I3). One that is there is not touched (I1).
+    // So that the file and SQLite's files beside it get this mode (I3). An existing file is not touched (I1).
     match private().create_new(true).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(flaw(denied(&error))),
         _ => Ok(Lock { _file: file }),
@@ -74,29 +73,29 @@ fn private() -> OpenOptions {
     options
 }
 
-fn denied(error: &std::io::Error) -> FileFlaw {
+fn denied(error: &std::io::Error) -> FileError {
     match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FileFlaw::ReadOnly(error.to_string()),
-        _ => FileFlaw::Failed(error.to_string()),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FileError::ReadOnly(error.to_string()),
+        _ => FileError::Failed(error.to_string()),
     }
 }
 
-/// The connection that writes. The file is brought to this program's schema.
+/// The connection that writes. Brings the file to the current schema.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
         let mut connection = open(path, flags)?;
         let found = known_version(&connection)?;
         if found > VERSION {
-            return Ok(Err(FileFlaw::Newer { found, known: VERSION }));
+            return Ok(Err(FileError::Newer { found, known: VERSION }));
         }
         let is_writable = !connection.is_readonly(rusqlite::MAIN_DB)?;
         if !is_writable {
-            return Ok(Err(FileFlaw::ReadOnly("it was opened for reading only".to_owned())));
+            return Ok(Err(FileError::ReadOnly("it was opened for reading only".to_owned())));
         }
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
-        // Looked up where we are tested. Every reference is made by this program, and a third of what a request costs here is looking.
+        // Checked in debug builds only: this program makes every reference, and checking takes a third of a request's time.
         connection.pragma_update(None, "foreign_keys", cfg!(debug_assertions))?;
         connection.pragma_update(None, "secure_delete", true)?;
         connection.pragma_update(None, "temp_store", "memory")?;
@@ -131,7 +130,7 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, LedgerError> {
     open().map_err(|error| flaw(refused(&error)))?.map_err(flaw)
 }
 
-/// A connection that reads, beside the one that writes.
+/// A connection that reads, beside the writer.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, LedgerError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     open(path, flags).map_err(|error| LedgerError::File { path: path.to_owned(), flaw: refused(&error) })
@@ -144,7 +143,7 @@ fn open(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The schema's version: 0 for an empty file. What is not ours is no database.
+/// Version of the schema: 0 for an empty file. An error for foreign files.
 fn known_version(connection: &Connection) -> rusqlite::Result<i64> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (version, application) = (number("user_version")?, number("application_id")?);
@@ -156,10 +155,10 @@ fn known_version(connection: &Connection) -> rusqlite::Result<i64> {
     Err(rusqlite::Error::SqliteFailure(code, None))
 }
 
-fn refused(error: &rusqlite::Error) -> FileFlaw {
+fn refused(error: &rusqlite::Error) -> FileError {
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => FileFlaw::NotALedger,
-        Some(rusqlite::ErrorCode::ReadOnly) => FileFlaw::ReadOnly(error.to_string()),
-        _ => FileFlaw::Failed(error.to_string()),
+        Some(rusqlite::ErrorCode::NotADatabase) => FileError::NotALedger,
+        Some(rusqlite::ErrorCode::ReadOnly) => FileError::ReadOnly(error.to_string()),
+        _ => FileError::Failed(error.to_string()),
     }
 }

@@ -1,9 +1,7 @@
-//! Chat's record and ledger: a SQLite file, what is written to it and what is read from it. One writer
-//! ([`Recorder`](crate::Recorder)) owns it; what is kept, and for how long, is described in
-//! `harness/docs/gateway/ledger.md`.
+//! The ledger of chats: a SQLite file, its writes and its queries. One writer ([`Recorder`](crate::Recorder)) owns it; its contents and
+//! their lifetime are described in `harness/docs/gateway/ledger.md`.
 
 mod answers;
-mod arrivals;
 mod blobs;
 mod contents;
 mod deletion;
@@ -11,23 +9,24 @@ mod error;
 mod events;
 mod feedback;
 mod file;
-mod learning;
-mod lessons;
+mod names;
 mod numbers;
-mod reading;
+mod queries;
+mod reconcile;
 mod replay;
+mod requests;
 mod rollback;
-mod trained;
+mod samples;
+mod update_summaries;
 mod updates;
 mod views;
 mod waiting;
-mod words;
 
 pub use deletion::{Deleted, Deletion};
-pub use error::{FileFlaw, LedgerError, Thing};
-pub use learning::{NEUTRAL, NewReward, NewSample, NewVote, SampleId};
+pub use error::{EntityKind, FileError, LedgerError};
+pub use reconcile::Reconciled;
 pub use rollback::{RollBack, VersionView};
-pub use trained::Reconciled;
+pub use samples::{NEUTRAL, NewReward, NewSample, NewVote, SampleId};
 pub use updates::{Adapter, Finish, NewUpdate, Taken, TakenSample, UpdateId};
 pub use views::{
     AnswerView, FeedbackView, NextStateView, Page, RequestView, RewardView, SampleView, SessionView,
@@ -36,22 +35,23 @@ pub use views::{
 pub use waiting::Waiting;
 
 pub(crate) use answers::{
-    EndedRequest, KeptAnswer, KeptChoice, add as add_answer, fail as fail_request, waiting as waiting_request,
-};
-pub(crate) use arrivals::{
-    KeptRequest, Linked, add as add_request, add_user, next_number, set_numbers_aside,
+    EndedRequest, StoredAnswer, StoredChoice, add as add_answer, fail as fail_request,
+    waiting as waiting_request,
 };
 pub(crate) use blobs::{ids, logprobs};
-pub(crate) use contents::{Belongs, KeptBody, KeptPrompt, Lasts};
+pub(crate) use contents::{ContentOwner, DeltaBases, StoredBody, StoredPrompt};
 pub(crate) use deletion::delete;
-pub(crate) use events::{add_all as add_events, add_happening, close as close_session, set_answered};
-pub(crate) use feedback::{KeptFeedback, add as add_feedback, target as feedback_target};
+pub(crate) use events::{add_all as add_events, add_link_input, close as close_session, set_answered};
+pub(crate) use feedback::{StoredFeedback, add as add_feedback, target as feedback_target};
 pub(crate) use file::{Lock, create, open_reader, open_writer};
-pub(crate) use learning::{add_sample, add_vote, drop_sample, set_reward};
-pub(crate) use lessons::{Figures, Lesson, figures, lessons};
-pub(crate) use reading::{body, outline, session, sessions, turn, turn_after, turn_owner, user};
+pub(crate) use queries::{body, outline, session, sessions, turn, turn_after, turn_owner, user};
+pub(crate) use reconcile::reconcile;
 pub(crate) use replay::{Replayed, owner as session_owner, replay, since_epoch};
+pub(crate) use requests::{
+    Linked, StoredRequest, add as add_request, add_user, next_number, set_numbers_aside,
+};
 pub(crate) use rollback::{GIVEN_UP, learners, roll_back, versions};
-pub(crate) use trained::reconcile;
+pub(crate) use samples::{add_sample, add_vote, drop_sample, set_reward};
+pub(crate) use update_summaries::{UpdateMetrics, UpdateSummary, update_metrics, update_summaries};
 pub(crate) use updates::{finish, leave_out, take, users_of};
 pub(crate) use waiting::{sharing, unjudged, waiting};

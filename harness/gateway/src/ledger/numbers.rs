@@ -1,5 +1,4 @@
-//! Numbers of the gateway as the ledger has them. SQLite's integers have a sign; numbers of requests count from 1, one
-//! for each request, and never come near it.
+//! Conversion of ids to SQLite's signed integers. Request numbers count from 1 and never come near the limit.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 

@@ -1,8 +1,7 @@
-//! Versions of adapters, and going back to an older one.
+//! Versions of adapters, and rollback to an older one.
 //!
-//! I1. What did not lead to the version that is gone back to is given up, later versions and those of other branches: its samples are not trained again, and its updates
-//! say so. I2. Doing it twice is doing it once. I3. Where a version that was given up is gone back to, it and what led to it are what
-//! they were before.
+//! I1. Later versions, and those of other branches, are discarded: their samples are not trained on again, and their updates say so. I2. A
+//! repeated rollback has no effect. I3. Rolling back to a discarded version restores it and its ancestors.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
@@ -10,39 +9,39 @@ use serde::Serialize;
 use super::{LedgerError, numbers};
 use crate::UserId;
 
-/// What the reasons of samples that are given up begin with: going back once more tells them from others by it.
+/// Prefix of the reasons of discarded samples, by which a later rollback recognises them.
 pub(crate) const GIVEN_UP: &str = "given up when version ";
 
 /// A version of an adapter that was in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VersionView {
-    /// Its number.
+    /// Number.
     pub version: u64,
-    /// The version that it was made from; nothing for the first.
+    /// The version that it was made from; `None` for the first.
     pub parent: Option<u64>,
-    /// How often training went on from an older version before.
+    /// Number of rollbacks before it.
     pub branch: u64,
-    /// Whether it is in use, or leads to what is; not where it was given up.
+    /// Whether it is in use or an ancestor of the version in use; false if discarded.
     pub accepted: bool,
-    /// Turns that it was made from by the update that made it; 0 where an older version was gone back to.
+    /// Turns of its update; 0 after a rollback.
     pub turns: u64,
-    /// Path of its checkpoint, where it had one. Not for those who are shown the rest of it.
+    /// Path of its checkpoint, if it had one. Not shown to clients.
     #[serde(skip)]
     pub checkpoint: Option<String>,
-    /// When it was made. Unix time in milliseconds.
+    /// Time of creation. Unix time in milliseconds.
     pub at_ms: i64,
 }
 
-/// An older version is gone back to.
+/// A rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollBack {
-    /// The adapter.
+    /// Adapter.
     pub adapter: String,
-    /// The version whose weights it has again; 0 for what learning began with.
+    /// The version whose weights are copied; 0 for the weights from before training.
     pub to: u64,
-    /// The number that these have from now on.
+    /// Number of the new version.
     pub version: u64,
-    /// Path of the checkpoint.
+    /// Path of its checkpoint.
     pub checkpoint: Option<String>,
 }
 
@@ -52,7 +51,7 @@ pub(crate) fn versions(
     adapter: &str,
     limit: u32,
 ) -> Result<Vec<VersionView>, LedgerError> {
-    // A number that a lost version had may come again: the last update that made it counts.
+    // A lost version's number may be reused: the last update with it counts.
     let sql = "SELECT version, parent, branch, accepted, checkpoint, at_ms, \
                (SELECT count(*) FROM update_samples o JOIN samples s ON s.id = o.sample \
                WHERE (o.outcome = 'trained' OR s.reason LIKE ?3 || '%') AND o.\"update\" = \
@@ -74,11 +73,11 @@ pub(crate) fn versions(
 }
 
 /// # Errors
-/// [`LedgerError::Refused`], if the number is another version's.
+/// [`LedgerError::Refused`], if the number belongs to another version.
 pub(crate) fn roll_back(connection: &Connection, back: &RollBack, at_ms: i64) -> Result<(), LedgerError> {
     let RollBack { adapter, to, version, checkpoint } = back;
     let (to, version) = (numbers::to_sql(*to), numbers::to_sql(*version));
-    // I2: numbers rise, so whatever is in use under this number or a later one came with it, or after it.
+    // I2: numbers rise, so a version in use with this number or a later one includes the rollback.
     let known = "SELECT version, parent FROM versions WHERE adapter = ?1 AND version >= ?2 AND accepted = 1 \
                  ORDER BY version LIMIT 1";
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?));
@@ -91,7 +90,7 @@ pub(crate) fn roll_back(connection: &Connection, back: &RollBack, at_ms: i64) ->
     }
     give_up(connection, (adapter, to, version), at_ms)?;
     put_back(connection, adapter, to, at_ms)?;
-    // A number that a lost version had may come again.
+    // A lost version's number may be reused.
     let sql = "INSERT INTO versions (adapter, version, parent, branch, accepted, checkpoint, at_ms) \
                SELECT ?1, ?2, ?3, coalesce(max(branch), 0) + 1, 1, ?4, ?5 FROM versions WHERE adapter = ?1 \
                ON CONFLICT (adapter, version) DO UPDATE \
@@ -100,7 +99,7 @@ pub(crate) fn roll_back(connection: &Connection, back: &RollBack, at_ms: i64) ->
     Ok(())
 }
 
-/// Whose turns train, or have trained, an adapter.
+/// Users whose turns train, or have trained, an adapter.
 pub(crate) fn learners(connection: &Connection, adapter: &str) -> Result<Vec<UserId>, LedgerError> {
     let sql = "SELECT DISTINCT s.user FROM updates u JOIN update_samples o ON o.\"update\" = u.id \
                JOIN samples s ON s.id = o.sample WHERE u.adapter = ?1";
@@ -109,11 +108,11 @@ pub(crate) fn learners(connection: &Connection, adapter: &str) -> Result<Vec<Use
     Ok(users.collect::<Result<_, _>>()?)
 }
 
-/// `line`: a version and all that it was made from, one from the other.
+/// `line`: a version and its ancestors.
 const LINE: &str = "WITH RECURSIVE line (version) AS (SELECT ?2 UNION SELECT v.parent FROM versions v \
                     JOIN line l ON v.version = l.version WHERE v.adapter = ?1 AND v.parent IS NOT NULL)";
 
-/// What was learned before a version's number and did not lead to what is gone back to is in nothing that is in use.
+/// Discards what was learned before a version's number and is not an ancestor of the target.
 fn give_up(
     connection: &Connection,
     (adapter, to, version): (&str, i64, i64),
@@ -141,7 +140,7 @@ fn give_up(
     Ok(())
 }
 
-/// I3: a version, and those that it was made from, count again.
+/// I3: a version and its ancestors are accepted again.
 fn put_back(connection: &Connection, adapter: &str, to: i64, at_ms: i64) -> Result<(), LedgerError> {
     let lost = "adapter = ?1 AND state = 'lost' AND version_after IN (SELECT version FROM line)";
     let sql = format!(

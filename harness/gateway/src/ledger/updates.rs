@@ -1,118 +1,118 @@
-//! Updates of an adapter, and the samples that they take.
+//! Updates of an adapter, and their samples.
 //!
-//! I1. A sample is in at most one update at a time, and trained at most once: a unique index of the ledger forbids
-//! anything else. I2. Every update has its samples on record, and every sample its updates. I3. What is asked twice, by the
-//! same key or number, is done once. I4. Samples of a deleted turn, and of somebody who does not share, are not taken for
-//! what is shared. I5. Where several users share, each has as many samples in an update as any other, as far as they have them.
+//! I1. A sample is in at most one update at a time, and trained on at most once: a unique index enforces it. I2. Every update records its
+//! samples, and every sample its updates. I3. A repeated call with the same key or number has no effect. I4. Samples of deleted turns, and
+//! of users who do not share, are not used for the shared adapter. I5. In an update of the shared adapter, users have equal numbers of
+//! samples, as far as they have enough.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{LedgerError, SampleId, Thing, blobs, contents, numbers, words};
+use super::{EntityKind, LedgerError, SampleId, blobs, contents, names, numbers};
 use crate::{RequestId, TurnId, UserId, VersionSegment};
 
 /// Number of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct UpdateId(pub u64);
 
-/// What is trained.
+/// An adapter to train.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whose turns train it; those of all who share, where it is nobody's.
+    /// The user whose turns train it; `None` for the shared adapter, which all sharing users train.
     pub owner: Option<UserId>,
 }
 
-/// An update that begins.
+/// A new update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewUpdate {
-    /// By which whoever trains finds it again after a crash.
+    /// Key by which the trainer finds it after a crash.
     pub key: String,
-    /// What is trained.
+    /// The adapter.
     pub adapter: Adapter,
-    /// What is maximised, by its name.
+    /// Name of the objective.
     pub objective: String,
-    /// Of the weights that it begins with.
+    /// Version of the weights that it starts from.
     pub version: u64,
-    /// Number of samples at most.
+    /// Maximum number of samples.
     pub limit: u32,
 }
 
-/// An update and what it takes.
+/// An update and its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Taken {
     /// The update.
     pub update: UpdateId,
-    /// Oldest first. Where there are none, there is no use in going on: the update is to be rejected.
+    /// Oldest first. If empty, the update is to be rejected.
     pub samples: Vec<TakenSample>,
 }
 
-/// A sample with all that training needs.
+/// A sample with all data for training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenSample {
     /// The sample.
     pub sample: SampleId,
     /// The turn.
     pub turn: TurnId,
-    /// The request that was answered.
+    /// The answered request.
     pub request: RequestId,
-    /// Which choice, from 0.
+    /// Index of the choice, from 0.
     pub choice: u32,
-    /// What it is worth.
+    /// Reward.
     pub reward: f64,
-    /// What the policy should have known.
+    /// A hint: what the policy should have known.
     pub hint: Option<String>,
-    /// Tokens as fed.
+    /// Token ids of the prompt.
     pub prompt_ids: Vec<u32>,
-    /// Tokens as sampled.
+    /// Sampled token ids.
     pub sampled_ids: Vec<u32>,
-    /// The natural logarithm of each one's probability when it was sampled.
+    /// Log-probability of each at sampling, in nats.
     pub logprobs: Vec<f32>,
-    /// Which version sampled which of them.
+    /// The versions that sampled them.
     pub versions: Vec<VersionSegment>,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
-    /// The body of the request, JSON.
+    /// Body of the request, JSON.
     pub body: String,
-    /// Divided the logits when it was sampled.
+    /// Sampling temperature.
     pub temperature: f64,
-    /// Whether the answer was cut by its limit.
+    /// Whether a limit cut the answer.
     pub is_cut: bool,
-    /// The adapter that answered; nothing for the base model.
+    /// The adapter that answered; `None` for the base model.
     pub adapter: Option<String>,
 }
 
-/// How an update ends.
+/// The end of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finish {
-    /// Its version is in use. Its samples are trained.
+    /// Its version is in use, and its samples are trained on.
     Accepted {
-        /// The version that it made.
+        /// The new version.
         version: u64,
-        /// How often training went on from an older version before.
+        /// Number of rollbacks before it.
         branch: u64,
         /// Path of the checkpoint, if there is one.
         checkpoint: Option<String>,
-        /// Figures by name.
+        /// Metrics by name.
         metrics: BTreeMap<String, f64>,
     },
-    /// The gate has refused it. Its samples are not tried again.
+    /// It failed the acceptance test. Its samples are not tried again.
     Rejected {
-        /// Why.
+        /// The reasons.
         reasons: Vec<String>,
-        /// Figures by name.
+        /// Metrics by name.
         metrics: BTreeMap<String, f64>,
     },
-    /// It came to nothing. Its samples wait again.
+    /// It was aborted. Its samples wait again.
     Returned {
-        /// Why.
+        /// The reasons.
         reasons: Vec<String>,
     },
 }
 
-/// Begins an update with the samples that wait, or says what one took that has begun.
+/// Starts an update with waiting samples, or returns the one with the same key.
 pub(crate) fn take(connection: &Connection, new: &NewUpdate, at_ms: i64) -> Result<Taken, LedgerError> {
     let known = "SELECT id FROM updates WHERE key = ?1";
     let known: Option<i64> =
@@ -137,7 +137,7 @@ pub(crate) fn take(connection: &Connection, new: &NewUpdate, at_ms: i64) -> Resu
     taken(connection, id)
 }
 
-/// Puts the samples of an update that have `state` as their outcome into it, but for those that were left out, which keep their reason.
+/// Gives samples with the outcome `state` the same state, except for dropped ones, which keep their reason.
 fn set_samples(connection: &Connection, update: i64, state: &str, at_ms: i64) -> Result<(), LedgerError> {
     let sql = "UPDATE samples SET state = ?2, at_ms = ?3 WHERE state <> 'dropped' AND id IN \
                (SELECT sample FROM update_samples WHERE \"update\" = ?1 AND outcome = ?2)";
@@ -160,7 +160,7 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
             |column: usize| Ok::<_, LedgerError>(row.get::<_, Option<Vec<u8>>>(column)?.unwrap_or_default());
         let ids = |blob: Vec<u8>| if blob.is_empty() { Ok(Vec::new()) } else { blobs::read_ids(&blob) };
         let request = row.get(2)?;
-        let versions: Vec<(usize, u64)> = words::read_json(&row.get::<_, String>(9)?)?;
+        let versions: Vec<(usize, u64)> = names::read_json(&row.get::<_, String>(9)?)?;
         samples.push(TakenSample {
             sample: SampleId(numbers::from_sql(row.get(0)?)),
             turn: row.get(1)?,
@@ -188,7 +188,7 @@ fn taken(connection: &Connection, update: i64) -> Result<Taken, LedgerError> {
     Ok(Taken { update: UpdateId(numbers::from_sql(update)), samples })
 }
 
-/// Samples that an update has taken are not trained by it, nor by another one, each for its reason.
+/// Drops samples from a running update, each with a reason.
 pub(crate) fn leave_out(
     connection: &Connection,
     update: UpdateId,
@@ -208,7 +208,7 @@ pub(crate) fn leave_out(
     Ok(())
 }
 
-/// Whose samples are, or were, in an update.
+/// Owners of the update's samples.
 pub(crate) fn users_of(connection: &Connection, update: UpdateId) -> Result<Vec<UserId>, LedgerError> {
     let sql = "SELECT DISTINCT s.user FROM update_samples o JOIN samples s ON s.id = o.sample WHERE o.\"update\" = ?1";
     let mut statement = connection.prepare_cached(sql)?;
@@ -217,7 +217,7 @@ pub(crate) fn users_of(connection: &Connection, update: UpdateId) -> Result<Vec<
 }
 
 /// # Errors
-/// [`LedgerError::Unknown`]; [`LedgerError::Refused`], if it has ended otherwise before, or the version is another one's.
+/// [`LedgerError::Unknown`]; [`LedgerError::Refused`], if the update ended otherwise, or another update made the version.
 pub(crate) fn finish(
     connection: &Connection,
     update: UpdateId,
@@ -231,7 +231,7 @@ pub(crate) fn finish(
         Ok((row.get::<_, String>(0)?, version, row.get::<_, String>(2)?, row.get::<_, i64>(3)?))
     };
     let found = connection.prepare_cached(sql)?.query_row([id], read).optional()?;
-    let (state, known, adapter, before) = found.ok_or(LedgerError::Unknown(Thing::Update))?;
+    let (state, known, adapter, before) = found.ok_or(LedgerError::Unknown(EntityKind::Update))?;
     let (wanted, outcome, version, reasons, metrics) = match finish {
         Finish::Accepted { version, metrics, .. } => {
             ("accepted", "trained", Some(numbers::to_sql(*version)), &Vec::new(), metrics)
@@ -257,7 +257,7 @@ pub(crate) fn finish(
     }
     let sql = "UPDATE updates SET state = ?2, version_after = ?3, reasons = ?4, metrics = ?5, ended_ms = ?6 \
                WHERE id = ?1";
-    let (reasons, metrics) = (words::json(reasons)?, words::json(metrics)?);
+    let (reasons, metrics) = (names::json(reasons)?, names::json(metrics)?);
     connection.prepare_cached(sql)?.execute(params![id, wanted, version, reasons, metrics, at_ms])?;
     let sql = "UPDATE update_samples SET outcome = ?2 WHERE \"update\" = ?1 AND outcome = 'taken'";
     connection.prepare_cached(sql)?.execute(params![id, outcome])?;
@@ -268,7 +268,7 @@ pub(crate) fn finish(
     }
 }
 
-/// Samples that were in an update wait again, but for those of deleted turns. The second parameter is the time.
+/// Returns the samples of an update to waiting, except for those of deleted turns. The second parameter is the time.
 pub(crate) fn wait_again(
     connection: &Connection,
     samples: &str,

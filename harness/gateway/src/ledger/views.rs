@@ -1,4 +1,4 @@
-//! What is read from the ledger, as it is shown and exported. Times are Unix times in milliseconds.
+//! Views of the ledger, for display and export. Times are Unix times in milliseconds.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,303 +6,303 @@ use serde_json::Value;
 use super::{SampleId, UpdateId};
 use crate::{RequestId, SessionId, TurnId, UserId};
 
-/// Which of many.
+/// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Those before this one, newest first; from the newest on, where there is none.
+    /// Entries before this one, newest first; all if `None`.
     pub before: Option<SessionId>,
-    /// Number of them at most.
+    /// Maximum number of entries.
     pub limit: u32,
 }
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UserView {
-    /// Who.
+    /// User id.
     pub user: UserId,
-    /// When their first request came; nothing before it.
+    /// Time of the first request; `None` before it.
     pub created_ms: Option<i64>,
-    /// Whether their turns may train what all share.
+    /// Whether the user's turns may train the shared adapter.
     pub shares: bool,
-    /// When they last said so.
+    /// When this was last set.
     pub shares_ms: Option<i64>,
 }
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionView {
-    /// Its number.
+    /// Number.
     pub session: SessionId,
-    /// Whose.
+    /// Owner.
     pub user: UserId,
-    /// By what its requests are known.
+    /// How its requests are identified.
     pub evidence: String,
-    /// The beginning of what the user said first; nothing where that is deleted, or not known.
+    /// The user's first words; `None` if deleted or unknown.
     pub title: Option<String>,
-    /// When it was opened.
+    /// Time of opening.
     pub opened_ms: i64,
-    /// When the last request of its newest turn came.
+    /// Time of the last request of the newest turn.
     pub last_ms: Option<i64>,
-    /// When it ended, if it has.
+    /// Time of closing, if closed.
     pub closed_ms: Option<i64>,
-    /// Why it ended: `flag`, `endpoint`, `idle`, `deleted`, `not linked again`.
+    /// Why it was closed: `flag`, `endpoint`, `idle`, `deleted`, `not linked again`.
     pub why: Option<String>,
-    /// The one it is in.
+    /// Current epoch.
     pub epoch: u64,
-    /// Number of its turns.
+    /// Number of turns.
     pub turn_count: u64,
-    /// Its turns, oldest first; left out in lists of sessions.
+    /// Turns, oldest first; omitted in lists of sessions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<TurnLine>,
 }
 
-/// A turn in a session's list.
+/// A turn in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TurnLine {
-    /// Its number.
+    /// Number.
     pub turn: TurnId,
     /// The session's epoch.
     pub epoch: u64,
-    /// The turn that it goes on from.
+    /// The turn that it continues.
     pub parent: Option<TurnId>,
     /// The first turn with the same history.
     pub sibling: Option<TurnId>,
-    /// `main`, `side` or `unknown`.
+    /// Kind: `main`, `side` or `unknown`.
     pub kind: String,
-    /// Why it is not main.
+    /// Why it is not a main turn.
     pub mark: Option<String>,
-    /// The beginning of what the user said in it; nothing where it goes on from results of tools alone.
+    /// The user's first words in it; `None` if it continues from tool results only.
     pub said: Option<String>,
-    /// `waiting`, `answered` or `unanswered`.
+    /// State: `waiting`, `answered` or `unanswered`.
     pub state: String,
-    /// Its session ended, and nothing came after its answer.
+    /// The session ended without a next state for it.
     pub ended_without_next_state: bool,
-    /// When it was deleted.
+    /// Time of deletion.
     pub deleted_ms: Option<i64>,
 }
 
-/// All that is known of a turn.
+/// Everything that is recorded of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnView {
-    /// Its session.
+    /// Session.
     pub session: SessionId,
-    /// Whose.
+    /// Owner.
     pub user: UserId,
-    /// What it is.
+    /// Summary.
     #[serde(flatten)]
     pub line: TurnLine,
-    /// By what its session was found.
+    /// How the session was found.
     pub evidence: String,
-    /// Its requests, retries included, oldest first.
+    /// Requests, retries included, oldest first.
     pub requests: Vec<RequestView>,
-    /// What came after.
+    /// Next state.
     pub next_state: Option<NextStateView>,
-    /// What people said.
+    /// Feedback.
     pub feedback: Vec<FeedbackView>,
-    /// What judges said.
+    /// Votes of judges.
     pub votes: Vec<VoteView>,
-    /// What it is worth.
+    /// Reward.
     pub reward: Option<RewardView>,
-    /// What was made of it for training.
+    /// Training samples.
     pub samples: Vec<SampleView>,
-    /// Updates that have, or had, one of its samples.
+    /// Updates with one of its samples.
     pub updates: Vec<UpdateView>,
 }
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestView {
-    /// Its number.
+    /// Number.
     pub request: RequestId,
-    /// The path that was asked.
+    /// Requested path.
     pub endpoint: String,
-    /// When it came.
+    /// Time of arrival.
     pub received_ms: i64,
-    /// Headers that linking reads.
+    /// The headers that linking reads.
     pub headers: Vec<(String, String)>,
-    /// The body as it is kept: as received, but for what was redacted. Nothing where it is deleted.
+    /// The body as received, except for redactions; `None` if deleted.
     pub body: Option<String>,
-    /// How often each rule has matched.
+    /// Matches of each redaction rule.
     pub redacted: Value,
-    /// The model that was asked for.
+    /// Requested model.
     pub model: Option<String>,
-    /// The sampling parameters that were asked for.
+    /// Requested sampling parameters.
     pub sampling: Value,
-    /// `main`, `side` or `unknown`.
+    /// Kind: `main`, `side` or `unknown`.
     pub kind: String,
-    /// Why it is not main.
+    /// Why it is not part of a main turn.
     pub mark: Option<String>,
-    /// It is an earlier request of the turn again.
+    /// Whether it repeats an earlier request of the turn.
     pub is_retry: bool,
-    /// `waiting`, `answered`, `empty` or `failed`.
+    /// State: `waiting`, `answered`, `empty` or `failed`.
     pub state: String,
     /// Why it failed.
     pub reason: Option<String>,
-    /// Milliseconds from its arrival to the first token.
+    /// Milliseconds from the arrival to the first token.
     pub first_token_after_ms: Option<i64>,
-    /// When it was answered or failed.
+    /// Time of the answer or failure.
     pub ended_ms: Option<i64>,
     /// Tokens of the prompt.
     pub prompt_tokens: Option<i64>,
     /// Tokens of the answer.
     pub completion_tokens: Option<i64>,
-    /// Tokens as fed.
+    /// Token ids of the prompt.
     pub prompt_ids: Vec<u32>,
-    /// The choices of its answer.
+    /// Choices of the answer.
     pub answers: Vec<AnswerView>,
 }
 
 /// One choice of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AnswerView {
-    /// From 0.
+    /// Index, from 0.
     pub choice: u32,
-    /// As sent, but for what was redacted.
+    /// Text as sent, except for redactions.
     pub text: Option<String>,
-    /// As sent, but for what was redacted.
+    /// Reasoning as sent, except for redactions.
     pub reasoning: Option<String>,
     /// `[{id, name, arguments}, ..]`.
     pub calls: Value,
-    /// As sent.
+    /// Finish reason as sent.
     pub finish_reason: String,
-    /// How often each rule has matched.
+    /// Matches of each redaction rule.
     pub redacted: Value,
-    /// Tokens as sampled.
+    /// Sampled token ids.
     pub sampled_ids: Vec<u32>,
-    /// The natural logarithm of each one's probability.
+    /// Log-probability of each, in nats.
     pub logprobs: Vec<f32>,
     /// `[[first token, version], ..]`.
     pub versions: Value,
-    /// The adapter that answered.
+    /// Adapter that answered.
     pub adapter: Option<String>,
-    /// Divided the logits.
+    /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// Mass of the tokens that could be sampled.
+    /// Nucleus mass.
     pub top_p: Option<f64>,
-    /// Number of the tokens that could be sampled.
+    /// Number of candidates.
     pub top_k: Option<i64>,
-    /// Of the generator.
+    /// Seed.
     pub seed: Option<u64>,
-    /// Whether it may be trained.
+    /// Whether it can be trained on.
     pub exact: bool,
-    /// Why it may not.
+    /// Why it cannot.
     pub inexact: Option<String>,
 }
 
-/// What came after an answer.
+/// The messages that followed an answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NextStateView {
-    /// The request that was gone on from.
+    /// The continued request.
     pub answered: RequestId,
-    /// Which choice.
+    /// Index of the continued choice.
     pub choice: u32,
-    /// The request that it is in.
+    /// The request that contains them.
     pub request: RequestId,
-    /// By what it was found.
+    /// How they were found.
     pub found_by: String,
-    /// `[[place in that request, kind, place of the call or null], ..]`.
+    /// `[[index in that request, kind, index of the call or null], ..]`.
     pub messages: Value,
-    /// Places of what is not part of it.
+    /// Indexes of messages that are not part of it.
     pub aside: Value,
-    /// Calls that have no result.
+    /// Calls without a result.
     pub calls_without_result: u64,
 }
 
-/// What somebody said of a turn.
+/// Feedback on a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FeedbackView {
-    /// Its number.
+    /// Number.
     pub feedback: u64,
-    /// The request whose answer it is about; nothing in older ledgers, and where a reaction does not say.
+    /// The request whose answer it is about; `None` in older ledgers, and for reactions.
     pub answered: Option<RequestId>,
-    /// Which choice of that.
+    /// Index of the choice.
     pub choice: Option<u32>,
-    /// `api`, `reaction` or `extension`.
+    /// Source: `api`, `reaction` or `extension`.
     pub source: String,
-    /// -1, 0 or 1.
+    /// Rating: -1, 0 or 1.
     pub thumb: Option<i64>,
-    /// In words.
+    /// Text.
     pub text: Option<String>,
-    /// In the giver's unit.
+    /// Score in the giver's unit.
     pub score: Option<f64>,
-    /// A reaction as it was written.
+    /// The reaction as reported.
     pub reaction: Value,
-    /// When.
+    /// Time.
     pub at_ms: i64,
-    /// When it was deleted.
+    /// Time of deletion.
     pub deleted_ms: Option<i64>,
 }
 
-/// What a judge said of a turn.
+/// A judge's vote on a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VoteView {
-    /// Who.
+    /// Name of the judge.
     pub judge: String,
-    /// Which of their votes.
+    /// Index among the judge's votes.
     pub ballot: u32,
-    /// -1, 0 or 1.
+    /// Score: -1, 0 or 1.
     pub score: Option<i64>,
-    /// Why there is none.
+    /// Why there is no score.
     pub reason: Option<String>,
-    /// What the policy should have known.
+    /// A hint: what the policy should have known.
     pub hint: Option<String>,
-    /// In their words.
+    /// The judge's reply.
     pub raw: String,
-    /// When.
+    /// Time.
     pub at_ms: i64,
 }
 
-/// What a turn is worth.
+/// The reward of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RewardView {
-    /// In units of reward.
+    /// In reward units.
     pub value: f64,
-    /// From what.
+    /// Where it comes from.
     pub source: String,
-    /// When.
+    /// Time.
     pub at_ms: i64,
 }
 
-/// A sample.
+/// A training sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampleView {
-    /// Its number.
+    /// Number.
     pub sample: SampleId,
-    /// The request that was answered.
+    /// The answered request.
     pub request: RequestId,
-    /// Which choice.
+    /// Index of the choice.
     pub choice: u32,
-    /// What it is worth.
+    /// Reward.
     pub reward: f64,
-    /// What the policy should have known.
+    /// A hint: what the policy should have known.
     pub hint: Option<String>,
-    /// `waiting`, `taken`, `trained`, `rejected` or `dropped`.
+    /// State: `waiting`, `taken`, `trained`, `rejected` or `dropped`.
     pub state: String,
     /// Why it was dropped.
     pub reason: Option<String>,
 }
 
-/// An update, as a sample sees it.
+/// An update with one of the turn's samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UpdateView {
-    /// Its number.
+    /// Number.
     pub update: UpdateId,
     /// The sample.
     pub sample: SampleId,
-    /// What became of the sample in it: `taken`, `trained`, `rejected`, `returned`.
+    /// Outcome of the sample: `taken`, `trained`, `rejected`, `returned`.
     pub outcome: String,
-    /// What is trained.
+    /// Adapter.
     pub adapter: String,
-    /// What is maximised.
+    /// Objective.
     pub objective: String,
-    /// Before it.
+    /// Version before it.
     pub version_before: u64,
-    /// After it.
+    /// Version after it.
     pub version_after: Option<u64>,
-    /// `running`, `accepted`, `rejected` or `lost`.
+    /// State: `running`, `accepted`, `rejected` or `lost`.
     pub state: String,
     /// Why it was rejected.
     pub reasons: Value,
-    /// Figures by name.
+    /// Metrics by name.
     pub metrics: Value,
 }

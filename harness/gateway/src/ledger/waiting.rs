@@ -1,27 +1,27 @@
-//! What waits: turns for somebody who judges them, samples for an update.
+//! Turns that wait for a judge, and samples that wait for an update.
 //!
-//! I1. A turn is among those that wait until somebody has voted on what followed it, and again when somebody has said what they
-//! think of it since it has its reward; of words alone, until there is a sample.
+//! I1. A turn waits until a judge has voted on its next state, and again after feedback that is newer than its reward; after feedback of
+//! text alone, until it has a sample.
 
 use rusqlite::{Connection, params};
 
 use super::{LedgerError, numbers};
 use crate::{TurnId, UserId};
 
-/// Samples of a user that wait.
+/// Waiting samples of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// Whose they are.
+    /// Owner.
     pub user: UserId,
-    /// Whether they may train what all share.
+    /// Whether the user's turns may train the shared adapter.
     pub shares: bool,
-    /// How many there are; at least 1.
+    /// Number of samples; at least 1.
     pub samples: u64,
-    /// Since when the oldest waits. Unix time in milliseconds.
+    /// When the oldest sample was made. Unix time in milliseconds.
     pub since_ms: i64,
 }
 
-/// Of all users that have some.
+/// All users with waiting samples.
 pub(crate) fn waiting(connection: &Connection) -> Result<Vec<Waiting>, LedgerError> {
     let sql = "SELECT s.user, u.shares, count(*), min(s.at_ms) FROM samples s JOIN users u ON u.id = s.user \
                WHERE s.state = 'waiting' GROUP BY s.user ORDER BY s.user";
@@ -33,7 +33,7 @@ pub(crate) fn waiting(connection: &Connection) -> Result<Vec<Waiting>, LedgerErr
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Main turns before `before` that wait to be judged, newest first.
+/// Main turns before `before` that wait for a judge, newest first.
 pub(crate) fn unjudged(
     connection: &Connection,
     before: Option<TurnId>,
@@ -51,7 +51,7 @@ pub(crate) fn unjudged(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Who shares.
+/// Users whose turns may train the shared adapter.
 pub(crate) fn sharing(connection: &Connection) -> Result<Vec<UserId>, LedgerError> {
     let mut statement = connection.prepare_cached("SELECT id FROM users WHERE shares = 1 ORDER BY id")?;
     let rows = statement.query_map([], |row| Ok(UserId(row.get(0)?)))?;

@@ -1,36 +1,37 @@
-//! Which turns' answers a request can contain, by digests.
+//! Look-up of the answers that a request contains, by digest.
 //!
-//! I1. A whole history is found by one look-up for each of a request's messages, however many turns there are. I2. What
-//! would fit several turns fits none. I3. Where several sessions are in one place, only whole histories count: anything
-//! less may be in another session by chance.
+//! I1. A whole history is found by one look-up for each message of a request, however many turns there are. I2. A match of several turns
+//! counts as none. I3. If several sessions share an index, only whole histories match: a shorter match could belong to another session.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use super::event::Match;
-use crate::request::Step;
-use crate::{ChatRequest, Digest, Role, TurnId};
+use clawrl_core::Role;
 
-/// An answer of a turn: the place of it among those of the turn.
+use crate::request::Step;
+use crate::{ChatRequest, Digest, TurnId};
+
+/// An answer: its turn, and its index among the turn's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AnswerPlace {
     pub(crate) turn: TurnId,
     pub(crate) answer: usize,
 }
 
-/// What is known of the turns of one place.
+/// The known turns of one index.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    /// All turns here are of one session (I3).
+    /// All turns are of one session (I3).
     is_one_session: bool,
-    /// Turns by the history that their requests end with.
+    /// Turns by the history of their requests.
     histories: HashMap<Digest, TurnId>,
     /// Answers by the history that ends with them.
     ends: HashMap<Digest, AnswerPlace>,
-    /// Answers by the ids of their calls.
+    /// Answers by their call ids.
     calls: HashMap<String, Owner>,
-    /// Answers by themselves and what they answer.
+    /// Answers by question and answer.
     exchanges: HashMap<Digest, Owner>,
 }
 
@@ -40,31 +41,31 @@ enum Owner {
     Several,
 }
 
-/// An answer, and where it is in a request.
+/// An answer, and its position in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Contained {
     pub(crate) place: AnswerPlace,
-    /// Among the steps of the request.
+    /// Index among the request's steps.
     pub(crate) step: usize,
     pub(crate) by: Match,
 }
 
-/// How a request stands to the turns that are known.
+/// How a request relates to the known turns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// It is this turn's request again.
+    /// The turn whose request it repeats.
     pub(crate) repeated: Option<TurnId>,
-    /// The last answer in it.
+    /// The last answer that it contains.
     pub(crate) contained: Option<Contained>,
-    /// A turn whose request it goes on behind that, as if there had been no answer.
+    /// A turn without an answer whose request it continues.
     pub(crate) continued: Option<TurnId>,
 }
 
-/// What is kept of an answer.
+/// Keys under which an answer is found.
 pub(crate) struct AnswerKeys<'a> {
-    /// Of the turn's request.
+    /// History of the turn's request.
     pub(crate) history: Digest,
-    /// Of the last message of that.
+    /// Last message of that history.
     pub(crate) question: Option<Digest>,
     pub(crate) answer: Digest,
     pub(crate) call_ids: &'a [String],
@@ -98,7 +99,7 @@ impl Contents {
         }
     }
 
-    /// Forgets a turn of a place with several sessions, given its history and its answers.
+    /// Removes a turn of an index with several sessions, given its history and its answers.
     pub(crate) fn remove(&mut self, history: Digest, answers: impl Iterator<Item = Digest>) {
         self.histories.remove(&history);
         for answer in answers {
@@ -123,8 +124,7 @@ impl Contents {
         Found { repeated: self.histories.get(&body.context()).copied(), contained, continued }
     }
 
-    /// `whole`: turns that are in the request with their whole history. What looks like one of their answers elsewhere is
-    /// somebody else's.
+    /// `whole`: turns whose whole history is in the request. Another match of their answers belongs to another turn.
     fn answer_at(
         &self,
         body: &ChatRequest,

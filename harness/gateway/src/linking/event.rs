@@ -1,18 +1,18 @@
-//! What follows from what happened.
+//! Events: what follows from a request or an answer.
 
 use crate::{Evidence, Reaction, RequestId, SessionId, TurnId, TurnKind};
 
-/// Something that whoever keeps the record has to know. In the order given, each is true when the ones before it are.
+/// A fact for the record. Each event holds after those before it in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A session begins with the request that it is called by.
+    /// A session was opened by the request that names it.
     SessionOpened {
         /// The new session.
         session: SessionId,
-        /// By what its requests will be known.
+        /// How its requests will be identified.
         evidence: Evidence,
     },
-    /// A turn begins with the request that it is called by.
+    /// A turn was opened by the request that names it.
     TurnOpened {
         /// The new turn.
         turn: TurnId,
@@ -20,14 +20,14 @@ pub enum Event {
         session: SessionId,
         /// The session's epoch.
         epoch: u64,
-        /// By what the session was found.
+        /// How the session was found.
         evidence: Evidence,
-        /// Whether it may be trained, and why not.
+        /// Whether it may be trained on, and why not.
         kind: TurnKind,
-        /// The turn whose answer its request contains last.
+        /// The turn of the last answer that its request contains.
         parent: Option<TurnId>,
     },
-    /// A request is an earlier one again. It says nothing about the answer to that.
+    /// A request repeats an earlier one. It is no feedback on the answer.
     Retry {
         /// The turn, which is the same.
         turn: TurnId,
@@ -35,21 +35,21 @@ pub enum Event {
         session: SessionId,
         /// The new request.
         request: RequestId,
-        /// What this request is.
+        /// Kind of this request.
         kind: TurnKind,
     },
-    /// A turn has the same history behind it as an earlier one, and something else was said: an edit, or a branch.
+    /// A turn has the same history as an earlier one and another question: an edit, or a branch.
     Branched {
         /// The new turn.
         turn: TurnId,
         /// Its session.
         session: SessionId,
-        /// The first turn with that history. Its answer and its next state stay what they are.
+        /// The first turn with that history; it does not change.
         sibling: TurnId,
-        /// The turn whose answer is the end of that history; nothing where it is empty.
+        /// The turn whose answer ends that history; `None` for an empty history.
         parent: Option<TurnId>,
     },
-    /// An answer was sent, and somebody can have seen it.
+    /// A visible answer was sent.
     TurnAnswered {
         /// The turn.
         turn: TurnId,
@@ -58,7 +58,7 @@ pub enum Event {
         /// The request that was answered.
         request: RequestId,
     },
-    /// A request came to its end without an answer. The turn waits for it to come again.
+    /// A request ended without an answer. The turn waits for a retry.
     TurnUnanswered {
         /// The turn.
         turn: TurnId,
@@ -66,129 +66,129 @@ pub enum Event {
         session: SessionId,
         /// The request.
         request: RequestId,
-        /// Why there is none.
+        /// The reason.
         why: Unanswered,
     },
-    /// What came after an answer is known. At most once for each turn.
+    /// The next state of a turn is known. At most one per turn.
     NextState(NextState),
     /// Somebody reacted in a chat channel.
     Feedback {
-        /// The session in which it was told.
+        /// The session that reported it.
         session: SessionId,
-        /// The request that told it.
+        /// The request that reported it.
         request: RequestId,
-        /// What it is about, in the channel's own numbers.
+        /// The reaction, with the channel's message number.
         reaction: Reaction,
-        /// The last main turn that was answered before. A guess at what it is about: the client does not say.
+        /// The main turn that was last answered before: a guess, because the client does not name the answer.
         latest: Option<TurnId>,
     },
-    /// The history was compacted or begun anew; the session goes on.
+    /// The history was compacted or replaced; the session continues.
     EpochClosed {
         /// The session.
         session: SessionId,
-        /// The epoch that is over.
+        /// The closed epoch.
         epoch: u64,
-        /// The first request of the next one.
+        /// The first request of the next epoch.
         request: RequestId,
-        /// How that is known.
+        /// How the change was detected.
         why: EpochEnd,
     },
-    /// A session is over: nothing will be linked to its turns any more.
+    /// A session was closed: nothing will be linked to its turns.
     SessionClosed {
         /// The session.
         session: SessionId,
-        /// Why.
+        /// The reason.
         why: Closing,
-        /// Main turns that were answered and have no next state, oldest first: to be judged on what there is, or not.
+        /// Answered main turns without a next state, oldest first.
         without_next_state: Vec<TurnId>,
     },
 }
 
-/// What came after an answer.
+/// The messages that followed an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextState {
     /// The turn.
     pub turn: TurnId,
     /// Its session.
     pub session: SessionId,
-    /// The request whose answer was found.
+    /// The request whose answer it follows.
     pub answered: RequestId,
-    /// Which choice of that answer, from 0.
+    /// Index of the choice, from 0.
     pub choice: usize,
-    /// The request that it was found in.
+    /// The request that contains it.
     pub request: RequestId,
-    /// By what it was found.
+    /// How it was found.
     pub by: Match,
-    /// The messages of that request behind the answer, up to the next answer; at least one.
+    /// Messages after the answer, up to the next answer; at least one.
     pub messages: Vec<NewMessage>,
-    /// Places of transient contexts and notes of retries: not part of it.
+    /// Indexes of transient contexts and retry notes, which are not part of it.
     pub aside: Vec<usize>,
-    /// Calls of the answer that no message is the result of.
+    /// Calls of the answer without a result.
     pub calls_without_result: usize,
 }
 
 /// A message of a next state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its place in the request, from 0.
+    /// Index in the request, from 0.
     pub index: usize,
-    /// What it is.
+    /// Kind of the message.
     pub kind: NewMessageKind,
 }
 
-/// What a message of a next state is.
+/// The kind of a message in a next state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewMessageKind {
-    /// The result of a call; which one of the answer's, from 0, where the client says.
+    /// A tool result, with the index of its call, from 0, if known.
     ToolResult(Option<usize>),
-    /// What a user said.
+    /// Words of a user.
     User,
-    /// What a client reports.
+    /// An event that the client reports.
     SystemEvent,
 }
 
-/// By what a request was found to contain an answer, strongest first.
+/// How an answer was found in a request, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// It begins with the whole history of the turn, and the answer.
+    /// The request starts with the turn's whole history and the answer.
     History,
-    /// It has the ids of the answer's calls; something before or in it was changed.
+    /// The request has the ids of the answer's calls; other content was changed.
     CallIds,
-    /// It has the answer behind the same message as then; something before it was changed.
+    /// The request has the answer after the same question; earlier content was changed.
     Exchange,
 }
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It failed, or was cut.
+    /// It failed or was cut.
     Failed,
-    /// It was answered with nothing that anybody sees.
+    /// The answer has no visible content.
     Empty,
 }
 
-/// How it is known that an epoch is over.
+/// How the end of an epoch was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EpochEnd {
-    /// The client's number of the epoch has risen.
+    /// The client's epoch number has risen.
     Number,
-    /// The history begins with something else than before.
+    /// The history starts with another message.
     HistoryReplaced,
 }
 
-/// Why a session is over.
+/// Why a session was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// A request was flagged as its last.
+    /// Its last request was marked as such.
     Flag,
-    /// Somebody asked for it.
+    /// A user asked for it.
     Endpoint,
-    /// Nothing happened for too long.
+    /// It was idle for too long.
     Idle,
 }
 
 impl Event {
-    /// The session it is about.
+    /// The event's session.
     #[must_use]
     pub fn session(&self) -> SessionId {
         match self {

@@ -1,12 +1,12 @@
-//! How requests make turns: a pure state machine over what happened.
+//! Linking of requests to turns: a pure state machine.
 //!
-//! [`Lineages`] is told that a request arrived, was answered or failed, and says what follows: a turn was opened, an earlier
-//! one has its next state, a session ended. It has no clock; time comes with what happened.
+//! [`SessionTracker`] takes arrivals, answers and failures of requests, and returns what follows: a turn was opened, an earlier one has its
+//! next state, a session was closed. It has no clock; its caller provides the time.
 
 mod contents;
 mod event;
-mod lineages;
 mod session;
+mod tracker;
 
 pub use event::{Closing, EpochEnd, Event, Match, NewMessage, NewMessageKind, NextState, Unanswered};
-pub use lineages::{Arrival, Lineages, LinkConfig, LinkError};
+pub use tracker::{Arrival, LinkConfig, LinkError, SessionTracker};

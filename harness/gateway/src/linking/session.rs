@@ -1,40 +1,40 @@
-//! What is kept of a session and its turns while it is open.
+//! State of an open session and its turns.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::event::Closing;
-use crate::claim::Place;
+use crate::claim::SessionKey;
 use crate::{Digest, RequestId, SessionId, TurnId};
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) place: Place,
+    pub(crate) key: SessionKey,
     pub(crate) epoch: u64,
-    /// When something last happened.
+    /// Time of the last event.
     pub(crate) last: Duration,
-    /// Requests that wait for their answer.
+    /// Requests without an answer yet.
     pub(crate) in_flight: usize,
-    /// It closes with the last answer that is waited for.
+    /// Set if the session closes after its last pending answer.
     pub(crate) closing: Option<Closing>,
-    /// A main turn had tools.
+    /// Whether a main turn had tools.
     pub(crate) has_tools: bool,
-    /// The first message of the epoch's history.
+    /// First message of the epoch's history.
     pub(crate) root: Option<Digest>,
-    /// The first main turn of the epoch that has no history.
+    /// First main turn of the epoch without a history.
     pub(crate) first: Option<TurnId>,
     /// The main turn that was answered last.
     pub(crate) latest: Option<TurnId>,
-    /// Lines that told of reactions: a client repeats them with its retries.
+    /// Lines with reactions: a client repeats them in retries.
     pub(crate) told: HashSet<Digest>,
-    /// In the order they were opened.
+    /// In the order of opening.
     pub(crate) turns: Vec<TurnId>,
 }
 
 impl Session {
-    pub(crate) fn new(place: Place, epoch: u64) -> Self {
+    pub(crate) fn new(key: SessionKey, epoch: u64) -> Self {
         Self {
-            place,
+            key,
             epoch,
             last: Duration::ZERO,
             in_flight: 0,
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Begins the next epoch.
+    /// Starts the next epoch.
     pub(crate) fn turn_over(&mut self, epoch: u64) {
         self.epoch = epoch;
         self.root = None;
@@ -63,18 +63,18 @@ impl Session {
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) session: SessionId,
-    /// Its request's.
+    /// Digest of the request's history.
     pub(crate) history: Digest,
-    /// The last message of that.
+    /// Last message of the history.
     pub(crate) question: Option<Digest>,
     pub(crate) answers: Vec<Answer>,
     pub(crate) has_next_state: bool,
-    /// The first main turn whose history ends with its answer.
+    /// First main turn whose history ends with this turn's answer.
     pub(crate) child: Option<TurnId>,
 }
 
 impl Turn {
-    /// Whether a main answer of it waits for its next state.
+    /// Whether a main answer has no next state yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.has_next_state && self.answers.iter().any(|answer| answer.is_main)
     }
@@ -86,11 +86,11 @@ pub(crate) struct Answer {
     pub(crate) choice: usize,
     pub(crate) is_main: bool,
     pub(crate) digest: Digest,
-    /// Number of its calls.
+    /// Number of calls.
     pub(crate) calls: usize,
 }
 
-/// A request that waits for its answer.
+/// A request without an answer yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) turn: TurnId,

@@ -1,14 +1,14 @@
-//! What time it is.
+//! The clock of the recorder.
 
 use std::fmt;
 
-/// Tells the time to whoever records. Tests own theirs.
+/// Gives the time. Tests have their own.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// Unix time in milliseconds.
     fn now_ms(&self) -> i64;
 }
 
-/// The machine's clock. It may go backwards; nothing that is recorded relies on it for order.
+/// The machine's clock. It may go backwards; no recorded order depends on it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -1,11 +1,11 @@
-//! What others record and read by.
+//! The recorder's interface.
 //!
-//! I1. What is answered is committed, but for the arrival of a request: that is committed with what comes next, or after a moment, and
-//! everybody who asks sees it. I2. A future that is dropped takes nothing back: what was asked may be done. A request
-//! that was admitted to nobody fails. I3. What is asked for a user touches that user's rows alone.
+//! I1. Calls return after their commit; only the arrival of a request is committed later, with the next call or after a moment, and every
+//! later call sees it. I2. Dropping a future does not undo the call. A request whose caller is gone before it learns its number fails. I3.
+//! Calls for a user touch only that user's rows.
 //!
-//! Errors: [`LedgerError::Unknown`] for what is not there or somebody else's; [`LedgerError::Storage`], after which the same
-//! call may work again; [`LedgerError::Ended`], when the recorder is gone.
+//! Errors: [`LedgerError::Unknown`] for entries that do not exist or belong to another user; [`LedgerError::Storage`], after which a retry
+//! may work; [`LedgerError::Ended`], when the recorder is gone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::job::{Call, Job};
-use super::live::LedgerEvent;
+use super::ledger_event::LedgerEvent;
 use super::reader::{Export, Reader};
-use super::{Admitted, Desk, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, prepared};
-use crate::ledger::{self, Figures, Lesson};
+use super::{Admitted, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, WriteContext, prepared};
+use crate::ledger::{self, UpdateMetrics, UpdateSummary};
 use crate::{
-    Deleted, Deletion, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page, Reconciled,
-    RequestId, RollBack, SampleId, SessionId, SessionView, Taken, Thing, TurnId, TurnView, UpdateId, UserId,
-    UserView, VersionView, Waiting,
+    Deleted, Deletion, EntityKind, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page,
+    Reconciled, RequestId, RollBack, SampleId, SessionId, SessionView, Taken, TurnId, TurnView, UpdateId,
+    UserId, UserView, VersionView, Waiting,
 };
 
-/// As many as there have to be; all of them reach the one thread.
+/// A handle; all clones reach the one thread.
 #[derive(Debug, Clone)]
 pub struct RecorderHandle {
     /// Bounded by `RecorderSettings::waiting`.
@@ -32,23 +32,23 @@ pub struct RecorderHandle {
     reader: Arc<Reader>,
     live: broadcast::Sender<LedgerEvent>,
     commits: Arc<AtomicU64>,
-    /// Something was done that is not committed, so that readers do not see it.
+    /// A transaction is open, which readers do not see.
     is_open: Arc<AtomicBool>,
-    unheard: Unheard,
+    unheard: AbandonedRequests,
 }
 
-/// Requests that were admitted to callers who were gone in the moment in which they were told. The recorder's thread ends them.
-pub(super) type Unheard = Arc<Mutex<Vec<RequestId>>>;
+/// Admitted requests whose callers were gone when they got their number. The recorder's thread fails them.
+pub(super) type AbandonedRequests = Arc<Mutex<Vec<RequestId>>>;
 
-/// What a caller waits for.
+/// A pending call.
 struct Reply<'a, T> {
     done: oneshot::Receiver<Result<T, LedgerError>>,
-    unheard: &'a Unheard,
+    unheard: &'a AbandonedRequests,
     admitted: fn(&T) -> Option<RequestId>,
 }
 
 impl<T> Drop for Reply<'_, T> {
-    /// From here on the recorder's thread finds that the caller is gone; what it has said before is nobody's (I2).
+    /// From here on, the recorder's thread notices that the caller is gone; a result sent before is handled here (I2).
     fn drop(&mut self) {
         self.done.close();
         if let Ok(Ok(done)) = self.done.try_recv()
@@ -59,7 +59,7 @@ impl<T> Drop for Reply<'_, T> {
     }
 }
 
-/// For what nobody has to end.
+/// For calls that admit no request.
 fn nothing<T>(_: &T) -> Option<RequestId> {
     None
 }
@@ -71,67 +71,68 @@ impl RecorderHandle {
         reader: Arc<Reader>,
         live: broadcast::Sender<LedgerEvent>,
         (commits, is_open): (Arc<AtomicU64>, Arc<AtomicBool>),
-        unheard: Unheard,
+        unheard: AbandonedRequests,
     ) -> Self {
         Self { jobs, redaction, reader, live, commits, is_open, unheard }
     }
 
-    /// A request has arrived. [`Self::answered`] or [`Self::failed`] has to follow. Where the machine or the file fails before that,
-    /// nobody may know of the request any more; its number is never used again.
+    /// Records the arrival of a request. [`Self::answered`] or [`Self::failed`] must follow. If the machine or the file fails before that,
+    /// the request may be lost; its number is not reused.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if the body is not the JSON text of a request.
+    /// See above; [`LedgerError::Refused`], if the body is not a JSON request.
     pub async fn arrived(&self, request: NewRequest) -> Result<Admitted, LedgerError> {
         let kept = prepared::request(request, &self.redaction)?;
-        let work = move |desk: &mut Desk<'_>| desk.arrived(&kept);
-        // Nobody is answered before the answer's own commit, which has this in it: one wait for the disk less before the first token.
+        let work = move |desk: &mut WriteContext<'_>| desk.arrived(&kept);
+        // The answer's commit, which clients wait for, includes this: one disk sync less before the first token.
         let admitted = |admitted: &Admitted| Some(admitted.request);
         let (call, done) = Call::new(work, admitted);
         self.ask(call.that_may_be_lost().that_refuses_first(), done, admitted).await
     }
 
-    /// A request was answered. To be called before the client can know, and to be waited for.
+    /// Records the answer to a request. To be awaited before the client gets the end of its answer.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Unknown`], if no such request waits.
+    /// See above; [`LedgerError::Unknown`], if the request is unknown or has ended.
     pub async fn answered(&self, request: RequestId, answer: NewAnswer) -> Result<(), LedgerError> {
         let kept = prepared::answer(answer, &self.redaction)?;
-        let (call, done) = Call::new(move |desk: &mut Desk<'_>| desk.answered(request, &kept), nothing);
+        let (call, done) =
+            Call::new(move |desk: &mut WriteContext<'_>| desk.answered(request, &kept), nothing);
         self.ask(call.that_refuses_first(), done, nothing).await
     }
 
-    /// A request was refused, has failed, or was cut. `why` is redacted, too.
+    /// Records that a request was refused, failed, or was cut. `why` is redacted, too.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Unknown`], if no such request waits.
+    /// See above; [`LedgerError::Unknown`], if the request is unknown or has ended.
     pub async fn failed(&self, request: RequestId, why: &str) -> Result<(), LedgerError> {
         let why = self.redaction.text(why, &mut std::collections::BTreeMap::new()).into_owned();
         self.call(move |desk| desk.failed(request, &why)).await
     }
 
-    /// Somebody says what they think of an answer.
+    /// Records feedback on an answer.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if a number is none that it may be.
+    /// See above; [`LedgerError::Refused`], if a number is out of range.
     pub async fn feedback(&self, user: &UserId, feedback: NewFeedback) -> Result<FeedbackId, LedgerError> {
         let kept = prepared::feedback(&feedback, &self.redaction)?;
         let user = user.clone();
         self.call(move |desk| desk.feedback(&user, &kept)).await
     }
 
-    /// The open session that a client of the user calls so.
+    /// The user's open session with this client name.
     ///
     /// # Errors
     /// See above; [`LedgerError::Unknown`], if there is none.
     pub async fn session_named(&self, user: &UserId, name: &str) -> Result<SessionId, LedgerError> {
         let (user, name) = (user.clone(), name.to_owned());
-        let work = move |desk: &mut Desk<'_>| {
-            desk.lineages.named(&user, &name).ok_or(LedgerError::Unknown(Thing::Session))
+        let work = move |desk: &mut WriteContext<'_>| {
+            desk.tracker.named(&user, &name).ok_or(LedgerError::Unknown(EntityKind::Session))
         };
         self.call(work).await
     }
 
-    /// Ends a session, at once or with the last answer that is waited for.
+    /// Closes a session, at once or after its last pending answer.
     ///
     /// # Errors
     /// See above; [`LedgerError::Unknown`], if it is not open.
@@ -140,7 +141,7 @@ impl RecorderHandle {
         self.call(move |desk| desk.close_session(&user, session)).await
     }
 
-    /// Ends sessions in which nothing has happened for too long, as the thread does by itself from time to time; how many.
+    /// Closes sessions that were idle for too long, as the thread does regularly; returns their number.
     ///
     /// # Errors
     /// See above.
@@ -148,7 +149,7 @@ impl RecorderHandle {
         self.call(|desk| desk.expire()).await
     }
 
-    /// Whether a user's turns may train what all share.
+    /// Sets whether a user's turns may train the shared adapter.
     ///
     /// # Errors
     /// See above.
@@ -157,8 +158,8 @@ impl RecorderHandle {
         self.call(move |desk| desk.set_consent(&user, shares)).await
     }
 
-    /// Deletes what a user said and was answered. When it returns, it is out of the file; where somebody reads at that
-    /// moment, it leaves the file's log as soon as they have done.
+    /// Deletes a user's data. When it returns, the data is overwritten in the file; if a reader is active, it leaves the file's log soon
+    /// after.
     ///
     /// # Errors
     /// See above.
@@ -167,12 +168,12 @@ impl RecorderHandle {
         self.call(move |desk| desk.delete(&user, what)).await
     }
 
-    /// Records a judge's vote; whether it is new.
+    /// Records a judge's vote; returns whether it is new.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if its score is none.
+    /// See above; [`LedgerError::Refused`], if the score is out of range.
     pub async fn add_vote(&self, vote: NewVote) -> Result<bool, LedgerError> {
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             let is_new = ledger::add_vote(desk.connection, &vote, desk.now_ms)?;
             desk.judged(vote.turn)?;
             Ok(is_new)
@@ -180,12 +181,12 @@ impl RecorderHandle {
         self.call(work).await
     }
 
-    /// Records all that is said of a turn at once: votes of which some are missing would count as all there are.
+    /// Records all votes on a turn at once: an incomplete set would count as complete.
     ///
     /// # Errors
     /// As of [`Self::add_vote`]; then none is recorded.
     pub async fn add_votes(&self, turn: TurnId, votes: Vec<NewVote>) -> Result<(), LedgerError> {
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             for vote in &votes {
                 ledger::add_vote(desk.connection, vote, desk.now_ms)?;
             }
@@ -194,24 +195,24 @@ impl RecorderHandle {
         self.call(work).await
     }
 
-    /// Sets what a turn is worth; the last time counts.
+    /// Sets the reward of a turn; the latest counts.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if it is no number.
+    /// See above; [`LedgerError::Refused`], if it is not finite.
     pub async fn set_reward(&self, reward: NewReward) -> Result<(), LedgerError> {
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             ledger::set_reward(desk.connection, &reward, desk.now_ms)?;
             desk.judged(reward.turn)
         };
         self.call(work).await
     }
 
-    /// Makes a sample of an answer, or says which one there is.
+    /// Makes a training sample of an answer, or returns the existing one.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if the answer cannot be trained.
+    /// See above; [`LedgerError::Refused`], if the answer cannot be trained on.
     pub async fn add_sample(&self, sample: NewSample) -> Result<SampleId, LedgerError> {
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             let (id, turn) = ledger::add_sample(desk.connection, &sample, desk.now_ms)?;
             desk.judged(turn)?;
             Ok(id)
@@ -219,7 +220,7 @@ impl RecorderHandle {
         self.call(work).await
     }
 
-    /// Leaves a sample that waits out of training; whether it waited.
+    /// Drops a waiting sample; returns whether it was waiting.
     ///
     /// # Errors
     /// See above.
@@ -228,7 +229,7 @@ impl RecorderHandle {
         self.call(move |desk| ledger::drop_sample(desk.connection, sample, &why, desk.now_ms)).await
     }
 
-    /// Begins an update with samples that wait; the one that has begun, if there is one of that key.
+    /// Starts an update with waiting samples, or returns the one with the same key.
     ///
     /// # Errors
     /// See above.
@@ -236,7 +237,7 @@ impl RecorderHandle {
         self.call(move |desk| ledger::take(desk.connection, &update, desk.now_ms)).await
     }
 
-    /// Leaves samples that an update has taken out of training, each for its reason.
+    /// Drops samples from a running update, each with a reason.
     ///
     /// # Errors
     /// See above.
@@ -245,17 +246,18 @@ impl RecorderHandle {
         update: UpdateId,
         samples: Vec<(SampleId, String)>,
     ) -> Result<(), LedgerError> {
-        let work =
-            move |desk: &mut Desk<'_>| ledger::leave_out(desk.connection, update, &samples, desk.now_ms);
+        let work = move |desk: &mut WriteContext<'_>| {
+            ledger::leave_out(desk.connection, update, &samples, desk.now_ms)
+        };
         self.call(work).await
     }
 
     /// Ends an update.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if it has ended otherwise, or its version is another one's.
+    /// See above; [`LedgerError::Refused`], if it ended otherwise, or another update made the version.
     pub async fn finish(&self, update: UpdateId, finish: Finish) -> Result<(), LedgerError> {
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             ledger::finish(desk.connection, update, &finish, desk.now_ms)?;
             desk.learned(&ledger::users_of(desk.connection, update)?);
             Ok(())
@@ -263,12 +265,12 @@ impl RecorderHandle {
         self.call(work).await
     }
 
-    /// Records that an older version of an adapter is gone back to, and what is given up by it.
+    /// Records a rollback to an older version, and discards what is not its ancestor.
     ///
     /// # Errors
-    /// See above; [`LedgerError::Refused`], if its number is another version's.
+    /// See above; [`LedgerError::Refused`], if the number belongs to another version.
     pub async fn roll_back(&self, back: RollBack) -> Result<(), LedgerError> {
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             ledger::roll_back(desk.connection, &back, desk.now_ms)?;
             desk.learned(&ledger::learners(desk.connection, &back.adapter)?);
             Ok(())
@@ -276,8 +278,8 @@ impl RecorderHandle {
         self.call(work).await
     }
 
-    /// Makes the ledger say what a checkpoint's manifest says, when training goes on from it: `samples` are all that weights
-    /// of `version` of `adapter` were trained on, whose checkpoint is at the path.
+    /// Makes the ledger agree with the checkpoint from which training resumes: `samples` are all that `version` of `adapter` was trained
+    /// on.
     ///
     /// # Errors
     /// See above.
@@ -289,14 +291,14 @@ impl RecorderHandle {
         samples: Vec<SampleId>,
     ) -> Result<Reconciled, LedgerError> {
         let adapter = adapter.to_owned();
-        let work = move |desk: &mut Desk<'_>| {
+        let work = move |desk: &mut WriteContext<'_>| {
             let made = (adapter.as_str(), version, checkpoint.as_deref());
             ledger::reconcile(desk.connection, made, &samples, desk.now_ms)
         };
         self.call(work).await
     }
 
-    /// Sessions of a user, or of all, newest first.
+    /// Sessions of a user, or of all users, newest first.
     ///
     /// # Errors
     /// See above.
@@ -314,7 +316,7 @@ impl RecorderHandle {
         self.read(move |connection| ledger::session(connection, &user, session)).await
     }
 
-    /// All that is known of a turn.
+    /// Everything that is recorded of a turn.
     ///
     /// # Errors
     /// See above.
@@ -323,8 +325,8 @@ impl RecorderHandle {
         self.read(move |connection| ledger::turn(connection, &user, turn)).await
     }
 
-    /// A session without its list of turns, and outlines of those before `page.0`, newest first, `page.1` at most: without
-    /// bodies, tokens and whole texts.
+    /// A session without its list of turns, and outlines of at most `page.1` turns before `page.0`, newest first: without bodies, tokens
+    /// and whole texts.
     pub(crate) async fn outline(
         &self,
         user: &UserId,
@@ -335,7 +337,7 @@ impl RecorderHandle {
         self.read(move |connection| ledger::outline(connection, &user, session, page)).await
     }
 
-    /// A turn, and the body of the request that its next state is in, of one moment.
+    /// A turn, and the body of the request with its next state, from one snapshot.
     ///
     /// # Errors
     /// See above.
@@ -353,24 +355,28 @@ impl RecorderHandle {
         self.read(question).await
     }
 
-    /// Updates that have, or had, turns of the user, before `before`, newest first.
-    pub(crate) async fn lessons(
+    /// Updates with the user's turns, before `before`, newest first.
+    pub(crate) async fn update_summaries(
         &self,
         user: &UserId,
         before: Option<UpdateId>,
         limit: u32,
-    ) -> Result<Vec<Lesson>, LedgerError> {
+    ) -> Result<Vec<UpdateSummary>, LedgerError> {
         let user = user.clone();
-        self.read(move |connection| ledger::lessons(connection, &user, before, limit)).await
+        self.read(move |connection| ledger::update_summaries(connection, &user, before, limit)).await
     }
 
-    /// Figures of updates that have, or had, turns of the user and have ended: the newest, oldest first.
-    pub(crate) async fn figures(&self, user: &UserId, limit: u32) -> Result<Vec<Figures>, LedgerError> {
+    /// Metrics of the newest ended updates with the user's turns, oldest first.
+    pub(crate) async fn update_metrics(
+        &self,
+        user: &UserId,
+        limit: u32,
+    ) -> Result<Vec<UpdateMetrics>, LedgerError> {
         let user = user.clone();
-        self.read(move |connection| ledger::figures(connection, &user, limit)).await
+        self.read(move |connection| ledger::update_metrics(connection, &user, limit)).await
     }
 
-    /// Users with samples that wait.
+    /// Users with waiting samples.
     ///
     /// # Errors
     /// See above.
@@ -378,7 +384,7 @@ impl RecorderHandle {
         self.read(ledger::waiting).await
     }
 
-    /// Main turns that wait to be judged, newest first, of those before `before` where it is given: `limit` at most.
+    /// Main turns that wait for a judge, newest first, before `before` if given; at most `limit`.
     ///
     /// # Errors
     /// See above.
@@ -390,7 +396,7 @@ impl RecorderHandle {
         self.read(move |connection| ledger::unjudged(connection, before, limit)).await
     }
 
-    /// Users whose turns may train what all share.
+    /// Users whose turns may train the shared adapter.
     ///
     /// # Errors
     /// See above.
@@ -398,7 +404,7 @@ impl RecorderHandle {
         self.read(ledger::sharing).await
     }
 
-    /// Versions of an adapter that were in use, newest first: `limit` at most.
+    /// Versions of an adapter that were in use, newest first; at most `limit`.
     ///
     /// # Errors
     /// See above.
@@ -407,7 +413,7 @@ impl RecorderHandle {
         self.read(move |connection| ledger::versions(connection, &adapter, limit)).await
     }
 
-    /// What is known of a user.
+    /// A user's settings.
     ///
     /// # Errors
     /// See above.
@@ -416,19 +422,19 @@ impl RecorderHandle {
         self.read(move |connection| ledger::user(connection, &user)).await
     }
 
-    /// All that is known of a user's turns, line by line.
+    /// Everything that is recorded of a user, line by line.
     #[must_use]
     pub fn export(&self, user: &UserId) -> Export {
         Export::new(self.clone(), user.clone())
     }
 
-    /// What changes from now on. Who does not keep up misses some, and is told so.
+    /// Changes from now on. A slow receiver misses some, and is told so.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<LedgerEvent> {
         self.live.subscribe()
     }
 
-    /// Transactions that were committed since the ledger was opened: fewer than calls, where many come at once.
+    /// Committed transactions since the ledger was opened: fewer than calls, because concurrent calls share one.
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
@@ -436,7 +442,7 @@ impl RecorderHandle {
 
     async fn call<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError> + Send + 'static,
+        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let (call, done) = Call::new(work, nothing);
         self.ask(call, done, nothing).await
@@ -453,7 +459,7 @@ impl RecorderHandle {
         (&mut reply.done).await.map_err(|_| LedgerError::Ended)?
     }
 
-    /// Reads what was done up to now.
+    /// Reads everything that was done so far.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         question: impl FnOnce(&rusqlite::Connection) -> Result<T, LedgerError> + Send + 'static,

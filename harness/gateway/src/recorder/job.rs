@@ -1,24 +1,24 @@
-//! What callers ask of the recorder's thread.
+//! Jobs of the recorder's thread.
 //!
-//! I1. A job is answered once: when what it did is committed, or with why it is not. One that may be lost is answered when it is done.
+//! I1. A job is answered once: when it is committed, or with an error. A job that may be lost is answered when it is done.
 
 use tokio::sync::oneshot;
 
-use super::Desk;
+use super::WriteContext;
 use crate::{LedgerError, RequestId};
 
-/// Something to be done in a transaction.
+/// Work in a transaction.
 pub(crate) trait Job: Send {
-    /// Does it. An error of the storage ends the whole transaction, any other one undoes this job alone.
-    fn apply(&mut self, desk: &mut Desk<'_>) -> Result<(), LedgerError>;
+    /// Does the work. A storage error ends the whole transaction; any other error undoes this job alone.
+    fn apply(&mut self, desk: &mut WriteContext<'_>) -> Result<(), LedgerError>;
 
-    /// Whether what it does may be lost by a crash right after: it is committed soon, and together with whatever comes after it.
+    /// Whether a crash right after the answer may lose it: it is committed soon, together with the next job.
     fn may_be_lost(&self) -> bool;
 
-    /// Whether it writes nothing before it knows that it will not be refused, so that nothing of it has to be undone.
+    /// Whether it writes nothing before it is certain to succeed, so that it need not be undone.
     fn refuses_first(&self) -> bool;
 
-    /// Answers the caller. The request that was admitted, if the caller is gone and will not end it.
+    /// Answers the caller. Returns the admitted request, if the caller is gone and will not end it.
     fn settle(self: Box<Self>, outcome: Result<(), LedgerError>) -> Option<RequestId>;
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Call<T, W> {
     reply: oneshot::Sender<Result<T, LedgerError>>,
     may_be_lost: bool,
     refuses_first: bool,
-    /// The request that somebody has to end, given what was done.
+    /// The request of this result that someone must end.
     admitted: fn(&T) -> Option<RequestId>,
 }
 
@@ -54,8 +54,8 @@ impl<T, W> Call<T, W> {
     }
 }
 
-impl<T: Send, W: FnOnce(&mut Desk<'_>) -> Result<T, LedgerError> + Send> Job for Call<T, W> {
-    fn apply(&mut self, desk: &mut Desk<'_>) -> Result<(), LedgerError> {
+impl<T: Send, W: FnOnce(&mut WriteContext<'_>) -> Result<T, LedgerError> + Send> Job for Call<T, W> {
+    fn apply(&mut self, desk: &mut WriteContext<'_>) -> Result<(), LedgerError> {
         if let Some(work) = self.work.take() {
             self.done = Some(work(desk)?);
         }

@@ -1,28 +1,28 @@
-//! The recorder: one thread that owns the ledger and the linking of turns, what it is told, and what it says.
+//! The recorder: one thread that owns the ledger and the linking of turns, and its interface.
 
 mod clock;
 mod handle;
-mod incoming;
+mod inputs;
 mod job;
-mod live;
+mod ledger_event;
 mod prepared;
 mod reader;
 mod redaction;
 mod settings;
 mod thread;
-mod writing;
+mod write_context;
 
 pub use clock::{Clock, SystemClock};
 pub use handle::RecorderHandle;
-pub use incoming::{
+pub use inputs::{
     Admitted, Exactness, FeedbackId, FeedbackSource, FeedbackTarget, NewAnswer, NewChoice, NewFeedback,
     NewRequest, SamplingUsed, VersionSegment,
 };
-pub use live::{LedgerEvent, Live};
+pub use ledger_event::{LedgerChange, LedgerEvent};
 pub use reader::Export;
 pub use redaction::{RedactionRule, RuleError};
 pub use settings::RecorderSettings;
 pub use thread::Recorder;
 
 pub(crate) use redaction::Redaction;
-pub(crate) use writing::{Desk, Known};
+pub(crate) use write_context::{Known, WriteContext};

@@ -1,9 +1,7 @@
-//! What is recorded, made ready by whoever tells it: redacted before it reaches the one thread that
-//! everybody waits for.
+//! Inputs, redacted and encoded by the caller, to keep this work off the recorder's thread.
 //!
-//! I1. What a rule has matched in is kept without what gives the text back: no tokens, no log-probabilities, and it is
-//! not trained. I2. An answer whose numbers do not fit together is kept without being trained, and says so: nothing about
-//! learning may refuse a conversation.
+//! I1. Redacted content is stored without anything that reveals it: no tokens, no log-probabilities, and it is not trained on. I2. An
+//! answer with inconsistent numbers is stored with the reason, and not trained on: nothing about learning may refuse a conversation.
 
 use std::sync::Arc;
 
@@ -12,12 +10,14 @@ use serde_json::{Value, json};
 
 use super::redaction::{Redacted, Redaction};
 use super::{Exactness, NewAnswer, NewChoice, NewFeedback, NewRequest};
-use crate::ledger::{self, KeptAnswer, KeptBody, KeptChoice, KeptFeedback, KeptPrompt, KeptRequest};
+use crate::ledger::{
+    self, StoredAnswer, StoredBody, StoredChoice, StoredFeedback, StoredPrompt, StoredRequest,
+};
 use crate::{ChatRequest, Headers, LedgerError, ReplyCall, VersionSegment};
 
 /// # Errors
-/// [`LedgerError::Refused`], if the body is no request after its redaction: then it was none before.
-pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequest, LedgerError> {
+/// [`LedgerError::Refused`], if the redacted body is not a request: then the original was not either.
+pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<StoredRequest, LedgerError> {
     let mut redacted = Redacted::new();
     let raw = std::str::from_utf8(&new.raw).map_err(|error| LedgerError::Refused(error.to_string()))?;
     let body = redaction.json(raw, &mut redacted);
@@ -31,18 +31,18 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<KeptRequ
     let headers: Headers = pairs
         .map(|(name, value)| (name.clone(), redaction.text(value, &mut redacted).into_owned()))
         .collect();
-    // Both stand in the body too, where they are counted.
+    // Both are in the body as well, where matches are counted.
     let mut again = Redacted::new();
     let sampling = new.sampling.to_string();
     let sampling = redaction.json(&sampling, &mut again).unwrap_or(sampling);
-    Ok(KeptRequest {
+    Ok(StoredRequest {
         user: new.user,
         endpoint: new.endpoint,
         headers_json: json!(headers.pairs()).to_string(),
         headers,
         request,
         body_bytes: body.len(),
-        body: KeptBody::of(body),
+        body: StoredBody::of(body),
         redacted: json!(redacted).to_string(),
         model: redaction.text(&new.model, &mut again).into_owned(),
         sampling,
@@ -54,12 +54,12 @@ fn read(body: &str) -> Result<ChatRequest, LedgerError> {
     ChatRequest::parse(&value).map_err(|error| LedgerError::Refused(error.to_string()))
 }
 
-pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<KeptAnswer, LedgerError> {
+pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<StoredAnswer, LedgerError> {
     let prompt_is_known = !new.prompt_ids.is_empty();
     let choices = new.choices.into_iter().map(|new| choice(new, prompt_is_known, redaction));
     let choices = choices.collect::<Result<_, _>>()?;
-    let prompt = prompt_is_known.then(|| KeptPrompt::of(new.prompt_ids));
-    Ok(KeptAnswer {
+    let prompt = prompt_is_known.then(|| StoredPrompt::of(new.prompt_ids));
+    Ok(StoredAnswer {
         choices,
         prompt,
         adapter: new.adapter,
@@ -73,7 +73,7 @@ pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<KeptAnswer
     })
 }
 
-fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Result<KeptChoice, LedgerError> {
+fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Result<StoredChoice, LedgerError> {
     let mut redacted = Redacted::new();
     let mut text = |text: &str| redaction.text(text, &mut redacted).into_owned();
     let inexact = inexact(&new, prompt_is_known);
@@ -87,7 +87,7 @@ fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Resul
     let is_whole = redacted.is_empty();
     let call = |call: &ReplyCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments});
     let has_ids = is_whole && !new.sampled_ids.is_empty();
-    Ok(KeptChoice {
+    Ok(StoredChoice {
         calls_json: Value::from_iter(calls.iter().map(call)).to_string(),
         text: kept_text,
         reasoning,
@@ -104,23 +104,23 @@ fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Resul
     })
 }
 
-/// Why an answer cannot be trained, if it cannot.
+/// Why an answer cannot be trained on; `None` if it can.
 fn inexact(choice: &NewChoice, prompt_is_known: bool) -> Option<String> {
     let why = match &choice.exact {
-        Exactness::NoIds => "the server behind the gateway tells no tokens",
+        Exactness::NoIds => "the upstream server returns no token ids",
         Exactness::Truncated => "its sampling was truncated",
         Exactness::Greedy => "it was not sampled: greedy",
         Exactness::Other(why) => why,
         Exactness::Exact if choice.sampled_ids.is_empty() => "its tokens are missing",
         Exactness::Exact if !prompt_is_known => "the prompt's tokens are missing",
         Exactness::Exact if choice.logprobs.len() != choice.sampled_ids.len() => {
-            "it has not one log-probability for each token"
+            "its log-probabilities do not match its tokens"
         }
         Exactness::Exact if !choice.logprobs.iter().all(|logprob| logprob.is_finite()) => {
-            "a log-probability is no number"
+            "a log-probability is not finite"
         }
         Exactness::Exact if !are_segments(&choice.versions, choice.sampled_ids.len()) => {
-            "its versions are no segments of its tokens"
+            "its version segments do not match its tokens"
         }
         Exactness::Exact => return None,
     };
@@ -135,17 +135,17 @@ fn are_segments(versions: &[VersionSegment], tokens: usize) -> bool {
 }
 
 /// # Errors
-/// [`LedgerError::Refused`], if a number is none of those it may be.
-pub(crate) fn feedback(new: &NewFeedback, redaction: &Redaction) -> Result<KeptFeedback, LedgerError> {
+/// [`LedgerError::Refused`], if a number is out of range.
+pub(crate) fn feedback(new: &NewFeedback, redaction: &Redaction) -> Result<StoredFeedback, LedgerError> {
     if new.thumb.is_some_and(|thumb| !(-1..=1).contains(&thumb)) {
-        return Err(LedgerError::Refused("a thumb is -1, 0 or 1".to_owned()));
+        return Err(LedgerError::Refused("a rating must be -1, 0 or 1".to_owned()));
     }
     if new.score.is_some_and(|score| !score.is_finite()) {
-        return Err(LedgerError::Refused("a score is a finite number".to_owned()));
+        return Err(LedgerError::Refused("a score must be a finite number".to_owned()));
     }
     let text = new.text.as_deref().map(|text| redaction.text(text, &mut Redacted::new()).into_owned());
     let NewFeedback { target, choice, source, thumb, score, .. } = *new;
-    Ok(KeptFeedback { target, choice, source, thumb, text, score })
+    Ok(StoredFeedback { target, choice, source, thumb, text, score })
 }
 
 #[cfg(test)]
@@ -168,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn i2_numbers_that_do_not_fit_are_not_trained() {
+    fn i2_inconsistent_answers_are_not_trained_on() {
         check(|_| {}, None);
         check(|new| new.prompt_ids = Arc::default(), Some("the prompt's tokens are missing"));
         check(|new| new.choices[0].sampled_ids.clear(), Some("its tokens are missing"));
         check(
             |new| new.choices[0].logprobs.truncate(2),
-            Some("it has not one log-probability for each token"),
+            Some("its log-probabilities do not match its tokens"),
         );
-        check(|new| new.choices[0].logprobs[0] = f32::NAN, Some("a log-probability is no number"));
-        let segments = Some("its versions are no segments of its tokens");
+        check(|new| new.choices[0].logprobs[0] = f32::NAN, Some("a log-probability is not finite"));
+        let segments = Some("its version segments do not match its tokens");
         check(|new| new.choices[0].versions.clear(), segments);
         check(|new| new.choices[0].versions[1].first = 3, segments);
         check(|new| new.choices[0].versions[1].version = 3, segments);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_what_was_redacted_has_no_tokens() {
+    fn i1_redacted_answer_has_no_tokens() {
         check(
             |new| new.choices[0].text = "sk-abcdefghijklmnopqrst".to_owned(),
             Some("the answer was redacted"),

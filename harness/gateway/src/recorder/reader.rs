@@ -1,7 +1,6 @@
-//! Reading beside the thread that writes, on a connection of its own: what is read never holds up what is written.
+//! Reads beside the writing thread, on a separate connection: reading never delays writing.
 //!
-//! I1. What one call returns is of one moment. I2. Nothing is held open between calls, so that a slow export keeps nothing
-//! from leaving the file.
+//! I1. A call reads one snapshot. I2. Nothing is held open between calls, so that a slow export does not keep deleted data in the file.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,14 +22,14 @@ impl Reader {
         Self { connection: Mutex::new(connection) }
     }
 
-    /// Asks on a thread where that may take its time. Goes on to its end when its caller goes away.
+    /// Runs a query on a blocking thread. It runs to its end even if the caller is gone.
     pub(crate) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let reader = Arc::clone(self);
         let asked = move || {
-            // Nothing of it is half done after a panic.
+            // A panic leaves nothing half done.
             let connection = reader.connection.lock().unwrap_or_else(PoisonError::into_inner);
             let moment = connection.unchecked_transaction()?;
             question(&moment)
@@ -39,13 +38,13 @@ impl Reader {
     }
 }
 
-/// All that is known of a user, line by line: each is a JSON object, the first is `{"user": ..}`, the others are
-/// `{"turn": ..}`, oldest first.
+/// Everything that is recorded of a user, line by line: the first is the JSON object `{"user": ..}`, the others are `{"turn": ..}`, oldest
+/// first.
 #[derive(Debug)]
 pub struct Export {
     recorder: RecorderHandle,
     user: UserId,
-    /// The last turn that was told; nothing before the first line.
+    /// The last exported turn; `None` before the first line.
     after: Option<TurnId>,
 }
 
@@ -54,7 +53,7 @@ impl Export {
         Self { recorder, user, after: None }
     }
 
-    /// The next line, without its end; nothing behind the last. A user who is not known has no lines.
+    /// The next line, without its line feed; `None` at the end. An unknown user has no lines.
     ///
     /// # Errors
     /// [`LedgerError::Storage`].

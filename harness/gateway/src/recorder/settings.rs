@@ -1,4 +1,4 @@
-//! What may be set about recording.
+//! Settings of the recorder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,25 +10,24 @@ use crate::LinkConfig;
 /// Where and how to record.
 #[derive(Debug, Clone)]
 pub struct RecorderSettings {
-    /// The ledger's file. Its folder has to be there.
+    /// Path of the ledger. Its folder must exist.
     pub path: PathBuf,
-    /// About linking.
+    /// Settings of linking.
     pub link: LinkConfig,
-    /// What is taken out before anything is stored, in this order.
+    /// Redaction rules, applied in this order before anything is stored.
     pub redaction: Vec<RedactionRule>,
-    /// What time it is.
+    /// Source of the time.
     pub clock: Arc<dyn Clock>,
-    /// How often sessions in which nothing happens are looked for.
+    /// Interval at which idle sessions are closed.
     pub expiry: Duration,
-    /// Number of callers that may wait for the thread; one more waits outside. Enough for two batches, so that the next
-    /// one fills while one is written.
+    /// Size of the queue. Enough for two batches, so that the next one fills while one is written.
     pub waiting: usize,
-    /// Number of callers of one transaction at most: it bounds how long the first of them waits for the last.
+    /// Maximum number of calls per transaction: it limits how long the first waits for the last.
     pub batch: usize,
 }
 
 impl RecorderSettings {
-    /// With the machine's clock, the default rules, half an hour until a session is idle, and batches of 256.
+    /// The machine's clock, the default rules, sessions that are idle after half an hour, and batches of 256.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self {

@@ -1,11 +1,10 @@
-//! The thread that owns ledger and linking.
+//! The thread that owns the ledger and linking.
 //!
-//! I1. Group commit: what waits is done in one transaction, and each caller is answered when that is committed. What was
-//! answered survives loss of power. What may be lost is answered when it is done; its transaction stays open for what comes next,
-//! [`OPEN`] at most. I2. Linking never runs ahead of the ledger: where a transaction that it was told of comes
-//! to nothing, it is made anew from the ledger before anything else is done, and until that works everything is refused.
-//! I3. A file that fails is an error to whoever waits, and nothing more: what comes later is tried again. I4. Dropping
-//! [`Recorder`] does what waits and ends the thread; requests without an answer fail at the next opening.
+//! I1. Group commit: all waiting calls share one transaction, and return when it is committed. Committed data survives power loss. Calls
+//! that may be lost return when they are done; their transaction stays open for the next ones, at most [`OPEN`]. I2. Linking is never ahead
+//! of the ledger: after a failed transaction, it is restored from the ledger first, and until that succeeds, all calls fail. I3. A failing
+//! file is an error for the waiting calls only; later calls try again. I4. Dropping [`Recorder`] finishes the waiting calls and ends the
+//! thread; requests without an answer fail at the next opening.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -20,38 +19,37 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, sleep_until};
 
-use super::handle::Unheard;
+use super::handle::AbandonedRequests;
 use super::job::Job;
-use super::live::LedgerEvent;
+use super::ledger_event::LedgerEvent;
 use super::reader::Reader;
-use super::{Clock, Desk, Known, RecorderHandle, RecorderSettings, Redaction};
+use super::{Clock, Known, RecorderHandle, RecorderSettings, Redaction, WriteContext};
 use crate::ledger;
-use crate::{LedgerError, Lineages, LinkConfig, RequestId, SessionId};
+use crate::{LedgerError, LinkConfig, RequestId, SessionId, SessionTracker};
 
-/// Changes that somebody who watches may be behind; who is further behind is told that they have missed some. A screenful
-/// of a busy dashboard is a tenth of it.
+/// Changes that a subscriber may be behind; a slower one is told that it missed some. A screenful of a busy dashboard is a tenth of it.
 const LIVE: usize = 1024;
-/// How long a transaction stays open for more.
+/// How long a transaction stays open for further calls.
 const OPEN: Duration = Duration::from_millis(50);
-const ENDED: &str = "the server ended";
-const GONE: &str = "the client went away before its request was recorded";
+const ENDED: &str = "the server stopped";
+const GONE: &str = "the client disconnected before its request was recorded";
 
 /// Owns the ledger, its thread and its lock. Handles that outlive it get [`LedgerError::Ended`].
 #[derive(Debug)]
 pub struct Recorder {
     handle: RecorderHandle,
-    /// Tells the thread to end.
+    /// Ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recorder {
-    /// Opens the ledger, or makes one. Requests that were not answered when the last recorder ended become failed, and
-    /// sessions that were open are linked again: some milliseconds for each of their requests.
+    /// Opens the ledger, or creates one. Requests that had no answer when the last recorder ended become failed, and open sessions are
+    /// restored: some milliseconds for each of their requests.
     ///
     /// # Errors
-    /// [`LedgerError::File`], if the file is in use, no ledger, of a newer schema, or cannot be written to;
-    /// [`LedgerError::Storage`], if it is broken.
+    /// [`LedgerError::File`], if the file is in use, foreign, of a newer schema, or not writable; [`LedgerError::Storage`], if it is
+    /// broken.
     pub fn open(settings: RecorderSettings) -> Result<Self, LedgerError> {
         let RecorderSettings { path, link, redaction, clock, expiry, waiting, batch } = settings;
         let lock = ledger::create(&path)?;
@@ -62,7 +60,7 @@ impl Recorder {
         let file = identity(&path)?;
         let mut owner = Owner {
             connection,
-            lineages: None,
+            tracker: None,
             open: None,
             is_open: Arc::default(),
             next,
@@ -74,7 +72,7 @@ impl Recorder {
             live: live.clone(),
             commits: Arc::default(),
             is_erasing: false,
-            unheard: Unheard::default(),
+            unheard: AbandonedRequests::default(),
             path,
             file,
             _lock: lock,
@@ -83,7 +81,7 @@ impl Recorder {
             desk.fail_all_waiting(ENDED)?;
             desk.expire()
         })?;
-        // Something may have been deleted right before a crash.
+        // A crash may have followed a deletion.
         owner.is_erasing = true;
         owner.erase();
         let told = (Arc::clone(&owner.commits), Arc::clone(&owner.is_open));
@@ -99,7 +97,7 @@ impl Recorder {
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// By which others record and read.
+    /// The interface for recording and reading.
     #[must_use]
     pub fn handle(&self) -> RecorderHandle {
         self.handle.clone()
@@ -109,7 +107,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // It may have ended by itself.
+            // The thread may have ended already.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take()
@@ -120,7 +118,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Until `stopped`, or until nobody can ask any more; then what waits is done.
+/// Runs until `stopped`, or until all handles are gone; then it finishes the waiting calls.
 async fn run(
     mut owner: Owner,
     mut waits: mpsc::Receiver<Box<dyn Job>>,
@@ -150,45 +148,45 @@ async fn run(
     }
 }
 
-/// What the thread owns.
+/// State of the thread.
 struct Owner {
     connection: Connection,
-    /// Nothing where it has to be made anew from the ledger (I2).
-    lineages: Option<Lineages>,
-    /// A transaction that is not committed yet.
+    /// `None` if it must be restored from the ledger (I2).
+    tracker: Option<SessionTracker>,
+    /// The uncommitted transaction.
     open: Option<Open>,
-    /// Whether there is one, for others.
+    /// Whether there is one, for readers.
     is_open: Arc<AtomicBool>,
-    /// The number of the next request.
+    /// Number of the next request.
     next: u64,
-    /// Up to here numbers are set aside in the ledger.
+    /// Numbers up to this one are reserved in the ledger.
     set_aside: u64,
-    /// Requests that were admitted, and came to nothing with their transaction. Each until it ends.
+    /// Admitted requests whose transaction failed, until each ends.
     lost: HashSet<RequestId>,
     known: Known,
     link: LinkConfig,
     clock: Arc<dyn Clock>,
     live: broadcast::Sender<LedgerEvent>,
     commits: Arc<AtomicU64>,
-    /// What was deleted has yet to leave the file.
+    /// Deleted data must still be removed from the file.
     is_erasing: bool,
-    unheard: Unheard,
+    unheard: AbandonedRequests,
     path: PathBuf,
-    /// Of the file that is open: another one under its name is not ours.
+    /// Identity of the open file: another file under its name is not ours.
     file: (u64, u64),
-    /// Goes last, when the file is closed.
+    /// Dropped last, after the file is closed.
     _lock: ledger::Lock,
 }
 
-/// What a transaction brings with it once it is committed.
+/// An open transaction.
 struct Open {
     since: Instant,
-    /// The first request that may be in it, and the first one of which nobody was told that it is.
+    /// First request that may be in it, and first request that no caller knows.
     requests: Range<u64>,
     live: Vec<LedgerEvent>,
     is_linked: bool,
     erases: bool,
-    /// In it numbers were set aside, before which nobody may be told one of them.
+    /// It reserved numbers, which must be committed before a caller gets one.
     is_urgent: bool,
 }
 
@@ -202,7 +200,7 @@ impl Owner {
         let outcomes: Vec<Result<(), LedgerError>> = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => {
-                tracing::error!("nothing was recorded for {} callers: {error}", jobs.len());
+                tracing::error!("failed to record {} calls: {error}", jobs.len());
                 jobs.iter().map(|_| Err(error.clone())).collect()
             }
         };
@@ -214,7 +212,7 @@ impl Owner {
         self.abandon(abandoned);
     }
 
-    /// Fails requests whose callers are gone: these, and those who were gone when they were told.
+    /// Fails requests whose callers are gone: these, and those that were gone when they got their number.
     fn abandon(&mut self, mut abandoned: Vec<RequestId>) {
         abandoned.append(&mut self.unheard.lock().unwrap_or_else(PoisonError::into_inner));
         if !abandoned.is_empty() {
@@ -231,39 +229,39 @@ impl Owner {
         self.erase();
     }
 
-    /// When the open transaction is to be committed; any time where there is none.
+    /// When the open transaction must be committed; now if there is none.
     fn due(&self) -> tokio::time::Instant {
         let since = self.open.as_ref().map_or_else(Instant::now, |open| open.since);
         (since + OPEN).into()
     }
 
-    /// Does `work` in one transaction, with what is open, and commits it.
+    /// Does `work` in the open transaction or a new one, and commits it.
     fn transact<T>(
         &mut self,
-        work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError>,
+        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let done = self.work(work)?;
         self.commit()?;
         Ok(done)
     }
 
-    /// Does `work` in the open transaction, or in a new one. After an error there is none.
+    /// Does `work` in the open transaction or a new one. After an error, none is open.
     fn work<T>(
         &mut self,
-        work: impl FnOnce(&mut Desk<'_>) -> Result<T, LedgerError>,
+        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.begin()?,
         };
-        // Nothing is open without it.
-        let Some(lineages) = &mut self.lineages else {
+        // Every transaction has one.
+        let Some(tracker) = &mut self.tracker else {
             self.give_up(&open);
             return Err(LedgerError::Ended);
         };
-        let mut desk = Desk {
+        let mut desk = WriteContext {
             connection: &self.connection,
-            lineages,
+            tracker,
             next: self.next,
             set_aside: self.set_aside,
             lost: &mut self.lost,
@@ -274,7 +272,7 @@ impl Owner {
             erases: false,
         };
         let done = work(&mut desk);
-        let Desk { next, set_aside, live, is_linked, erases, .. } = desk;
+        let WriteContext { next, set_aside, live, is_linked, erases, .. } = desk;
         open.is_linked |= is_linked;
         let done = match done {
             Ok(done) => done,
@@ -296,8 +294,8 @@ impl Owner {
         if identity(&self.path)? != self.file {
             return Err(LedgerError::Storage(format!("{} is another file now", self.path.display())));
         }
-        if self.lineages.is_none() {
-            self.lineages = Some(self.relink()?);
+        if self.tracker.is_none() {
+            self.tracker = Some(self.relink()?);
         }
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(Open {
@@ -310,7 +308,7 @@ impl Owner {
         })
     }
 
-    /// Commits what is open, and tells of it.
+    /// Commits the open transaction, and notifies subscribers.
     fn commit(&mut self) -> Result<(), LedgerError> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
@@ -320,7 +318,7 @@ impl Owner {
         }
         self.is_open.store(false, Ordering::Release);
         self.commits.fetch_add(1, Ordering::Relaxed);
-        // Nobody may be watching.
+        // There may be no subscribers.
         open.live.into_iter().for_each(|event| drop(self.live.send(event)));
         if open.erases {
             self.is_erasing = true;
@@ -329,43 +327,43 @@ impl Owner {
         Ok(())
     }
 
-    /// The transaction comes to nothing.
+    /// Rolls the transaction back.
     fn give_up(&mut self, open: &Open) {
-        // SQLite may have done so by itself.
+        // SQLite may have rolled back itself.
         if !self.connection.is_autocommit() {
             log(self.connection.execute_batch("ROLLBACK").map_err(LedgerError::from));
         }
         self.is_open.store(false, Ordering::Release);
         self.known.forget();
         if open.is_linked {
-            self.lineages = None;
+            self.tracker = None;
         }
         self.lost.extend(open.requests.clone().map(RequestId));
     }
 
-    /// Leaves no gap behind the last number.
+    /// Leaves no gap after the last number.
     fn end(&mut self) {
         self.abandon(Vec::new());
         log(self.commit());
-        if self.lineages.is_some() && self.set_aside >= self.next {
+        if self.tracker.is_some() && self.set_aside >= self.next {
             let last = self.next - 1;
             log(self.transact(|desk| ledger::set_numbers_aside(desk.connection, last)));
         }
     }
 
-    fn relink(&mut self) -> Result<Lineages, LedgerError> {
-        let ledger::Replayed { lineages, broken } = ledger::replay(&self.connection, self.link)?;
-        // Numbers that somebody was told are not given again, whatever became of them.
+    fn relink(&mut self) -> Result<SessionTracker, LedgerError> {
+        let ledger::Replayed { tracker, broken } = ledger::replay(&self.connection, self.link)?;
+        // Numbers that a caller has seen are not reused.
         self.set_aside = ledger::next_number(&self.connection)? - 1;
         self.close_broken(&broken)?;
-        Ok(lineages)
+        Ok(tracker)
     }
 
     fn close_broken(&self, broken: &BTreeSet<SessionId>) -> Result<(), LedgerError> {
         if broken.is_empty() {
             return Ok(());
         }
-        tracing::warn!("{} sessions could not be linked again, and are over", broken.len());
+        tracing::warn!("closed {} sessions that could not be restored", broken.len());
         let now_ms = self.clock.now_ms();
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         for session in broken {
@@ -374,7 +372,7 @@ impl Owner {
         Ok(transaction.commit()?)
     }
 
-    /// Overwrites what was deleted: it is gone from the database's pages, and may still be in the log beside it.
+    /// Removes deleted data: it is gone from the database pages, and may still be in the write-ahead log.
     fn erase(&mut self) {
         if !self.is_erasing {
             return;
@@ -382,17 +380,17 @@ impl Owner {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         match self.connection.query_row(checkpoint, [], |row| row.get::<_, i64>(0)) {
             Ok(0) => self.is_erasing = false,
-            Ok(_) => tracing::debug!("somebody reads the ledger; what was deleted leaves its log later"),
-            Err(error) => tracing::error!("what was deleted is still in the ledger's log: {error}"),
+            Ok(_) => tracing::debug!("a reader is active; deleted data leaves the ledger's log later"),
+            Err(error) => tracing::error!("deleted data is still in the ledger's log: {error}"),
         }
     }
 }
 
-/// One job of a transaction. The outer error ends that; the inner one is the job's own.
-fn apply(desk: &mut Desk<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
-    // Costs as much as some of what it undoes, and is left where nothing has to be undone.
+/// Does one job of a transaction. The outer error ends the transaction; the inner one concerns the job alone.
+fn apply(desk: &mut WriteContext<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
+    // A savepoint costs as much as some jobs, and is skipped for jobs that need no undo.
     let is_undone = !job.refuses_first();
-    let run = |desk: &Desk<'_>, sql| -> Result<(), LedgerError> {
+    let run = |desk: &WriteContext<'_>, sql| -> Result<(), LedgerError> {
         if is_undone {
             desk.connection.prepare_cached(sql)?.execute([])?;
         }
@@ -402,13 +400,13 @@ fn apply(desk: &mut Desk<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerErro
     let was_linked = std::mem::replace(&mut desk.is_linked, false);
     let (told, erases) = (desk.live.len(), desk.erases);
     let done = job.apply(desk);
-    // Of this job alone; whatever goes wrong below, linking was told what it was told.
+    // Only this job counts here; linking cannot be undone.
     let is_linked = std::mem::replace(&mut desk.is_linked, was_linked);
     desk.is_linked |= is_linked;
     let outcome = match done {
         Ok(()) => Ok(Ok(())),
         Err(error @ LedgerError::Storage(_)) => Err(error),
-        // It cannot be undone alone: linking was told of it.
+        // Linking knows of it, so that it cannot be undone alone.
         Err(error) if is_linked => Err(LedgerError::Storage(error.to_string())),
         Err(error) => {
             run(desk, "ROLLBACK TO job")?;
@@ -423,7 +421,7 @@ fn apply(desk: &mut Desk<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerErro
     outcome
 }
 
-/// Which file is under that name.
+/// Identity of the file under that name.
 fn identity(path: &Path) -> Result<(u64, u64), LedgerError> {
     let metadata = std::fs::metadata(path);
     let metadata = metadata.map_err(|error| LedgerError::Storage(format!("{}: {error}", path.display())))?;

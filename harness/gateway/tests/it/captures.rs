@@ -3,7 +3,7 @@
 use clawrl_gateway::{Headers, Reply, ReplyCall, TURN_HEADER};
 use serde_json::Value;
 
-use crate::told::{Gateway, parse};
+use crate::tracker::{Gateway, parse};
 
 struct Captured {
     headers: Headers,
@@ -49,7 +49,7 @@ fn reply(text: &str, calls: &[(&str, &str, &str)]) -> Reply {
 }
 
 #[test]
-fn four_turns_link_one_after_the_other() {
+fn four_turns_link_in_a_chain() {
     let told = play(&["req_a"], |gateway, index| gateway.say(&format!("reply {} OK ", index + 1)));
     assert_eq!(
         told,
@@ -71,7 +71,7 @@ fn four_turns_link_one_after_the_other() {
 }
 
 #[test]
-fn results_of_parallel_calls_are_one_next_state() {
+fn parallel_results_are_one_next_state() {
     let path = "{ \"path\": \"/home/agent/ws/hello.txt\" }";
     let calls = reply(
         "<think>THINKING-1</think>Let me look. ",
@@ -101,7 +101,7 @@ fn results_of_parallel_calls_are_one_next_state() {
 }
 
 #[test]
-fn a_heartbeat_is_a_side_turn_and_no_next_state() {
+fn heartbeat_is_a_side_turn_and_not_a_next_state() {
     let expected = [
         "session 1 by Affinity",
         "turn 1: main",
@@ -121,7 +121,7 @@ fn a_heartbeat_is_a_side_turn_and_no_next_state() {
 }
 
 #[test]
-fn a_header_says_what_the_marks_say() {
+fn header_and_marks_agree() {
     let mut gateway = Gateway::default();
     for (index, Captured { body, .. }) in captured("req_gw1").into_iter().enumerate() {
         let kind = if index == 3 { "side" } else { "main" };
@@ -159,7 +159,7 @@ fn retries_after_503_are_the_same_turn() {
 }
 
 #[test]
-fn a_retry_after_429_is_the_same_turn() {
+fn retry_after_429_is_the_same_turn() {
     let told = play(&["case_f429ra"], |gateway, index| match index {
         0 => gateway.fail(),
         _ => gateway.say("reply 11 OK "),
@@ -169,7 +169,7 @@ fn a_retry_after_429_is_the_same_turn() {
 }
 
 #[test]
-fn a_retry_after_an_empty_answer_is_the_same_turn() {
+fn retry_after_empty_answer_is_the_same_turn() {
     let told = play(&["case_empty", "case_emptyb"], |gateway, _| gateway.say(" "));
     assert_eq!(
         told,
@@ -186,7 +186,7 @@ fn a_retry_after_an_empty_answer_is_the_same_turn() {
 }
 
 #[test]
-fn rewritten_ids_and_arguments_link() {
+fn rewritten_call_ids_and_arguments_link() {
     let arguments =
         r#"{"path": "/home/agent/ws/hello.txt", "offset": 1.0, "limit": 1e1, "note": "caf\u00e9 <b>"}"#;
     let told = play(&["case_tcid"], |gateway, index| match index {
@@ -198,7 +198,7 @@ fn rewritten_ids_and_arguments_link() {
 }
 
 #[test]
-fn a_conversation_that_was_begun_elsewhere_links_from_here_on() {
+fn imported_conversation_links_from_its_first_answer() {
     let told = play(&["case_small2", "case_small3"], |gateway, index| {
         gateway.say(&format!("reply {} OK ", index + 39))
     });
@@ -216,7 +216,7 @@ fn a_conversation_that_was_begun_elsewhere_links_from_here_on() {
 }
 
 #[test]
-fn what_was_said_is_readable() {
+fn messages_have_readable_text() {
     let requests = captured("case_f503x2");
     let texts: Vec<String> =
         requests.iter().map(|request| parse(&request.body).messages()[1].text().to_owned()).collect();

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Arrival, EPOCH_HEADER, Event, Headers, Lineages, Reply, ReplyCall, RequestId, SESSION_HEADER,
+    Arrival, EPOCH_HEADER, Event, Headers, Reply, ReplyCall, RequestId, SESSION_HEADER, SessionTracker,
 };
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::{collection, sample};
 use serde_json::{Value, json};
 
-use crate::told::{parse, user};
+use crate::tracker::{parse, user};
 
 const STAMP: &str = "[Fri 2026-11-20 09:40 UTC] ";
 
@@ -52,7 +52,7 @@ pub(crate) enum Act {
 
 /// Something that a gateway is told.
 #[derive(Debug, Clone)]
-pub(crate) struct Happening {
+pub(crate) struct LinkInput {
     pub(crate) user: &'static str,
     pub(crate) request: u64,
     pub(crate) what: What,
@@ -97,26 +97,26 @@ pub(crate) fn naming() -> impl Strategy<Value = Naming> {
 }
 
 /// All that happens in a conversation. Requests are numbered from `base`.
-pub(crate) fn happenings(identity: &Identity, acts: &[Act], base: u64) -> Vec<Happening> {
+pub(crate) fn happenings(identity: &Identity, acts: &[Act], base: u64) -> Vec<LinkInput> {
     let mut client = Client { identity, base, epoch: 0, history: Vec::new(), happened: Vec::new(), sent: 0 };
     acts.iter().for_each(|act| client.act(act));
     client.happened
 }
 
-/// Tells `lineages` all of it.
+/// Tells `tracker` all of it.
 pub(crate) fn tell_all<'a>(
-    lineages: &mut Lineages,
-    happened: impl IntoIterator<Item = &'a Happening>,
+    tracker: &mut SessionTracker,
+    happened: impl IntoIterator<Item = &'a LinkInput>,
 ) -> Vec<Event> {
-    let tell = |happening: &Happening| {
+    let tell = |happening: &LinkInput| {
         let request = RequestId(happening.request);
         let events = match &happening.what {
             What::Arrived(headers, body) => {
                 let (user, body) = (user(happening.user), parse(body));
-                lineages.arrived(&Arrival { request, user: &user, headers, body: &body, at: happening.at })
+                tracker.arrived(&Arrival { request, user: &user, headers, body: &body, at: happening.at })
             }
-            What::Answered(reply) => lineages.answered(request, std::slice::from_ref(reply), happening.at),
-            What::Failed => lineages.failed(request, happening.at),
+            What::Answered(reply) => tracker.answered(request, std::slice::from_ref(reply), happening.at),
+            What::Failed => tracker.failed(request, happening.at),
         };
         events.unwrap_or_else(|error| panic!("{error}: {happening:?}"))
     };
@@ -128,7 +128,7 @@ struct Client<'a> {
     base: u64,
     epoch: u64,
     history: Vec<Value>,
-    happened: Vec<Happening>,
+    happened: Vec<LinkInput>,
     sent: u64,
 }
 
@@ -237,7 +237,7 @@ impl Client<'_> {
     fn happen(&mut self, user: &'static str, what: What) {
         let request = self.base + self.sent - 1;
         let at = Duration::from_secs(self.happened.len() as u64);
-        self.happened.push(Happening { user, request, what, at });
+        self.happened.push(LinkInput { user, request, what, at });
     }
 
     fn ended(&mut self, what: What) {

@@ -8,7 +8,7 @@ use clawrl_gateway::{Page, Recorder, RecorderHandle, RecorderSettings, SessionVi
 use serde_json::{Value, json};
 
 use crate::recording::{answer, asked, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 const LEDGER: &str = "CLAWRL_GATEWAY_TEST_LEDGER";
 pub(crate) const USERS: [&str; 3] = ["ada", "bob", "cy"];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::ledger_files::noise;
 use crate::recording::{Chat, answer, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// A conversation of so many turns, each with what was told: its body's words and its prompt.
 async fn talk(chat: &Chat, turns: u32) -> (Vec<Value>, Vec<(Admitted, String, Vec<u32>)>) {
@@ -50,7 +50,7 @@ async fn assert_kept_of(chat: &Chat, who: &str, told: &[(Admitted, String, Vec<u
 }
 
 #[tokio::test]
-async fn what_is_said_again_is_written_once_and_read_to_the_byte() {
+async fn repeated_content_is_stored_once_and_read_exactly() {
     let mut chat = Chat::new();
     let (mut history, told) = talk(&chat, 40).await;
     assert_kept(&chat, &told).await;
@@ -79,7 +79,7 @@ async fn what_is_said_again_is_written_once_and_read_to_the_byte() {
 
 /// A turn that is asked again after later ones needs nothing of theirs, which a deletion may take alone.
 #[tokio::test]
-async fn a_deletion_leaves_what_came_before_whole() {
+async fn deletion_keeps_earlier_turns_readable() {
     let chat = Chat::new();
     let (_, told) = talk(&chat, 6).await;
     let messages = |of: usize| serde_json::from_str::<Value>(&told[of].1).unwrap();
@@ -103,7 +103,7 @@ async fn a_deletion_leaves_what_came_before_whole() {
 
 /// What a user begins with in each session is written once for some of them, and a deletion of that leaves the others whole.
 #[tokio::test]
-async fn sessions_that_begin_alike_share_their_beginning() {
+async fn sessions_with_equal_start_share_a_base() {
     let mut chat = Chat::new();
     let (_, first) = talk_of(&chat, ("ada", "first"), 2).await;
     let (_, second) = talk_of(&chat, ("ada", "second"), 3).await;
@@ -142,7 +142,7 @@ async fn sessions_that_begin_alike_share_their_beginning() {
 
 /// A deletion has to write so many again and no more.
 #[tokio::test]
-async fn a_beginning_is_shared_by_some_sessions_and_then_written_again() {
+async fn sessions_share_a_base_up_to_the_limit() {
     let chat = Chat::new();
     let mut all = Vec::new();
     for session in 0..40 {
@@ -159,7 +159,7 @@ async fn a_beginning_is_shared_by_some_sessions_and_then_written_again() {
 
 /// What is deleted while it waits leaves nothing when it is answered.
 #[tokio::test]
-async fn an_answer_to_what_was_deleted_keeps_no_prompt() {
+async fn answer_to_deleted_request_stores_no_prompt() {
     let chat = Chat::new();
     let admitted = chat.ask("ada", "s", json!([said(&noise(3_000, 1))])).await;
     chat.handle().delete(&user("ada"), Deletion::All).await.unwrap();

@@ -48,7 +48,7 @@ fn kills_lose_nothing_acknowledged() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_acknowledged() {
+fn full_disk_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat.db");
     // No file may get longer than some megabytes: the same to whoever writes as a disk that is full.

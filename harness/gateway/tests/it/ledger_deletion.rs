@@ -1,13 +1,13 @@
 //! What is deleted is gone, and is not trained.
 
 use clawrl_gateway::{
-    Adapter, Admitted, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, NewFeedback, NewReward,
-    NewSample, NewUpdate, NewVote, RequestId, SessionId, Thing, UpdateId,
+    Adapter, Admitted, Deletion, EntityKind, FeedbackSource, FeedbackTarget, Finish, LedgerError,
+    NewFeedback, NewReward, NewSample, NewUpdate, NewVote, RequestId, SessionId, UpdateId,
 };
 use serde_json::json;
 
 use crate::recording::{Chat, answer, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// Three turns of Ada, each with everything that can be said of one; words of the second have a mark.
 async fn three_turns(chat: &Chat) -> [Admitted; 3] {
@@ -57,7 +57,7 @@ fn update(key: &str, limit: u32) -> NewUpdate {
 }
 
 #[tokio::test]
-async fn a_deleted_turn_is_out_of_the_file_and_its_samples_are_dropped() {
+async fn deleted_turn_leaves_the_file_and_drops_samples() {
     let mut chat = Chat::new();
     let [first, second, third] = three_turns(&chat).await;
     assert!(chat.has_on_disk("MARK-answer"));
@@ -86,13 +86,13 @@ async fn a_deleted_turn_is_out_of_the_file_and_its_samples_are_dropped() {
     let sample = NewSample { request: second.request, choice: 0, reward: 1.0, hint: None };
     assert!(chat.handle().add_sample(sample).await.is_ok(), "the one that was dropped");
     let reward = NewReward { turn: second.turn, value: 1.0, source: String::new() };
-    assert_eq!(chat.handle().set_reward(reward).await, Err(LedgerError::Unknown(Thing::Turn)));
+    assert_eq!(chat.handle().set_reward(reward).await, Err(LedgerError::Unknown(EntityKind::Turn)));
     chat.close();
     assert!(!chat.has_on_disk("MARK"));
 }
 
 #[tokio::test]
-async fn versions_that_were_trained_on_it_are_told() {
+async fn deletion_reports_trained_versions() {
     let chat = Chat::new();
     let [first, ..] = three_turns(&chat).await;
     let handle = chat.handle();
@@ -116,7 +116,7 @@ async fn versions_that_were_trained_on_it_are_told() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_no_history_any_more() {
+async fn deleted_turns_are_not_linked_to() {
     let mut chat = Chat::new();
     let [_, second, _] = three_turns(&chat).await;
     let history = json!([said("first"), replied("one"), said("MARK-question")]);
@@ -134,7 +134,7 @@ async fn what_is_deleted_is_no_history_any_more() {
 }
 
 #[tokio::test]
-async fn all_of_a_user_and_nobody_elses() {
+async fn deleting_a_user_keeps_other_users() {
     let chat = Chat::new();
     three_turns(&chat).await;
     let other = chat.ask("bob", "s", json!([said("hi")])).await;

@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use clawrl_gateway::{Deletion, FileFlaw, LedgerError, NewAnswer, Recorder, RecorderSettings};
+use clawrl_gateway::{Deletion, FileError, LedgerError, NewAnswer, Recorder, RecorderSettings};
 use rusqlite::Connection;
 use serde_json::json;
 
 use crate::recording::{Chat, answer, asked, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// What brings a ledger back to what it was before version 4.
 const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (session, place); \
@@ -36,15 +36,15 @@ fn check(make: impl FnOnce(&std::path::Path), expected: &str) {
 }
 
 #[test]
-fn files_that_are_no_ledger_are_refused_by_name() {
+fn foreign_files_are_refused_by_name() {
     let text =
         "no database, but long enough to look like the header of one, which is a hundred bytes. ".repeat(20);
-    check(|path| std::fs::write(path, &text).unwrap(), "the ledger chat.db is not a database of chat");
+    check(|path| std::fs::write(path, &text).unwrap(), "the ledger chat.db is not a chat ledger");
     let other = |path: &std::path::Path| {
         let connection = Connection::open(path).unwrap();
         connection.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
     };
-    check(other, "the ledger chat.db is not a database of chat");
+    check(other, "the ledger chat.db is not a chat ledger");
     let newer = |path: &std::path::Path| {
         drop(Recorder::open(RecorderSettings::new(path.to_owned())).unwrap());
         Connection::open(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
@@ -54,7 +54,7 @@ fn files_that_are_no_ledger_are_refused_by_name() {
 }
 
 #[test]
-fn a_ledger_of_the_version_before_is_taken_on() {
+fn older_ledgers_are_migrated() {
     let mut chat = Chat::new();
     chat.close();
     let version = || -> i64 {
@@ -98,7 +98,7 @@ fn a_ledger_of_the_version_before_is_taken_on() {
 
 /// What version 3 kept is read, gone on from and deleted.
 #[tokio::test]
-async fn long_bodies_of_version_3_are_taken_on() {
+async fn long_bodies_of_version_3_are_migrated() {
     let mut chat = Chat::new();
     let long = noise(4_000, 7);
     let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
@@ -132,7 +132,7 @@ async fn long_bodies_of_version_3_are_taken_on() {
 
 /// Of a ledger of version 2, whose bodies are all in their rows.
 #[tokio::test]
-async fn a_long_body_is_read_wherever_it_lies() {
+async fn long_body_is_read_from_row_or_table() {
     let mut chat = Chat::new();
     let (long, ids) = (noise(4_000, 7), (0..2_000).collect::<Vec<u32>>());
     let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
@@ -176,24 +176,24 @@ pub(crate) fn noise(length: usize, seed: u64) -> String {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error() {
+fn missing_folder_is_an_error() {
     let path = tempfile::tempdir().unwrap().path().join("none/chat.db");
     let error = Recorder::open(RecorderSettings::new(path)).map(|_| ()).unwrap_err();
-    assert!(matches!(error, LedgerError::File { flaw: FileFlaw::Failed(_), .. }), "{error:?}");
+    assert!(matches!(error, LedgerError::File { flaw: FileError::Failed(_), .. }), "{error:?}");
 }
 
 #[test]
-fn one_recorder_at_a_time() {
+fn second_recorder_is_refused() {
     let mut chat = Chat::new();
     let second = Recorder::open(chat.settings()).map(|_| ()).unwrap_err();
-    assert!(matches!(second, LedgerError::File { flaw: FileFlaw::InUse(_), .. }), "{second:?}");
+    assert!(matches!(second, LedgerError::File { flaw: FileError::InUse(_), .. }), "{second:?}");
     assert!(second.to_string().contains("is in use by another process"), "{second}");
     chat.close();
     drop(Recorder::open(chat.settings()).unwrap());
 }
 
 #[test]
-fn only_its_owner_may_read_it() {
+fn only_the_owner_can_read_the_file() {
     let chat = Chat::new();
     for entry in std::fs::read_dir(chat.folder.path()).unwrap() {
         let entry = entry.unwrap();
@@ -203,7 +203,7 @@ fn only_its_owner_may_read_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_is_an_error_until_it_is_back() {
+async fn missing_file_is_an_error_until_it_is_back() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     let away = chat.folder.path().join("away.db");
@@ -218,7 +218,7 @@ async fn a_file_that_is_gone_is_an_error_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn linking_does_not_run_ahead_of_what_is_written() {
+async fn linking_is_not_ahead_of_the_ledger() {
     let mut chat = Chat::new();
     let long = noise(3_000, 3);
     let one = chat.ask("ada", "s", json!([said(&long)])).await;
@@ -252,7 +252,7 @@ async fn linking_does_not_run_ahead_of_what_is_written() {
 }
 
 #[tokio::test]
-async fn what_waits_is_done_before_the_end() {
+async fn waiting_calls_finish_before_the_end() {
     let mut chat = Chat::new();
     let handle = chat.handle();
     let asks = (0..40).map(|number| {

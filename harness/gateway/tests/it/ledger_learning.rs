@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Adapter, Deletion, FeedbackSource, FeedbackTarget, Finish, LedgerError, Live, NEUTRAL, NewFeedback,
-    NewReward, NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack, SampleId, Thing, TurnId,
-    UpdateId, VersionSegment, Waiting,
+    Adapter, Deletion, EntityKind, FeedbackSource, FeedbackTarget, Finish, LedgerChange, LedgerError,
+    NEUTRAL, NewFeedback, NewReward, NewSample, NewUpdate, NewVote, Reconciled, RequestId, RollBack,
+    SampleId, TurnId, UpdateId, VersionSegment, Waiting,
 };
 use rusqlite::Connection;
 use serde_json::json;
 
 use crate::recording::{Chat, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 /// A turn that was answered, and its sample.
 async fn sample(chat: &Chat, name: &str, question: &str) -> (TurnId, SampleId) {
@@ -61,7 +61,7 @@ async fn votes_and_rewards_are_recorded_once() {
     assert_eq!(handle.add_vote(vote(1, Err("no number in it".to_owned()))).await, Ok(true));
     assert!(matches!(handle.add_vote(vote(2, Ok(2))).await, Err(LedgerError::Refused(_))));
     let nowhere = NewVote { turn: TurnId(RequestId(99)), ..vote(0, Ok(1)) };
-    assert_eq!(handle.add_vote(nowhere).await, Err(LedgerError::Unknown(Thing::Turn)));
+    assert_eq!(handle.add_vote(nowhere).await, Err(LedgerError::Unknown(EntityKind::Turn)));
     let reward = |value| NewReward { turn, value, source: "votes".to_owned() };
     handle.set_reward(reward(0.5)).await.unwrap();
     handle.set_reward(reward(1.0)).await.unwrap();
@@ -72,7 +72,7 @@ async fn votes_and_rewards_are_recorded_once() {
 }
 
 #[tokio::test]
-async fn a_sample_is_trained_at_most_once() {
+async fn sample_is_trained_at_most_once() {
     let chat = Chat::new();
     let (turn, _) = sample(&chat, "ada", "one").await;
     sample(&chat, "ada", "two").await;
@@ -106,11 +106,11 @@ async fn a_sample_is_trained_at_most_once() {
     assert!(connection.execute(twice, []).unwrap_err().to_string().contains("UNIQUE"));
     let view = handle.turn(&user("ada"), turn).await.unwrap();
     assert_eq!((view.updates.len(), view.updates[0].version_after), (1, Some(4)));
-    assert_eq!(handle.finish(UpdateId(9), accepted(4)).await, Err(LedgerError::Unknown(Thing::Update)));
+    assert_eq!(handle.finish(UpdateId(9), accepted(4)).await, Err(LedgerError::Unknown(EntityKind::Update)));
 }
 
 #[tokio::test]
-async fn what_is_shared_learns_from_those_who_share() {
+async fn shared_adapter_takes_samples_of_sharing_users() {
     let chat = Chat::new();
     sample(&chat, "ada", "one").await;
     sample(&chat, "bob", "two").await;
@@ -127,7 +127,7 @@ async fn what_is_shared_learns_from_those_who_share() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_is_the_truth() {
+async fn reconcile_follows_the_checkpoint() {
     let chat = Chat::new();
     for question in ["one", "two", "three", "four"] {
         sample(&chat, "ada", question).await;
@@ -200,7 +200,7 @@ fn updates(chat: &Chat) -> String {
 }
 
 #[tokio::test]
-async fn what_waits_is_worth_what_was_said_last() {
+async fn waiting_sample_has_the_latest_reward() {
     let chat = Chat::new();
     let (turn, id) = sample(&chat, "ada", "one").await;
     let handle = chat.handle();
@@ -223,7 +223,7 @@ async fn what_waits_is_worth_what_was_said_last() {
 }
 
 #[tokio::test]
-async fn whoever_trains_sees_whose_samples_wait_and_who_shares() {
+async fn trainer_sees_waiting_samples_and_sharing_users() {
     let chat = Chat::new();
     let handle = chat.handle();
     assert_eq!((handle.waiting().await, handle.sharing().await), (Ok(vec![]), Ok(vec![])));
@@ -251,7 +251,7 @@ async fn whoever_trains_sees_whose_samples_wait_and_who_shares() {
 }
 
 #[tokio::test]
-async fn a_turn_waits_for_its_judge_until_it_is_judged_and_after_feedback() {
+async fn turn_waits_for_judge_and_again_after_feedback() {
     let chat = Chat::new();
     let handle = chat.handle();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -302,7 +302,7 @@ async fn a_turn_waits_for_its_judge_until_it_is_judged_and_after_feedback() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_dropped_for_its_reason() {
+async fn left_out_samples_are_dropped_with_reasons() {
     let chat = Chat::new();
     for question in ["one", "two", "three", "four", "five"] {
         sample(&chat, "ada", question).await;
@@ -338,7 +338,7 @@ async fn what_is_left_out_is_dropped_for_its_reason() {
 }
 
 #[tokio::test]
-async fn what_was_left_out_as_worth_nothing_waits_again_when_it_is_worth_something() {
+async fn neutral_sample_waits_again_with_a_signal() {
     let chat = Chat::new();
     let (turn, id) = sample(&chat, "ada", "one").await;
     let (long, other) = sample(&chat, "ada", "two").await;
@@ -360,7 +360,7 @@ async fn what_was_left_out_as_worth_nothing_waits_again_when_it_is_worth_somethi
 }
 
 #[tokio::test]
-async fn going_back_gives_up_other_branches() {
+async fn rollback_discards_other_branches() {
     let chat = Chat::new();
     let mut turns = Vec::new();
     for question in ["one", "two", "three", "four", "five"] {
@@ -388,7 +388,7 @@ async fn going_back_gives_up_other_branches() {
 }
 
 #[tokio::test]
-async fn going_back_gives_up_what_was_learned_since() {
+async fn rollback_discards_later_learning() {
     let chat = Chat::new();
     for question in ["one", "two", "three", "four", "five"] {
         sample(&chat, "ada", question).await;
@@ -403,7 +403,7 @@ async fn going_back_gives_up_what_was_learned_since() {
     assert!(matches!(taken, Err(LedgerError::Refused(_))), "{taken:?}");
     let mut events = handle.events();
     handle.roll_back(back(4, 7)).await.unwrap();
-    assert_eq!(events.try_recv().unwrap().what, Live::Learned);
+    assert_eq!(events.try_recv().unwrap().what, LedgerChange::Learned);
     assert_eq!(line(&chat).await, "7<4/1 6<5/0! 5<4/0! 4<3/0");
     let views = handle.versions("ada", 1).await.unwrap();
     assert_eq!((views.len(), views[0].checkpoint.as_deref()), (1, Some("d")));
@@ -432,7 +432,7 @@ async fn going_back_gives_up_what_was_learned_since() {
 }
 
 #[tokio::test]
-async fn what_was_given_up_may_be_gone_back_to() {
+async fn discarded_version_can_be_restored() {
     let chat = Chat::new();
     let mut turns = Vec::new();
     for question in ["one", "two", "three", "four", "five"] {
@@ -460,7 +460,7 @@ async fn what_was_given_up_may_be_gone_back_to() {
 }
 
 #[tokio::test]
-async fn a_number_that_was_lost_may_be_gone_back_under() {
+async fn rollback_may_reuse_a_lost_number() {
     let chat = Chat::new();
     for question in ["one", "two"] {
         sample(&chat, "ada", question).await;

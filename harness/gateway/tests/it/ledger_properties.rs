@@ -7,9 +7,9 @@ use clawrl_gateway::{Deletion, LedgerError, RequestId};
 use proptest::collection;
 use proptest::prelude::*;
 
-use crate::client::{self, Happening, Identity, What};
+use crate::client::{self, Identity, LinkInput, What};
 use crate::recording::{self, Chat};
-use crate::told::user;
+use crate::tracker::user;
 
 /// What comes between two happenings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Between {
 }
 
 /// Rows after all of it. `is_opened`: the recorder is opened anew where it ends, rather than told what that does.
-async fn rows(happened: &[Happening], between: &[Between], is_opened: bool) -> Vec<String> {
+async fn rows(happened: &[LinkInput], between: &[Between], is_opened: bool) -> Vec<String> {
     let mut chat = Chat::new();
     let mut numbers: BTreeMap<u64, RequestId> = BTreeMap::new();
     let mut waiting: BTreeSet<RequestId> = BTreeSet::new();
@@ -63,7 +63,7 @@ async fn rows(happened: &[Happening], between: &[Between], is_opened: bool) -> V
             chat.open().unwrap();
         } else {
             for request in std::mem::take(&mut waiting) {
-                chat.handle().failed(request, "the server ended").await.unwrap();
+                chat.handle().failed(request, "the server stopped").await.unwrap();
             }
             chat.handle().expire().await.unwrap();
         }
@@ -82,7 +82,7 @@ fn between() -> impl Strategy<Value = Between> {
 }
 
 /// Two conversations, each in its order, mixed by `picks`.
-fn mixed(one: Vec<Happening>, other: Vec<Happening>, picks: &[bool]) -> Vec<Happening> {
+fn mixed(one: Vec<LinkInput>, other: Vec<LinkInput>, picks: &[bool]) -> Vec<LinkInput> {
     let (mut one, mut other) = (one.into_iter(), other.into_iter());
     let mut picks = picks.iter().cycle();
     let mut mixed = Vec::new();

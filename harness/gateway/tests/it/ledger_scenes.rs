@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Deletion, FeedbackSource, FeedbackTarget, LedgerError, Live, NewAnswer, NewFeedback, Page, RequestId,
-    SessionId, Thing, TurnId, TurnKind,
+    Deletion, EntityKind, FeedbackSource, FeedbackTarget, LedgerChange, LedgerError, NewAnswer, NewFeedback,
+    Page, RequestId, SessionId, TurnId, TurnKind,
 };
 use serde_json::{Value, json};
 
 use crate::recording::{Chat, answer, asked, replied, said};
-use crate::told::user;
+use crate::tracker::user;
 
 fn feedback(target: FeedbackTarget) -> NewFeedback {
     NewFeedback {
@@ -23,7 +23,7 @@ fn feedback(target: FeedbackTarget) -> NewFeedback {
 }
 
 #[tokio::test]
-async fn a_conversation_is_recorded_with_all_that_training_needs() {
+async fn conversation_is_recorded_with_training_data() {
     let chat = Chat::new();
     let mut events = chat.handle().events();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -59,22 +59,23 @@ async fn a_conversation_is_recorded_with_all_that_training_needs() {
     assert_eq!(states, ["failed", "waiting"]);
     assert_eq!(second.requests[0].reason.as_deref(), Some("the stream was cut"));
 
-    let told: Vec<Live> = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.what).collect();
+    let told: Vec<LedgerChange> =
+        std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.what).collect();
     let expected = [
-        Live::SessionOpened,
-        Live::TurnOpened,
-        Live::Answered,
-        Live::TurnOpened,
-        Live::NextState,
-        Live::Retried,
-        Live::Unanswered,
+        LedgerChange::SessionOpened,
+        LedgerChange::TurnOpened,
+        LedgerChange::Answered,
+        LedgerChange::TurnOpened,
+        LedgerChange::NextState,
+        LedgerChange::Retried,
+        LedgerChange::Unanswered,
     ];
     assert_eq!(told, expected);
 }
 
 /// In each of the moments in which a client may leave: before its request is recorded, and before it hears of that.
 #[tokio::test]
-async fn a_request_that_was_admitted_to_nobody_fails() {
+async fn request_of_a_gone_caller_fails() {
     for is_recorded in [false, true] {
         let (chat, handle, arrival) = loop {
             let chat = Chat::new();
@@ -98,13 +99,13 @@ async fn a_request_that_was_admitted_to_nobody_fails() {
         let turn = handle.turn(&user("ada"), TurnId(RequestId(1))).await.unwrap();
         let request = &turn.requests[0];
         assert_eq!(request.state, "failed", "recorded: {is_recorded}");
-        let reason = "the client went away before its request was recorded";
+        let reason = "the client disconnected before its request was recorded";
         assert_eq!(request.reason.as_deref(), Some(reason));
     }
 }
 
 #[tokio::test]
-async fn nobody_sees_or_changes_what_is_somebody_elses() {
+async fn users_cannot_see_or_change_others_records() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
@@ -127,8 +128,8 @@ async fn nobody_sees_or_changes_what_is_somebody_elses() {
         assert!(matches!(refused, LedgerError::Unknown(_)));
         assert_eq!(handle.feedback(&bob, feedback(none)).await.unwrap_err(), refused);
     }
-    let turn = LedgerError::Unknown(Thing::Turn);
-    let session = LedgerError::Unknown(Thing::Session);
+    let turn = LedgerError::Unknown(EntityKind::Turn);
+    let session = LedgerError::Unknown(EntityKind::Session);
     assert_eq!(handle.turn(&bob, one.turn).await.unwrap_err(), turn);
     assert_eq!(handle.session(&bob, one.session).await.unwrap_err(), session);
     assert_eq!(handle.close_session(&bob, one.session).await.unwrap_err(), session);
@@ -152,7 +153,7 @@ async fn feedback_finds_its_turn() {
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     let handle = chat.handle();
     let latest = FeedbackTarget::Latest(one.session);
-    let unknown = LedgerError::Unknown(Thing::Session);
+    let unknown = LedgerError::Unknown(EntityKind::Session);
     assert_eq!(handle.feedback(&user("ada"), feedback(latest)).await, Err(unknown), "nothing was answered");
     chat.say(one.request, "hello").await;
     let two = chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
@@ -171,12 +172,12 @@ async fn feedback_finds_its_turn() {
 }
 
 #[tokio::test]
-async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
+async fn feedback_applies_to_one_answer_of_its_turn() {
     let chat = Chat::new();
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     let unanswered = handle.feedback(&ada, feedback(FeedbackTarget::Turn(one.turn))).await;
-    assert_eq!(unanswered, Err(LedgerError::Unknown(Thing::Turn)), "nothing was answered");
+    assert_eq!(unanswered, Err(LedgerError::Unknown(EntityKind::Turn)), "nothing was answered");
     chat.say(one.request, "hello").await;
     let again = chat.ask("ada", "s", json!([said("hi")])).await;
     assert_eq!(again.turn, one.turn, "a retry");
@@ -193,7 +194,7 @@ async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
     assert_eq!(about(FeedbackTarget::Latest(one.session)).await, (Some(again.request), Some(0)));
     // Of what somebody cut they may say why.
     let third = chat.ask("ada", "s", json!([said("hi")])).await;
-    handle.failed(third.request, "the client went away").await.unwrap();
+    handle.failed(third.request, "the client disconnected").await.unwrap();
     assert_eq!(about(FeedbackTarget::Request(third.request)).await, (Some(third.request), Some(0)));
     // A turn is what the conversation goes on from.
     chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
@@ -201,7 +202,7 @@ async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
 }
 
 #[tokio::test]
-async fn feedback_on_several_choices_says_which() {
+async fn feedback_on_several_choices_needs_an_index() {
     let chat = Chat::new();
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -222,7 +223,7 @@ async fn feedback_on_several_choices_says_which() {
 }
 
 #[tokio::test]
-async fn reactions_in_the_text_are_feedback() {
+async fn reactions_in_contexts_are_feedback() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
@@ -257,7 +258,7 @@ async fn sessions_end_by_time_and_by_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_trained_says_why() {
+async fn answer_that_cannot_be_trained_has_a_reason() {
     let chat = Chat::new();
     let check = async |request: RequestId, turn: TurnId, expected: &str| {
         chat.say(request, "hello").await;
@@ -276,7 +277,7 @@ async fn what_cannot_be_trained_says_why() {
 }
 
 #[tokio::test]
-async fn what_is_redacted_is_nowhere_and_still_links() {
+async fn redacted_text_is_not_stored_and_still_links() {
     let secret = "sk-MARKERabcdefghijklmnop";
     let mut chat = Chat::new();
     let question = format!("my key is {secret}");
@@ -310,7 +311,7 @@ async fn what_is_redacted_is_nowhere_and_still_links() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_leaves_no_request_waiting() {
+async fn gone_client_leaves_no_request_waiting() {
     let chat = Chat::new();
     let handle = chat.handle();
     {
@@ -327,16 +328,16 @@ async fn a_client_that_is_gone_leaves_no_request_waiting() {
     handle.expire().await.unwrap();
     handle.expire().await.unwrap();
     let reason = chat.value("SELECT state || ': ' || reason FROM requests");
-    assert_eq!(reason, "failed: the client went away before its request was recorded");
+    assert_eq!(reason, "failed: the client disconnected before its request was recorded");
 }
 
 #[tokio::test]
-async fn an_answer_counts_once() {
+async fn answer_is_counted_once() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
     let before = chat.rows();
-    let unknown = Err(LedgerError::Unknown(Thing::Request));
+    let unknown = Err(LedgerError::Unknown(EntityKind::Request));
     assert_eq!(chat.handle().answered(one.request, answer("other")).await, unknown);
     assert_eq!(chat.handle().failed(one.request, "late").await, unknown);
     assert_eq!(chat.handle().answered(RequestId(9), answer("other")).await, unknown);

@@ -1,17 +1,18 @@
-//! What must always hold. The numbers are those of `Lineages`.
+//! What must always hold. The numbers are those of `SessionTracker`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clawrl_gateway::{
-    Arrival, ChatRequest, Event, Headers, Lineages, Match, Reply, RequestId, SessionId, TurnId, TurnKind,
+    Arrival, ChatRequest, Event, Headers, Match, Reply, RequestId, SessionId, SessionTracker, TurnId,
+    TurnKind,
 };
 use proptest::prelude::*;
 use proptest::{collection, sample};
 use serde_json::{Value, json};
 
-use crate::client::{self, Act, Happening, Identity, Naming, What};
-use crate::told::user;
+use crate::client::{self, Act, Identity, LinkInput, Naming, What};
+use crate::tracker::user;
 
 /// Numbers of requests of the second of two conversations begin here.
 const SECOND: u64 = 1000;
@@ -21,7 +22,7 @@ fn identity(user: &'static str, naming: Naming, name: &'static str) -> Identity 
 }
 
 /// `one` and `other`, each in its order, mixed by `picks`.
-fn mixed(one: &[Happening], other: &[Happening], picks: &[bool]) -> Vec<Happening> {
+fn mixed(one: &[LinkInput], other: &[LinkInput], picks: &[bool]) -> Vec<LinkInput> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let mut picks = picks.iter().copied().cycle();
     let mut mixed = Vec::new();
@@ -34,15 +35,15 @@ fn mixed(one: &[Happening], other: &[Happening], picks: &[bool]) -> Vec<Happenin
     mixed
 }
 
-fn alone(happened: &[Happening]) -> Vec<Event> {
-    let mut lineages = Lineages::default();
-    let mut events = client::tell_all(&mut lineages, happened);
-    events.extend(lineages.expire(Duration::MAX));
+fn alone(happened: &[LinkInput]) -> Vec<Event> {
+    let mut tracker = SessionTracker::default();
+    let mut events = client::tell_all(&mut tracker, happened);
+    events.extend(tracker.expire(Duration::MAX));
     events
 }
 
 /// That two conversations are linked the same together as each alone.
-fn check_mixed(one: &[Happening], other: &[Happening], picks: &[bool]) -> Result<(), TestCaseError> {
+fn check_mixed(one: &[LinkInput], other: &[LinkInput], picks: &[bool]) -> Result<(), TestCaseError> {
     let together = alone(&mixed(one, other, picks));
     let (first, second): (Vec<Event>, Vec<Event>) =
         together.into_iter().partition(|event| event.session() < SessionId(RequestId(SECOND)));
@@ -95,14 +96,14 @@ proptest! {
     #[test]
     fn i3_replaying_changes_nothing(acts in client::acts(), naming in client::naming(), times in 1..3_u64) {
         let happened = client::happenings(&identity("ada", naming, "s1"), &acts, 1);
-        let mut lineages = Lineages::default();
-        let first = client::tell_all(&mut lineages, &happened);
+        let mut tracker = SessionTracker::default();
+        let first = client::tell_all(&mut tracker, &happened);
         for time in 1..=times {
             let again = happened.iter().cloned().map(|mut happening| {
                 happening.request += time * SECOND;
                 happening
             });
-            let events = client::tell_all(&mut lineages, &again.collect::<Vec<_>>());
+            let events = client::tell_all(&mut tracker, &again.collect::<Vec<_>>());
             let turns = |events: &[Event]| -> Vec<TurnId> {
                 let turn = |event: &Event| match event {
                     Event::TurnOpened { turn, .. } | Event::Retry { turn, .. } => Some(*turn),
@@ -127,7 +128,7 @@ proptest! {
         let once = alone(&happened);
         // Each request comes a second time before the first is answered, and fails then.
         let twice = happened.iter().flat_map(|happening| {
-            let again = |what: What| Happening { request: happening.request + SECOND, what, ..happening.clone() };
+            let again = |what: What| LinkInput { request: happening.request + SECOND, what, ..happening.clone() };
             match &happening.what {
                 What::Arrived(..) => {
                     vec![happening.clone(), again(happening.what.clone()), again(What::Failed)]
@@ -173,16 +174,16 @@ proptest! {
         naming in sample::select(vec![true, false]),
     ) {
         let headers: Headers = if naming { vec![("session_id", "s")] } else { vec![] }.into_iter().collect();
-        let mut lineages = Lineages::default();
+        let mut tracker = SessionTracker::default();
         let mut events = Vec::new();
         for (number, (messages, reply, is_answered)) in requests.into_iter().enumerate() {
             let request = RequestId(number as u64);
             let Ok(body) = ChatRequest::parse(&json!({ "messages": messages })) else { continue };
             let at = Duration::ZERO;
             let arrival = Arrival { request, user: &user("ada"), headers: &headers, body: &body, at };
-            events.extend(lineages.arrived(&arrival).unwrap());
+            events.extend(tracker.arrived(&arrival).unwrap());
             let reply = Reply::text(reply);
-            let ended = if is_answered { lineages.answered(request, &[reply], at) } else { lineages.failed(request, at) };
+            let ended = if is_answered { tracker.answered(request, &[reply], at) } else { tracker.failed(request, at) };
             events.extend(ended.unwrap());
         }
         for (turn, states) in next_states(&events) {
@@ -191,11 +192,11 @@ proptest! {
     }
 
     #[test]
-    fn any_json_is_a_request_or_an_error(body in wild_body(), name in "[a-z:0-9 ]{0,6}", epoch in "[a-z0-9]{0,3}") {
+    fn any_json_parses_or_is_an_error(body in wild_body(), name in "[a-z:0-9 ]{0,6}", epoch in "[a-z0-9]{0,3}") {
         let Ok(body) = ChatRequest::parse(&body) else { return Ok(()) };
         let headers: Headers = [("session_id", format!("{name}:{epoch}")), ("x-clawrl-turn", epoch)].into_iter().collect();
-        let mut lineages = Lineages::default();
-        let arrive = |lineages: &mut Lineages, number| {
+        let mut tracker = SessionTracker::default();
+        let arrive = |tracker: &mut SessionTracker, number| {
             let arrival = Arrival {
                 request: RequestId(number),
                 user: &user("ada"),
@@ -203,11 +204,11 @@ proptest! {
                 body: &body,
                 at: Duration::ZERO,
             };
-            lineages.arrived(&arrival).unwrap()
+            tracker.arrived(&arrival).unwrap()
         };
-        let opened = arrive(&mut lineages, 1);
+        let opened = arrive(&mut tracker, 1);
         prop_assert!(opened.iter().any(|event| matches!(event, Event::TurnOpened { .. })), "{opened:?}");
-        let again = arrive(&mut lineages, 2);
+        let again = arrive(&mut tracker, 2);
         prop_assert!(matches!(again[..], [Event::Retry { .. }]), "{again:?}");
     }
 

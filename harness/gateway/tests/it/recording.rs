@@ -15,7 +15,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::told::{parse, user};
+use crate::tracker::{parse, user};
 
 #[derive(Debug)]
 pub(crate) struct OwnClock(AtomicI64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clawrl_gateway::{Headers, LinkError, Reply, RequestId, SESSION_END_HEADER, SESSION_HEADER, SessionId};
 use serde_json::{Value, json};
 
-use crate::told::{Gateway, tell, user};
+use crate::tracker::{Gateway, tell, user};
 
 fn named(session: &str) -> Headers {
     [(SESSION_HEADER, session)].into_iter().collect()
@@ -32,7 +32,7 @@ fn have(gateway: &mut Gateway, headers: &Headers, texts: &[&str]) {
 }
 
 #[test]
-fn an_edit_begins_a_sibling() {
+fn edit_opens_a_sibling() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "what?", "that"]);
     let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?"]));
@@ -50,7 +50,7 @@ fn an_edit_begins_a_sibling() {
 }
 
 #[test]
-fn what_was_said_in_two_messages_may_be_replayed_as_one() {
+fn two_user_messages_replayed_as_one_still_link() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let said = |role: &str, text: &str| json!({"role": role, "content": text});
@@ -66,7 +66,7 @@ fn what_was_said_in_two_messages_may_be_replayed_as_one() {
 }
 
 #[test]
-fn words_behind_a_heartbeat_are_said_to_it() {
+fn words_after_a_heartbeat_are_its_next_state() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let heartbeat = "Follow the heartbeat monitor scratch context when provided.";
@@ -85,7 +85,7 @@ fn words_behind_a_heartbeat_are_said_to_it() {
 }
 
 #[test]
-fn a_client_that_goes_on_by_itself_says_nothing() {
+fn clients_own_continuation_is_not_user_text() {
     let mut gateway = Gateway::default();
     let said = |role: &str, text: &str| json!({"role": role, "content": text});
     let summary =
@@ -102,7 +102,7 @@ fn a_client_that_goes_on_by_itself_says_nothing() {
 }
 
 #[test]
-fn a_turn_that_was_answered_twice_goes_on_from_one_answer() {
+fn turn_with_two_answers_continues_from_one() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     assert_eq!(gateway.request(&named("s"), &talk(&["hi"])), ["2 is turn 1 again: main"]);
@@ -115,7 +115,7 @@ fn a_turn_that_was_answered_twice_goes_on_from_one_answer() {
 }
 
 #[test]
-fn any_choice_may_be_the_one() {
+fn next_state_may_follow_any_choice() {
     let mut gateway = Gateway::default();
     gateway.request(&named("s"), &talk(&["hi"]));
     gateway.answer_all(&[Reply::text(""), Reply::text("ho"), Reply::text("hey")]);
@@ -124,7 +124,7 @@ fn any_choice_may_be_the_one() {
 }
 
 #[test]
-fn a_changed_answer_is_not_ours() {
+fn changed_answer_is_not_linked() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "so", "what"]);
     // The person wrote another answer in its place: what they say to it is not about ours.
@@ -133,7 +133,7 @@ fn a_changed_answer_is_not_ours() {
 }
 
 #[test]
-fn what_was_said_before_somebody_elses_answer_is_the_next_state() {
+fn next_state_ends_before_a_foreign_answer() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "of another model", "fine"]));
@@ -141,7 +141,7 @@ fn what_was_said_before_somebody_elses_answer_is_the_next_state() {
 }
 
 #[test]
-fn a_history_that_was_pruned_still_links() {
+fn pruned_history_still_links() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "look", "there", "and now", "this"]);
     // The client has shortened an old message, and the ids of no call help.
@@ -151,7 +151,7 @@ fn a_history_that_was_pruned_still_links() {
 }
 
 #[test]
-fn what_would_fit_two_turns_fits_none() {
+fn ambiguous_matches_link_to_no_turn() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "go on", "ok", "go on", "ok"]);
     let told = gateway.request(&named("s"), &talk(&["hi", "hm", "go on", "ok", "thanks"]));
@@ -159,7 +159,7 @@ fn what_would_fit_two_turns_fits_none() {
 }
 
 #[test]
-fn ids_of_calls_link_where_the_rest_was_changed() {
+fn call_ids_link_a_changed_history() {
     let mut gateway = Gateway::default();
     gateway.request(&named("s"), &talk(&["look"]));
     let call = |id: &str| clawrl_gateway::ReplyCall {
@@ -181,7 +181,7 @@ fn ids_of_calls_link_where_the_rest_was_changed() {
 }
 
 #[test]
-fn somebody_elses_answer_is_not_ours_though_it_looks_the_same() {
+fn identical_foreign_answer_is_not_linked() {
     let mut gateway = Gateway::default();
     let call = clawrl_gateway::ReplyCall {
         id: "call_0".to_owned(),
@@ -204,7 +204,7 @@ fn somebody_elses_answer_is_not_ours_though_it_looks_the_same() {
 }
 
 #[test]
-fn compaction_ends_the_epoch_and_not_the_session() {
+fn compaction_closes_the_epoch_not_the_session() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "so", "what"]);
     let told = gateway.request(&named("s"), &talk(&["a summary", "hm", "so", "what", "go on"]));
@@ -230,7 +230,7 @@ fn compaction_ends_the_epoch_and_not_the_session() {
 }
 
 #[test]
-fn the_clients_number_of_an_epoch_rises_alone() {
+fn epoch_number_of_the_client_only_rises() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &epoch("0"), &["hi", "ho"]);
     let told = gateway.request(&epoch("2"), &talk(&["hi again"]));
@@ -244,7 +244,7 @@ fn the_clients_number_of_an_epoch_rises_alone() {
 }
 
 #[test]
-fn a_side_turn_is_no_next_state_of_a_main_turn() {
+fn side_turn_is_not_next_state_of_main_turn() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let told = gateway.request(&named("s"), &talk(&["hi", "ho", "[cron:1] look around"]));
@@ -257,14 +257,14 @@ fn a_side_turn_is_no_next_state_of_a_main_turn() {
     let mut body = talk(&["hi", "ho", "so", "so", "and"]);
     body["max_completion_tokens"] = json!(1);
     let told = gateway.request(&named("s"), &body);
-    assert_eq!(told, ["turn 4 after 3: unknown, the answer may have no more than one token"]);
+    assert_eq!(told, ["turn 4 after 3: unknown, the answer is limited to one token"]);
     // Asked again in full, it is.
     let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "so", "and"]));
     assert_eq!(told, ["5 is turn 4 again: main", "next of 3 is in 5 by History: user at 4"]);
 }
 
 #[test]
-fn tools_that_vanish_make_a_turn_doubtful() {
+fn vanished_tools_make_a_turn_unknown() {
     let mut gateway = Gateway::default();
     let mut body = talk(&["hi"]);
     body["tools"] = json!([{"type": "function", "function": {"name": "read"}}]);
@@ -275,7 +275,7 @@ fn tools_that_vanish_make_a_turn_doubtful() {
 }
 
 #[test]
-fn a_reaction_is_told_once() {
+fn repeated_reaction_is_reported_once() {
     let mut gateway = Gateway::default();
     let line = "System: [2026-11-20 09:49:17 UTC] Telegram reaction added: 👎 by Bob on msg 44";
     let aside = format!("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\n{line}\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>");
@@ -300,7 +300,7 @@ fn a_reaction_is_told_once() {
 }
 
 #[test]
-fn sessions_end_by_flag_by_request_and_by_silence() {
+fn sessions_close_by_flag_request_and_idleness() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let last: Headers = [(SESSION_HEADER, "s"), (SESSION_END_HEADER, "true")].into_iter().collect();
@@ -313,7 +313,7 @@ fn sessions_end_by_flag_by_request_and_by_silence() {
     assert_eq!(told, ["session 4 by Extension", "turn 4: main"]);
 
     let closed = |gateway: &mut Gateway, name: &str, session: u64| {
-        gateway.lineages.close(&user(name), SessionId(RequestId(session))).map(tell)
+        gateway.tracker.close(&user(name), SessionId(RequestId(session))).map(tell)
     };
     let unknown = Err(LinkError::UnknownSession(SessionId(RequestId(4))));
     assert_eq!(closed(&mut gateway, "bob", 4), unknown);
@@ -324,19 +324,19 @@ fn sessions_end_by_flag_by_request_and_by_silence() {
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     gateway.request(&named("t"), &talk(&["hi"]));
     gateway.at = Duration::from_secs(30 * 60 - 1);
-    assert_eq!(tell(gateway.lineages.expire(gateway.at)), [""; 0]);
+    assert_eq!(tell(gateway.tracker.expire(gateway.at)), [""; 0]);
     gateway.at = Duration::from_secs(30 * 60);
-    let told = gateway.lineages.expire(gateway.at);
+    let told = gateway.tracker.expire(gateway.at);
     assert_eq!(tell(told), ["session 5 over: Idle, open [5]"], "the other waits for its answer");
     gateway.say("ho");
     gateway.at *= 2;
     let told = gateway.request(&named("t"), &talk(&["hi", "ho", "back again"]));
     assert_eq!(told, ["session 6 over: Idle, open [6]", "session 7 by Extension", "turn 7: main"]);
-    assert_eq!(gateway.lineages.open_sessions(), 1);
+    assert_eq!(gateway.tracker.open_sessions(), 1);
 }
 
 #[test]
-fn content_alone_tells_conversations_apart() {
+fn content_separates_conversations() {
     let mut gateway = Gateway::default();
     let none = Headers::default();
     have(&mut gateway, &none, &["hi", "ho"]);
@@ -366,7 +366,7 @@ fn content_alone_tells_conversations_apart() {
 }
 
 #[test]
-fn content_finds_no_session_that_is_over() {
+fn content_does_not_find_closed_sessions() {
     let mut gateway = Gateway::default();
     let none = Headers::default();
     have(&mut gateway, &none, &["hi", "ho"]);
@@ -391,10 +391,10 @@ fn another_users_session_never_links() {
 }
 
 #[test]
-fn what_cannot_have_happened_is_refused() {
+fn contradictory_calls_are_refused() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let unknown = |request| Err(LinkError::UnknownRequest(RequestId(request)));
-    assert_eq!(gateway.lineages.answered(RequestId(1), &[], Duration::ZERO), unknown(1));
-    assert_eq!(gateway.lineages.failed(RequestId(7), Duration::ZERO), unknown(7));
+    assert_eq!(gateway.tracker.answered(RequestId(1), &[], Duration::ZERO), unknown(1));
+    assert_eq!(gateway.tracker.failed(RequestId(7), Duration::ZERO), unknown(7));
 }

@@ -3,8 +3,8 @@
 //! I1. What a request asks for and cannot have is refused by name, never left out in silence; but sampling, which is the
 //! policy's to say: `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and the like. I2. What is not known is passed over.
 
-use clawrl_core::{Message, Part, Role, ToolCall, ToolSpec, read_json, utf8_text};
-use serde::Deserialize;
+use clawrl_core::openai::{text_messages, usable_tools};
+use clawrl_core::{Message, ToolSpec, read_json, utf8_text};
 use serde_json::{Map, Value, json};
 
 /// What is asked of the model.
@@ -16,64 +16,6 @@ pub(super) struct Completion {
     pub(super) wants_usage: bool,
 }
 
-#[derive(Deserialize)]
-struct Body {
-    messages: Vec<MessageBody>,
-    #[serde(default)]
-    tools: Option<Vec<ToolBody>>,
-    #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default)]
-    stream_options: Option<StreamOptions>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct StreamOptions {
-    #[serde(default)]
-    include_usage: bool,
-}
-
-#[derive(Deserialize)]
-struct MessageBody {
-    role: String,
-    #[serde(default)]
-    content: Option<Value>,
-    #[serde(default)]
-    tool_calls: Option<Vec<CallBody>>,
-    #[serde(default)]
-    tool_call_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct CallBody {
-    #[serde(default)]
-    id: String,
-    function: FunctionCall,
-}
-
-#[derive(Deserialize)]
-struct FunctionCall {
-    name: String,
-    #[serde(default)]
-    arguments: String,
-}
-
-#[derive(Deserialize)]
-struct ToolBody {
-    function: FunctionBody,
-}
-
-#[derive(Deserialize)]
-struct FunctionBody {
-    name: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    parameters: Option<Value>,
-}
-
 /// Reads a request.
 ///
 /// # Errors
@@ -81,23 +23,17 @@ struct FunctionBody {
 pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
     let no_request = |why: String| format!("this is no request: {why}");
     let text = utf8_text(bytes).map_err(|error| no_request(error.to_string()))?;
-    let body: Body = read_json(&text).map_err(|error| no_request(error.to_string()))?;
-    refuse(&body.rest)?;
-    let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
-    if messages.is_empty() {
-        return Err("`messages` is empty".to_owned());
-    }
-    let tools = if body.rest.get("tool_choice").is_some_and(|choice| choice == "none") {
-        Vec::new()
-    } else {
-        body.tools.unwrap_or_default().into_iter().map(tool).collect()
+    let body: Map<String, Value> = read_json(&text).map_err(|error| no_request(error.to_string()))?;
+    refuse(&body)?;
+    let messages = text_messages(&body).map_err(|error| error.to_string())?;
+    let tools = usable_tools(&body).map_err(|error| error.to_string())?;
+    let flag = |value: &Value| match value {
+        Value::Null => Ok(false),
+        value => value.as_bool().ok_or_else(|| no_request("`stream` is not true or false".to_owned())),
     };
-    Ok(Completion {
-        messages,
-        tools,
-        stream: body.stream.unwrap_or(false),
-        wants_usage: body.stream_options.is_some_and(|options| options.include_usage),
-    })
+    let stream = body.get("stream").map_or(Ok(false), flag)?;
+    let wants_usage = body.get("stream_options").is_some_and(|options| options["include_usage"] == true);
+    Ok(Completion { messages, tools, stream, wants_usage })
 }
 
 /// I1.
@@ -122,48 +58,10 @@ fn refuse(rest: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-fn message(body: MessageBody) -> Result<Message, String> {
-    let role = match body.role.as_str() {
-        "system" | "developer" => Role::System,
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "tool" => Role::Tool,
-        other => return Err(format!("there is no role `{other}` here")),
-    };
-    let parts = match body.content {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::String(text)) if text.is_empty() => Vec::new(),
-        Some(Value::String(text)) => vec![Part::Text { text }],
-        Some(Value::Array(parts)) => parts.iter().map(part).collect::<Result<Vec<_>, _>>()?,
-        Some(_) => return Err("`content` is a text, or a list of parts".to_owned()),
-    };
-    let tool_calls = body.tool_calls.unwrap_or_default().into_iter().map(call).collect();
-    Ok(Message { role, parts, tool_calls, tool_call_id: body.tool_call_id })
-}
-
-fn part(part: &Value) -> Result<Part, String> {
-    match (part["type"].as_str(), part["text"].as_str()) {
-        (Some("text"), Some(text)) => Ok(Part::Text { text: text.to_owned() }),
-        (kind, _) => Err(format!("parts of messages are texts here, not `{}`", kind.unwrap_or("nothing"))),
-    }
-}
-
-fn call(CallBody { id, function: FunctionCall { name, arguments } }: CallBody) -> ToolCall {
-    // What the model once wrote and is no JSON goes back to it as it was.
-    let arguments = match arguments.as_str() {
-        "" => json!({}),
-        text => read_json(text).unwrap_or_else(|_| Value::from(text)),
-    };
-    ToolCall { id, name, arguments }
-}
-
-fn tool(ToolBody { function: FunctionBody { name, description, parameters } }: ToolBody) -> ToolSpec {
-    let parameters = parameters.unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
-    ToolSpec { name, description, parameters, text_argument: None }
-}
-
 #[cfg(test)]
 mod tests {
+    use clawrl_core::Role;
+
     use super::*;
 
     fn check(body: Value, expected: Result<&Completion, &str>) {
@@ -221,9 +119,9 @@ mod tests {
         check(with("tool_choice", json!("required")), Err("`tool_choice`"));
         check(with("response_format", json!({"type": "json_object"})), Err("`response_format`"));
         check(with("messages", json!([])), Err("`messages` is empty"));
-        check(with("messages", json!([{"role": "robot"}])), Err("no role `robot`"));
+        check(with("messages", json!([{"role": "robot"}])), Err("the role `robot` is unknown"));
         let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]);
-        check(with("messages", image), Err("not `image_url`"));
+        check(with("messages", image), Err("content of type `image_url` is not supported"));
         assert!(read(b"{").unwrap_err().starts_with("this is no request"));
     }
 }

@@ -4,7 +4,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clawrl_core::{Action, FinishReason, ToolCall, stable_hash};
+use clawrl_core::openai::{call_json, finish_reason};
+use clawrl_core::{Action, ToolCall, stable_hash};
 use serde_json::{Value, json};
 
 use super::completion::Completion;
@@ -80,8 +81,7 @@ fn calls(said: &Action, indexed: bool) -> Value {
             Value::String(text) => text.clone(),
             arguments => arguments.to_string(),
         };
-        let function = json!({ "name": call.name, "arguments": arguments });
-        let mut call = json!({ "id": call.id, "type": "function", "function": function });
+        let mut call = call_json(&call.id, &call.name, &arguments);
         if indexed {
             call["index"] = json!(index);
         }
@@ -91,12 +91,7 @@ fn calls(said: &Action, indexed: bool) -> Value {
 }
 
 fn finish(said: &Action) -> &'static str {
-    match (said.finish, said.tool_calls.is_empty()) {
-        (FinishReason::Length, _) => "length",
-        (FinishReason::ContentFilter, _) => "content_filter",
-        (FinishReason::Stop, false) => "tool_calls",
-        (FinishReason::Stop, true) => "stop",
-    }
+    finish_reason(said.finish, !said.tool_calls.is_empty())
 }
 
 fn usage(said: &Action) -> Value {

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clawrl_config::ChatPlan;
+use clawrl_core::{Usage, openai};
 use clawrl_gateway::{
-    Ask, Backend, BackendError, Begun, End, Piece, Prompt, RecorderHandle, Refusal, Token, Trainer, Usage,
-    UserId,
+    AnswerRequest, Backend, BackendError, End, Piece, Prompt, RecorderHandle, Refusal, StartedAnswer, Token,
+    Trainer, UserId,
 };
 use clawrl_torch::{
     AdapterFiles, AdapterName, Chat, Context, ConversationError, ConversationState, Device, Engine,
@@ -27,7 +28,7 @@ use tokio::task::spawn_blocking;
 
 use super::super::embedded::ADAPTER;
 use super::super::libtorch::check_libtorch;
-use super::messages::{messages, tools};
+use super::messages::messages;
 use super::pupil::Model;
 use super::residents::Residents;
 use super::tutor::{Tutor, TutorSetup};
@@ -163,7 +164,7 @@ impl Backend for EmbeddedBackend {
         Some(self.residents.of(user).map_or(0, |(_, version)| version))
     }
 
-    fn refuses(&self, ask: &Ask, demands: &[Refusal]) -> Option<Refusal> {
+    fn refusal(&self, ask: &AnswerRequest, demands: &[Refusal]) -> Option<Refusal> {
         let greedy_of_many = ask.sampling.temperature > 0.0 && ask.sampling.temperature < 1e-3;
         let too_cold = greedy_of_many.then(|| Refusal {
             field: "temperature",
@@ -172,7 +173,7 @@ impl Backend for EmbeddedBackend {
         demands.first().cloned().or(too_cold)
     }
 
-    fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+    fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         Box::pin(async move {
             let chat = Arc::clone(&self.chat);
             let (body, prompt) = (Arc::clone(&ask.body), ask.prompt.clone());
@@ -200,7 +201,7 @@ impl Backend for EmbeddedBackend {
                 Reading { stream, chat: Arc::clone(&self.chat), prompt: ids.len() as u64, sampled: 0 };
             let pieces = unfold(Some(reading), |reading| async move { reading?.next().await }).boxed();
             let adapter = adapter.as_deref().map(str::to_owned);
-            Ok(Begun { prompt_ids: Some(ids), in_reasoning: false, adapter, pieces })
+            Ok(StartedAnswer { prompt_ids: Some(ids), in_reasoning: false, adapter, pieces })
         })
     }
 
@@ -244,7 +245,7 @@ impl Reading {
             self.sampled += 1;
             return Some((Ok(Piece::Token(told(&self.chat, token))), Some(self)));
         }
-        let usage = Some(Usage { prompt: self.prompt, completion: self.sampled });
+        let usage = Some(Usage::reported(self.prompt, self.sampled));
         let end = self.stream.end().await.map_err(backend_error);
         let end = end.map(|whole| Piece::End(End { finish: whole.finish, usage }));
         Some((end, None))
@@ -276,7 +277,9 @@ fn prompt_ids(
             chat.tokenizer().encode_markup(&text).map_err(refused)
         }
         Prompt::Chat => {
-            let (messages, tools) = (messages(body)?, tools(body));
+            let invalid = |error: openai::RequestError| refused("messages", error.to_string());
+            let (messages, tools) =
+                (messages(body).map_err(invalid)?, openai::usable_tools(body).map_err(invalid)?);
             let mut conversation = ConversationState::default();
             let ids = conversation.prompt(chat, Context { messages: &messages, tools: &tools });
             ids.map(<[u32]>::to_vec).map_err(|error| match error {

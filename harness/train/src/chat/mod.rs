@@ -1,7 +1,7 @@
 //! Chat with a model in this process, and learning from it.
 
 mod backend;
-mod lesson;
+mod feedback_sample;
 mod messages;
 mod pupil;
 mod residents;

@@ -13,8 +13,9 @@ use clawrl_config::{ChatObjective, ChatPlan};
 use clawrl_core::derive_seed;
 use clawrl_gateway::{NEUTRAL, SampleId, TakenSample, TrainerError};
 use clawrl_learn::{
-    Baselines, Collapse, CollapseBounds, CollapseGuard, EntropyControl, GateBounds, GateFindings, Learner,
-    LeftOut, LessonBatch, LessonRules, Lineage, TrainSample, UpdateReport, Vitals, lessons, repetition,
+    Baselines, Collapse, CollapseBounds, CollapseGuard, EntropyControl, FeedbackBatch, FeedbackRules,
+    GateBounds, GateFindings, Learner, LeftOut, Lineage, TrainSample, UpdateReport, Vitals, build_samples,
+    repetition,
 };
 use clawrl_torch::{
     AdapterName, AdapterPublisher, Alone, Base, Branch, Chat, Checkpoint, Checkpoints, Device, EngineHandle,
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::super::beginning::unusable;
 use super::super::learning::gave_up;
 use super::super::settings;
-use super::lesson::Reading;
+use super::feedback_sample::Reading;
 use clawrl_runtime::training::TrainError;
 
 /// Versions that can be gone back to; an adapter is small.
@@ -227,26 +228,26 @@ impl Pupil {
         for sample in taken {
             let user = self.number_of(&sample.user.0);
             let read = if sample.adapter.as_deref() == Some(&*self.name) {
-                self.kept(sample).and_then(|()| reading.lesson(sample, user))
+                self.kept(sample).and_then(|()| reading.feedback(sample, user))
             } else if is_first(sample.adapter.as_deref()) {
-                reading.lesson(sample, user)
+                reading.feedback(sample, user)
             } else {
                 Err("another adapter has sampled it".to_owned())
             };
             match read {
                 Ok(read) => {
                     hints_too_long += u32::from(read.is_hint_too_long);
-                    all.push(read.lesson);
+                    all.push(read.feedback);
                 }
                 Err(why) => left_out.push((sample.sample, why)),
             }
         }
-        let rules = LessonRules {
+        let rules = FeedbackRules {
             outcome_counts: self.plan.objective != ChatObjective::Opd,
             max_staleness: u64::from(self.plan.max_staleness),
             seed: derive_seed(self.seed, "chat", &[self.learner.version()]),
         };
-        let made = lessons(all, &self.progress.baselines, &self.lineage, rules);
+        let made = build_samples(all, &self.progress.baselines, &self.lineage, rules);
         let left = made.left_out.iter().map(|(sample, why)| {
             let why = if *why == LeftOut::Neutral { NEUTRAL.to_owned() } else { why.to_string() };
             (SampleId(u64::from(*sample)), why)
@@ -391,7 +392,7 @@ impl Pupil {
     /// Why the version may not answer, if it may not.
     fn decide(
         &self,
-        made: &LessonBatch,
+        made: &FeedbackBatch,
         report: &UpdateReport,
         Way { share, kl, drift }: Way,
         metrics: &mut BTreeMap<String, f64>,
@@ -427,7 +428,7 @@ impl Pupil {
         if let Some(rejection) = bounds.check(findings) {
             return Some(rejection.to_string());
         }
-        let most = self.plan.max_drift;
+        let most = self.plan.max_reference_kl;
         // What is no number is not within bounds.
         (drift.is_nan() || drift > most).then(|| {
             format!("it is {drift:.4} nats a token from the policy that learning began with, and {most} are allowed")
@@ -504,7 +505,7 @@ fn sampled(sample: &TrainSample) -> Vec<u32> {
     segment.ids.iter().zip(&segment.mask).filter(|(_, trained)| **trained).map(|(id, _)| *id).collect()
 }
 
-fn vitals(made: &LessonBatch, report: &UpdateReport) -> Vitals {
+fn vitals(made: &FeedbackBatch, report: &UpdateReport) -> Vitals {
     let replies: Vec<Vec<u32>> = made.batch.samples.iter().map(sampled).collect();
     let count = replies.len() as f64;
     Vitals {

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use clawrl_config::ChatPlan;
 use clawrl_gateway::{
-    Adapter, Command, Finish, LedgerError, LedgerEvent, Live, NewUpdate, RecorderHandle, RollBack, Taken,
-    Trainer, TrainerError, TrainerView, UserId, Waiting,
+    Adapter, Command, Finish, LedgerChange, LedgerError, LedgerEvent, NewUpdate, RecorderHandle, RollBack,
+    Taken, Trainer, TrainerError, TrainerView, UserId, Waiting,
 };
 use clawrl_torch::configure_threads;
 use futures_util::future::BoxFuture;
@@ -223,7 +223,7 @@ async fn keep_sharing(shared: Arc<Shared>) {
         }
         loop {
             match events.recv().await {
-                Ok(LedgerEvent { what: Live::Consent, .. }) | Err(RecvError::Lagged(_)) => break,
+                Ok(LedgerEvent { what: LedgerChange::Consent, .. }) | Err(RecvError::Lagged(_)) => break,
                 Ok(_) => {}
                 Err(RecvError::Closed) => return,
             }
@@ -531,7 +531,9 @@ async fn woken(
         loop {
             match events.recv().await {
                 // One look sees all that has come until then.
-                Ok(LedgerEvent { what: Live::Judged, .. }) if events.is_empty() => return Woken::Look,
+                Ok(LedgerEvent { what: LedgerChange::Judged, .. }) if events.is_empty() => {
+                    return Woken::Look;
+                }
                 Err(RecvError::Lagged(_)) => return Woken::Look,
                 Ok(_) => {}
                 Err(RecvError::Closed) => return Woken::End,

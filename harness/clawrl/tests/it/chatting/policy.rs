@@ -16,8 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clawrl_core::FinishReason;
-use clawrl_gateway::{Ask, Backend, BackendError, Begun, Delta, End, Piece, Refusal, Token, Usage, UserId};
+use clawrl_core::{FinishReason, Usage};
+use clawrl_gateway::{
+    AnswerRequest, Backend, BackendError, Delta, End, Piece, Refusal, StartedAnswer, Token, UserId,
+};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
@@ -66,7 +68,7 @@ fn delta(delta: Delta) -> Say {
 fn script(messages: &[Value]) -> Result<Vec<Say>, BackendError> {
     let last = messages.last().unwrap()["content"].as_str().unwrap();
     let ended = |finish| {
-        let usage = Some(Usage { prompt: messages.len() as u64, completion: 2 });
+        let usage = Some(Usage::reported(messages.len() as u64, 2));
         Say::Piece(Piece::End(End { finish, usage }))
     };
     let end = || ended(FinishReason::Stop);
@@ -116,11 +118,11 @@ impl Backend for Policy {
         Some(self.version.load(Ordering::SeqCst))
     }
 
-    fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {
+    fn refusal(&self, _: &AnswerRequest, demands: &[Refusal]) -> Option<Refusal> {
         demands.first().cloned()
     }
 
-    fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+    fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         let messages = ask.body["messages"].as_array().unwrap().clone();
         let says = script(&messages);
         let model = ask.body["model"].as_str().unwrap().to_owned();
@@ -146,7 +148,7 @@ impl Backend for Policy {
                 }
             });
             let prompt_ids = Some(Arc::from([1, 2, 3]));
-            Ok(Begun { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() })
+            Ok(StartedAnswer { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() })
         })
     }
 

@@ -272,7 +272,7 @@ fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
     let chat = "format: 1\nobjective: binary\ntrain_every_turns: 4\nlearning_rate: 0.05\n\
-                gate: { max_kl: 0.05, max_drift: 0.2, failures: 2 }\n";
+                gate: { max_kl: 0.05, max_reference_kl: 0.2, failures: 2 }\n";
     let served = start(&place, &model, chat);
     let (_, said, before) = say(&served, "Ring the bell, Ada.", 3);
     let mut turns = 0;
@@ -326,7 +326,7 @@ fn time_begins_an_update_and_the_first_policy_is_not_left_far_behind() {
     let place = bells();
     let model = checkpoint(&place, "bells", 4).join("model");
     let chat = "format: 1\nobjective: binary\ntrain_every_turns: 100\ntrain_every_secs: 1\nlearning_rate: 0.002\n\
-                gate: { max_drift: 0.0000001 }\n";
+                gate: { max_reference_kl: 0.0000001 }\n";
     let served = start(&place, &model, chat);
     let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
     thumb(&served, turn, "up");

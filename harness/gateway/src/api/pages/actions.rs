@@ -1,35 +1,28 @@
-//! What forms ask to be done.
+//! Actions of forms.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
+use serde_json::json;
 
-use super::document::{self, NoPage, Page};
+use super::document::{self, Page, PageError};
 use super::form::Form;
-use super::html::{Html, counted};
 use super::login::Visitor;
 use super::routes::number;
 use crate::api::body;
 use crate::api::gateway::Gateway;
 use crate::{Deleted, Deletion, FeedbackSource, FeedbackTarget, NewFeedback, SessionId, TurnId};
 
-/// The page to log in, with what was wrong the last time.
-pub(super) fn login_page(wrong: Option<NoPage>) -> Response<Body> {
-    let mut page = Page { title: "Log in".to_owned(), ..Page::default() };
-    page.head.raw("<h1>ClawRL chat</h1>\n");
-    if let Some(wrong) = &wrong {
-        page.head.raw("<p class=\"warning\" role=\"alert\">").text(&wrong.message).raw("</p>\n");
-    }
-    page.head.raw(
-        "<form method=\"post\" action=\"/login\" class=\"login\"><label for=\"key\">A key of this server</label>\
-         <input id=\"key\" name=\"key\" type=\"password\" autocomplete=\"current-password\" required autofocus>\
-         <button>Log in</button></form>\n<p class=\"soft\">It is the key that your chat client has: the second word of a \
-         line of the file <code>keys</code>. The browser keeps a cookie, and not the key.</p>\n",
-    );
-    let mut response = document::whole(&page, None);
-    *response.status_mut() = wrong.map_or(StatusCode::OK, |wrong| wrong.status);
+/// The login page, with the error of the last attempt.
+pub(super) fn login_page(error: Option<PageError>) -> Response<Body> {
+    let context = json!({"error": error.as_ref().map(|error| &error.message)});
+    let mut response = match Page::new("Log in", "login", &context) {
+        Ok(page) => document::whole(page, None),
+        Err(error) => return document::error_page(&error, None),
+    };
+    *response.status_mut() = error.map_or(StatusCode::OK, |error| error.status);
     response
 }
 
@@ -41,17 +34,17 @@ pub(super) async fn login(State(gateway): State<Arc<Gateway>>, request: Request)
     }
 }
 
-async fn logged_in(gateway: &Gateway, request: Request) -> Result<String, NoPage> {
+async fn logged_in(gateway: &Gateway, request: Request) -> Result<String, PageError> {
     let origin = request.headers().get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-    // The guard has let it in: it is a name of ours, as the browser sees it.
+    // The guard has accepted this origin as ours.
     let is_secret = origin.is_some_and(|origin| origin.starts_with("https://"));
     let form = form(gateway, request).await?;
     let key = form.get("key").unwrap_or_default().trim();
-    let wrong = || NoPage::new(StatusCode::FORBIDDEN, "This is no key of this server.");
+    let wrong = || PageError::new(StatusCode::FORBIDDEN, "This key is unknown.");
     let user = gateway.keys.user(&format!("Bearer {key}")).ok_or_else(wrong)?;
     gateway.logins.open(user, is_secret).map_err(|error| {
-        tracing::error!("nobody can log in: {error}");
-        NoPage::new(StatusCode::INTERNAL_SERVER_ERROR, "Nobody can log in now; the server's log says why.")
+        tracing::error!("failed to create a login token: {error}");
+        PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "Login is unavailable; see the server's log.")
     })
 }
 
@@ -62,9 +55,9 @@ pub(super) async fn logout(
     request: Request,
 ) -> Response<Body> {
     let headers: HeaderMap = request.headers().clone();
-    match asked(&gateway, &visitor, request).await {
+    match submitted(&gateway, &visitor, request).await {
         Ok(_) => with_cookie(&gateway.logins.close(&headers), "/login"),
-        Err(why) => document::none(&why, Some(&visitor)),
+        Err(why) => document::error_page(&why, Some(&visitor)),
     }
 }
 
@@ -77,24 +70,24 @@ pub(super) async fn feedback(
 ) -> Response<Body> {
     let done = async {
         let turn = TurnId(number(&turn)?);
-        let form = asked(&gateway, &visitor, request).await?;
+        let form = submitted(&gateway, &visitor, request).await?;
         let thumb = match form.get("rating") {
             Some("up") => Some(1),
             Some("down") => Some(-1),
             _ => None,
         };
-        // Browsers send the ends of lines as mail has them.
+        // Browsers send line ends as CRLF.
         let text = form.get("text").unwrap_or_default().replace("\r\n", "\n");
         let text = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         if thumb.is_none() && text.is_none() {
-            return Err(NoPage::new(StatusCode::BAD_REQUEST, "Feedback has a thumb or a text."));
+            return Err(PageError::new(StatusCode::BAD_REQUEST, "Feedback needs a rating or a text."));
         }
         let target = FeedbackTarget::Turn(turn);
         let new = NewFeedback { target, choice: None, source: FeedbackSource::Api, thumb, text, score: None };
         gateway.recorder.feedback(&visitor.user, new).await?;
-        Ok(document::to(&format!("/turns/{turn}#feedback")))
+        Ok(document::redirect(&format!("/turns/{turn}#feedback")))
     };
-    shown(done.await, &visitor)
+    page_or_error(done.await, &visitor)
 }
 
 /// `POST /sessions/N/close`.
@@ -106,11 +99,11 @@ pub(super) async fn close(
 ) -> Response<Body> {
     let done = async {
         let session = SessionId(number(&session)?);
-        asked(&gateway, &visitor, request).await?;
+        submitted(&gateway, &visitor, request).await?;
         gateway.recorder.close_session(&visitor.user, session).await?;
-        Ok(document::to(&format!("/sessions/{session}")))
+        Ok(document::redirect(&format!("/sessions/{session}")))
     };
-    shown(done.await, &visitor)
+    page_or_error(done.await, &visitor)
 }
 
 /// `POST /sessions/N/delete`.
@@ -139,67 +132,57 @@ async fn delete(
     gateway: &Gateway,
     visitor: &Visitor,
     request: Request,
-    what: Result<Deletion, NoPage>,
+    what: Result<Deletion, PageError>,
 ) -> Response<Body> {
     let done = async {
         let what = what?;
-        asked(gateway, visitor, request).await?;
+        submitted(gateway, visitor, request).await?;
         let deleted = gateway.recorder.delete(&visitor.user, what).await?;
-        Ok(document::whole(&told(&deleted), Some(visitor)))
+        Ok(document::whole(deleted_page(&deleted)?, Some(visitor)))
     };
-    shown(done.await, visitor)
+    page_or_error(done.await, visitor)
 }
 
-/// What was deleted, and what cannot be taken back.
-fn told(deleted: &Deleted) -> Page {
-    let mut page = Page { title: "Deleted".to_owned(), ..Page::default() };
-    let html: &mut Html = &mut page.head;
-    html.raw("<h1>Deleted</h1>\n<p>").text(counted(deleted.turns, "turn", "turns")).raw(" and ");
-    html.text(counted(deleted.requests, "request", "requests")).raw(" are deleted. ");
-    html.text(counted(deleted.samples, "sample", "samples")).raw(" that waited will not be trained.</p>\n");
-    if deleted.versions.is_empty() && deleted.running.is_empty() {
-        html.raw("<p>No version was trained on it.</p>\n");
-    }
-    if !deleted.versions.is_empty() {
-        html.raw("<p class=\"warning\">These versions were trained on it, and stay what they are:</p>\n<ul>");
-        for (adapter, version) in &deleted.versions {
-            html.raw("<li>version ").text(version).raw(" of <bdi>").text(adapter).raw("</bdi></li>");
-        }
-        html.raw("</ul>\n");
-    }
-    if !deleted.running.is_empty() {
-        let running = counted(deleted.running.len() as u64, "update", "updates");
-        html.raw("<p class=\"warning\">").text(running);
-        html.raw(" under way have it. If they are accepted, their versions were trained on it, too.</p>\n");
-    }
-    html.raw("<p><a href=\"/\">To the chats</a></p>\n");
-    page
+/// What was deleted, and which versions keep what they learned from it.
+fn deleted_page(deleted: &Deleted) -> Result<Page, PageError> {
+    let context = json!({
+        "turns": deleted.turns,
+        "requests": deleted.requests,
+        "samples": deleted.samples,
+        "versions": deleted.versions,
+        "running": deleted.running.len(),
+    });
+    Page::new("Deleted", "deleted", &context)
 }
 
-/// The form, if this visitor asks for what is in it.
-pub(super) async fn asked(gateway: &Gateway, visitor: &Visitor, request: Request) -> Result<Form, NoPage> {
+/// The submitted form, if it has the proof of this login.
+pub(super) async fn submitted(
+    gateway: &Gateway,
+    visitor: &Visitor,
+    request: Request,
+) -> Result<Form, PageError> {
     let form = form(gateway, request).await?;
-    if visitor.is_asked(form.get("proof")) {
+    if visitor.has_proof(form.get("proof")) {
         return Ok(form);
     }
-    let message = "This form is of another login. Go back, load its page again, and try once more.";
-    Err(NoPage::new(StatusCode::FORBIDDEN, message))
+    let message = "This form belongs to another login. Go back, reload the page, and try again.";
+    Err(PageError::new(StatusCode::FORBIDDEN, message))
 }
 
-async fn form(gateway: &Gateway, request: Request) -> Result<Form, NoPage> {
+async fn form(gateway: &Gateway, request: Request) -> Result<Form, PageError> {
     let (parts, body) = request.into_parts();
     let bytes = body::read(&gateway.settings, &parts.headers, body).await;
-    let bytes = bytes.map_err(|error| NoPage::new(StatusCode::BAD_REQUEST, error.message()))?;
+    let bytes = bytes.map_err(|error| PageError::new(StatusCode::BAD_REQUEST, error.message()))?;
     Ok(Form::read(&bytes))
 }
 
-pub(super) fn shown(done: Result<Response<Body>, NoPage>, visitor: &Visitor) -> Response<Body> {
-    done.unwrap_or_else(|why| document::none(&why, Some(visitor)))
+pub(super) fn page_or_error(done: Result<Response<Body>, PageError>, visitor: &Visitor) -> Response<Body> {
+    done.unwrap_or_else(|why| document::error_page(&why, Some(visitor)))
 }
 
 fn with_cookie(cookie: &str, path: &str) -> Response<Body> {
-    let mut response = document::to(path);
-    // It has nothing in it but letters, numbers and signs of ours.
+    let mut response = document::redirect(path);
+    // Letters, digits and punctuation of ours.
     if let Ok(cookie) = cookie.parse() {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

@@ -1,169 +1,150 @@
-//! Curves of the figures of updates, drawn here, as pictures in the page.
+//! Charts of update metrics: positions and labels, which the template draws as SVG.
 //!
-//! I1. No script, no style of their own and nothing from elsewhere: the page's policy allows none, and its style has their colours, in light
-//! and dark. I2. What is no number is not drawn. I3. Each curve says in words what it shows.
+//! I1. A value that is not a number is not drawn. I2. Each chart has a text description of its range.
 
 use std::collections::BTreeSet;
 
 use clawrl_core::ticks;
+use serde::Serialize;
 
-use super::html::{Html, beginning, counted};
-use crate::ledger::Figures;
+use crate::ledger::UpdateMetrics;
 
-/// Names of figures, in the order of their curves: what they are, and their unit.
+/// Known metrics in the order of their charts: name, title, unit.
 const KNOWN: [(&str, &str, &str); 14] = [
-    ("reward_mean", "Reward, on average", "reward"),
-    ("samples", "Samples of an update", "samples"),
-    ("kl", "KL from the policy before", "nats"),
-    ("drift", "KL from the first policy", "nats"),
+    ("reward_mean", "Mean reward", "reward"),
+    ("samples", "Samples per update", "samples"),
+    ("kl", "KL from the version before", "nats"),
+    ("drift", "KL from the reference policy", "nats"),
     ("loss", "Loss", "nats"),
     ("entropy", "Entropy", "nats"),
-    ("reply_tokens", "Length of replies", "tokens"),
-    ("update_seconds", "Time of an update", "seconds"),
-    ("trained_tokens", "Tokens that were trained", "tokens"),
+    ("reply_tokens", "Reply length", "tokens"),
+    ("update_seconds", "Update time", "seconds"),
+    ("trained_tokens", "Trained tokens", "tokens"),
     ("hinted", "Samples with a hint", "samples"),
     ("hints_too_long", "Hints that were too long", "hints"),
-    ("grad_norm", "Norm of the gradient", "norm"),
-    ("outcome_rms", "What rewards add, RMS", "advantage"),
-    ("teacher_rms", "What the teacher adds, RMS", "advantage"),
+    ("grad_norm", "Gradient norm", "norm"),
+    ("outcome_rms", "Reward advantage, RMS", "advantage"),
+    ("teacher_rms", "Teacher advantage, RMS", "advantage"),
 ];
-/// Curves of an adapter at most: whoever learns may write down what they like.
-const MOST: usize = 16;
-/// What is further from 0 is not drawn: no figure of an update is, unless something broke.
-const FAR: f64 = 1e15;
+/// Charts per adapter: a trainer may record any number of metrics.
+const MAX_CURVES: usize = 16;
+/// Larger values are not drawn: no metric has them unless something broke.
+const MAX_VALUE: f64 = 1e15;
 
-/// Marks at an axis at most.
-const MARKS: u16 = 5;
-const UPDATES: u16 = 8;
+/// Marks per axis.
+const Y_MARKS: u16 = 5;
+const X_MARKS: u16 = 8;
 
-/// Of the picture, in its own units.
-const WIDTH: f64 = 320.0;
-const HEIGHT: f64 = 170.0;
-/// Where the curve is in it.
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = 308.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 132.0;
-
-/// A figure of an update.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Point {
-    update: u64,
-    value: f64,
-    is_accepted: bool,
+/// Size of a chart and the edges of its plot, in SVG units.
+#[derive(Debug, Serialize)]
+pub(super) struct Frame {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
 }
 
-/// Curves of these updates, which come oldest first, adapter by adapter.
-pub(super) fn curves(html: &mut Html, figures: &[Figures]) {
-    let adapters: BTreeSet<&str> = figures.iter().map(|figures| figures.adapter.as_str()).collect();
-    for adapter in adapters {
-        let own: Vec<&Figures> = figures.iter().filter(|figures| figures.adapter == adapter).collect();
+pub(super) const FRAME: Frame =
+    Frame { width: 320.0, height: 170.0, left: 58.0, right: 308.0, top: 10.0, bottom: 132.0 };
+
+/// The charts of an adapter.
+#[derive(Debug, Serialize)]
+pub(super) struct Charts {
+    adapter: String,
+    curves: Vec<Curve>,
+}
+
+#[derive(Debug, Serialize)]
+struct Curve {
+    title: String,
+    unit: String,
+    low: String,
+    high: String,
+    last: String,
+    points: Vec<Point>,
+    x_marks: Vec<Mark>,
+    y_marks: Vec<Mark>,
+}
+
+/// The metric of an update.
+#[derive(Debug, Serialize)]
+struct Point {
+    update: u64,
+    label: String,
+    is_accepted: bool,
+    x: f64,
+    y: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Mark {
+    at: f64,
+    label: String,
+}
+
+/// Charts of these updates, which are sorted oldest first, by adapter.
+pub(super) fn charts(updates: &[UpdateMetrics]) -> Vec<Charts> {
+    let adapters: BTreeSet<&str> = updates.iter().map(|update| update.adapter.as_str()).collect();
+    let charts = adapters.into_iter().map(|adapter| {
+        let own: Vec<&UpdateMetrics> = updates.iter().filter(|update| update.adapter == adapter).collect();
         let names: BTreeSet<&str> =
-            own.iter().flat_map(|figures| figures.metrics.keys().map(String::as_str)).collect();
+            own.iter().flat_map(|update| update.metrics.keys().map(String::as_str)).collect();
         let known = KNOWN.iter().filter(|(name, ..)| names.contains(name)).copied();
         let is_known = |name: &str| KNOWN.iter().any(|(known, ..)| *known == name);
         let others = names.iter().filter(|name| !is_known(name)).map(|name| (*name, *name, ""));
-        let curves = known.chain(others).filter_map(|(name, title, unit)| {
-            let points = points(&own, name);
-            (!points.is_empty()).then_some((title, unit, points))
-        });
-        let curves: Vec<_> = curves.take(MOST).collect();
-        if curves.is_empty() {
-            continue;
-        }
-        html.raw("<h2>Curves of <bdi>").text(beginning(adapter, 200).0).raw("</bdi></h2>\n");
-        html.raw("<p class=\"soft\">Each point is an update with turns of yours: a full one was accepted, an empty one was not, or was given up ");
-        html.raw("since.</p>\n<div class=\"curves\">\n");
-        curves.iter().for_each(|(title, unit, points)| curve(html, title, unit, points));
-        html.raw("</div>\n");
-    }
+        let curves = known.chain(others).filter_map(|(name, title, unit)| curve(title, unit, &own, name));
+        Charts { adapter: adapter.to_owned(), curves: curves.take(MAX_CURVES).collect() }
+    });
+    charts.filter(|charts| !charts.curves.is_empty()).collect()
 }
 
-fn points(figures: &[&Figures], name: &str) -> Vec<Point> {
-    let point = |figures: &&Figures| {
-        let value = figures.metrics.get(name)?.as_f64().filter(|value| value.abs() < FAR)?;
-        Some(Point { update: figures.update.0, value, is_accepted: figures.is_accepted })
+/// `None` if no update has the metric.
+fn curve(title: &str, unit: &str, updates: &[&UpdateMetrics], name: &str) -> Option<Curve> {
+    let value = |update: &&UpdateMetrics| {
+        let value = update.metrics.get(name)?.as_f64().filter(|value| value.abs() < MAX_VALUE)?;
+        Some((update.update.0, value, update.is_accepted))
     };
-    figures.iter().filter_map(point).collect()
-}
-
-/// One picture; there is a point at least.
-fn curve(html: &mut Html, title: &str, unit: &str, points: &[Point]) {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
-    let values = || points.iter().map(|point| point.value);
-    let (low, high) = values().fold((f64::MAX, f64::MIN), |(low, high), one| (low.min(one), high.max(one)));
-    let marks = ticks(low, high, MARKS);
-    let (Some(bottom), Some(top)) = (marks.first(), marks.last()) else { return };
-    let (earliest, latest) = (first.update as f64, last.update as f64);
-    let across = |update: f64| match latest - earliest {
-        0.0 => f64::midpoint(LEFT, RIGHT),
-        updates => LEFT + 8.0 + (RIGHT - LEFT - 16.0) * (update - earliest) / updates,
+    let values: Vec<(u64, f64, bool)> = updates.iter().filter_map(value).collect();
+    let (first, last) = (values.first()?, values.last()?);
+    let (low, high) = values
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(low, high), (_, value, _)| (low.min(*value), high.max(*value)));
+    let marks = ticks(low, high, Y_MARKS);
+    let (bottom, top) = (*marks.first()?, *marks.last()?);
+    let (earliest, latest) = (first.0 as f64, last.0 as f64);
+    let Frame { left, right, .. } = FRAME;
+    let x = |update: f64| match latest - earliest {
+        0.0 => f64::midpoint(left, right),
+        updates => left + 8.0 + (right - left - 16.0) * (update - earliest) / updates,
     };
-    let up = |value: f64| BOTTOM - (BOTTOM - TOP) * (value - bottom) / (top - bottom);
-    let title = beginning(title, 60).0;
-    html.raw("<figure class=\"curve\"><figcaption><bdi>")
-        .text(title)
-        .raw("</bdi> <b>")
-        .text(short(last.value));
-    html.raw("</b></figcaption><svg viewBox=\"0 0 ").text(WIDTH).raw(" ").text(HEIGHT);
-    html.raw("\" role=\"img\" aria-label=\"").text(title).raw(" over ");
-    html.text(counted(points.len() as u64, "update", "updates")).raw(": from ").text(short(low)).raw(" to ");
-    html.text(short(high)).raw(", last ").text(short(last.value)).raw("\">\n");
-    for mark in &marks {
-        line(html, "grid", (LEFT, up(*mark)), (RIGHT, up(*mark)));
-        label(html, "end", (LEFT - 6.0, up(*mark) + 4.0), &short(*mark));
-    }
-    line(html, "axis", (LEFT, TOP), (LEFT, BOTTOM));
-    line(html, "axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
-    // Updates are whole numbers, and the axis ends with them.
+    let y = |value: f64| FRAME.bottom - (FRAME.bottom - FRAME.top) * (value - bottom) / (top - bottom);
+    // Update numbers are integers, and the axis ends with the last one.
     let is_update = |value: &f64| value.fract() == 0.0 && (earliest..=latest).contains(value);
-    for update in ticks(earliest, latest, UPDATES).into_iter().filter(is_update) {
-        line(html, "axis", (across(update), BOTTOM), (across(update), BOTTOM + 4.0));
-        label(html, "middle", (across(update), BOTTOM + 15.0), &update.to_string());
-    }
-    label(html, "middle", (f64::midpoint(LEFT, RIGHT), HEIGHT - 8.0), "update");
-    html.raw("<text text-anchor=\"middle\" transform=\"translate(12 ").text(f64::midpoint(TOP, BOTTOM));
-    html.raw(") rotate(-90)\">").text(unit).raw("</text>\n<polyline class=\"line\" points=\"");
-    for point in points {
-        html.text(format_args!("{:.1},{:.1} ", across(point.update as f64), up(point.value)));
-    }
-    html.raw("\"/>\n");
-    for point in points {
-        html.raw("<circle class=\"").raw(if point.is_accepted { "dot" } else { "dot not" }).raw("\" cx=\"");
-        html.text(place(across(point.update as f64)))
-            .raw("\" cy=\"")
-            .text(place(up(point.value)))
-            .raw("\" r=\"");
-        html.raw(if points.len() > 40 { "2" } else { "3" }).raw("\"><title>update ").text(point.update);
-        html.raw(": ").text(short(point.value)).raw("</title></circle>");
-    }
-    html.raw("</svg></figure>\n");
+    let updates = ticks(earliest, latest, X_MARKS).into_iter().filter(is_update);
+    Some(Curve {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        low: short(low),
+        high: short(high),
+        last: short(last.1),
+        points: values
+            .iter()
+            .map(|&(update, value, is_accepted)| Point {
+                update,
+                label: short(value),
+                is_accepted,
+                x: x(update as f64),
+                y: y(value),
+            })
+            .collect(),
+        x_marks: updates.map(|update| Mark { at: x(update), label: update.to_string() }).collect(),
+        y_marks: marks.iter().map(|mark| Mark { at: y(*mark), label: short(*mark) }).collect(),
+    })
 }
 
-fn line(html: &mut Html, class: &'static str, from: (f64, f64), to: (f64, f64)) {
-    html.raw("<line class=\"").raw(class);
-    for (name, value) in [("x1", from.0), ("y1", from.1), ("x2", to.0), ("y2", to.1)] {
-        html.raw("\" ").raw(name).raw("=\"").text(place(value));
-    }
-    html.raw("\"/>");
-}
-
-fn label(html: &mut Html, anchor: &'static str, at: (f64, f64), words: &str) {
-    html.raw("<text text-anchor=\"")
-        .raw(anchor)
-        .raw("\" x=\"")
-        .text(place(at.0))
-        .raw("\" y=\"")
-        .text(place(at.1));
-    html.raw("\">").text(words).raw("</text>\n");
-}
-
-/// A place in the picture.
-fn place(value: f64) -> String {
-    format!("{value:.1}")
-}
-
-/// A number with four digits that count.
+/// A number with four significant digits.
 fn short(value: f64) -> String {
     let size = value.abs();
     if size < 1e-12 {
@@ -183,21 +164,23 @@ mod tests {
 
     use super::*;
     use crate::UpdateId;
+    use crate::api::pages::render::render;
 
-    fn update(number: u64, adapter: &str, is_accepted: bool, metrics: &Value) -> Figures {
+    fn update(number: u64, adapter: &str, is_accepted: bool, metrics: &Value) -> UpdateMetrics {
         let metrics = metrics.as_object().unwrap().clone();
-        Figures { update: UpdateId(number), adapter: adapter.to_owned(), is_accepted, metrics }
+        UpdateMetrics { update: UpdateId(number), adapter: adapter.to_owned(), is_accepted, metrics }
     }
 
-    fn drawn(figures: &[Figures]) -> String {
-        let mut html = Html::default();
-        curves(&mut html, figures);
-        html.into_string()
+    /// The charts as the page shows them.
+    fn drawn(updates: &[UpdateMetrics]) -> String {
+        let context = json!({"charts": charts(updates), "frame": FRAME});
+        let [curves] = render("versions", ["curves"], &context).unwrap();
+        curves
     }
 
     #[test]
-    fn updates_stand_at_their_numbers_with_even_ticks_below() {
-        let figures: Vec<Figures> =
+    fn points_are_placed_by_update_number() {
+        let figures: Vec<UpdateMetrics> =
             [1, 2, 41].map(|number| update(number, "ada", true, &json!({"kl": 0.1}))).into();
         let page = drawn(&figures);
         for label in [">10</text>", ">20</text>", ">30</text>", ">40</text>"] {
@@ -210,13 +193,13 @@ mod tests {
             .collect();
         assert!(
             (places[1] - places[0]) * 38.0 < places[2] - places[1],
-            "by number, not one after the other: {places:?}"
+            "by number, not by order: {places:?}"
         );
-        assert!(drawn(&figures[..1]).contains("cx=\"183.0\""), "a single one stands in the middle");
+        assert!(drawn(&figures[..1]).contains("cx=\"183.0\""), "a single point is in the middle");
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn short_keeps_four_digits() {
         for (value, expected) in [
             (0.0, "0"),
             (-0.5, "-0.5"),
@@ -232,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_curves_are_pictures_without_a_style_of_their_own() {
+    fn i2_charts_describe_themselves_without_styles() {
         let figures = [
             update(3, "ada", true, &json!({"kl": 0.1, "reward_mean": -0.5, "zeta": 1})),
             update(7, "ada", false, &json!({"kl": 0.2, "reward_mean": 0.25})),
@@ -245,9 +228,9 @@ mod tests {
         );
         let titles: Vec<&str> =
             page.split("<figcaption><bdi>").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
-        assert_eq!(titles, ["Reward, on average", "KL from the policy before", "zeta"]);
+        assert_eq!(titles, ["Mean reward", "KL from the version before", "zeta"]);
         assert!(
-            page.contains("aria-label=\"Reward, on average over 2 updates: from -0.5 to 0.25, last 0.25\""),
+            page.contains("aria-label=\"Mean reward over 2 updates: from -0.5 to 0.25, last 0.25\""),
             "{page}"
         );
         for part in
@@ -261,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_what_is_no_number_is_not_drawn() {
+    fn i1_other_values_are_not_drawn() {
         assert_eq!(drawn(&[]), "");
         let wrong = json!({"loss": "low", "kl": null, "entropy": 1e300});
         assert_eq!(drawn(&[update(1, "ada", true, &wrong)]), "");
@@ -271,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_adapter_has_its_own_and_names_are_words() {
+    fn adapters_have_charts_and_names_are_escaped() {
         let hostile = json!({"</svg><script>": 1.0});
         let page = drawn(&[update(1, "<b>", true, &hostile), update(2, "ada", true, &json!({"kl": 0.1}))]);
         assert_eq!(page.matches("<h2>").count(), 2);
@@ -280,6 +263,9 @@ mod tests {
             "{page}"
         );
         let many: serde_json::Map<String, Value> = (0..99).map(|at| (format!("m{at}"), json!(at))).collect();
-        assert_eq!(drawn(&[update(1, "ada", true, &Value::Object(many))]).matches("<svg").count(), MOST);
+        assert_eq!(
+            drawn(&[update(1, "ada", true, &Value::Object(many))]).matches("<svg").count(),
+            MAX_CURVES
+        );
     }
 }

@@ -1,70 +1,87 @@
-//! What all pages have in common.
+//! The frame that all pages share, and their response headers.
 //!
-//! I1. Nothing is loaded from elsewhere, and no script runs but our own file. I2. A page works without it; with it, its live part is fetched
-//! again when something changes. I3. No browser keeps a page.
+//! I1. Nothing is loaded from other sites, and no script runs but `script.js`. I2. Pages work without scripts; with scripts, the live part is
+//! fetched again when something changes. I3. Browsers do not cache pages.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
+use serde_json::json;
 
-use super::html::Html;
 use super::login::Visitor;
+use super::render::render;
 use crate::api::error::ApiError;
 use crate::{LedgerError, SessionId, TurnId};
 
-/// A script that fetches the live part of a page says so.
+/// Marks requests of the script for the live part of a page.
 pub(super) const PART_HEADER: &str = "x-clawrl-part";
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// A page.
+/// A rendered page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) title: String,
-    /// The session that it is about: what changes elsewhere does not concern it.
+    /// The page's session: changes of other sessions do not refresh it.
     pub(super) session: Option<SessionId>,
-    /// The turn that it is about: the same.
+    /// The page's turn: changes of other turns do not refresh it.
     pub(super) turn: Option<TurnId>,
-    /// What stays: headings, forms.
-    pub(super) head: Html,
-    /// What is fetched again when something changes.
-    pub(super) live: Html,
-    /// Behind it.
-    pub(super) foot: Html,
+    /// Before the live part, and not refreshed: headings, forms.
+    pub(super) head: String,
+    /// Fetched again after a change.
+    pub(super) live: String,
+    /// After the live part, and not refreshed.
+    pub(super) foot: String,
+}
+
+impl Page {
+    /// Renders a template.
+    ///
+    /// # Errors
+    /// 500 if the template fails, which is a bug.
+    pub(super) fn new(
+        title: impl Into<String>,
+        template: &str,
+        context: &impl Serialize,
+    ) -> Result<Self, PageError> {
+        let [head, live, foot] = render(template, ["head", "live", "foot"], context).map_err(broken)?;
+        Ok(Self { title: title.into(), session: None, turn: None, head, live, foot })
+    }
 }
 
 /// Why there is no page.
 #[derive(Debug)]
-pub(super) struct NoPage {
+pub(super) struct PageError {
     pub(super) status: StatusCode,
     pub(super) message: String,
 }
 
-impl NoPage {
+impl PageError {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// What is somebody else's, and what does not exist.
+    /// The page does not exist, or belongs to another user.
     pub(super) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "There is nothing here.")
+        Self::new(StatusCode::NOT_FOUND, "Not found.")
     }
 }
 
-impl From<LedgerError> for NoPage {
+impl From<LedgerError> for PageError {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::Unknown(_) => Self::not_found(),
             LedgerError::Refused(_) => Self::new(StatusCode::BAD_REQUEST, format!("Refused: {error}.")),
             LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Lost | LedgerError::Ended => {
-                tracing::error!("the ledger cannot be asked: {error}");
-                let message = "The record cannot be asked; the server's log says why.";
+                tracing::error!("failed to read the ledger: {error}");
+                let message = "The ledger cannot be read; see the server's log.";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
             }
         }
     }
 }
 
-impl From<ApiError> for NoPage {
+impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         let mut characters = error.message().chars();
         let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -72,90 +89,65 @@ impl From<ApiError> for NoPage {
     }
 }
 
-/// The page as a whole, for whoever sees it.
-pub(super) fn whole(page: &Page, visitor: Option<&Visitor>) -> Response<Body> {
-    let mut html = Html::default();
-    html.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">")
-        .raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>")
-        .text(&page.title)
-        .raw(" - ClawRL chat</title><link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"/style.css\">");
-    if visitor.is_some() {
-        html.raw("<script src=\"/script.js\" defer></script>");
-    }
-    html.raw("</head><body");
-    if let Some(session) = page.session {
-        html.raw(" data-session=\"").text(session).raw("\"");
-    }
-    if let Some(turn) = page.turn {
-        html.raw(" data-turn=\"").text(turn).raw("\"");
-    }
-    html.raw("><main>\n");
-    if let Some(visitor) = visitor {
-        navigation(&mut html, visitor);
-    }
-    html.part(&page.head);
-    if !page.live.is_empty() {
-        html.raw("<div id=\"live\">").part(&page.live).raw("</div>\n");
-    }
-    html.part(&page.foot).raw("</main></body></html>\n");
-    sent(StatusCode::OK, "text/html; charset=utf-8", html.into_string())
+fn broken(error: minijinja::Error) -> PageError {
+    tracing::error!("failed to render a page: {error:#}");
+    PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be rendered; see the server's log.")
 }
 
-/// Its live part alone.
+/// The whole page, for a visitor who is logged in or not.
+pub(super) fn whole(page: Page, visitor: Option<&Visitor>) -> Response<Body> {
+    let Page { title, session, turn, head, live, foot } = page;
+    let context = json!({
+        "title": title, "session": session, "turn": turn, "head": head, "live": live, "foot": foot,
+        "user": visitor.map(|visitor| &visitor.user),
+        "proof": visitor.and_then(|visitor| visitor.proof.as_deref()),
+    });
+    match render("layout", ["layout"], &context) {
+        Ok([html]) => response(StatusCode::OK, "text/html; charset=utf-8", html),
+        Err(error) => {
+            let error = broken(error);
+            response(error.status, "text/plain; charset=utf-8", error.message)
+        }
+    }
+}
+
+/// The live part of a page alone.
 pub(super) fn live(page: Page) -> Response<Body> {
-    sent(StatusCode::OK, "text/html; charset=utf-8", page.live.into_string())
+    response(StatusCode::OK, "text/html; charset=utf-8", page.live)
 }
 
-/// A page that says why there is none.
-pub(super) fn none(why: &NoPage, visitor: Option<&Visitor>) -> Response<Body> {
-    let mut page = Page { title: why.message.clone(), ..Page::default() };
-    page.head.raw("<h1>").text(&why.message).raw("</h1>\n<p><a href=\"/\">To the beginning</a></p>\n");
-    let mut response = whole(&page, visitor);
-    *response.status_mut() = why.status;
+/// A page with the reason why there is no other one.
+pub(super) fn error_page(error: &PageError, visitor: Option<&Visitor>) -> Response<Body> {
+    let page = Page::new(&*error.message, "error", &json!({"message": error.message}));
+    let mut response = whole(page.unwrap_or_default(), visitor);
+    *response.status_mut() = error.status;
     response
 }
 
-/// To another page.
-pub(super) fn to(path: &str) -> Response<Body> {
-    let mut response = sent(StatusCode::SEE_OTHER, "text/plain", String::new());
+/// A redirect after a form was submitted.
+pub(super) fn redirect(path: &str) -> Response<Body> {
+    let mut response = response(StatusCode::SEE_OTHER, "text/plain", String::new());
     if let Ok(path) = HeaderValue::from_str(path) {
         response.headers_mut().insert(header::LOCATION, path);
     }
     response
 }
 
-pub(super) fn sent(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+pub(super) fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
-/// What every response has, whatever it is.
+/// Adds the headers that every response has.
 pub(super) fn protect(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
     set(header::CONTENT_SECURITY_POLICY, POLICY);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    // Other sites are told nothing. To ourselves, `no-referrer` would turn the `Origin` of our own forms into `null`, by which the guard
-    // turns other sites away.
+    // Other sites get no referrer. With `no-referrer`, our own forms would send `Origin: null`, which the guard refuses as another site's.
     set(header::REFERRER_POLICY, "same-origin");
     set(header::CACHE_CONTROL, "no-store");
     set(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
-}
-
-/// What a form has to have.
-pub(super) fn proof(html: &mut Html, visitor: &Visitor) {
-    if let Some(proof) = &visitor.proof {
-        html.raw("<input type=\"hidden\" name=\"proof\" value=\"").text(proof).raw("\">");
-    }
-}
-
-fn navigation(html: &mut Html, visitor: &Visitor) {
-    html.raw("<nav><a href=\"/\">Chats</a> <a href=\"/versions\">Versions</a><span id=\"state\" class=\"soft\"></span>")
-        .raw("<form method=\"post\" action=\"/logout\">");
-    proof(html, visitor);
-    html.raw("<bdi class=\"soft\">")
-        .text(&visitor.user)
-        .raw("</bdi> <button>Log out</button></form></nav>\n");
 }

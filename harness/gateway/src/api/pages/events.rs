@@ -1,10 +1,9 @@
-//! What has changed, as server-sent events.
+//! `/events`: changes as server-sent events.
 //!
-//! I1. An event says what has changed and where, in numbers and words of ours: never what was said. I2. Everybody is told of their own. I3. Nobody
-//! waits for a reader: one who does not keep up is dropped, comes again, and looks at everything. I4. A stream ends with the login, and with
-//! the server.
+//! I1. An event names the change and its place, and no content. I2. A user gets only their own events. I3. The recorder never waits for a reader:
+//! a slow one is disconnected, reconnects, and reloads the page. I4. A stream ends with the login, and with the server.
 //!
-//! Cancellation: a stream that is dropped holds nothing.
+//! Cancellation: dropping a stream releases everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,19 +19,19 @@ use tokio::sync::broadcast;
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::document::{self, NoPage};
+use super::document::{self, PageError};
 use super::login::Visitor;
 use crate::api::gateway::Gateway;
-use crate::recorder::{LedgerEvent, Live};
+use crate::recorder::{LedgerChange, LedgerEvent};
 
 /// `GET /events`.
 pub(super) async fn events(
     State(gateway): State<Arc<Gateway>>,
     Extension(visitor): Extension<Visitor>,
 ) -> Response<Body> {
-    let Ok(place) = gateway.watchers.take(&visitor.user) else {
-        let why = NoPage::new(StatusCode::SERVICE_UNAVAILABLE, "Too many pages watch already.");
-        return document::none(&why, None);
+    let Ok(permit) = gateway.watcher_limit.acquire(&visitor.user) else {
+        let why = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many open pages.");
+        return document::error_page(&why, None);
     };
     let watch = Watch {
         changes: gateway.recorder.events(),
@@ -40,19 +39,19 @@ pub(super) async fn events(
         ending: gateway.ending.clone(),
         keep_alive: gateway.settings.keep_alive,
         has_begun: false,
-        _place: place,
+        _permit: permit,
     };
-    document::sent(StatusCode::OK, "text/event-stream", Body::from_stream(stream(watch)))
+    document::response(StatusCode::OK, "text/event-stream", Body::from_stream(stream(watch)))
 }
 
-/// `_place` is what is given back at the end.
+/// A connected page. `_permit` is released at its end.
 struct Watch<P> {
     changes: broadcast::Receiver<LedgerEvent>,
     visitor: Visitor,
     ending: CancellationToken,
     keep_alive: Duration,
     has_begun: bool,
-    _place: P,
+    _permit: P,
 }
 
 fn stream<P>(watch: Watch<P>) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
@@ -66,7 +65,7 @@ fn stream<P>(watch: Watch<P>) -> impl Stream<Item = Result<Bytes, std::convert::
 }
 
 impl<P> Watch<P> {
-    /// The next piece; nothing at the end.
+    /// The next event or keep-alive; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let Visitor { user, until, ended, .. } = &self.visitor;
         let over = async {
@@ -80,7 +79,7 @@ impl<P> Watch<P> {
                 match self.changes.recv().await {
                     Ok(event) if event.user == *user => return Some(event),
                     Ok(_) => {}
-                    // It did not keep up, or there is no recorder any more.
+                    // The reader is too slow, or the recorder has ended.
                     Err(_) => return None,
                 }
             }
@@ -89,34 +88,34 @@ impl<P> Watch<P> {
             () = self.ending.cancelled() => None,
             () = ended.cancelled() => None,
             () = over => None,
-            change = change => change.map(|event| told(&event)),
-            () = sleep(self.keep_alive) => Some(Bytes::from_static(b": keepalive\n\n")), // timer: what a quiet stream is held open by
+            change = change => change.map(|event| event_line(&event)),
+            () = sleep(self.keep_alive) => Some(Bytes::from_static(b": keepalive\n\n")), // timer: keeps a quiet stream open
         }
     }
 }
 
-fn told(event: &LedgerEvent) -> Bytes {
+fn event_line(event: &LedgerEvent) -> Bytes {
     let session = event.session.map(|session| session.0.0);
     let turn = event.turn.map(|turn| turn.0.0);
     let event = json!({"what": word(event.what), "session": session, "turn": turn});
     Bytes::from(format!("data: {event}\n\n"))
 }
 
-fn word(what: Live) -> &'static str {
+fn word(what: LedgerChange) -> &'static str {
     match what {
-        Live::SessionOpened => "session opened",
-        Live::SessionClosed => "session closed",
-        Live::EpochClosed => "epoch closed",
-        Live::TurnOpened => "turn opened",
-        Live::Retried => "retried",
-        Live::Answered => "answered",
-        Live::Unanswered => "unanswered",
-        Live::NextState => "next state",
-        Live::Feedback => "feedback",
-        Live::Judged => "judged",
-        Live::Learned => "learned",
-        Live::Consent => "consent",
-        Live::Deleted => "deleted",
+        LedgerChange::SessionOpened => "session opened",
+        LedgerChange::SessionClosed => "session closed",
+        LedgerChange::EpochClosed => "epoch closed",
+        LedgerChange::TurnOpened => "turn opened",
+        LedgerChange::Retried => "retried",
+        LedgerChange::Answered => "answered",
+        LedgerChange::Unanswered => "unanswered",
+        LedgerChange::NextState => "next state",
+        LedgerChange::Feedback => "feedback",
+        LedgerChange::Judged => "judged",
+        LedgerChange::Learned => "learned",
+        LedgerChange::Consent => "consent",
+        LedgerChange::Deleted => "deleted",
     }
 }
 
@@ -135,17 +134,17 @@ mod tests {
             ending: CancellationToken::new(),
             keep_alive: Duration::from_secs(10),
             has_begun: false,
-            _place: (),
+            _permit: (),
         }
     }
 
     fn event(user: &str, session: u64) -> LedgerEvent {
         let session = Some(SessionId(RequestId(session)));
-        LedgerEvent { user: UserId(user.to_owned()), session, turn: None, what: Live::SessionOpened }
+        LedgerEvent { user: UserId(user.to_owned()), session, turn: None, what: LedgerChange::SessionOpened }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn i2_everybody_is_told_of_their_own() {
+    async fn i2_users_get_only_their_events() {
         let (live, changes) = broadcast::channel(8);
         live.send(event("bob", 1)).unwrap();
         live.send(event("ada", 2)).unwrap();
@@ -159,12 +158,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i3_who_does_not_keep_up_is_dropped() {
+    async fn i3_slow_reader_is_disconnected() {
         let (live, changes) = broadcast::channel(2);
         let mut slow = Box::pin(stream(watch(changes)));
         slow.next().await.unwrap().unwrap();
         for session in 0..9 {
-            // Nothing here waits for the reader.
+            // Sending does not wait for the reader.
             live.send(event("ada", session)).unwrap();
         }
         assert_eq!(slow.next().await, None);

@@ -1,4 +1,4 @@
-//! The dashboard: pages about a user's chats, for a browser. Described in `harness/docs/gateway/dashboard.md`.
+//! The dashboard: a user's chats as web pages. Described in `harness/docs/gateway/dashboard.md`.
 
 mod actions;
 mod conversation;
@@ -6,13 +6,13 @@ mod curves;
 mod document;
 mod events;
 mod form;
-mod html;
 mod login;
 mod overview;
-mod policy;
+mod policy_actions;
+mod render;
 mod routes;
 mod session;
-mod training;
+mod training_outcome;
 mod turn;
 mod versions;
 

@@ -1,7 +1,7 @@
-//! Which page is where, and who may see it.
+//! Routes of the pages, and access to them.
 //!
-//! I1. Whoever has no key and no login sees the page to log in, the style and the script, and nothing else. I2. A form is done only with
-//! the proof of the login that asks for it.
+//! I1. Without a key or a login, only the login page, the style sheet and the script are served. I2. A form is accepted only with the proof of
+//! its login.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 
-use super::document::{self, NoPage, PART_HEADER, Page};
+use super::document::{self, PART_HEADER, Page, PageError};
 use super::form::Form;
 use super::login::Visitor;
-use super::{actions, events, overview, policy, session, turn, versions};
+use super::{actions, events, overview, policy_actions, session, turn, versions};
 use crate::api::gateway::Gateway;
 use crate::api::routes::Routes;
 use crate::{RequestId, SessionId, TurnId};
@@ -22,9 +22,7 @@ use crate::{RequestId, SessionId, TurnId};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-type Shown = Result<Page, NoPage>;
-
-/// Paths that are answered without a key and a login.
+/// Paths that need neither a key nor a login.
 const OPEN: [&str; 3] = ["/login", "/style.css", "/script.js"];
 
 pub(in crate::api) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
@@ -45,38 +43,40 @@ pub(in crate::api) fn routes() -> Routes {
         .post("/turns/{turn}/delete", actions::delete_turn)
         .post("/sessions/{session}/close", actions::close)
         .post("/sessions/{session}/delete", actions::delete_session)
-        .post("/policy/train", policy::train)
-        .post("/policy/pause", policy::pause)
-        .post("/policy/resume", policy::resume)
-        .post("/policy/rollback", policy::roll_back)
-        .get("/style.css", async || document::sent(StatusCode::OK, "text/css; charset=utf-8", STYLE))
-        .get("/script.js", async || document::sent(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT))
+        .post("/policy/train", policy_actions::train)
+        .post("/policy/pause", policy_actions::pause)
+        .post("/policy/resume", policy_actions::resume)
+        .post("/policy/rollback", policy_actions::roll_back)
+        .get("/style.css", async || document::response(StatusCode::OK, "text/css; charset=utf-8", STYLE))
+        .get("/script.js", async || {
+            document::response(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)
+        })
 }
 
-/// Whether a path is answered without a key and a login.
+/// Whether a path needs neither a key nor a login.
 pub(in crate::api) fn is_open(path: &str) -> bool {
     OPEN.contains(&path)
 }
 
-/// Lets a request in, or says why not.
+/// Authenticates a request.
 async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response<Body> {
     let path = request.uri().path();
     let is_open = is_open(path);
     let is_page = request.method() == Method::GET && path != "/events" && !is_part(request.headers());
-    // Asked first: nothing is read of what another site's page sends.
+    // First: nothing is read of a request from another site's page.
     let guarded = gateway.guard.check(request.headers());
     let mut response = if let Err(error) = guarded {
-        document::none(&NoPage::new(StatusCode::FORBIDDEN, error.message()), None)
+        document::error_page(&PageError::new(StatusCode::FORBIDDEN, error.message()), None)
     } else if let Some(visitor) = visitor(&gateway, request.headers()) {
         request.extensions_mut().insert(visitor);
         next.run(request).await
     } else if is_open {
         next.run(request).await
     } else if is_page {
-        document::to("/login")
+        document::redirect("/login")
     } else {
-        let message = "You are not logged in, or not any more.";
-        document::none(&NoPage::new(StatusCode::UNAUTHORIZED, message), None)
+        let message = "You are not logged in.";
+        document::error_page(&PageError::new(StatusCode::UNAUTHORIZED, message), None)
     };
     if response.status().is_client_error() {
         gateway.metrics.refused.add(1);
@@ -85,7 +85,7 @@ async fn enter(State(gateway): State<Arc<Gateway>>, mut request: Request, next: 
     response
 }
 
-/// By their key, or by their login.
+/// The visitor, by key or by login.
 fn visitor(gateway: &Gateway, headers: &HeaderMap) -> Option<Visitor> {
     match headers.get(header::AUTHORIZATION) {
         Some(authorization) => {
@@ -107,7 +107,7 @@ async fn chats(
     uri: Uri,
 ) -> Response<Body> {
     let before = query(&uri).number("before").map(|before| SessionId(RequestId(before)));
-    answered(overview::page(&gateway, &visitor, before).await, &visitor, &headers)
+    respond(overview::page(&gateway, &visitor, before).await, &visitor, &headers)
 }
 
 async fn one_session(
@@ -119,7 +119,7 @@ async fn one_session(
 ) -> Response<Body> {
     let before = query(&uri).number("before").map(|before| TurnId(RequestId(before)));
     let page = async { session::page(&gateway, &visitor, SessionId(number(&session)?), before).await };
-    answered(page.await, &visitor, &headers)
+    respond(page.await, &visitor, &headers)
 }
 
 async fn one_turn(
@@ -131,7 +131,7 @@ async fn one_turn(
 ) -> Response<Body> {
     let upto = query(&uri).number("upto").and_then(|upto| usize::try_from(upto).ok());
     let page = async { turn::page(&gateway, &visitor, TurnId(number(&turn)?), upto).await };
-    answered(page.await, &visitor, &headers)
+    respond(page.await, &visitor, &headers)
 }
 
 async fn all_versions(
@@ -141,18 +141,18 @@ async fn all_versions(
     uri: Uri,
 ) -> Response<Body> {
     let before = query(&uri).number("before").map(crate::UpdateId);
-    answered(versions::page(&gateway, &visitor, before).await, &visitor, &headers)
+    respond(versions::page(&gateway, &visitor, before).await, &visitor, &headers)
 }
 
 async fn login(visitor: Option<Extension<Visitor>>) -> Response<Body> {
-    if visitor.is_some() { document::to("/") } else { actions::login_page(None) }
+    if visitor.is_some() { document::redirect("/") } else { actions::login_page(None) }
 }
 
-fn answered(page: Shown, visitor: &Visitor, headers: &HeaderMap) -> Response<Body> {
+fn respond(page: Result<Page, PageError>, visitor: &Visitor, headers: &HeaderMap) -> Response<Body> {
     match page {
         Ok(page) if is_part(headers) => document::live(page),
-        Ok(page) => document::whole(&page, Some(visitor)),
-        Err(why) => document::none(&why, Some(visitor)),
+        Ok(page) => document::whole(page, Some(visitor)),
+        Err(why) => document::error_page(&why, Some(visitor)),
     }
 }
 
@@ -160,7 +160,7 @@ fn query(uri: &Uri) -> Form {
     Form::read(uri.query().unwrap_or_default().as_bytes())
 }
 
-/// The number in a path. What is no number is nowhere.
-pub(super) fn number(text: &str) -> Result<RequestId, NoPage> {
-    text.parse().map(RequestId).map_err(|_| NoPage::not_found())
+/// The number in a path; 404 for anything else.
+pub(super) fn number(text: &str) -> Result<RequestId, PageError> {
+    text.parse().map(RequestId).map_err(|_| PageError::not_found())
 }

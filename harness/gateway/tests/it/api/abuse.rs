@@ -9,13 +9,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::client::{request, send};
-use super::house::House;
 use super::scripted::{Scripted, said};
+use super::test_server::TestServer;
 
 const CHAT: &str = "/v1/chat/completions";
 
-async fn house() -> House {
-    House::new(Scripted::new(vec![Ok(said(&["a"]))])).await
+async fn server() -> TestServer {
+    TestServer::new(Scripted::new(vec![Ok(said(&["a"]))])).await
 }
 
 fn hi() -> String {
@@ -23,15 +23,15 @@ fn hi() -> String {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_without_a_key() {
-    let house = house().await;
+async fn requests_without_a_key_are_refused() {
+    let server = server().await;
     let key = |value: &'static str| vec![("Authorization", value)];
     for headers in [vec![], key("Bearer three"), key("Basic one"), key("Bearer"), key("Bearer one\u{0}")] {
         for (method, path) in
             [("POST", CHAT), ("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/v1/nothing")]
         {
-            let asked = request(method, path, &house.host(), &headers, hi().as_bytes());
-            let refused = send(house.address, &asked).await;
+            let asked = request(method, path, &server.host(), &headers, hi().as_bytes());
+            let refused = send(server.address, &asked).await;
             // What is no header at all is refused before anybody looks at its key.
             assert!([401, 400].contains(&refused.status), "{path} {headers:?}");
             if refused.status == 401 {
@@ -39,35 +39,35 @@ async fn nobody_comes_in_without_a_key() {
             }
         }
     }
-    assert!(house.sessions().await.is_empty());
+    assert!(server.sessions().await.is_empty());
     for path in ["/healthz", "/readyz"] {
-        assert_eq!(send(house.address, &request("GET", path, &house.host(), &[], b"")).await.status, 200);
+        assert_eq!(send(server.address, &request("GET", path, &server.host(), &[], b"")).await.status, 200);
     }
 }
 
 /// A client that cuts texts in units of 16 bits can go on with its conversation.
 #[tokio::test]
-async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
-    let house = House::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await;
+async fn lone_surrogate_is_answered_and_recorded() {
+    let server = TestServer::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await;
     let headers = [("Authorization", "Bearer one"), ("Content-Type", "application/json")];
     let first = br#"{"messages": [{"role": "user", "content": "cut \ud83d here"}]}"#;
     let next = b"{\"messages\": [{\"role\": \"user\", \"content\": \"cut \xed\xa0\xbd here\"},
         {\"role\": \"assistant\", \"content\": \"One\"}, {\"role\": \"user\", \"content\": \"and on\"}]}";
     for body in [first.as_slice(), next] {
-        let answer = send(house.address, &request("POST", CHAT, &house.host(), &headers, body)).await;
+        let answer = send(server.address, &request("POST", CHAT, &server.host(), &headers, body)).await;
         assert_eq!(answer.status, 200);
     }
-    let turns = house.turns().await;
+    let turns = server.turns().await;
     let body: Value = serde_json::from_str(turns[0].requests[0].body.as_deref().unwrap()).unwrap();
     assert_eq!(body["messages"][0]["content"], "cut \u{fffd} here");
     // The second request goes on with the first one.
     assert_eq!(turns[0].next_state.as_ref().unwrap().request, turns[1].requests[0].request);
-    assert_eq!(house.policy.asks.lock().unwrap()[0].body["messages"], body["messages"]);
+    assert_eq!(server.policy.asks.lock().unwrap()[0].body["messages"], body["messages"]);
 }
 
 #[tokio::test]
-async fn every_answer_names_its_request() {
-    let house = house().await;
+async fn every_response_has_a_request_id() {
+    let server = server().await;
     let (none, key) = ([].as_slice(), [("Authorization", "Bearer one")].as_slice());
     let mut names = std::collections::BTreeSet::new();
     for (method, path, headers) in [
@@ -78,44 +78,44 @@ async fn every_answer_names_its_request() {
         ("DELETE", CHAT, key),
         ("GET", "/login", none),
     ] {
-        let asked = request(method, path, &house.host(), headers, hi().as_bytes());
-        let answer = send(house.address, &asked).await;
+        let asked = request(method, path, &server.host(), headers, hi().as_bytes());
+        let answer = send(server.address, &asked).await;
         let name = answer.header("x-request-id").unwrap_or_else(|| panic!("{method} {path}"));
         assert!(names.insert(name.to_owned()), "{name} twice");
     }
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_are_turned_away() {
-    let house = house().await;
+async fn requests_of_other_sites_are_refused() {
+    let server = server().await;
     let with = |host: &str, more: &[(&str, &str)]| {
         let headers: Vec<(&str, &str)> =
             [("Authorization", "Bearer one")].iter().chain(more).copied().collect();
         request("POST", CHAT, host, &headers, hi().as_bytes())
     };
     for (host, more) in
-        [("evil.example", vec![]), (house.host().as_str(), vec![("Origin", "http://evil.example")])]
+        [("evil.example", vec![]), (server.host().as_str(), vec![("Origin", "http://evil.example")])]
     {
-        let refused = send(house.address, &with(host, &more)).await;
+        let refused = send(server.address, &with(host, &more)).await;
         assert_eq!(refused.status, 403, "{host}");
         assert_eq!(refused.json().await["error"]["type"], "permission_error");
     }
-    let origin = format!("http://{}", house.host());
-    assert_eq!(send(house.address, &with(&house.host(), &[("Origin", &origin)])).await.status, 200);
-    assert_eq!(house.turns().await.len(), 1);
+    let origin = format!("http://{}", server.host());
+    assert_eq!(send(server.address, &with(&server.host(), &[("Origin", &origin)])).await.status, 200);
+    assert_eq!(server.turns().await.len(), 1);
 }
 
 #[tokio::test]
-async fn bodies_have_bounds() {
-    let house = house().await;
+async fn bodies_have_limits() {
+    let server = server().await;
     let large = vec![b' '; 10 << 20];
-    let refused = house.post_as("one", CHAT, &large).await;
+    let refused = server.post_as("one", CHAT, &large).await;
     assert_eq!(refused.status, 413);
     assert_eq!(refused.json().await["error"]["code"], "body_too_large");
     // The same by one who does not say how much is coming.
     let head = format!(
         "POST {CHAT} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer one\r\nTransfer-Encoding: chunked\r\n\r\n",
-        house.host()
+        server.host()
     );
     let mut chunked = head.into_bytes();
     for _ in 0..10 {
@@ -123,7 +123,7 @@ async fn bodies_have_bounds() {
         chunked.extend(std::iter::repeat_n(b' ', 1 << 20));
         chunked.extend_from_slice(b"\r\n");
     }
-    assert_eq!(send(house.address, &chunked).await.status, 413);
+    assert_eq!(send(server.address, &chunked).await.status, 413);
     for (body, code) in [
         (b"".as_slice(), "invalid_json"),
         (b"{\"messages\": \"\xff\xfe\"}", "invalid_json"),
@@ -134,7 +134,7 @@ async fn bodies_have_bounds() {
         (b"{\"messages\": []}", "invalid_value"),
         (b"{\"messages\": [{\"role\": \"user\", \"content\": \"\\ud800\"}]", "invalid_json"),
     ] {
-        let refused = house.post_as("one", CHAT, body).await;
+        let refused = server.post_as("one", CHAT, body).await;
         assert_eq!(refused.status, 400);
         assert_eq!(refused.json().await["error"]["code"], code);
     }
@@ -142,17 +142,17 @@ async fn bodies_have_bounds() {
 
 #[tokio::test]
 async fn slow_requests_end() {
-    let house = House::with(Scripted::new(vec![Ok(said(&["a"]))]), |settings| {
+    let server = TestServer::with(Scripted::new(vec![Ok(said(&["a"]))]), |settings| {
         settings.body_time = Duration::from_millis(30);
         settings.head_time = Duration::from_millis(30);
     });
-    let house = house.await;
-    let mut body = request("POST", CHAT, &house.host(), &[("Authorization", "Bearer one")], hi().as_bytes());
+    let server = server.await;
+    let mut body = request("POST", CHAT, &server.host(), &[("Authorization", "Bearer one")], hi().as_bytes());
     body.truncate(body.len() - 5);
-    let refused = send(house.address, &body).await;
+    let refused = send(server.address, &body).await;
     assert_eq!(refused.status, 408);
     assert_eq!(refused.json().await["error"]["code"], "body_timeout");
-    let mut head = TcpStream::connect(house.address).await.unwrap();
+    let mut head = TcpStream::connect(server.address).await.unwrap();
     head.write_all(b"POST / HTTP/1.1\r\nHost: ").await.unwrap();
     let mut rest = Vec::new();
     // The server ends it; a client that only waits would wait for ever.
@@ -161,8 +161,8 @@ async fn slow_requests_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_here_is_said_by_its_name() {
-    let house = house().await;
+async fn missing_endpoints_are_refused_by_name() {
+    let server = server().await;
     for (path, code) in [
         ("/v1/embeddings", "endpoint_not_served"),
         ("/v1/responses", "endpoint_not_served"),
@@ -170,14 +170,14 @@ async fn what_is_not_here_is_said_by_its_name() {
         ("/v1/nothing", "not_found"),
         ("/../etc/passwd", "not_found"),
     ] {
-        let refused = house.post(path, &json!({})).await;
+        let refused = server.post(path, &json!({})).await;
         assert_eq!(refused.status, 404, "{path}");
         assert_eq!(refused.json().await["error"]["code"], code, "{path}");
     }
-    let refused = house.get(CHAT).await;
+    let refused = server.get(CHAT).await;
     assert_eq!(refused.status, 405);
     assert_eq!(refused.json().await["error"]["message"], "`/v1/chat/completions` has no GET");
-    let refused = house
+    let refused = server
         .post(CHAT, &json!({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}))
         .await;
     assert_eq!(refused.status, 400);
@@ -186,13 +186,13 @@ async fn what_is_not_here_is_said_by_its_name() {
 
 /// The same words, and the name of Ada's session, are another session for Bob.
 #[tokio::test]
-async fn nobody_gets_into_anothers_session() {
-    let house = house().await;
+async fn users_cannot_enter_others_sessions() {
+    let server = server().await;
     let body = hi();
     for key in ["Bearer one", "Bearer two"] {
         let headers = [("Authorization", key), ("x-clawrl-session", "mine")];
         assert_eq!(
-            send(house.address, &request("POST", CHAT, &house.host(), &headers, body.as_bytes()))
+            send(server.address, &request("POST", CHAT, &server.host(), &headers, body.as_bytes()))
                 .await
                 .status,
             200
@@ -201,11 +201,11 @@ async fn nobody_gets_into_anothers_session() {
     let forged = json!({"messages": [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "terrible"}]});
     let headers = [("Authorization", "Bearer two"), ("x-clawrl-session", "mine")];
-    send(house.address, &request("POST", CHAT, &house.host(), &headers, forged.to_string().as_bytes()))
+    send(server.address, &request("POST", CHAT, &server.host(), &headers, forged.to_string().as_bytes()))
         .await
         .json()
         .await;
-    let turns = house.turns().await;
+    let turns = server.turns().await;
     assert_eq!((turns.len(), turns[0].next_state.as_ref()), (1, None), "nothing of Bob's is Ada's");
 }
 
@@ -274,9 +274,9 @@ fn any_body() -> impl Strategy<Value = Value> {
 
 /// Whatever is asked, it is answered or refused in OpenAI's shape, and the server goes on.
 #[test]
-fn no_body_is_too_strange() {
+fn strange_bodies_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let house = runtime.block_on(house());
+    let server = runtime.block_on(server());
     let mut runner = TestRunner::new_with_rng(
         Config { cases: 400, failure_persistence: None, ..Config::default() },
         proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
@@ -284,7 +284,7 @@ fn no_body_is_too_strange() {
     let paths = proptest::sample::select(vec![CHAT, "/v1/completions"]);
     let ran = runner.run(&(paths, any_body()), |(path, body)| {
         let (status, text) = runtime.block_on(async {
-            let response = house.post(path, &body).await;
+            let response = server.post(path, &body).await;
             (response.status, response.text().await)
         });
         if status == 200 {
@@ -300,5 +300,5 @@ fn no_body_is_too_strange() {
         Ok(())
     });
     ran.unwrap();
-    assert_eq!(runtime.block_on(house.get("/healthz")).status, 200);
+    assert_eq!(runtime.block_on(server.get("/healthz")).status, 200);
 }

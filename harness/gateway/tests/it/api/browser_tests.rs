@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::client::{request, send};
-use super::house::{House, user};
 use super::scripted::{Scripted, said};
-use super::tutor::{Tutor, go_back, learn};
+use super::test_server::{TestServer, user};
+use super::test_trainer::{TestTrainer, go_back, learn};
 
 const HOSTILE: &str =
     "</pre><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">";
@@ -63,14 +63,14 @@ impl Browser {
         self.tell(method, path, body).await.unwrap()
     }
 
-    async fn open(&self, house: &House, path: &str) {
-        let url = json!({"url": format!("http://{}{path}", house.host())});
+    async fn open(&self, server: &TestServer, path: &str) {
+        let url = json!({"url": format!("http://{}{path}", server.host())});
         self.ask("POST", &format!("/session/{}/url", self.session), &url).await;
     }
 
     /// Logs in with Ada's key, and is at the overview.
-    async fn log_in(&self, house: &House) {
-        self.open(house, "/").await;
+    async fn log_in(&self, server: &TestServer) {
+        self.open(server, "/").await;
         let fill =
             "document.getElementById('key').value = 'one'; document.querySelector('.login button').click()";
         self.script(fill).await;
@@ -126,52 +126,52 @@ impl Drop for Browser {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_dashboard_is_live_and_safe_in_a_browser() {
-    let house = House::new(Scripted::new(vec![Ok(said(&[HOSTILE]))])).await;
+async fn dashboard_is_live_and_safe_in_a_browser() {
+    let server = TestServer::new(Scripted::new(vec![Ok(said(&[HOSTILE]))])).await;
     let ask = json!({"messages": [{"role": "user", "content": HOSTILE}]});
-    house.post("/v1/chat/completions", &ask).await.text().await;
+    server.post("/v1/chat/completions", &ask).await.text().await;
     let browser = Browser::new().await;
-    browser.log_in(&house).await;
-    browser.open(&house, "/turns/1").await;
+    browser.log_in(&server).await;
+    browser.open(&server, "/turns/1").await;
     browser.until("document.getElementById('state').textContent === 'live'").await;
     browser.script("document.getElementById('text').value = 'half written'").await;
     let feedback = json!({"turn": 1, "rating": 1, "text": "said elsewhere"});
-    assert_eq!(house.post("/v1/feedback", &feedback).await.status, 200);
+    assert_eq!(server.post("/v1/feedback", &feedback).await.status, 200);
     browser.until("document.getElementById('live').textContent.includes('said elsewhere')").await;
     assert_eq!(browser.script("return document.getElementById('text').value").await, "half written");
     browser.script("document.querySelector('button[value=down]').click()").await;
     browser.until("document.getElementById('live')?.textContent.includes('half written')").await;
-    assert_eq!(house.turns().await[0].feedback.len(), 2);
+    assert_eq!(server.turns().await[0].feedback.len(), 2);
     assert_eq!(browser.script("return document.title").await, "Turn 1 - ClawRL chat");
     assert_eq!(browser.script("return document.querySelectorAll('#live script, #live img').length").await, 0);
 }
 
-/// A house where Ada has taught this many versions from 7 on, and whoever does it.
-async fn taught(versions: u64) -> (House, std::sync::Arc<Tutor>) {
-    let tutor = Tutor::new(7 + versions);
+/// A server where Ada has taught this many versions from 7 on, and whoever does it.
+async fn taught(versions: u64) -> (TestServer, std::sync::Arc<TestTrainer>) {
+    let trainer = TestTrainer::new(7 + versions);
     let policy = Scripted::new(vec![Ok(said(&["One"]))]);
-    let house = House::learning(policy, std::sync::Arc::clone(&tutor) as _).await;
+    let server = TestServer::learning(policy, std::sync::Arc::clone(&trainer) as _).await;
     for at in 0..versions {
         let ask = json!({"messages": [{"role": "user", "content": format!("question {at}")}]});
-        house.post("/v1/chat/completions", &ask).await.text().await;
+        server.post("/v1/chat/completions", &ask).await.text().await;
     }
-    for (at, turn) in house.turns().await.iter().enumerate() {
+    for (at, turn) in server.turns().await.iter().enumerate() {
         let figures =
             [("reward_mean", at as f64 / 8.0 - 0.5), ("kl", 0.001 * at as f64), ("update_seconds", 12.5)];
-        learn(&house.record, (&user("ada"), turn.line.turn), 7 + at as u64, &figures).await;
+        learn(&server.record, (&user("ada"), turn.line.turn), 7 + at as u64, &figures).await;
     }
-    (house, tutor)
+    (server, trainer)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curves_are_seen_in_light_and_dark_and_on_a_phone() {
-    let (house, _) = taught(6).await;
+async fn charts_fit_light_dark_and_phone_screens() {
+    let (server, _) = taught(6).await;
     let browser = Browser::new().await;
-    browser.log_in(&house).await;
+    browser.log_in(&server).await;
     let mut colours = Vec::new();
     for (width, scheme) in [(1_200, "light"), (1_200, "dark"), (400, "light"), (400, "dark")] {
         browser.look(width, scheme).await;
-        browser.open(&house, "/versions").await;
+        browser.open(&server, "/versions").await;
         let seen = "return [...document.querySelectorAll('.curve svg')].map(curve => curve.getBoundingClientRect()) \
                     .filter(place => place.width > 250 && place.height > 120 && place.right <= innerWidth).length";
         assert_eq!(browser.script(seen).await, 3, "{width} {scheme}");
@@ -198,35 +198,38 @@ async fn curves_are_seen_in_light_and_dark_and_on_a_phone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn learning_is_paused_and_an_older_version_gone_back_to_by_buttons() {
-    let (house, tutor) = taught(2).await;
+async fn buttons_pause_train_and_roll_back() {
+    let (server, trainer) = taught(2).await;
     let browser = Browser::new().await;
-    browser.log_in(&house).await;
-    browser.open(&house, "/versions").await;
+    browser.log_in(&server).await;
+    browser.open(&server, "/versions").await;
     let press = async |button: &str| {
         let found = format!(
             "const button = [...document.querySelectorAll('#live button')].find(button => {button}); button.click()"
         );
         browser.script(&found).await;
     };
-    let paused = "document.querySelector('#standing .tag')?.textContent === 'paused'";
+    let paused = "document.querySelector('#status .tag')?.textContent === 'paused'";
     press("button.textContent === 'Pause'").await;
     browser.until(paused).await;
     press("button.textContent === 'Resume'").await;
-    browser.until("document.querySelector('#standing .tag')?.textContent === 'learns'").await;
+    browser.until("document.querySelector('#status .tag')?.textContent === 'active'").await;
     press("button.textContent === 'Train now'").await;
-    browser.until("document.getElementById('standing')?.textContent.includes('made version 8')").await;
+    browser.until("document.getElementById('status')?.textContent.includes('made version 8')").await;
     press("button.value === '8'").await;
-    browser.until("document.getElementById('standing')?.textContent.includes('Version 10;')").await;
+    browser.until("document.getElementById('status')?.textContent.includes('Version 10;')").await;
     let of = |command| ("ada".to_owned(), command);
-    assert_eq!(tutor.told(), [of(Asked::Pause), of(Asked::Resume), of(Asked::Train), of(Asked::RollBack(8))]);
+    assert_eq!(
+        trainer.told(),
+        [of(Asked::Pause), of(Asked::Resume), of(Asked::Train), of(Asked::RollBack(8))]
+    );
     // What the ledger hears of it is seen without loading the page again.
     browser.until("document.getElementById('state').textContent === 'live'").await;
     browser.script("window.isTheSamePage = true").await;
-    go_back(&house.record, 8, 10).await;
-    browser.until("document.querySelector('.versions .bad')?.textContent === 'given up'").await;
+    go_back(&server.record, 8, 10).await;
+    browser.until("document.querySelector('.versions .bad')?.textContent === 'discarded'").await;
     assert_eq!(browser.script("return window.isTheSamePage").await, true);
     press("button.value === '9'").await;
-    browser.until("document.getElementById('standing')?.textContent.includes('Version 11;')").await;
-    assert_eq!(tutor.told(), [of(Asked::RollBack(9))]);
+    browser.until("document.getElementById('status')?.textContent.includes('Version 11;')").await;
+    assert_eq!(trainer.told(), [of(Asked::RollBack(9))]);
 }

@@ -7,28 +7,28 @@ use clawrl_gateway::{Adapter, Finish, NewReward, NewSample, NewUpdate, NewVote, 
 use serde_json::{Value, json};
 
 use super::client::{Response, request, send};
-use super::house::{House, user};
 use super::scripted::{Say, Scripted, said};
+use super::test_server::{TestServer, user};
 
 const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(2)\"> ' \" & \u{1b}[31m";
 
-async fn house() -> House {
-    House::new(Scripted::new(vec![Ok(said(&["One ", HOSTILE])), Ok(said(&["Two"]))])).await
+async fn server() -> TestServer {
+    TestServer::new(Scripted::new(vec![Ok(said(&["One ", HOSTILE])), Ok(said(&["Two"]))])).await
 }
 
 /// What a browser of one user has.
 pub(super) struct Browser<'a> {
-    house: &'a House,
+    server: &'a TestServer,
     cookie: Option<String>,
 }
 
 impl<'a> Browser<'a> {
-    fn new(house: &'a House) -> Self {
-        Self { house, cookie: None }
+    fn new(server: &'a TestServer) -> Self {
+        Self { server, cookie: None }
     }
 
-    pub(super) async fn logged_in(house: &'a House, key: &str) -> Self {
-        let mut browser = Self::new(house);
+    pub(super) async fn logged_in(server: &'a TestServer, key: &str) -> Self {
+        let mut browser = Self::new(server);
         let response = browser.post("/login", &format!("key={key}")).await;
         assert_eq!((response.status, response.header("location")), (303, Some("/")));
         let cookie = response.header("set-cookie").unwrap();
@@ -49,8 +49,8 @@ impl<'a> Browser<'a> {
         if let Some(cookie) = &self.cookie {
             headers.push(("Cookie", cookie));
         }
-        let asked = request(method, path, &self.house.host(), &headers, body.as_bytes());
-        send(self.house.address, &asked).await
+        let asked = request(method, path, &self.server.host(), &headers, body.as_bytes());
+        send(self.server.address, &asked).await
     }
 
     async fn get(&self, path: &str) -> Response {
@@ -64,7 +64,7 @@ impl<'a> Browser<'a> {
     }
 
     pub(super) async fn post(&self, path: &str, form: &str) -> Response {
-        let origin = format!("http://{}", self.house.host());
+        let origin = format!("http://{}", self.server.host());
         let headers = [("Origin", origin.as_str()), ("Content-Type", "application/x-www-form-urlencoded")];
         self.send("POST", path, &headers, form).await
     }
@@ -78,14 +78,14 @@ impl<'a> Browser<'a> {
 }
 
 /// A question in the session `mine` of a user.
-pub(super) async fn ask(house: &House, key: &str, messages: Value, more: &[(&str, Value)]) {
+pub(super) async fn ask(server: &TestServer, key: &str, messages: Value, more: &[(&str, Value)]) {
     let bearer = format!("Bearer {key}");
     let headers = [("Authorization", bearer.as_str()), ("x-clawrl-session", "mine")];
     let mut body = json!({"messages": messages});
     more.iter().for_each(|(name, value)| body[*name] = value.clone());
     let body = body.to_string();
-    let asked = request("POST", "/v1/chat/completions", &house.host(), &headers, body.as_bytes());
-    let answer = send(house.address, &asked).await;
+    let asked = request("POST", "/v1/chat/completions", &server.host(), &headers, body.as_bytes());
+    let answer = send(server.address, &asked).await;
     let (status, text) = (answer.status, answer.text().await);
     assert_eq!(status, 200, "{text}");
 }
@@ -95,9 +95,9 @@ pub(super) fn hi(words: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nobody_sees_pages_without_a_login() {
-    let house = house().await;
-    let browser = Browser::new(&house);
+async fn pages_need_a_login() {
+    let server = server().await;
+    let browser = Browser::new(&server);
     for path in ["/", "/sessions/1", "/turns/1", "/versions", "/?before=3"] {
         let response = browser.get(path).await;
         assert_eq!((response.status, response.header("location")), (303, Some("/login")), "{path}");
@@ -126,15 +126,15 @@ async fn nobody_sees_pages_without_a_login() {
     }
     let wrong = browser.post("/login", "key=three").await;
     assert_eq!((wrong.status, wrong.header("set-cookie")), (403, None));
-    assert!(wrong.text().await.contains("This is no key of this server."));
-    let forged = Browser { house: &house, cookie: Some(format!("clawrl-{}=one", house.address.port())) };
+    assert!(wrong.text().await.contains("This key is unknown."));
+    let forged = Browser { server: &server, cookie: Some(format!("clawrl-{}=one", server.address.port())) };
     assert_eq!(forged.get("/").await.status, 303, "a key is no cookie");
 }
 
 #[tokio::test]
-async fn every_page_forbids_what_it_does_not_need() {
-    let house = house().await;
-    let browser = Browser::logged_in(&house, "one").await;
+async fn every_page_has_strict_headers() {
+    let server = server().await;
+    let browser = Browser::logged_in(&server, "one").await;
     for path in ["/", "/login", "/versions", "/turns/99", "/style.css", "/events"] {
         let response = browser.get(path).await;
         let policy = response.header("content-security-policy").unwrap();
@@ -153,10 +153,10 @@ async fn every_page_forbids_what_it_does_not_need() {
 }
 
 #[tokio::test]
-async fn a_cookie_opens_pages_and_never_the_api() {
-    let house = house().await;
-    ask(&house, "one", hi("Hi"), &[]).await;
-    let browser = Browser::logged_in(&house, "one").await;
+async fn cookie_opens_pages_and_never_the_api() {
+    let server = server().await;
+    ask(&server, "one", hi("Hi"), &[]).await;
+    let browser = Browser::logged_in(&server, "one").await;
     assert!(browser.page("/").await.contains("/sessions/1"));
     for (method, path) in [
         ("GET", "/v1/sessions"),
@@ -169,15 +169,15 @@ async fn a_cookie_opens_pages_and_never_the_api() {
         let refused = browser.send(method, path, &[], r#"{"turn": 1, "rating": 1}"#).await;
         assert_eq!(refused.status, 401, "{method} {path}");
     }
-    assert_eq!(house.turns().await.len(), 1);
+    assert_eq!(server.turns().await.len(), 1);
     // The key itself opens the pages, too, as it does everything.
-    assert!(house.get("/sessions/1").await.text().await.contains("Session 1"));
+    assert!(server.get("/sessions/1").await.text().await.contains("Session 1"));
 }
 
 #[tokio::test]
 async fn logins_end() {
-    let house = house().await;
-    let browser = Browser::logged_in(&house, "one").await;
+    let server = server().await;
+    let browser = Browser::logged_in(&server, "one").await;
     let mut events = browser.get("/events").await;
     assert_eq!(events.event().await.unwrap()["what"], "watching");
     assert_eq!(browser.post("/logout", "").await.status, 403, "not without the proof");
@@ -189,20 +189,20 @@ async fn logins_end() {
     assert_eq!(events.event().await, None, "what it let watch ends with it");
 
     let short =
-        House::with(Scripted::new(vec![Ok(said(&["One"]))]), |settings| settings.login = Duration::ZERO);
+        TestServer::with(Scripted::new(vec![Ok(said(&["One"]))]), |settings| settings.login = Duration::ZERO);
     let short = short.await;
     let browser = Browser::new(&short);
     let response = browser.post("/login", "key=one").await;
     let cookie = response.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
-    let browser = Browser { house: &short, cookie: Some(cookie) };
+    let browser = Browser { server: &short, cookie: Some(cookie) };
     assert_eq!(browser.get("/").await.status, 303, "its time is over at once");
 }
 
 #[tokio::test]
-async fn forms_are_done_only_for_who_was_shown_them() {
-    let house = house().await;
-    ask(&house, "one", hi("Hi"), &[]).await;
-    let (ada, bob) = (Browser::logged_in(&house, "one").await, Browser::logged_in(&house, "two").await);
+async fn forms_need_the_proof_of_their_login() {
+    let server = server().await;
+    ask(&server, "one", hi("Hi"), &[]).await;
+    let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     let (own, other) = (ada.proof().await, bob.proof().await);
     for form in ["rating=up".to_owned(), "rating=up&proof=".to_owned(), format!("rating=up&proof={other}")] {
         assert_eq!(ada.post("/turns/1/feedback", &form).await.status, 403, "{form}");
@@ -210,11 +210,11 @@ async fn forms_are_done_only_for_who_was_shown_them() {
             assert_eq!(ada.post(path, &form).await.status, 403, "{path} {form}");
         }
     }
-    assert!(house.turns().await[0].feedback.is_empty());
+    assert!(server.turns().await[0].feedback.is_empty());
     let form = format!("rating=down&text=no%2C+%3Cb%3Eshorter%3C%2Fb%3E%0D%0Aplease&proof={own}");
     let done = ada.post("/turns/1/feedback", &form).await;
     assert_eq!((done.status, done.header("location")), (303, Some("/turns/1#feedback")));
-    let turn = &house.turns().await[0];
+    let turn = &server.turns().await[0];
     assert_eq!(turn.feedback[0].thumb, Some(-1));
     assert_eq!(turn.feedback[0].text.as_deref(), Some("no, <b>shorter</b>\nplease"));
     assert!(ada.page("/turns/1").await.contains("no, &lt;b&gt;shorter&lt;/b&gt;\nplease"));
@@ -224,17 +224,17 @@ async fn forms_are_done_only_for_who_was_shown_them() {
     assert!(ada.page("/sessions/1").await.contains("closed by request"));
     let deleted = ada.post("/turns/1/delete", &format!("proof={own}")).await;
     assert_eq!(deleted.status, 200);
-    assert!(deleted.text().await.contains("1 turn and 1 request are deleted"));
+    assert!(deleted.text().await.contains("Deleted 1 turn and 1 request."));
     let page = ada.page("/turns/1").await;
-    assert!(page.contains("it was deleted") && !page.contains("shorter"), "{page}");
+    assert!(page.contains("not trained:</b> <bdi>deleted") && !page.contains("shorter"), "{page}");
     assert_eq!(ada.post("/sessions/1/delete", &format!("proof={own}")).await.status, 200);
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_not_there() {
-    let house = house().await;
-    ask(&house, "one", hi("a word of Ada"), &[]).await;
-    let bob = Browser::logged_in(&house, "two").await;
+async fn pages_of_other_users_are_not_found() {
+    let server = server().await;
+    ask(&server, "one", hi("a word of Ada"), &[]).await;
+    let bob = Browser::logged_in(&server, "two").await;
     let proof = bob.proof().await;
     for name in ["sessions", "turns"] {
         let theirs = bob.get(&format!("/{name}/1")).await;
@@ -251,22 +251,22 @@ async fn what_is_somebody_elses_is_not_there() {
         let refused = bob.post(path, &format!("rating=up&proof={proof}")).await;
         assert_eq!(refused.status, 404, "{path}");
     }
-    let turn = &house.turns().await[0];
+    let turn = &server.turns().await[0];
     assert!(turn.feedback.is_empty() && turn.line.deleted_ms.is_none());
-    assert_eq!(house.sessions().await[0].closed_ms, None);
+    assert_eq!(server.sessions().await[0].closed_ms, None);
 }
 
 #[tokio::test]
-async fn nothing_that_others_wrote_is_markup() {
-    let house = house().await;
+async fn hostile_text_is_escaped_on_every_page() {
+    let server = server().await;
     let messages = json!([
         {"role": "system", "content": HOSTILE},
         {"role": "user", "name": HOSTILE, "content": [{"type": "text", "text": HOSTILE}]},
     ]);
     let tools = json!([{"type": "function", "function": {"name": HOSTILE, "parameters": {}}}]);
-    ask(&house, "one", messages, &[("tools", tools)]).await;
-    let turn = house.turns().await[0].line.turn;
-    let record = &house.record;
+    ask(&server, "one", messages, &[("tools", tools)]).await;
+    let turn = server.turns().await[0].line.turn;
+    let record = &server.record;
     let vote = NewVote {
         turn,
         judge: HOSTILE.to_owned(),
@@ -277,7 +277,7 @@ async fn nothing_that_others_wrote_is_markup() {
     };
     record.add_vote(vote).await.unwrap();
     record.set_reward(NewReward { turn, value: 1.0, source: HOSTILE.to_owned() }).await.unwrap();
-    let browser = Browser::logged_in(&house, "one").await;
+    let browser = Browser::logged_in(&server, "one").await;
     let text = format!("text=%3Cscript%3Ealert(3)%3C/script%3E&proof={}", browser.proof().await);
     assert_eq!(browser.post("/turns/1/feedback", &text).await.status, 303);
     for path in ["/", "/sessions/1", "/turns/1", "/versions"] {
@@ -294,16 +294,16 @@ async fn nothing_that_others_wrote_is_markup() {
 }
 
 #[tokio::test]
-async fn sessions_have_the_users_first_words_and_turns_what_the_user_said() {
-    let house = House::new(Scripted::new(vec![Ok(said(&["Seven."])), Ok(said(&["Eight."]))])).await;
+async fn sessions_and_turns_show_the_users_words() {
+    let server = TestServer::new(Scripted::new(vec![Ok(said(&["Seven."])), Ok(said(&["Eight."]))])).await;
     let question =
         format!("[Fri 2026-11-20 09:40 UTC] How many\nwords has {}?", "this long question ".repeat(9));
     let system = json!({"role": "system", "content": "Be short."});
     let one = json!({"role": "user", "content": question});
-    ask(&house, "one", json!([system, one]), &[]).await;
+    ask(&server, "one", json!([system, one]), &[]).await;
     let reply = json!({"role": "assistant", "content": "Seven."});
-    ask(&house, "one", json!([system, one, reply, {"role": "user", "content": "And now?"}]), &[]).await;
-    let browser = Browser::logged_in(&house, "one").await;
+    ask(&server, "one", json!([system, one, reply, {"role": "user", "content": "And now?"}]), &[]).await;
+    let browser = Browser::logged_in(&server, "one").await;
     let title = "How many words has this long question this long question this long question this\u{2026}";
     let overview = browser.page("/").await;
     assert!(
@@ -326,14 +326,14 @@ async fn sessions_have_the_users_first_words_and_turns_what_the_user_said() {
     assert_eq!(browser.post("/turns/1/delete", &format!("proof={proof}")).await.status, 200);
     let overview = browser.page("/").await;
     assert!(overview.contains("<bdi>Session 1</bdi>") && !overview.contains("How many"), "{overview}");
-    assert_eq!(house.sessions().await[0].title, None);
+    assert_eq!(server.sessions().await[0].title, None);
 }
 
 #[tokio::test]
 async fn thumbs_need_no_font_of_emoji() {
-    let house = house().await;
-    ask(&house, "one", hi("Hi"), &[]).await;
-    let browser = Browser::logged_in(&house, "one").await;
+    let server = server().await;
+    ask(&server, "one", hi("Hi"), &[]).await;
+    let browser = Browser::logged_in(&server, "one").await;
     let proof = browser.proof().await;
     for rating in ["up", "down"] {
         assert_eq!(
@@ -353,39 +353,39 @@ async fn thumbs_need_no_font_of_emoji() {
 }
 
 #[tokio::test]
-async fn every_turn_that_is_not_trained_says_why() {
+async fn untrained_turns_show_their_reasons() {
     let answers = vec![Ok(said(&["One"])), Ok(said(&["sk-abcdefghijklmnopqrst"])), Ok(said(&["Three"]))];
-    let house = House::new(Scripted::new(answers)).await;
+    let server = TestServer::new(Scripted::new(answers)).await;
     let heartbeat = "Follow the heartbeat monitor scratch context when provided.";
-    ask(&house, "one", hi("one"), &[]).await;
-    ask(&house, "one", hi("two"), &[]).await;
-    ask(&house, "one", hi("three"), &[("temperature", json!(0))]).await;
-    ask(&house, "one", hi("four"), &[("top_p", json!(0.5))]).await;
-    ask(&house, "one", hi(heartbeat), &[]).await;
-    ask(&house, "one", hi("six"), &[("max_tokens", json!(1))]).await;
-    ask(&house, "one", hi("my key is sk-abcdefghijklmnopqrst"), &[]).await;
-    ask(&house, "one", hi("eight"), &[]).await;
+    ask(&server, "one", hi("one"), &[]).await;
+    ask(&server, "one", hi("two"), &[]).await;
+    ask(&server, "one", hi("three"), &[("temperature", json!(0))]).await;
+    ask(&server, "one", hi("four"), &[("top_p", json!(0.5))]).await;
+    ask(&server, "one", hi(heartbeat), &[]).await;
+    ask(&server, "one", hi("six"), &[("max_tokens", json!(1))]).await;
+    ask(&server, "one", hi("my key is sk-abcdefghijklmnopqrst"), &[]).await;
+    ask(&server, "one", hi("eight"), &[]).await;
     ask(
-        &house,
+        &server,
         "one",
         json!([{"role": "user", "content": "eight"}, {"role": "assistant", "content": "Three"},
         {"role": "user", "content": "nine"}]),
         &[],
     )
     .await;
-    let browser = Browser::logged_in(&house, "one").await;
+    let browser = Browser::logged_in(&server, "one").await;
     let proof = browser.proof().await;
     let turn = |number| TurnId(RequestId(number));
     let mut expected = vec![
-        (1, "it has no next state and no feedback yet"),
-        (1, "it is not judged yet"),
-        (2, "the answer cannot be trained: the answer was redacted"),
-        (3, "the answer cannot be trained: it was not sampled: greedy"),
-        (4, "the answer cannot be trained: its sampling was truncated"),
-        (5, "it is a side turn: a heartbeat"),
-        (6, "it is not known to be a main turn: the answer may have no more than one token"),
-        (7, "the answer cannot be trained: the request was redacted"),
-        (8, "it is not judged yet"),
+        (1, "no next state and no feedback yet"),
+        (1, "not judged yet"),
+        (2, "the answer cannot be trained on: the answer was redacted"),
+        (3, "the answer cannot be trained on: it was not sampled: greedy"),
+        (4, "the answer cannot be trained on: its sampling was truncated"),
+        (5, "side turn: a heartbeat"),
+        (6, "not known to be a main turn: the answer is limited to one token"),
+        (7, "the answer cannot be trained on: the request was redacted"),
+        (8, "not judged yet"),
     ];
     let check = async |expected: &[(u64, &str)]| {
         let session = browser.page("/sessions/1").await;
@@ -394,7 +394,7 @@ async fn every_turn_that_is_not_trained_says_why() {
                 session.split("<li>").find(|entry| entry.contains(&format!("\"/turns/{number}\">Turn")));
             assert!(entry.unwrap().contains(why), "{number} {why}: {entry:?}");
             let page = browser.page(&format!("/turns/{number}")).await;
-            let fate = page.split_once("class=\"fate\"").unwrap().1;
+            let fate = page.split_once("class=\"training\"").unwrap().1;
             assert!(fate.split("</div>").next().unwrap().contains(why), "{number} {why}: {page}");
         }
     };
@@ -413,42 +413,42 @@ async fn every_turn_that_is_not_trained_says_why() {
         hint: Some("look first".to_owned()),
         raw: "raw".to_owned(),
     };
-    house.record.add_vote(vote(turn(8), Err("no number".to_owned()))).await.unwrap();
-    check(&[(8, "no judge could score it")]).await;
-    house.record.add_vote(vote(turn(1), Ok(1))).await.unwrap();
-    check(&[(1, "it has votes, and no reward yet")]).await;
+    server.record.add_vote(vote(turn(8), Err("no number".to_owned()))).await.unwrap();
+    check(&[(8, "no judge gave a score")]).await;
+    server.record.add_vote(vote(turn(1), Ok(1))).await.unwrap();
+    check(&[(1, "votes, but no reward yet")]).await;
     let sample = NewSample { request: RequestId(1), choice: 0, reward: 1.0, hint: None };
-    let sample = house.record.add_sample(sample).await.unwrap();
+    let sample = server.record.add_sample(sample).await.unwrap();
     check(&[(1, "waits for an update")]).await;
-    house.record.drop_sample(sample, "too old").await.unwrap();
+    server.record.drop_sample(sample, "too old").await.unwrap();
     check(&[(1, "was dropped: too old")]).await;
     assert!(browser.page("/turns/1").await.contains("look first"));
     browser.post("/turns/9/delete", &format!("proof={proof}")).await;
-    expected = vec![(9, "it was deleted")];
+    expected = vec![(9, "deleted")];
     check(&expected).await;
 }
 
 #[tokio::test]
 async fn versions_name_their_turns() {
-    let house = house().await;
-    let browser = Browser::logged_in(&house, "one").await;
+    let server = server().await;
+    let browser = Browser::logged_in(&server, "one").await;
     let none = browser.page("/versions").await;
-    assert!(none.contains("learns nothing from them") && none.contains("version <b>7</b>"), "{none}");
-    ask(&house, "one", hi("Hi"), &[]).await;
-    let record = &house.record;
+    assert!(none.contains("does not learn from them") && none.contains("version <b>7</b>"), "{none}");
+    ask(&server, "one", hi("Hi"), &[]).await;
+    let record = &server.record;
     let sample = NewSample { request: RequestId(1), choice: 0, reward: 1.0, hint: None };
     record.add_sample(sample).await.unwrap();
     let adapter = Adapter { name: "ada".to_owned(), owner: Some(user("ada")) };
     let objective = "grpo".to_owned();
     let update = NewUpdate { key: "k".to_owned(), adapter, objective, version: 3, limit: 9 };
     let taken = record.take(update).await.unwrap();
-    assert!(browser.page("/turns/1").await.contains("is in an update under way"));
+    assert!(browser.page("/turns/1").await.contains("is in a running update"));
     let metrics = [("loss_nats".to_owned(), 0.25)].into_iter().collect();
     let finish =
         Finish::Accepted { version: 4, branch: 0, checkpoint: Some("/secret/place".to_owned()), metrics };
     record.finish(taken.update, finish).await.unwrap();
     let page = browser.page("/versions").await;
-    for part in ["Its gates passed", "loss_nats", "0.25", "href=\"/turns/1\"", "version 3 to 4"] {
+    for part in ["Its acceptance test passed", "loss_nats", "0.25", "href=\"/turns/1\"", "version 3 to 4"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("/secret/place"), "{page}");
@@ -458,44 +458,46 @@ async fn versions_name_their_turns() {
         "{turn}"
     );
     assert!(browser.page("/versions?before=2").await.contains("id=\"update-1\""));
-    let bob = Browser::logged_in(&house, "two").await;
+    let bob = Browser::logged_in(&server, "two").await;
     assert!(!bob.page("/versions").await.contains("Update 1"));
 }
 
 #[tokio::test]
-async fn events_say_what_changed_and_only_to_their_user() {
-    let mut house = house().await;
-    let (ada, bob) = (Browser::logged_in(&house, "one").await, Browser::logged_in(&house, "two").await);
+async fn events_report_changes_to_their_user_only() {
+    let mut server = server().await;
+    let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     let (mut hers, mut his) = (ada.get("/events").await, bob.get("/events").await);
     assert_eq!(hers.header("content-type"), Some("text/event-stream"));
     for events in [&mut hers, &mut his] {
         assert_eq!(events.event().await.unwrap()["what"], "watching");
     }
-    ask(&house, "one", hi("a secret word"), &[]).await;
+    ask(&server, "one", hi("a secret word"), &[]).await;
     let event = |what, turn: Option<u64>| json!({"what": what, "session": 1, "turn": turn});
     assert_eq!(hers.event().await, Some(event("session opened", None)));
     assert_eq!(hers.event().await, Some(event("turn opened", Some(1))));
     assert_eq!(hers.event().await, Some(event("answered", Some(1))));
-    ask(&house, "two", hi("his"), &[]).await;
+    ask(&server, "two", hi("his"), &[]).await;
     assert_eq!(his.event().await, Some(json!({"what": "session opened", "session": 2, "turn": null})));
     let part = ada.send("GET", "/sessions/1", &[("x-clawrl-part", "live")], "").await.text().await;
     assert!(part.contains("/turns/1") && !part.contains("<html") && !part.contains("<form"), "{part}");
     drop((ada, bob));
     // They do not hold up the server's end.
-    house.end();
-    assert_eq!(house.ended().await.cut, 0);
+    server.end();
+    assert_eq!(server.ended().await.cut, 0);
     assert_eq!(hers.event().await, None);
 }
 
 #[tokio::test]
 async fn long_lists_have_pages() {
-    let house =
-        House::new(Scripted::new(vec![Ok(vec![Say::Token("ok".to_owned()), Say::End(FinishReason::Stop)])]))
-            .await;
+    let server = TestServer::new(Scripted::new(vec![Ok(vec![
+        Say::Token("ok".to_owned()),
+        Say::End(FinishReason::Stop),
+    ])]))
+    .await;
     for at in 0..27 {
-        ask(&house, "one", hi(&format!("question {at}")), &[]).await;
+        ask(&server, "one", hi(&format!("question {at}")), &[]).await;
     }
-    let browser = Browser::logged_in(&house, "one").await;
+    let browser = Browser::logged_in(&server, "one").await;
     let first = browser.page("/sessions/1").await;
     assert!(
         first.contains("\"/turns/27\"") && first.contains("\"/turns/3\"") && !first.contains("\"/turns/2\"")

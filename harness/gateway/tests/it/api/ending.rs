@@ -7,8 +7,8 @@ use clawrl_gateway::Drained;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use super::house::House;
 use super::scripted::{Say, Scripted};
+use super::test_server::TestServer;
 
 fn body() -> Value {
     json!({"stream": true, "messages": [{"role": "user", "content": "Hi"}]})
@@ -19,61 +19,61 @@ fn gated() -> Vec<Say> {
 }
 
 #[tokio::test]
-async fn answers_that_have_begun_come_to_their_end() {
-    let mut house = House::new(Scripted::new(vec![Ok(gated())])).await;
-    let mut answer = house.post("/v1/chat/completions", &body()).await;
+async fn shutdown_lets_running_answers_finish() {
+    let mut server = TestServer::new(Scripted::new(vec![Ok(gated())])).await;
+    let mut answer = server.post("/v1/chat/completions", &body()).await;
     answer.event().await.unwrap();
-    house.end();
+    server.end();
     // Nobody else comes in.
-    while TcpStream::connect(house.address).await.is_ok() {
+    while TcpStream::connect(server.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    house.policy.gate.add_permits(1);
+    server.policy.gate.add_permits(1);
     assert_eq!(answer.events().await.last(), Some(&json!("[DONE]")));
-    assert_eq!(house.ended().await, Drained { cut: 0 });
-    assert_eq!(house.turns().await[0].line.state, "answered");
+    assert_eq!(server.ended().await, Drained { cut: 0 });
+    assert_eq!(server.turns().await[0].line.state, "answered");
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_cut_and_recorded() {
+async fn shutdown_cuts_slow_answers_and_records_it() {
     let policy = Scripted::new(vec![Ok(gated())]);
-    let mut house = House::with(policy, |settings| settings.drain = Duration::from_millis(20)).await;
-    let mut answer = house.post("/v1/chat/completions", &body()).await;
+    let mut server = TestServer::with(policy, |settings| settings.drain = Duration::from_millis(20)).await;
+    let mut answer = server.post("/v1/chat/completions", &body()).await;
     answer.event().await.unwrap();
-    house.end();
-    assert_eq!(house.ended().await, Drained { cut: 1 });
+    server.end();
+    assert_eq!(server.ended().await, Drained { cut: 1 });
     assert!(answer.events().await.iter().all(|event| *event != "[DONE]"));
-    assert_eq!(house.turns().await[0].requests[0].state, "failed");
+    assert_eq!(server.turns().await[0].requests[0].state, "failed");
 }
 
 #[tokio::test]
-async fn more_than_there_is_room_for_is_told_to_come_again() {
-    let house = House::with(Scripted::new(vec![Ok(gated())]), |settings| {
+async fn requests_over_the_limit_are_refused() {
+    let server = TestServer::with(Scripted::new(vec![Ok(gated())]), |settings| {
         settings.answers = 3;
         settings.answers_of_user = 2;
     });
-    let house = house.await;
+    let server = server.await;
     let mut open = Vec::new();
     for _ in 0..2 {
-        let answer = house.post("/v1/chat/completions", &body()).await;
+        let answer = server.post("/v1/chat/completions", &body()).await;
         assert_eq!(answer.status, 200);
         open.push(answer);
     }
-    let refused = house.post("/v1/chat/completions", &body()).await;
+    let refused = server.post("/v1/chat/completions", &body()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     assert_eq!(refused.json().await["error"]["type"], "rate_limit_error");
     // Somebody else has places of their own, as long as there are any.
-    let other = house.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;
+    let other = server.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;
     assert_eq!(other.status, 200);
-    let busy = house.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;
+    let busy = server.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;
     assert_eq!((busy.status, busy.header("retry-after")), (503, Some("1")));
-    house.policy.gate.add_permits(3);
+    server.policy.gate.add_permits(3);
     for answer in open {
         assert_eq!(answer.events().await.last(), Some(&json!("[DONE]")));
     }
     other.events().await;
-    while house.get("/metrics").await.text().await.contains("gateway_running_count 3") {
+    while server.get("/metrics").await.text().await.contains("gateway_running_count 3") {
         tokio::task::yield_now().await;
     }
-    assert_eq!(house.post("/v1/chat/completions", &body()).await.status, 200);
+    assert_eq!(server.post("/v1/chat/completions", &body()).await.status, 200);
 }

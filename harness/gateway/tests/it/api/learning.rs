@@ -6,9 +6,9 @@ use clawrl_gateway::{Command, TrainerError};
 use serde_json::{Value, json};
 
 use super::client::{Response, request, send};
-use super::house::{House, user};
 use super::scripted::{Scripted, said};
-use super::tutor::{Tutor, go_back, learn};
+use super::test_server::{TestServer, user};
+use super::test_trainer::{TestTrainer, go_back, learn};
 
 const COMMANDS: [&str; 3] = ["train", "pause", "resume"];
 
@@ -16,18 +16,18 @@ fn policy() -> Arc<Scripted> {
     Scripted::new(vec![Ok(said(&["One"]))])
 }
 
-async fn house(tutor: &Arc<Tutor>) -> House {
-    House::learning(policy(), Arc::clone(tutor) as _).await
+async fn server(trainer: &Arc<TestTrainer>) -> TestServer {
+    TestServer::learning(policy(), Arc::clone(trainer) as _).await
 }
 
-async fn post(house: &House, key: &str, what: &str, body: &str) -> Response {
-    house.post_as(key, &format!("/v1/policy/{what}"), body.as_bytes()).await
+async fn post(server: &TestServer, key: &str, what: &str, body: &str) -> Response {
+    server.post_as(key, &format!("/v1/policy/{what}"), body.as_bytes()).await
 }
 
-async fn get(house: &House, key: &str) -> Value {
+async fn get(server: &TestServer, key: &str) -> Value {
     let bearer = format!("Bearer {key}");
-    let asked = request("GET", "/v1/policy", &house.host(), &[("Authorization", bearer.as_str())], b"");
-    let answer = send(house.address, &asked).await;
+    let asked = request("GET", "/v1/policy", &server.host(), &[("Authorization", bearer.as_str())], b"");
+    let answer = send(server.address, &asked).await;
     assert_eq!(answer.status, 200);
     answer.json().await
 }
@@ -43,17 +43,17 @@ async fn refused(answer: Response) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn what_is_learned_is_told_to_whose_adapter_it_is() {
-    let tutor = Tutor::new(9);
-    let house = house(&tutor).await;
+async fn status_is_that_of_the_users_adapter() {
+    let trainer = TestTrainer::new(9);
+    let server = server(&trainer).await;
     for words in ["Hi", "Ho"] {
         let ask = json!({"messages": [{"role": "user", "content": words}]});
-        assert_eq!(house.post("/v1/chat/completions", &ask).await.status, 200);
+        assert_eq!(server.post("/v1/chat/completions", &ask).await.status, 200);
     }
-    let turns = house.turns().await;
-    learn(&house.record, (&user("ada"), turns[0].line.turn), 7, &[]).await;
-    learn(&house.record, (&user("ada"), turns[1].line.turn), 8, &[]).await;
-    let told = get(&house, "one").await;
+    let turns = server.turns().await;
+    learn(&server.record, (&user("ada"), turns[0].line.turn), 7, &[]).await;
+    learn(&server.record, (&user("ada"), turns[1].line.turn), 8, &[]).await;
+    let told = get(&server, "one").await;
     let when = |told: &Value, at: usize| told["versions"][at]["at_ms"].clone();
     let version = |version: u64, parent: u64, at_ms: Value| json!({"version": version, "parent": parent, "branch": 0, "accepted": true, "turns": 1, "at_ms": at_ms});
     let expected = json!({
@@ -63,37 +63,37 @@ async fn what_is_learned_is_told_to_whose_adapter_it_is() {
     });
     assert_eq!(told, expected);
     assert!(when(&told, 0).as_i64() >= when(&told, 1).as_i64());
-    assert_eq!(tutor.told(), [], "to look is to ask for nothing");
-    go_back(&house.record, 8, 10).await;
-    let told = get(&house, "one").await;
+    assert_eq!(trainer.told(), [], "to look is to ask for nothing");
+    go_back(&server.record, 8, 10).await;
+    let told = get(&server, "one").await;
     let are_accepted: Vec<&Value> =
         told["versions"].as_array().unwrap().iter().map(|it| &it["accepted"]).collect();
     assert_eq!(are_accepted, [true, false, true]);
     assert_eq!(told["versions"][0]["branch"], 1);
     let turns: Vec<&Value> = told["versions"].as_array().unwrap().iter().map(|it| &it["turns"]).collect();
     assert_eq!(turns, [0, 1, 1], "what was given up was made from as many turns as before");
-    tutor.change(|state| state.version = 10);
-    assert_eq!(get(&house, "one").await["former"], 7, "version 10 has the weights of version 8");
-    let his = get(&house, "two").await;
+    trainer.change(|state| state.version = 10);
+    assert_eq!(get(&server, "one").await["former"], 7, "version 10 has the weights of version 8");
+    let his = get(&server, "two").await;
     assert_eq!((&his["adapter"], &his["versions"]), (&json!("bob"), &json!([])));
 }
 
 #[tokio::test]
-async fn what_is_asked_for_is_done_to_whose_key_it_is() {
-    let tutor = Tutor::new(7);
-    let house = house(&tutor).await;
-    let paused = post(&house, "one", "pause", "").await.json().await;
+async fn commands_apply_to_the_adapter_of_the_key() {
+    let trainer = TestTrainer::new(7);
+    let server = server(&trainer).await;
+    let paused = post(&server, "one", "pause", "").await.json().await;
     assert_eq!((&paused["learning"], &paused["paused"]), (&json!(true), &json!("somebody asked for it")));
     assert_eq!(paused["adapter"], "ada");
-    let resumed = post(&house, "two", "resume", "").await.json().await;
+    let resumed = post(&server, "two", "resume", "").await.json().await;
     assert_eq!((&resumed["adapter"], &resumed["paused"]), (&json!("bob"), &Value::Null));
-    assert_eq!(post(&house, "one", "train", "").await.json().await["last"], "made version 8");
-    let back = post(&house, "two", "rollback", r#"{"version": 3}"#).await.json().await;
+    assert_eq!(post(&server, "one", "train", "").await.json().await["last"], "made version 8");
+    let back = post(&server, "two", "rollback", r#"{"version": 3}"#).await.json().await;
     assert_eq!(
         (&back["adapter"], &back["version"], &back["versions"]),
         (&json!("bob"), &json!(8), &json!([]))
     );
-    assert_eq!(post(&house, "one", "rollback", r#"{"version": 0}"#).await.status, 200);
+    assert_eq!(post(&server, "one", "rollback", r#"{"version": 0}"#).await.status, 200);
     let of = |name: &str, command| (name.to_owned(), command);
     let expected = [
         of("ada", Command::Pause),
@@ -102,13 +102,13 @@ async fn what_is_asked_for_is_done_to_whose_key_it_is() {
         of("bob", Command::RollBack(3)),
         of("ada", Command::RollBack(0)),
     ];
-    assert_eq!(tutor.told(), expected);
+    assert_eq!(trainer.told(), expected);
 }
 
 #[tokio::test]
-async fn what_is_none_of_it_is_refused_and_not_passed_on() {
-    let tutor = Tutor::new(7);
-    let house = house(&tutor).await;
+async fn invalid_commands_are_refused_and_not_passed_on() {
+    let trainer = TestTrainer::new(7);
+    let server = server(&trainer).await;
     for (body, code, field) in [
         ("", "invalid_json", None),
         ("7", "invalid_json", None),
@@ -120,61 +120,61 @@ async fn what_is_none_of_it_is_refused_and_not_passed_on() {
         ("{\"version\": \"3\"}", "invalid_value", Some("version")),
         ("{\"version\": 3, \"adapter\": \"bob\"}", "invalid_value", Some("adapter")),
     ] {
-        let answer = post(&house, "one", "rollback", body).await;
+        let answer = post(&server, "one", "rollback", body).await;
         assert_eq!(answer.status, 400, "{body}");
         let error = answer.json().await["error"].take();
         assert_eq!((&error["code"], error["param"].as_str()), (&json!(code), field), "{body}");
         assert_eq!(error["type"], "invalid_request_error", "{body}");
     }
     for what in COMMANDS.into_iter().chain(["rollback"]) {
-        let (status, code, _) = refused(post(&house, "three", what, r#"{"version": 3}"#).await).await;
+        let (status, code, _) = refused(post(&server, "three", what, r#"{"version": 3}"#).await).await;
         assert_eq!((status, code.as_str()), (401, "invalid_api_key"), "{what}");
-        let (status, code, _) = refused(house.get(&format!("/v1/policy/{what}")).await).await;
+        let (status, code, _) = refused(server.get(&format!("/v1/policy/{what}")).await).await;
         assert_eq!((status, code.as_str()), (405, "method_not_allowed"), "{what}");
     }
-    assert_eq!(refused(post(&house, "one", "forget", "").await).await.0, 404);
-    assert_eq!(tutor.told(), []);
+    assert_eq!(refused(post(&server, "one", "forget", "").await).await.0, 404);
+    assert_eq!(trainer.told(), []);
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_says_why_and_no_more() {
-    let tutor = Tutor::new(7);
-    let house = house(&tutor).await;
+async fn refused_commands_have_a_reason() {
+    let trainer = TestTrainer::new(7);
+    let server = server(&trainer).await;
     let none = TrainerError::NoVersion(3, "the last 5 are".to_owned());
     let busy = TrainerError::Refused("an update is under way".to_owned());
     let ended = TrainerError::Ended("/secret/place: the disk is full".to_owned());
     for (error, status, code, message) in [
         (none, 404, "version_not_found", "version 3 is not kept: the last 5 are"),
         (busy, 409, "not_possible_now", "an update is under way"),
-        (ended, 503, "learning_has_ended", "learning has ended; the server's log says why"),
+        (ended, 503, "learning_has_ended", "the trainer has stopped; see the server's log"),
     ] {
-        tutor.fail(Some(error));
+        trainer.fail(Some(error));
         let expected = (status, code.to_owned(), message.to_owned());
-        assert_eq!(refused(house.get("/v1/policy").await).await, expected);
+        assert_eq!(refused(server.get("/v1/policy").await).await, expected);
         for what in COMMANDS {
-            assert_eq!(refused(post(&house, "one", what, "").await).await, expected, "{what}");
+            assert_eq!(refused(post(&server, "one", what, "").await).await, expected, "{what}");
         }
-        assert_eq!(refused(post(&house, "one", "rollback", r#"{"version": 3}"#).await).await, expected);
+        assert_eq!(refused(post(&server, "one", "rollback", r#"{"version": 3}"#).await).await, expected);
     }
-    tutor.fail(None);
-    assert_eq!(get(&house, "one").await["version"], 7, "nothing was done");
+    trainer.fail(None);
+    assert_eq!(get(&server, "one").await["version"], 7, "nothing was done");
     // Chat goes on, whatever becomes of learning.
-    tutor.fail(Some(TrainerError::Ended("lost".to_owned())));
+    trainer.fail(Some(TrainerError::Ended("lost".to_owned())));
     let ask = json!({"messages": [{"role": "user", "content": "Hi"}]});
-    assert_eq!(house.post("/v1/chat/completions", &ask).await.status, 200);
-    assert_eq!(house.get("/readyz").await.status, 200);
+    assert_eq!(server.post("/v1/chat/completions", &ask).await.status, 200);
+    assert_eq!(server.get("/readyz").await.status, 200);
 }
 
 #[tokio::test]
-async fn where_nobody_learns_there_is_nothing_to_ask_for() {
-    let house = House::new(policy()).await;
-    let told = get(&house, "one").await;
-    let why = "the server was started so, or its policy cannot be trained";
+async fn commands_without_trainer_are_refused() {
+    let server = TestServer::new(policy()).await;
+    let told = get(&server, "one").await;
+    let why = "training is not enabled, or the policy cannot be trained";
     assert_eq!(told, json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null}));
     for (what, body) in COMMANDS.map(|what| (what, "")).into_iter().chain([("rollback", r#"{"version": 3}"#)])
     {
-        let (status, code, message) = refused(post(&house, "one", what, body).await).await;
+        let (status, code, message) = refused(post(&server, "one", what, body).await).await;
         assert_eq!((status, code.as_str()), (409, "learning_is_off"), "{what}");
-        assert!(message.starts_with("nothing is learned here"), "{message}");
+        assert!(message.starts_with("training is off"), "{message}");
     }
 }

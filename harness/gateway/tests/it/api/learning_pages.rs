@@ -5,9 +5,9 @@ use std::sync::Arc;
 use clawrl_gateway::{Command, TrainerError};
 
 use super::dashboard::{Browser, ask, hi};
-use super::house::{House, user};
 use super::scripted::{Scripted, said};
-use super::tutor::{Tutor, go_back, learn};
+use super::test_server::{TestServer, user};
+use super::test_trainer::{TestTrainer, go_back, learn};
 
 const COMMANDS: [&str; 4] = ["train", "pause", "resume", "rollback"];
 
@@ -15,18 +15,18 @@ fn policy() -> Arc<Scripted> {
     Scripted::new(vec![Ok(said(&["One ", "and ", "two"]))])
 }
 
-async fn house(tutor: &Arc<Tutor>) -> House {
-    House::learning(policy(), Arc::clone(tutor) as _).await
+async fn server(trainer: &Arc<TestTrainer>) -> TestServer {
+    TestServer::learning(policy(), Arc::clone(trainer) as _).await
 }
 
 /// Questions of Ada, and as many updates of them one by one, from version 7 on.
-async fn learned(house: &House, updates: usize) {
+async fn learned(server: &TestServer, updates: usize) {
     for at in 0..updates {
-        ask(house, "one", hi(&format!("question {at}")), &[]).await;
+        ask(server, "one", hi(&format!("question {at}")), &[]).await;
     }
-    for (at, turn) in house.turns().await.iter().enumerate() {
+    for (at, turn) in server.turns().await.iter().enumerate() {
         let figures = [("reward_mean", at as f64 / 4.0 - 0.5), ("kl", 0.01)];
-        learn(&house.record, (&user("ada"), turn.line.turn), 7 + at as u64, &figures).await;
+        learn(&server.record, (&user("ada"), turn.line.turn), 7 + at as u64, &figures).await;
     }
 }
 
@@ -37,26 +37,23 @@ fn row(page: &str, version: u64) -> &str {
 }
 
 #[tokio::test]
-async fn a_page_says_how_learning_stands() {
-    let tutor = Tutor::new(9);
-    let house = house(&tutor).await;
-    let (ada, bob) = (Browser::logged_in(&house, "one").await, Browser::logged_in(&house, "two").await);
+async fn versions_page_shows_the_trainers_status() {
+    let trainer = TestTrainer::new(9);
+    let server = server(&trainer).await;
+    let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     let empty = ada.page("/versions").await;
-    for part in [
-        "Learning of <bdi>ada</bdi>",
-        "<b>3</b> of 8 samples wait",
-        "after 10 minutes",
-        "There was no update yet",
-    ] {
+    for part in
+        ["Training of <bdi>ada</bdi>", "<b>3</b> of 8 samples waiting", "after 10 minutes", "No update yet"]
+    {
         assert!(empty.contains(part), "{part}: {empty}");
     }
-    assert!(empty.contains("the one that learning began with") && !empty.contains("no learner"), "{empty}");
+    assert!(empty.contains("Only the version before training exists."), "{empty}");
     assert!(
         !empty.contains("<svg") && empty.contains("/policy/pause") && !empty.contains("/policy/resume"),
         "{empty}"
     );
-    learned(&house, 2).await;
-    tutor.change(|state| {
+    learned(&server, 2).await;
+    trainer.change(|state| {
         state.paused = Some("<script>too little memory".to_owned());
         state.last = Some("made <b>version 9".to_owned());
         (state.every_turns, state.every_secs) = (1, 90);
@@ -65,7 +62,7 @@ async fn a_page_says_how_learning_stands() {
     for part in [
         "&lt;script&gt;too little memory",
         "made &lt;b&gt;version 9",
-        "<b>3</b> of 1 sample waits",
+        "<b>3</b> of 1 sample waiting",
         "after 90 seconds",
         "/policy/resume",
     ] {
@@ -73,19 +70,16 @@ async fn a_page_says_how_learning_stands() {
     }
     assert!(!page.contains("/policy/pause") && !page.contains("/secret/place"), "{page}");
     assert!(row(&page, 9).contains("in use") && !row(&page, 9).contains("<button"), "{page}");
-    assert!(row(&page, 8).contains("leads to it") && row(&page, 8).contains("value=\"8\""), "{page}");
-    assert!(
-        row(&page, 0).contains("what learning began with") && row(&page, 0).contains("value=\"0\""),
-        "{page}"
-    );
-    go_back(&house.record, 8, 10).await;
-    tutor.change(|state| state.version = 10);
+    assert!(row(&page, 8).contains("ancestor") && row(&page, 8).contains("value=\"8\""), "{page}");
+    assert!(row(&page, 0).contains("before training") && row(&page, 0).contains("value=\"0\""), "{page}");
+    go_back(&server.record, 8, 10).await;
+    trainer.change(|state| state.version = 10);
     let page = ada.page("/versions").await;
-    assert!(row(&page, 10).contains("in use") && row(&page, 9).contains("given up"), "{page}");
+    assert!(row(&page, 10).contains("in use") && row(&page, 9).contains("discarded"), "{page}");
     assert!(row(&page, 9).contains("value=\"9\""), "what was given up may be gone back to: {page}");
     let his = bob.page("/versions").await;
     assert!(
-        his.contains("Learning of <bdi>bob</bdi>") && !his.contains("<svg") && !his.contains("<table"),
+        his.contains("Training of <bdi>bob</bdi>") && !his.contains("<svg") && !his.contains("<table"),
         "{his}"
     );
     // What is fetched again has buttons, and neither the form nor its proof.
@@ -98,34 +92,34 @@ async fn a_page_says_how_learning_stands() {
         older.contains("Update 1 ") && !older.contains("Update 2 ") && !older.contains("<svg"),
         "{older}"
     );
-    assert_eq!(tutor.told(), [], "to look is to ask for nothing");
+    assert_eq!(trainer.told(), [], "to look is to ask for nothing");
 }
 
 #[tokio::test]
 async fn many_versions_are_folded_and_cut() {
-    let tutor = Tutor::new(16);
-    let house = house(&tutor).await;
-    learned(&house, 9).await;
-    let ada = Browser::logged_in(&house, "one").await;
+    let trainer = TestTrainer::new(16);
+    let server = server(&trainer).await;
+    learned(&server, 9).await;
+    let ada = Browser::logged_in(&server, "one").await;
     let page = ada.page("/versions").await;
     let (newest, older) =
         page.split_once("<details id=\"older-versions\"><summary>3 older versions").unwrap();
-    assert!(row(newest, 16).contains("in use") && row(newest, 11).contains("leads to it"), "{page}");
+    assert!(row(newest, 16).contains("in use") && row(newest, 11).contains("ancestor"), "{page}");
     assert!(row(older, 10).contains("<button") && row(older, 0).contains("<button"), "{page}");
     for version in 17..60 {
-        go_back(&house.record, 7, version).await;
+        go_back(&server.record, 7, version).await;
     }
     let page = ada.page("/versions").await;
-    assert!(page.contains("44 older versions") && page.contains("Older ones are in"), "{page}");
-    assert!(row(&page, 10).contains("given up") && !page.contains("<b>9</b></td>"), "{page}");
-    assert!(!page.contains("what learning began with"), "{page}");
+    assert!(page.contains("44 older versions") && page.contains("</code> lists older versions"), "{page}");
+    assert!(row(&page, 10).contains("discarded") && !page.contains("<b>9</b></td>"), "{page}");
+    assert!(!page.contains("before training"), "{page}");
 }
 
 #[tokio::test]
-async fn forms_ask_for_the_adapter_of_their_login() {
-    let tutor = Tutor::new(7);
-    let house = house(&tutor).await;
-    let (ada, bob) = (Browser::logged_in(&house, "one").await, Browser::logged_in(&house, "two").await);
+async fn form_commands_apply_to_the_logins_adapter() {
+    let trainer = TestTrainer::new(7);
+    let server = server(&trainer).await;
+    let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     let (hers, his) = (ada.proof().await, bob.proof().await);
     for what in COMMANDS {
         for form in ["version=3".to_owned(), "version=3&proof=".to_owned(), format!("version=3&proof={his}")]
@@ -140,9 +134,9 @@ async fn forms_ask_for_the_adapter_of_their_login() {
     for version in ["", "version=", "version=-1", "version=x", "version=1.5"] {
         let refused = ada.post("/policy/rollback", &format!("{version}&proof={hers}")).await;
         assert_eq!(refused.status, 400, "{version}");
-        assert!(refused.text().await.contains("A version is gone back to by its number."), "{version}");
+        assert!(refused.text().await.contains("`version` must be the number of a version."), "{version}");
     }
-    assert_eq!(tutor.told(), []);
+    assert_eq!(trainer.told(), []);
     for what in COMMANDS {
         let done = ada.post(&format!("/policy/{what}"), &format!("version=3&proof={hers}")).await;
         assert_eq!((done.status, done.header("location")), (303, Some("/versions")), "{what}");
@@ -156,14 +150,14 @@ async fn forms_ask_for_the_adapter_of_their_login() {
         of("ada", Command::RollBack(3)),
         of("bob", Command::Pause),
     ];
-    assert_eq!(tutor.told(), expected);
+    assert_eq!(trainer.told(), expected);
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_a_page_that_says_why() {
-    let tutor = Tutor::new(7);
-    let house = house(&tutor).await;
-    let ada = Browser::logged_in(&house, "one").await;
+async fn refused_command_is_a_page_with_the_reason() {
+    let trainer = TestTrainer::new(7);
+    let server = server(&trainer).await;
+    let ada = Browser::logged_in(&server, "one").await;
     let form = format!("version=3&proof={}", ada.proof().await);
     let none = TrainerError::NoVersion(3, "the last <5> are".to_owned());
     let busy = TrainerError::Refused("an update is under way".to_owned());
@@ -171,9 +165,9 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
     for (error, status, words) in [
         (none, 404, "<h1>Version 3 is not kept: the last &lt;5&gt; are.</h1>"),
         (busy, 409, "<h1>An update is under way.</h1>"),
-        (ended, 503, "<h1>Learning has ended; the server&#39;s log says why.</h1>"),
+        (ended, 503, "<h1>The trainer has stopped; see the server&#39;s log.</h1>"),
     ] {
-        tutor.fail(Some(error));
+        trainer.fail(Some(error));
         for what in COMMANDS {
             let refused = ada.post(&format!("/policy/{what}"), &form).await;
             assert_eq!(
@@ -185,9 +179,9 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
         }
     }
     // What was learned is still to be seen.
-    learned(&house, 1).await;
+    learned(&server, 1).await;
     let page = ada.page("/versions").await;
-    assert!(page.contains("Learning has ended; the server") && page.contains("Update 1 "), "{page}");
+    assert!(page.contains("The trainer has stopped; see the server") && page.contains("Update 1 "), "{page}");
     assert!(
         page.contains("<svg") && !page.contains("Train now") && !page.contains("/secret/place"),
         "{page}"
@@ -195,28 +189,28 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
 }
 
 #[tokio::test]
-async fn where_nobody_learns_there_is_nothing_to_press() {
-    let house = House::new(policy()).await;
-    let ada = Browser::logged_in(&house, "one").await;
+async fn page_without_trainer_has_no_buttons() {
+    let server = TestServer::new(policy()).await;
+    let ada = Browser::logged_in(&server, "one").await;
     let page = ada.page("/versions").await;
-    assert!(page.contains("learns nothing from them"), "{page}");
+    assert!(page.contains("does not learn from them"), "{page}");
     assert!(!page.contains("/policy/") && !page.contains("id=\"policy\""), "{page}");
     let form = format!("version=3&proof={}", ada.proof().await);
     for what in COMMANDS {
         let refused = ada.post(&format!("/policy/{what}"), &form).await;
         assert_eq!(refused.status, 409, "{what}");
-        assert!(refused.text().await.contains("<h1>Nothing is learned here"), "{what}");
+        assert!(refused.text().await.contains("<h1>Training is off"), "{what}");
     }
 }
 
 #[tokio::test]
-async fn curves_are_of_ones_own_updates_and_load_nothing() {
-    let tutor = Tutor::new(11);
-    let house = house(&tutor).await;
-    learned(&house, 3).await;
-    go_back(&house.record, 8, 11).await;
-    let page = Browser::logged_in(&house, "one").await.page("/versions").await;
-    assert!(page.contains("Curves of <bdi>ada</bdi>"), "{page}");
+async fn charts_show_own_updates_and_load_nothing() {
+    let trainer = TestTrainer::new(11);
+    let server = server(&trainer).await;
+    learned(&server, 3).await;
+    go_back(&server.record, 8, 11).await;
+    let page = Browser::logged_in(&server, "one").await.page("/versions").await;
+    assert!(page.contains("Metrics of <bdi>ada</bdi>"), "{page}");
     assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (2, 2));
     assert_eq!((page.matches("class=\"dot\"").count(), page.matches("class=\"dot not\"").count()), (2, 4));
     for part in ["over 3 updates: from -0.5 to 0, last 0", ">update</text>", ">nats</text>", ">reward</text>"]
@@ -226,25 +220,19 @@ async fn curves_are_of_ones_own_updates_and_load_nothing() {
     for wrong in ["style=", "<style", "http://", "https://", "url(", "<image", "xlink"] {
         assert!(!page.contains(wrong), "{wrong}: {page}");
     }
-    assert!(!Browser::logged_in(&house, "two").await.page("/versions").await.contains("<svg"));
+    assert!(!Browser::logged_in(&server, "two").await.page("/versions").await.contains("<svg"));
 }
 
 #[tokio::test]
-async fn the_overview_says_how_much_was_talked_lately() {
-    let house = House::new(policy()).await;
-    let (ada, bob) = (Browser::logged_in(&house, "one").await, Browser::logged_in(&house, "two").await);
-    assert!(
-        ada.page("/")
-            .await
-            .contains("yours: 0 answers with 0 tokens, 0.00 a second; of all users: 0 answers")
-    );
-    ask(&house, "one", hi("one"), &[]).await;
-    ask(&house, "one", hi("two"), &[]).await;
-    ask(&house, "two", hi("three"), &[]).await;
-    for (browser, own) in
-        [(ada, "yours: 2 answers with 6 tokens, "), (bob, "yours: 1 answer with 3 tokens, ")]
-    {
+async fn overview_shows_activity_of_the_last_hour() {
+    let server = TestServer::new(policy()).await;
+    let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
+    assert!(ada.page("/").await.contains("you: 0 answers, 0 tokens (0.00 per second); all users: 0 answers"));
+    ask(&server, "one", hi("one"), &[]).await;
+    ask(&server, "one", hi("two"), &[]).await;
+    ask(&server, "two", hi("three"), &[]).await;
+    for (browser, own) in [(ada, "you: 2 answers, 6 tokens ("), (bob, "you: 1 answer, 3 tokens (")] {
         let page = browser.page("/").await;
-        assert!(page.contains(own) && page.contains("of all users: 3 answers with 9 tokens, "), "{page}");
+        assert!(page.contains(own) && page.contains("all users: 3 answers, 9 tokens ("), "{page}");
     }
 }

@@ -4,9 +4,9 @@ use clawrl_gateway::{NewReward, NewVote};
 use serde_json::{Value, json};
 
 use super::client::{request, send};
-use super::house::{House, user};
 use super::scripted::{Scripted, said};
-use super::tutor::{Tutor, learn};
+use super::test_server::{TestServer, user};
+use super::test_trainer::{TestTrainer, learn};
 
 /// Where `value` is not what `schema` says, as far as the document's schemas go: types, constants, properties, items and alternatives. A
 /// property that a schema does not name is an error, unless the schema says that there may be others.
@@ -69,7 +69,7 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str) -> Result
 
 /// Asks, and holds what was sent and what came against the document. `path` is as the document has it, its parameters stand behind it.
 async fn hold(
-    house: &House,
+    server: &TestServer,
     document: &Value,
     asked: (&str, &str, &[&str]),
     body: Option<Value>,
@@ -91,7 +91,7 @@ async fn hold(
     }
     let headers = [("Authorization", "Bearer one"), ("Content-Type", "application/json")];
     let answer =
-        send(house.address, &request(method, &filled, &house.host(), &headers, sent.as_bytes())).await;
+        send(server.address, &request(method, &filled, &server.host(), &headers, sent.as_bytes())).await;
     assert_eq!(answer.status, expected, "{method} {filled}");
     assert!(answer.header("x-request-id").is_some(), "{method} {filled}");
     let mut written = operation["responses"][expected.to_string()].clone();
@@ -110,22 +110,22 @@ async fn hold(
 }
 
 #[tokio::test]
-async fn what_is_asked_and_answered_is_as_the_document_says() {
+async fn requests_and_responses_match_the_document() {
     let answers = vec![Ok(said(&["<think>hm</think>", "One"])), Ok(said(&["Two"])), Ok(said(&["Three"]))];
-    let tutor = Tutor::new(8);
-    let house = House::learning(Scripted::new(answers), tutor).await;
+    let trainer = TestTrainer::new(8);
+    let server = TestServer::learning(Scripted::new(answers), trainer).await;
     // Without a key.
-    let bare = send(house.address, &request("GET", "/openapi.json", &house.host(), &[], b"")).await;
+    let bare = send(server.address, &request("GET", "/openapi.json", &server.host(), &[], b"")).await;
     assert_eq!((bare.status, bare.header("content-type")), (200, Some("application/json")));
     let document = &bare.json().await;
-    let elsewhere = send(house.address, &request("GET", "/openapi.json", "evil.example", &[], b"")).await;
+    let elsewhere = send(server.address, &request("GET", "/openapi.json", "evil.example", &[], b"")).await;
     assert_eq!(elsewhere.status, 403);
 
     let get = async |path: &str, parameters: &[&str], status: u16| {
-        hold(&house, document, ("GET", path, parameters), None, status).await
+        hold(&server, document, ("GET", path, parameters), None, status).await
     };
     let post = async |path: &str, parameters: &[&str], body: Value, status: u16| {
-        hold(&house, document, ("POST", path, parameters), Some(body), status).await
+        hold(&server, document, ("POST", path, parameters), Some(body), status).await
     };
     for path in ["/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/models", "/v1/policy", "/v1/user"] {
         get(path, &[], 200).await;
@@ -145,7 +145,7 @@ async fn what_is_asked_and_answered_is_as_the_document_says() {
     .await;
     post("/v1/completions", &[], json!({"prompt": ["Once", [1, 2]], "logprobs": 2}), 200).await;
     let stream = json!({"messages": [{"role": "user", "content": "Ho"}], "stream": true, "stream_options": {"include_usage": true}});
-    let events = house.post("/v1/chat/completions", &stream).await.events().await;
+    let events = server.post("/v1/chat/completions", &stream).await.events().await;
     assert!(events.len() > 3);
     for event in events.iter().filter(|event| *event != "[DONE]") {
         check(document, &json!({"$ref": "#/components/schemas/Chunk"}), event, "a chunk").unwrap();
@@ -155,7 +155,7 @@ async fn what_is_asked_and_answered_is_as_the_document_says() {
     post("/v1/feedback", &[], json!({"turn": 99, "rating": 1}), 404).await;
     post("/v1/feedback", &[], json!({"turn": 1}), 400).await;
 
-    let turn = house.turns().await[0].line.turn;
+    let turn = server.turns().await[0].line.turn;
     let vote = NewVote {
         turn,
         judge: "j".to_owned(),
@@ -164,9 +164,9 @@ async fn what_is_asked_and_answered_is_as_the_document_says() {
         hint: Some("so".to_owned()),
         raw: "1".to_owned(),
     };
-    house.record.add_vote(vote).await.unwrap();
-    house.record.set_reward(NewReward { turn, value: 0.5, source: "votes".to_owned() }).await.unwrap();
-    learn(&house.record, (&user("ada"), turn), 7, &[("kl", 0.5)]).await;
+    server.record.add_vote(vote).await.unwrap();
+    server.record.set_reward(NewReward { turn, value: 0.5, source: "votes".to_owned() }).await.unwrap();
+    learn(&server.record, (&user("ada"), turn), 7, &[("kl", 0.5)]).await;
     let shown = get("/v1/turns/{turn}", &["1"], 200).await;
     assert_eq!(shown["said"], "Hi");
     get("/v1/turns/{turn}", &["99"], 404).await;
@@ -177,21 +177,21 @@ async fn what_is_asked_and_answered_is_as_the_document_says() {
     get("/v1/export", &[], 200).await;
     assert_eq!(get("/v1/policy", &[], 200).await["versions"][0]["version"], 8);
     for what in ["train", "pause", "resume"] {
-        hold(&house, document, ("POST", &format!("/v1/policy/{what}"), &[]), None, 200).await;
+        hold(&server, document, ("POST", &format!("/v1/policy/{what}"), &[]), None, 200).await;
     }
     post("/v1/policy/rollback", &[], json!({"version": 7}), 200).await;
     post("/v1/policy/rollback", &[], json!({"version": "last"}), 400).await;
-    hold(&house, document, ("PUT", "/v1/user", &[]), Some(json!({"shares": true})), 200).await;
-    hold(&house, document, ("POST", "/v1/sessions/{session}/close", &["1"]), None, 200).await;
+    hold(&server, document, ("PUT", "/v1/user", &[]), Some(json!({"shares": true})), 200).await;
+    hold(&server, document, ("POST", "/v1/sessions/{session}/close", &["1"]), None, 200).await;
     post("/v1/sessions/close", &[], json!({"session": 99}), 404).await;
-    hold(&house, document, ("DELETE", "/v1/turns/{turn}", &["1"]), None, 200).await;
+    hold(&server, document, ("DELETE", "/v1/turns/{turn}", &["1"]), None, 200).await;
     get("/v1/turns/{turn}", &["1"], 200).await;
-    hold(&house, document, ("DELETE", "/v1/sessions/{session}", &["1"]), None, 200).await;
-    hold(&house, document, ("DELETE", "/v1/user", &[]), None, 200).await;
+    hold(&server, document, ("DELETE", "/v1/sessions/{session}", &["1"]), None, 200).await;
+    hold(&server, document, ("DELETE", "/v1/user", &[]), None, 200).await;
 }
 
 #[test]
-fn the_check_of_this_test_finds_what_is_wrong() {
+fn schema_check_finds_errors() {
     let document = json!({"a": {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "required": ["n"]}});
     let schema = json!({"$ref": "#/a"});
     let wrong = |value: Value| check(&document, &schema, &value, "it").is_err();

@@ -5,52 +5,55 @@ use clawrl_gateway::{Delta, Piece};
 use serde_json::{Value, json};
 
 use super::client::{Response, request, send};
-use super::house::House;
 use super::scripted::{Say, Scripted, said};
+use super::test_server::TestServer;
 
-async fn house() -> House {
-    House::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await
+async fn server() -> TestServer {
+    TestServer::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await
 }
 
-async fn ask(house: &House, method: &str, path: &str, key: &str, body: &Value) -> Response {
+async fn ask(server: &TestServer, method: &str, path: &str, key: &str, body: &Value) -> Response {
     let bearer = format!("Bearer {key}");
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    let asked = request(method, path, &house.host(), &[("Authorization", &bearer)], body.as_bytes());
-    send(house.address, &asked).await
+    let asked = request(method, path, &server.host(), &[("Authorization", &bearer)], body.as_bytes());
+    send(server.address, &asked).await
 }
 
 /// Two turns of a session that Ada's client calls `mine`.
-async fn talk(house: &House) -> (u64, u64) {
+async fn talk(server: &TestServer) -> (u64, u64) {
     let headers = [("Authorization", "Bearer one"), ("x-clawrl-session", "mine")];
     let first = json!({"messages": [{"role": "user", "content": "Hi"}]});
     let second = json!({"messages": [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One"}, {"role": "user", "content": "and?"}]});
     for body in [first, second] {
         let asked =
-            request("POST", "/v1/chat/completions", &house.host(), &headers, body.to_string().as_bytes());
-        assert_eq!(send(house.address, &asked).await.status, 200);
+            request("POST", "/v1/chat/completions", &server.host(), &headers, body.to_string().as_bytes());
+        assert_eq!(send(server.address, &asked).await.status, 200);
     }
-    let turns = house.turns().await;
+    let turns = server.turns().await;
     (turns[0].line.turn.0.0, turns[1].line.turn.0.0)
 }
 
 #[tokio::test]
-async fn a_user_sees_their_sessions_and_nobody_elses() {
-    let house = house().await;
-    let (first, second) = talk(&house).await;
-    let sessions = ask(&house, "GET", "/v1/sessions?limit=10", "one", &Value::Null).await.json().await;
+async fn user_sees_only_own_sessions() {
+    let server = server().await;
+    let (first, second) = talk(&server).await;
+    let sessions = ask(&server, "GET", "/v1/sessions?limit=10", "one", &Value::Null).await.json().await;
     let [session] = sessions["data"].as_array().unwrap().as_slice() else { panic!("{sessions}") };
     assert_eq!((&session["session"], &session["turn_count"]), (&json!(first), &json!(2)));
-    let whole = ask(&house, "GET", &format!("/v1/sessions/{first}"), "one", &Value::Null).await.json().await;
+    let whole = ask(&server, "GET", &format!("/v1/sessions/{first}"), "one", &Value::Null).await.json().await;
     assert_eq!(whole["turns"].as_array().unwrap().len(), 2);
-    let turn = ask(&house, "GET", &format!("/v1/turns/{first}"), "one", &Value::Null).await.json().await;
+    let turn = ask(&server, "GET", &format!("/v1/turns/{first}"), "one", &Value::Null).await.json().await;
     assert_eq!((&turn["kind"], &turn["next_state"]["request"]), (&json!("main"), &json!(second)));
-    let export = ask(&house, "GET", "/v1/export", "one", &Value::Null).await.text().await;
+    let export = ask(&server, "GET", "/v1/export", "one", &Value::Null).await.text().await;
     assert_eq!(export.lines().count(), 3);
     assert!(export.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
 
-    assert_eq!(ask(&house, "GET", "/v1/sessions", "two", &Value::Null).await.json().await["data"], json!([]));
-    assert_eq!(ask(&house, "GET", "/v1/export", "two", &Value::Null).await.text().await, "");
+    assert_eq!(
+        ask(&server, "GET", "/v1/sessions", "two", &Value::Null).await.json().await["data"],
+        json!([])
+    );
+    assert_eq!(ask(&server, "GET", "/v1/export", "two", &Value::Null).await.text().await, "");
     let feedback = json!({"turn": first, "rating": -1});
     for (method, path, body) in [
         ("GET", format!("/v1/sessions/{first}"), Value::Null),
@@ -61,7 +64,7 @@ async fn a_user_sees_their_sessions_and_nobody_elses() {
         ("DELETE", format!("/v1/turns/{first}"), Value::Null),
         ("POST", "/v1/feedback".to_owned(), feedback),
     ] {
-        let refused = ask(&house, method, &path, "two", &body).await;
+        let refused = ask(&server, method, &path, "two", &body).await;
         assert_eq!(refused.status, 404, "{method} {path}");
         let error = refused.json().await;
         // The same as of what does not exist.
@@ -73,18 +76,18 @@ async fn a_user_sees_their_sessions_and_nobody_elses() {
             body["session"] = json!("nobody's");
         }
         let path = path.replace(&format!("s/{first}"), "s/999");
-        let nothing = ask(&house, method, &path, "one", &body);
+        let nothing = ask(&server, method, &path, "one", &body);
         assert_eq!(nothing.await.json().await, error, "{method} {path}");
     }
-    let turn = &house.turns().await[0];
+    let turn = &server.turns().await[0];
     assert!(turn.feedback.is_empty() && turn.line.deleted_ms.is_none());
-    assert_eq!(house.sessions().await[0].closed_ms, None);
+    assert_eq!(server.sessions().await[0].closed_ms, None);
 }
 
 #[tokio::test]
-async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
-    let house = house().await;
-    let (first, second) = talk(&house).await;
+async fn feedback_targets_turn_answer_or_latest() {
+    let server = server().await;
+    let (first, second) = talk(&server).await;
     for (about, thumb) in [
         (json!({"turn": first, "rating": "up"}), 1),
         (
@@ -94,13 +97,13 @@ async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
         (json!({"session": "mine", "rating": 0, "source": "extension"}), 0),
         (json!({"session": first, "rating": "down"}), -1),
     ] {
-        let said = ask(&house, "POST", "/v1/feedback", "one", &about).await;
+        let said = ask(&server, "POST", "/v1/feedback", "one", &about).await;
         assert_eq!(said.status, 200, "{about}");
-        let turns = house.turns().await;
+        let turns = server.turns().await;
         let of = if about.get("turn").is_some() { &turns[0] } else { &turns[1] };
         assert_eq!(of.feedback.last().unwrap().thumb, Some(thumb), "{about}");
     }
-    let turns = house.turns().await;
+    let turns = server.turns().await;
     let written = &turns[1].feedback[0];
     assert_eq!((written.text.as_deref(), written.score), (Some("Shorter."), Some(0.25)));
     for (wrong, field) in [
@@ -118,7 +121,7 @@ async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
         (json!({"turn": first, "rating": 1, "choice": -1}), "choice"),
         (json!({"turn": first, "raiting": 1}), "raiting"),
     ] {
-        let refused = ask(&house, "POST", "/v1/feedback", "one", &wrong).await;
+        let refused = ask(&server, "POST", "/v1/feedback", "one", &wrong).await;
         assert_eq!(refused.status, 400, "{wrong}");
         assert_eq!(refused.json().await["error"]["param"], field, "{wrong}");
     }
@@ -126,80 +129,80 @@ async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
 
 #[tokio::test]
 async fn sessions_are_closed_by_number_and_by_name() {
-    let house = house().await;
-    let (first, _) = talk(&house).await;
-    let closed = ask(&house, "POST", "/v1/sessions/close", "one", &json!({"session": "mine"})).await;
+    let server = server().await;
+    let (first, _) = talk(&server).await;
+    let closed = ask(&server, "POST", "/v1/sessions/close", "one", &json!({"session": "mine"})).await;
     assert_eq!(closed.json().await, json!({"session": first, "closed": true}));
-    assert_eq!(house.sessions().await[0].why.as_deref(), Some("endpoint"));
-    let again = ask(&house, "POST", &format!("/v1/sessions/{first}/close"), "one", &Value::Null).await;
+    assert_eq!(server.sessions().await[0].why.as_deref(), Some("endpoint"));
+    let again = ask(&server, "POST", &format!("/v1/sessions/{first}/close"), "one", &Value::Null).await;
     assert_eq!(again.status, 404);
-    let wrong = ask(&house, "POST", "/v1/sessions/close", "one", &json!({})).await;
+    let wrong = ask(&server, "POST", "/v1/sessions/close", "one", &json!({})).await;
     assert_eq!(wrong.json().await["error"]["param"], "session");
     for wrong in ["/v1/sessions?limit=0", "/v1/sessions?limit=x", "/v1/sessions?since=3", "/v1/sessions/x"] {
-        assert_eq!(ask(&house, "GET", wrong, "one", &Value::Null).await.status, 400, "{wrong}");
+        assert_eq!(ask(&server, "GET", wrong, "one", &Value::Null).await.status, 400, "{wrong}");
     }
 }
 
 /// What is deleted while it is answered is answered and not recorded, and the record is well.
 #[tokio::test]
-async fn what_is_deleted_during_its_answer_is_not_recorded() {
+async fn turn_deleted_during_its_answer_is_not_recorded() {
     let says = vec![Say::Token("One".to_owned()), Say::Gate, Say::End(FinishReason::Stop)];
-    let house = House::new(Scripted::new(vec![Ok(says)])).await;
+    let server = TestServer::new(Scripted::new(vec![Ok(says)])).await;
     let body = json!({"stream": true, "messages": [{"role": "user", "content": "Hi"}]});
-    let mut answer = house.post("/v1/chat/completions", &body).await;
+    let mut answer = server.post("/v1/chat/completions", &body).await;
     answer.event().await.unwrap();
-    ask(&house, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
-    house.policy.gate.add_permits(1);
+    ask(&server, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
+    server.policy.gate.add_permits(1);
     assert_eq!(answer.events().await.last(), Some(&json!("[DONE]")));
-    assert_eq!(house.get("/readyz").await.status, 200);
-    let turn = &house.turns().await[0];
+    assert_eq!(server.get("/readyz").await.status, 200);
+    let turn = &server.turns().await[0];
     assert!(turn.line.deleted_ms.is_some() && turn.requests.iter().all(|request| request.answers.is_empty()));
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone() {
-    let house = house().await;
-    let (_, second) = talk(&house).await;
+async fn deleted_content_is_gone() {
+    let server = server().await;
+    let (_, second) = talk(&server).await;
     let deleted =
-        ask(&house, "DELETE", &format!("/v1/turns/{second}"), "one", &Value::Null).await.json().await;
+        ask(&server, "DELETE", &format!("/v1/turns/{second}"), "one", &Value::Null).await.json().await;
     assert_eq!(
         (&deleted["deleted"]["turns"], &deleted["deleted"]["trained_versions"]),
         (&json!(1), &json!([]))
     );
-    let turn = ask(&house, "GET", &format!("/v1/turns/{second}"), "one", &Value::Null).await.json().await;
+    let turn = ask(&server, "GET", &format!("/v1/turns/{second}"), "one", &Value::Null).await.json().await;
     assert!(turn["deleted_ms"].is_number() && !turn.to_string().contains("and?"), "{turn}");
-    let shares = ask(&house, "PUT", "/v1/user", "one", &json!({"shares": true})).await.json().await;
+    let shares = ask(&server, "PUT", "/v1/user", "one", &json!({"shares": true})).await.json().await;
     assert_eq!(shares["shares"], true);
-    assert_eq!(ask(&house, "PUT", "/v1/user", "one", &json!({"shares": 1})).await.status, 400);
-    let unseen = ask(&house, "GET", "/v1/user", "two", &Value::Null).await.json().await;
+    assert_eq!(ask(&server, "PUT", "/v1/user", "one", &json!({"shares": 1})).await.status, 400);
+    let unseen = ask(&server, "GET", "/v1/user", "two", &Value::Null).await.json().await;
     assert_eq!(unseen, json!({"user": "bob", "created_ms": null, "shares": false, "shares_ms": null}));
-    assert_eq!(ask(&house, "GET", "/v1/user", "one", &Value::Null).await.json().await["user"], "ada");
-    let all = ask(&house, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
+    assert_eq!(ask(&server, "GET", "/v1/user", "one", &Value::Null).await.json().await["user"], "ada");
+    let all = ask(&server, "DELETE", "/v1/user", "one", &Value::Null).await.json().await;
     assert_eq!(all["deleted"]["turns"], 1);
-    assert!(!ask(&house, "GET", "/v1/export", "one", &Value::Null).await.text().await.contains("Hi"));
+    assert!(!ask(&server, "GET", "/v1/export", "one", &Value::Null).await.text().await.contains("Hi"));
 }
 
 /// Pieces that a server took apart, whether it says tokens or not.
 #[tokio::test]
-async fn what_another_server_says_is_exact_where_it_says_its_tokens() {
+async fn upstream_answer_with_token_ids_is_exact() {
     let delta = |text: &str| Say::Piece(Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() }));
     let call = Delta { calls: vec![("ls".to_owned(), "{}".to_owned())], ..Delta::default() };
     let sampled = Say::Piece(Piece::Sampled(vec![(5, -0.5), (6, -0.25)]));
     let exact = vec![delta("One"), sampled, Say::Piece(Piece::Delta(call)), Say::End(FinishReason::Stop)];
-    let house =
-        House::new(Scripted::new(vec![Ok(vec![delta("Two"), Say::End(FinishReason::Stop)]), Ok(exact)]))
+    let server =
+        TestServer::new(Scripted::new(vec![Ok(vec![delta("Two"), Say::End(FinishReason::Stop)]), Ok(exact)]))
             .await;
     for (content, stream) in [("a", false), ("b", true)] {
         let body = json!({"messages": [{"role": "user", "content": content}], "stream": stream, "tools": [{"type": "function", "function": {"name": "ls"}}]});
-        let answer = house.post("/v1/chat/completions", &body).await;
+        let answer = server.post("/v1/chat/completions", &body).await;
         assert_eq!(answer.status, 200);
         let said = answer.text().await;
         assert_eq!(said.contains("\"tool_calls\""), stream, "{said}");
     }
-    let turns = house.turns().await;
+    let turns = server.turns().await;
     let answers = turns.iter().map(|turn| &turn.requests[0].answers[0]);
     let exact: Vec<_> = answers.map(|answer| (answer.exact, answer.sampled_ids.as_slice())).collect();
     assert_eq!(exact, [(false, [].as_slice()), (true, [5, 6].as_slice())]);
     let why = turns[0].requests[0].answers[0].inexact.as_deref();
-    assert_eq!(why, Some("the server behind the gateway tells no tokens"));
+    assert_eq!(why, Some("the upstream server returns no token ids"));
 }

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use clawrl_core::FinishReason;
-use clawrl_gateway::{Ask, Backend, BackendError, Begun, End, Piece, Prompt, Refusal, Token, Usage, UserId};
+use clawrl_core::{FinishReason, Usage};
+use clawrl_gateway::{
+    AnswerRequest, Backend, BackendError, End, Piece, Prompt, Refusal, StartedAnswer, Token, UserId,
+};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
@@ -18,7 +20,7 @@ pub(super) enum Say {
     Token(String),
     /// This, as it is.
     Piece(Piece),
-    /// Waits until the test opens the gate.
+    /// LatencyHistogram until the test opens the gate.
     Gate,
     /// The end, and why.
     End(FinishReason),
@@ -40,7 +42,7 @@ pub(super) struct Scripted {
     pub(super) gate: Arc<Semaphore>,
     /// Answers that were dropped, at their end or before.
     pub(super) dropped: Arc<AtomicUsize>,
-    pub(super) asks: Mutex<Vec<Ask>>,
+    pub(super) asks: Mutex<Vec<AnswerRequest>>,
     pub(super) dropped_gate: Arc<Semaphore>,
 }
 
@@ -83,11 +85,11 @@ impl Backend for Scripted {
         Some(7)
     }
 
-    fn refuses(&self, _: &Ask, demands: &[Refusal]) -> Option<Refusal> {
+    fn refusal(&self, _: &AnswerRequest, demands: &[Refusal]) -> Option<Refusal> {
         demands.first().cloned()
     }
 
-    fn begin(&self, ask: Ask) -> BoxFuture<'_, Result<Begun, BackendError>> {
+    fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         let prompt_ids = match &ask.prompt {
             Prompt::Ids(ids) => Arc::from(ids.as_slice()),
             _ => Arc::from([1, 2, 3]),
@@ -113,7 +115,7 @@ impl Backend for Scripted {
                         gate.acquire().await.unwrap().forget();
                         say = says.pop_front()?;
                     }
-                    let usage = Some(Usage { prompt: 3, completion: u64::from(id) });
+                    let usage = Some(Usage::reported(3, u64::from(id)));
                     let piece = match say {
                         Say::Token(text) => Ok(Piece::Token(Token {
                             id,
@@ -130,7 +132,7 @@ impl Backend for Scripted {
                     Some((piece, (says, id + 1, dropping)))
                 }
             });
-            Ok(Begun {
+            Ok(StartedAnswer {
                 prompt_ids: Some(prompt_ids),
                 in_reasoning: false,
                 adapter: None,

@@ -6,8 +6,8 @@ use clawrl_core::FinishReason;
 use clawrl_gateway::BackendError;
 use serde_json::{Value, json};
 
-use super::house::House;
 use super::scripted::{Say, Scripted, said};
+use super::test_server::TestServer;
 
 fn body(settings: Value) -> Value {
     let mut body = json!({"stream": true, "messages": [{"role": "user", "content": "Hi"}]});
@@ -24,11 +24,11 @@ fn deltas(events: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
+async fn stream_sends_pieces_at_once_and_end_after_record() {
     let says = vec![token("Hel"), Say::Gate, token("lo"), Say::Gate, Say::End(FinishReason::Stop)];
-    let house = House::new(Scripted::new(vec![Ok(says)])).await;
+    let server = TestServer::new(Scripted::new(vec![Ok(says)])).await;
     let options = json!({"stream_options": {"include_usage": true}});
-    let mut answer = house.post("/v1/chat/completions", &body(options)).await;
+    let mut answer = server.post("/v1/chat/completions", &body(options)).await;
     assert_eq!(
         (answer.status, answer.header("content-type")),
         (200, Some("text/event-stream; charset=utf-8"))
@@ -38,17 +38,17 @@ async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
     assert_eq!(opening["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
     assert_eq!(answer.event().await.unwrap()["choices"][0]["delta"], json!({"content": "Hel"}));
     // Nothing more is said before the test lets it: this piece came by itself.
-    house.policy.gate.add_permits(1);
+    server.policy.gate.add_permits(1);
     assert_eq!(answer.event().await.unwrap()["choices"][0]["delta"], json!({"content": "lo"}));
-    assert_eq!(house.turns().await[0].line.state, "waiting");
-    house.policy.gate.add_permits(1);
+    assert_eq!(server.turns().await[0].line.state, "waiting");
+    server.policy.gate.add_permits(1);
     let end = answer.event().await.unwrap();
     assert_eq!(
         (&end["choices"][0]["delta"], &end["choices"][0]["finish_reason"]),
         (&json!({}), &json!("stop"))
     );
     // Whoever has the end can rely on the record.
-    assert_eq!(house.turns().await[0].requests[0].answers[0].text.as_deref(), Some("Hello"));
+    assert_eq!(server.turns().await[0].requests[0].answers[0].text.as_deref(), Some("Hello"));
     let usage = answer.event().await.unwrap();
     assert_eq!((&usage["choices"], &usage["usage"]["total_tokens"]), (&json!([]), &json!(5)));
     assert_eq!(answer.event().await, Some(json!("[DONE]")));
@@ -56,11 +56,12 @@ async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
 }
 
 #[tokio::test]
-async fn calls_and_log_probabilities_in_pieces() {
+async fn stream_has_calls_and_log_probabilities() {
     let call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
-    let house = House::new(Scripted::new(vec![Ok(said(&["<think>hm</think>", "a ", call, call]))])).await;
+    let server =
+        TestServer::new(Scripted::new(vec![Ok(said(&["<think>hm</think>", "a ", call, call]))])).await;
     let settings = json!({"tools": [{"type": "function", "function": {"name": "f"}}], "logprobs": true});
-    let events = house.post("/v1/chat/completions", &body(settings)).await.events().await;
+    let events = server.post("/v1/chat/completions", &body(settings)).await.events().await;
     let deltas = deltas(&events);
     assert_eq!(deltas[1], json!({"reasoning_content": "hm"}));
     assert_eq!(deltas[2], json!({"content": "a"}));
@@ -78,9 +79,9 @@ async fn calls_and_log_probabilities_in_pieces() {
 }
 
 #[tokio::test]
-async fn choices_and_texts_in_pieces() {
-    let house = House::new(Scripted::new(vec![Ok(said(&["a"])), Ok(said(&["b"]))])).await;
-    let events = house.post("/v1/chat/completions", &body(json!({"n": 2}))).await.events().await;
+async fn stream_has_choices_and_text_completions() {
+    let server = TestServer::new(Scripted::new(vec![Ok(said(&["a"])), Ok(said(&["b"]))])).await;
+    let events = server.post("/v1/chat/completions", &body(json!({"n": 2}))).await.events().await;
     let mut said: Vec<(u64, &str)> = events
         .iter()
         .filter_map(|event| {
@@ -92,85 +93,85 @@ async fn choices_and_texts_in_pieces() {
     said.sort_unstable();
     assert_eq!(said, [(0, "a"), (1, "b")]);
     let text = json!({"prompt": "x", "stream": true, "stop": "bc"});
-    let house = House::new(Scripted::new(vec![Ok(self::said(&["ab", "cd"]))])).await;
-    let events = house.post("/v1/completions", &text).await.events().await;
+    let server = TestServer::new(Scripted::new(vec![Ok(self::said(&["ab", "cd"]))])).await;
+    let events = server.post("/v1/completions", &text).await.events().await;
     let text: String = events.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect();
     assert_eq!(text, "a");
     assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "stop");
-    assert_eq!(house.policy.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "nobody samples on");
+    assert_eq!(server.policy.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "nobody samples on");
 }
 
 #[tokio::test]
-async fn what_a_filter_cut_and_what_is_too_long_is_said_and_recorded_as_such() {
+async fn filtered_and_too_long_answers_are_recorded() {
     let filtered = vec![token("a"), Say::End(FinishReason::ContentFilter)];
     let too_long = vec![token("a"), Say::Fail(BackendError::NoRoom("9 of 8 tokens".to_owned()))];
-    let house = House::new(Scripted::new(vec![Ok(filtered), Ok(too_long)])).await;
-    let events = house.post("/v1/chat/completions", &body(json!({}))).await.events().await;
+    let server = TestServer::new(Scripted::new(vec![Ok(filtered), Ok(too_long)])).await;
+    let events = server.post("/v1/chat/completions", &body(json!({}))).await.events().await;
     assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "content_filter");
     let mut other = body(json!({}));
     other["messages"][0]["content"] = "another".into();
-    let events = house.post("/v1/chat/completions", &other).await.events().await;
+    let events = server.post("/v1/chat/completions", &other).await.events().await;
     let error = &events.last().unwrap()["error"];
     assert_eq!(
         (&error["code"], &error["message"]),
         (&json!("context_length_exceeded"), &json!("9 of 8 tokens"))
     );
-    let turns = house.turns().await;
+    let turns = server.turns().await;
     assert_eq!(turns[0].requests[0].answers[0].finish_reason, "content_filter");
     assert_eq!(turns[1].requests[0].reason.as_deref(), Some("9 of 8 tokens"));
 }
 
 #[tokio::test]
-async fn silence_is_held_open() {
-    let house = House::with(
+async fn quiet_stream_gets_comments() {
+    let server = TestServer::with(
         Scripted::new(vec![Ok(vec![Say::Gate, token("a"), Say::Gate, Say::End(FinishReason::Stop)])]),
         |settings| {
             settings.keep_alive = Duration::from_millis(5);
             settings.begin_grace = Duration::from_millis(5);
         },
     );
-    let house = house.await;
-    let mut answer = house.post("/v1/chat/completions", &body(json!({}))).await;
+    let server = server.await;
+    let mut answer = server.post("/v1/chat/completions", &body(json!({}))).await;
     // Before its beginning, and in its middle.
     assert_eq!(answer.piece().await.unwrap(), ": keepalive\n\n");
-    house.policy.gate.add_permits(1);
+    server.policy.gate.add_permits(1);
     let mut piece = answer.piece().await.unwrap();
     while !piece.contains("\"a\"") {
         piece = answer.piece().await.unwrap();
     }
     assert_eq!(answer.piece().await.unwrap(), ": keepalive\n\n");
-    house.policy.gate.add_permits(1);
+    server.policy.gate.add_permits(1);
     assert_eq!(answer.events().await.last(), Some(&json!("[DONE]")));
 }
 
 #[tokio::test]
-async fn an_error_before_the_beginning_has_a_status_and_a_later_one_is_an_event() {
+async fn early_error_has_a_status_later_one_is_an_event() {
     let error = BackendError::Unavailable { message: "later".to_owned(), retry_after: None };
     let answers = vec![Err(error.clone()), Ok(vec![token("a"), Say::Fail(error.clone())])];
-    let house = House::new(Scripted::new(answers)).await;
-    assert_eq!(house.post("/v1/chat/completions", &body(json!({}))).await.status, 503);
-    let answer = house.post("/v1/chat/completions", &body(json!({}))).await;
+    let server = TestServer::new(Scripted::new(answers)).await;
+    assert_eq!(server.post("/v1/chat/completions", &body(json!({}))).await.status, 503);
+    let answer = server.post("/v1/chat/completions", &body(json!({}))).await;
     assert_eq!(answer.status, 200);
     let events = answer.events().await;
     assert_eq!(events.last().unwrap()["error"]["code"], "model_unavailable");
-    assert_eq!(house.turns().await[0].line.state, "unanswered");
+    assert_eq!(server.turns().await[0].line.state, "unanswered");
 }
 
 #[tokio::test]
-async fn who_goes_away_ends_the_answer() {
+async fn disconnect_ends_the_answer() {
     let policy = Scripted::new(vec![Ok(vec![token("a"), Say::Gate, Say::End(FinishReason::Stop)])]);
-    let house = House::with(policy, |settings| settings.keep_alive = Duration::from_millis(5)).await;
-    let mut answer = house.post("/v1/chat/completions", &body(json!({}))).await;
+    let server = TestServer::with(policy, |settings| settings.keep_alive = Duration::from_millis(5)).await;
+    let mut answer = server.post("/v1/chat/completions", &body(json!({}))).await;
     while !answer.piece().await.unwrap().contains("\"a\"") {}
     drop(answer);
-    house.policy.one_dropped().await;
+    server.policy.one_dropped().await;
     // The answer is dropped before it is recorded; the record is asked in order.
-    let mut state = house.turns().await[0].requests[0].clone();
+    let mut state = server.turns().await[0].requests[0].clone();
     while state.state == "waiting" {
         tokio::task::yield_now().await;
-        state = house.turns().await[0].requests[0].clone();
+        state = server.turns().await[0].requests[0].clone();
     }
-    assert_eq!((state.state.as_str(), state.reason.as_deref()), ("failed", Some("the client went away")));
+    assert_eq!((state.state.as_str(), state.reason.as_deref()), ("failed", Some("the client disconnected")));
 
     // The same for who waits for all of it.
     let mut whole = body(json!({"stream": false}));
@@ -178,35 +179,36 @@ async fn who_goes_away_ends_the_answer() {
     let request = super::client::request(
         "POST",
         "/v1/chat/completions",
-        &house.host(),
+        &server.host(),
         &[("Authorization", "Bearer one")],
         whole.to_string().as_bytes(),
     );
-    let stream = tokio::net::TcpStream::connect(house.address).await.unwrap();
+    let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
     let mut stream = stream;
     tokio::io::AsyncWriteExt::write_all(&mut stream, &request).await.unwrap();
-    while house.policy.asks.lock().unwrap().len() < 2 {
+    while server.policy.asks.lock().unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
     drop(stream);
-    house.policy.one_dropped().await;
+    server.policy.one_dropped().await;
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_given_up() {
+async fn client_that_does_not_read_is_disconnected() {
     // More than pipes and queues take.
     let long = "x".repeat(1 << 16);
     let says = std::iter::repeat_n(token(&long), 1_000).chain([Say::End(FinishReason::Stop)]).collect();
-    let house =
-        House::with(Scripted::new(vec![Ok(says)]), |settings| settings.stall = Duration::from_millis(50))
-            .await;
-    let answer = house.post("/v1/chat/completions", &body(json!({}))).await;
-    house.policy.one_dropped().await;
-    let mut request = house.turns().await[0].requests[0].clone();
+    let server = TestServer::with(Scripted::new(vec![Ok(says)]), |settings| {
+        settings.stall = Duration::from_millis(50)
+    })
+    .await;
+    let answer = server.post("/v1/chat/completions", &body(json!({}))).await;
+    server.policy.one_dropped().await;
+    let mut request = server.turns().await[0].requests[0].clone();
     while request.state == "waiting" {
         tokio::task::yield_now().await;
-        request = house.turns().await[0].requests[0].clone();
+        request = server.turns().await[0].requests[0].clone();
     }
-    assert_eq!(request.reason.as_deref(), Some("the client went away"));
+    assert_eq!(request.reason.as_deref(), Some("the client disconnected"));
     drop(answer);
 }
