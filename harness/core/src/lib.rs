@@ -95,7 +95,7 @@ pub use spaced_json::spaced_json;
 pub use swe::{LogParser, SweSpec, TestNames, TestScore, TestSpec};
 pub use task::{
     Check, CheckSpec, EnvSpec, FixtureContent, FixtureFile, LINK_MODE, NetworkPolicy, RewardMap, SandboxKind,
-    SandboxLimits, Script, Solver, TaskSpec, TerminalSpec, WorkspaceSpec, asked_by_pages,
+    SandboxLimits, Script, Solver, TaskSpec, TaskView, TerminalSpec, WorkspaceSpec, asked_by_pages,
 };
 pub use text_source::TextSource;
 pub use ticks::ticks;

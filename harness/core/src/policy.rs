@@ -1,12 +1,11 @@
 //! Policies: whatever answers with the next action.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BlobStore, BoxFuture, CancelToken, Fault, Message, Observation, TaskSpec, ToolCall, ToolSpec,
+    AttemptId, BlobStore, BoxFuture, CancelToken, Fault, Message, Observation, TaskView, ToolCall, ToolSpec,
     Usage,
 };
 
@@ -62,8 +61,8 @@ impl Action {
 pub struct PolicyRequest<'a> {
     /// Which attempt asks; also the key for per-episode state of a policy.
     pub attempt: AttemptId,
-    /// The task. Scripted policies read the oracle from it; others must not.
-    pub task: &'a Arc<TaskSpec>,
+    /// The task, without its oracle and its checks.
+    pub task: &'a TaskView,
     /// The conversation so far, trimmed as recorded (I4).
     pub conversation: &'a [Message],
     /// What came last, at reset or after the turn before, with all that models are not shown. For policies that are
@@ -86,8 +85,8 @@ pub struct PolicyRequest<'a> {
 /// Acts on many conversations at once.
 ///
 /// Called by the scheduler's executors, concurrently, once per turn and never twice for the same turn of
-/// an attempt; and by judges, several times at once for one attempt, with a seed for each vote. Dropping the future cancels the request: a policy must then stop work on it. It must not
-/// block the thread, and must not look at the oracle of a task unless it is a scripted policy.
+/// an attempt; and by judges, several times at once for one attempt, with a seed for each vote. Dropping the
+/// future cancels the request: the policy must then stop working on it. It must not block the thread.
 pub trait Policy: Send + Sync {
     /// Name for plan and record: `oracle`, `noop`, a model name.
     fn name(&self) -> &str;

@@ -47,6 +47,21 @@ pub struct TaskSpec {
     pub timeouts: crate::Timeouts,
 }
 
+/// The part of a task that a policy may read: neither oracle nor checks, so that no policy can act on them.
+///
+/// Scripted policies play oracles; they take the tasks when they are built.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskView {
+    /// Unique within the plan.
+    pub id: TaskId,
+    /// Task text for the policy.
+    pub instruction: String,
+    /// Format in which replies are parsed.
+    pub action_format: ActionFormat,
+    /// Time limits of the attempt.
+    pub timeouts: crate::Timeouts,
+}
+
 /// What scripted policies play.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -100,6 +115,17 @@ pub fn asked_by_pages(instruction: &str, start: &str, prepare: &[String]) -> Str
 }
 
 impl TaskSpec {
+    /// The part of it that policies may read.
+    #[must_use]
+    pub fn view(&self) -> TaskView {
+        TaskView {
+            id: self.id.clone(),
+            instruction: self.instruction.clone(),
+            action_format: self.action_format,
+            timeouts: self.timeouts,
+        }
+    }
+
     /// By what a task is in one part or the other: what it asks of the policy.
     #[must_use]
     pub fn asked(&self) -> Cow<'_, str> {

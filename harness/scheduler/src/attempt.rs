@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use clawrl_core::{
     Action, Boundary, CancelToken, Env, Fault, FinishReason, Grade, LeaseRequest, Limit, Message,
-    Observation, PhaseTimes, PolicyRequest, SlotSpec, StepCtx, StepResult, StopReason, TaskSpec, ToolSpec,
-    Trajectory, Turn, TurnFlags, derive_seed, parse_calls,
+    Observation, PhaseTimes, PolicyRequest, SlotSpec, StepCtx, StepResult, StopReason, TaskSpec, TaskView,
+    ToolSpec, Trajectory, Turn, TurnFlags, derive_seed, parse_calls,
 };
 use tokio::time::Instant;
 
@@ -90,6 +90,8 @@ pub(crate) struct Attempt<'a> {
     grant: Grant,
     slot: &'a SlotSpec,
     task: &'a Arc<TaskSpec>,
+    /// The part of the task that the policy sees.
+    view: Arc<TaskView>,
     token: CancelToken,
     guard: Guard,
     pulse: Pulse<'a>,
@@ -144,7 +146,20 @@ impl<'a> Attempt<'a> {
         let task = shared.plan.task_of(slot);
         let guard = Guard::new(token.clone(), Instant::now() + task.timeouts.lease);
         let (times, trajectory) = Default::default();
-        Self { shared, grant, slot, task, token, guard, pulse, times, trajectory, leftovers: Vec::new() }
+        let view = Arc::new(task.view());
+        Self {
+            shared,
+            grant,
+            slot,
+            task,
+            view,
+            token,
+            guard,
+            pulse,
+            times,
+            trajectory,
+            leftovers: Vec::new(),
+        }
     }
 
     /// Drives the attempt to its end. `dispatched` is when its slot got a permit.
@@ -286,10 +301,10 @@ impl<'a> Attempt<'a> {
         attempt: Bound,
     ) -> Result<(Action, Duration), Halt> {
         let bound = Bound::new(Limit::Policy, Instant::now(), self.task.timeouts.policy).within(attempt);
-        let token = self.token.clone();
+        let (token, view) = (self.token.clone(), Arc::clone(&self.view));
         let request = PolicyRequest {
             attempt: self.grant.attempt,
-            task: self.task,
+            task: &view,
             conversation,
             observation,
             tools,

@@ -337,7 +337,7 @@ impl Session<'_> {
             "{} demonstrations in real environments, right on purpose in {} %",
             warm_start.demonstrations, warm_start.oracle_percent
         ));
-        let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);
+        let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed, (&plan).into());
         let demonstrator = demonstrator
             .ok_or_else(|| Failure::new(Exit::Refused, "`oracle_percent` is a whole number from 0 to 100"))?;
         let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;

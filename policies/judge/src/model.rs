@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, Matter,
-    MemoryBlobs, Message, Observation, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal,
+    MemoryBlobs, Message, Observation, Policy, PolicyRequest, Question, Role, TaskView, Usage, UsageTotal,
     Vote, derive_seed,
 };
 use futures_util::FutureExt;
@@ -44,7 +44,7 @@ impl Judge for ModelJudge {
             let text = question(&asked.task.instruction, asked.matter);
             let conversation = [Message::text(Role::User, text)];
             // No calls are wanted, so nothing has to be said about them.
-            let task = Arc::new(TaskSpec { action_format: ActionFormat::Raw, ..TaskSpec::clone(asked.task) });
+            let task = TaskView { action_format: ActionFormat::Raw, ..asked.task.view() };
             let deadline = asked.deadline - rest(asked.deadline);
             // Policies wait by their seeds: members of a group must not all ask again at the same moment.
             let (slot, attempt) = (u64::from(asked.attempt.slot.0), u64::from(asked.attempt.number));

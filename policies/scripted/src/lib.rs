@@ -30,6 +30,7 @@ mod page;
 mod random;
 mod replay;
 mod script;
+mod slot_tasks;
 mod solver;
 
 pub use demonstrator::Demonstrator;
@@ -39,3 +40,4 @@ pub use oracle::Oracle;
 pub use random::Random;
 pub use replay::{Replay, ReplayKey, recorded_action};
 pub use script::script_actions;
+pub use slot_tasks::SlotTasks;

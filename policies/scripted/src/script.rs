@@ -1,6 +1,6 @@
 //! From a script and a turn index to the reply: the part that the scripted policies share.
 
-use clawrl_core::{Action, ActionFormat, PolicyRequest, Script, ToolCall, ToolSpec, parse_calls};
+use clawrl_core::{Action, ActionFormat, PolicyRequest, Script, TaskSpec, ToolCall, ToolSpec, parse_calls};
 use serde_json::json;
 
 use crate::solver::solved_call;
@@ -9,13 +9,13 @@ use crate::solver::solved_call;
 ///
 /// A script whose last call is a submission of its own ends the episode there, so that the added one is
 /// never reached.
-pub(crate) fn scripted_action(script: &Script, request: &PolicyRequest<'_>) -> Action {
+pub(crate) fn scripted_action(script: &Script, task: &TaskSpec, request: &PolicyRequest<'_>) -> Action {
     let call = match script {
         Script::Calls(calls) => {
             let index = usize::try_from(request.turn).unwrap_or(usize::MAX);
             calls.get(index).cloned().unwrap_or_else(submit_call)
         }
-        Script::Solver(solver) => solved_call(*solver, request),
+        Script::Solver(solver) => solved_call(*solver, task, request),
     };
     action_with_raw_text(call, request.tools)
 }

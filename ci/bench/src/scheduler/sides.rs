@@ -130,7 +130,7 @@ async fn episode(
     for turn in 0..task.max_turns {
         let request = PolicyRequest {
             attempt,
-            task,
+            task: &task.view(),
             conversation: &[],
             observation: &seen,
             tools: &tools,

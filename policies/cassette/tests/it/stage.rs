@@ -37,7 +37,7 @@ impl Question {
 
     pub(crate) async fn put(&self, policy: &dyn Policy) -> Result<Action, Fault> {
         let (task, cancel, blobs) =
-            (Arc::new(task(&format!("task-{}", self.slot))), CancelToken::new(), MemoryBlobs::default());
+            (task(&format!("task-{}", self.slot)).view(), CancelToken::new(), MemoryBlobs::default());
         let (conversation, tools) = (self.messages(), [run_tool()]);
         let request = PolicyRequest {
             attempt: self.attempt(),
