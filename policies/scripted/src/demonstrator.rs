@@ -17,12 +17,12 @@ use crate::oracle::oracle_of;
 use crate::script::scripted_action;
 use crate::slot_tasks::SlotTasks;
 
-/// Plays the oracle with a given probability, else one of the task's mistakes, each as likely; then submits.
+/// Plays the oracle with a given probability, otherwise one of the task's mistakes with equal probability; then submits.
 ///
 /// The choice is a function of the seed given at construction, the task's id and the slot. A request's own
-/// seed differs from turn to turn, so it takes no part. A task that lacks what the percentage may ask for
-/// is a permanent policy fault, `no-oracle` or `no-mistakes`, on every slot: the share would silently be
-/// another one if such tasks fell back to something else.
+/// seed differs from turn to turn, so it is not used. A task without an oracle or mistakes that the percentage requires
+/// is a permanent policy fault, `no-oracle` or `no-mistakes`, on every slot: a fallback would silently change
+/// the share.
 #[derive(Debug, Clone)]
 pub struct Demonstrator {
     oracle_percent: u8,

@@ -1,4 +1,4 @@
-//! Solvers: what to say next, from what is seen.
+//! Solvers: choose the next line from the observations.
 
 use clawrl_core::{
     EnvSpec, Message, Part, PolicyRequest, Role, Solver, SplitMix64, TaskSpec, ToolCall, derive_seed,
@@ -40,7 +40,7 @@ fn family(task: &TaskSpec) -> Option<&str> {
     path.rsplit('/').next()?.strip_suffix(".html")
 }
 
-/// One of the elements of the first page. The seed of the first turn's request is the slot's own, so that a retry clicks
+/// Clicks one element of the first page. The seed of the first turn's request is that of the slot, so a retry clicks
 /// the same.
 fn random_click(request: &PolicyRequest<'_>) -> Option<String> {
     if request.turn > 0 {

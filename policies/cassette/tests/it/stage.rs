@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_cassette::{Asked, Cassette, Origin, Reply, Show};
+use clawrl_cassette::{Cassette, ModelRequest, Origin, Reply, Show};
 use clawrl_core::{
     Action, AttemptId, CancelToken, Fault, MemoryBlobs, Message, Policy, PolicyRequest, PolicySpec, Role,
     RunId, SampledTokens, SlotId, TaskId, ToolSpec, Usage, UsageSource,
@@ -62,8 +62,8 @@ impl Question {
     }
 }
 
-fn asked(messages: Vec<Message>, tools: &[ToolSpec]) -> Asked {
-    Asked { settings: json!({ "model": "m" }), messages, tools: tools.to_vec() }
+fn asked(messages: Vec<Message>, tools: &[ToolSpec]) -> ModelRequest {
+    ModelRequest { settings: json!({ "model": "m" }), messages, tools: tools.to_vec() }
 }
 
 /// What a policy shows that shows everything.

@@ -199,7 +199,7 @@ fn turn(text: &str, calls: Vec<ToolCall>, flags: TurnFlags) -> Turn {
 }
 
 #[test]
-fn replay_repeats_a_malformed_turn_and_keeps_its_place_after_it() {
+fn replay_repeats_malformed_turns_in_place() {
     let malformed = TurnFlags { malformed: true, reply_truncated: true };
     let tokens = SampledTokens { ids: vec![5, 6], logprobs: vec![-0.5, -0.25], versions: vec![(0, 3)] };
     let unknown_tool = ToolCall { id: "call_1".into(), ..ToolCall::new("fly", json!({})) };
@@ -226,7 +226,7 @@ fn replay_repeats_a_malformed_turn_and_keeps_its_place_after_it() {
 /// I1 and I2: whatever order turns are asked for in, and whatever came before, the reply is the same. The
 /// conversation that `act` sends is always empty, so nothing can be counted from it.
 #[test]
-fn replies_do_not_depend_on_what_was_asked_before() {
+fn replies_do_not_depend_on_earlier_requests() {
     let policies: [Box<dyn Policy>; 5] = [
         Box::new(Noop),
         Box::new(oracle(task("s/a"))),

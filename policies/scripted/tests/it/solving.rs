@@ -159,7 +159,7 @@ fn pages_of_each_kind_are_understood() {
 }
 
 #[test]
-fn what_is_hidden_later_is_known_from_the_first_page() {
+fn first_page_is_remembered() {
     let first = "text: Click.\n[1] svg text \"2\" black large at 5,6\n[2] svg text \"1\" black large at 7,8";
     let hidden = "text: Click.\n[3] svg rectangle black large at 5,6";
     check("ascending-numbers", &[first], &[], "click 7,8");
@@ -175,7 +175,7 @@ fn families_are_named_once_and_in_order() {
 }
 
 #[test]
-fn a_click_by_lot_is_the_slots_own_and_the_end_of_it() {
+fn random_click_depends_on_slot_and_submits() {
     const PAGE: &str = "text: Click.\n[4] button \"a\"\ntext: b\n[5] button \"c\"\n[9] button \"d\"";
     let task = page_task("click-button");
     let demonstrator = Demonstrator::new(0, 7, in_every_slot(task.clone())).unwrap();
