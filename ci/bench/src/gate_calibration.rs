@@ -22,8 +22,8 @@ use clawrl_config::{CiBudget, CiCompleteness, CiMetric, CiPlan, MetricKind, Repe
 use clawrl_core::{Determinism, RunId, SlotId, SplitMix64, derive_seed};
 use clawrl_gates::{Decision, clopper_pearson};
 use clawrl_regression::{
-    BASELINE_FORMAT, Baseline, Comparison, Conditions, Episode, FIRST_REPEATS, Judged, Judgement, Outcomes,
-    TaskOutcomes, repeats_needed,
+    AnalysisPoint, BASELINE_FORMAT, Baseline, Comparison, Conditions, Episode, FIRST_REPEATS, Outcomes,
+    TaskOutcomes, Verdicts, repeats_needed,
 };
 use serde::Serialize;
 
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     alpha: f64,
     /// The drop of the pass rate that matters.
     #[arg(long, default_value_t = 0.1)]
-    matters: f64,
+    min_effect: f64,
     /// How often the gate looks, the end included.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4])]
     looks: Vec<u32>,
@@ -119,7 +119,7 @@ struct Case {
     metrics: Metrics,
     looks: u32,
     alpha: f64,
-    matters: f64,
+    min_effect: f64,
     each_task: bool,
 }
 
@@ -165,8 +165,8 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
         for &metrics in &arguments.metrics {
             for &truth in &arguments.truths {
                 for &looks in &arguments.looks {
-                    let Arguments { alpha, matters, each_task, .. } = *arguments;
-                    let case = Case { suite, truth, metrics, looks, alpha, matters, each_task };
+                    let Arguments { alpha, min_effect, each_task, .. } = *arguments;
+                    let case = Case { suite, truth, metrics, looks, alpha, min_effect, each_task };
                     let row = row(case, arguments.pipelines, arguments.seed)?;
                     rows::append(out, AREA, std::slice::from_ref(&row))?;
                     rows.push(row);
@@ -220,8 +220,8 @@ fn pipeline(case: Case, seed: u64, number: u64) -> Result<Told, Failure> {
     let before = rates(case.suite, &mut random);
     let drop = match case.truth {
         Truth::Same | Truth::Broke => 0.0,
-        Truth::Drop => case.matters,
-        Truth::Twice => 2.0 * case.matters,
+        Truth::Drop => case.min_effect,
+        Truth::Twice => 2.0 * case.min_effect,
     };
     let mean = before.iter().sum::<f64>() / before.len() as f64;
     let mut after: Vec<f64> = before.iter().map(|rate| rate * (1.0 - drop / mean).max(0.0)).collect();
@@ -248,17 +248,17 @@ fn pipeline(case: Case, seed: u64, number: u64) -> Result<Told, Failure> {
         for (at, &seen) in schedule.repeats().iter().enumerate() {
             let outcomes = outcomes(&candidate, seen);
             if comparison.look_at(&outcomes, seen, schedule, at)?.ends {
-                let decision = said(&comparison.judge(&outcomes, Judgement::Look(schedule))?);
+                let decision = said(&comparison.judge(&outcomes, AnalysisPoint::Interim(schedule))?);
                 return Ok(Told { decision, planned, taken: seen });
             }
         }
     }
-    let judged = comparison.judge(&outcomes(&candidate, planned), Judgement::End(schedule.as_ref()))?;
+    let judged = comparison.judge(&outcomes(&candidate, planned), AnalysisPoint::Final(schedule.as_ref()))?;
     Ok(Told { decision: said(&judged), planned, taken: planned })
 }
 
 /// The worst of them.
-fn said(judged: &Judged) -> Said {
+fn said(judged: &Verdicts) -> Said {
     let decisions = || judged.metrics.iter().map(|metric| &metric.verdict.decision);
     let broke = judged.each_task.as_ref().is_some_and(|tasks| tasks.verdict.fails());
     if broke || decisions().any(|decision| *decision == Decision::Fail) {
@@ -328,9 +328,10 @@ fn outcomes(attempts: &[Vec<(bool, u32)>], first: u32) -> Outcomes {
 
 fn gate(case: Case) -> CiPlan {
     let is_fixed = matches!(case.suite, Suite::Documented | Suite::Six);
-    let (tolerance, matters, turns) = if is_fixed { (0.02, 0.15, 2.0) } else { (0.0, case.matters, 1.0) };
-    let pass_rate = CiMetric { kind: MetricKind::PassRate, tolerance, matters };
-    let turns = CiMetric { kind: MetricKind::Turns, tolerance: 0.0, matters: turns };
+    let (tolerance, min_effect, turns) =
+        if is_fixed { (0.02, 0.15, 2.0) } else { (0.0, case.min_effect, 1.0) };
+    let pass_rate = CiMetric { kind: MetricKind::PassRate, tolerance, min_effect };
+    let turns = CiMetric { kind: MetricKind::Turns, tolerance: 0.0, min_effect: turns };
     let metrics = match case.metrics {
         Metrics::One => vec![pass_rate],
         Metrics::Two => vec![pass_rate, turns],
@@ -347,7 +348,7 @@ fn gate(case: Case) -> CiPlan {
         each_task: Some(case.each_task),
         alpha: case.alpha,
         power: POWER,
-        looks: case.looks,
+        interim_analyses: case.looks,
         deterministic: false,
         completeness: CiCompleteness { max_fault_share: 0.0, max_lost_share: 0.0 },
         budget: CiBudget::default(),
@@ -467,7 +468,7 @@ mod tests {
             metrics: Metrics::One,
             looks,
             alpha: 0.05,
-            matters: 0.2,
+            min_effect: 0.2,
             each_task: true,
         }
     }

@@ -122,7 +122,7 @@ fn gate_file(arguments: &Arguments, seed: u64) -> Result<String, Failure> {
     let Arguments { tasks, repeats, temperature, looks, alpha, .. } = arguments;
     Ok(format!(
         "format: 1\ngate: unchanged\nseed: {seed}\nsuites: [{{ path: {}, limit: {tasks} }}]\npolicy: {}\nrepeats: {repeats}\n\
-         looks: {looks}\nalpha: {alpha}\nmetrics: [{{ metric: pass_rate, matters: 0.1 }}]\n",
+         interim_analyses: {looks}\nalpha: {alpha}\nmetrics: [{{ metric: pass_rate, min_effect: 0.1 }}]\n",
         serde_json::Value::from(suite),
         serde_json::Value::from(format!("torch:{policy}@{temperature}")),
     ))

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clawrl_core::RunId;
-use clawrl_record::{Metric, RunStore, UpdateFigures};
+use clawrl_record::{Metric, RunStore, UpdateMetrics};
 use serde::Serialize;
 
 use crate::rows;
@@ -198,7 +198,7 @@ impl<'a> Bench<'a> {
         Ok(folder)
     }
 
-    fn figures(&self, name: &str) -> Result<Vec<UpdateFigures>, Failure> {
+    fn figures(&self, name: &str) -> Result<Vec<UpdateMetrics>, Failure> {
         let run = RunId::new(name).ok_or("the name of a run")?;
         Ok(RunStore::open(&self.arguments.keep)?.run(&run)?.updates()?)
     }
@@ -229,7 +229,7 @@ fn remove(keep: &Path, name: &str, part: &str) -> Result<(), Failure> {
 }
 
 /// Held-out success by episodes used up.
-fn curve(updates: &[UpdateFigures]) -> Vec<Point> {
+fn curve(updates: &[UpdateMetrics]) -> Vec<Point> {
     let (mut episodes, mut curve) = (0.0, Vec::new());
     for update in updates {
         episodes += update.get(Metric::TrainGroupsTriedCount).unwrap_or(0.0) * f64::from(GROUP);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn episodes_are_counted_whatever_was_learned_from_them() {
-        let update = |update: u64, figures: &[(Metric, f64)]| UpdateFigures {
+        let update = |update: u64, figures: &[(Metric, f64)]| UpdateMetrics {
             update,
             t_ms: 0,
             figures: figures.iter().copied().collect(),

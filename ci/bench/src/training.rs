@@ -16,7 +16,9 @@ use std::time::Instant;
 
 use clawrl_core::{EnvProvider, Epoch, Policy};
 use clawrl_learn::{AdvantageKind, GroupStream, PolicyLoss, Schedule, StreamConfig, StreamSnapshot};
-use clawrl_scheduler::{Demand, Interrupt, Patience, ProviderConfig, Scheduler, SchedulerConfig, Wanted};
+use clawrl_scheduler::{
+    Demand, GroupDemand, Interrupt, ProviderConfig, Scheduler, SchedulerConfig, SchedulerTimeouts,
+};
 use clawrl_torch::{
     Activations, Alone, Checkpoints, Dtype, Engine, EngineConfig, LearnerConfig, LearnerSetup, ModelFiles,
     OptimizerConfig, ReplySampling, Retention, TorchLearner, TorchPolicy, configure_threads,
@@ -91,7 +93,8 @@ pub(crate) fn train(policy: &TinyPolicy, config: &TrainingConfig) -> Result<Trai
     let acting: Arc<dyn Policy> =
         Arc::new(TorchPolicy::new("tiny".to_owned(), engine.handle(), Arc::clone(&chat), sampling));
     let (interrupt, interrupts) = watch::channel(Interrupt::None);
-    let (demand, wanted) = watch::channel(Demand { groups: Wanted::First(stream.demand()), closed: false });
+    let (demand, wanted) =
+        watch::channel(Demand { groups: GroupDemand::First(stream.demand()), closed: false });
     // As in a real training: twice the episodes under way, so that a learner at work holds up nobody.
     let (records, resolved) = mpsc::channel(2 * config.concurrency as usize);
     let scheduler = Scheduler::new(SchedulerConfig {
@@ -104,7 +107,7 @@ pub(crate) fn train(policy: &TinyPolicy, config: &TrainingConfig) -> Result<Trai
         sink: Arc::new(Feed::new(records)),
         interrupts,
         demand: Some(wanted),
-        patience: Patience::default(),
+        timeouts: SchedulerTimeouts::default(),
     })?;
     let learning =
         Learning { learner, stream, chat, resolved, demand, interrupt, trained: Trained::default() };

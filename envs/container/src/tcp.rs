@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bollard::errors::Error;
 use bollard::{BollardRequest, ClientVersion, Docker};
-use clawrl_core::spelled_out;
+use clawrl_core::error_text;
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
@@ -70,7 +70,7 @@ fn over(
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
     let transport = move |request: BollardRequest| {
         let asked = client.request(request);
-        async move { asked.await.map_err(|error| Error::IOError { err: io::Error::other(spelled_out(&error)) }) }
+        async move { asked.await.map_err(|error| Error::IOError { err: io::Error::other(error_text(&error)) }) }
     };
     Docker::connect_with_custom_transport(transport, Some(address), limit_secs, version)
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use clawrl_core::spelled_out;
+use clawrl_core::error_text;
 use clawrl_sandbox::SandboxNetwork;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -49,10 +49,10 @@ pub(crate) async fn quieten(network: &SandboxNetwork, address: &str) -> Result<(
 
 async fn quieten_within(network: &SandboxNetwork, address: &str) -> Result<(), String> {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).ok_or("no port")?;
-    let list = format!("http://{address}/json/list").parse().map_err(|error| spelled_out(&error))?;
+    let list = format!("http://{address}/json/list").parse().map_err(|error| error_text(&error))?;
     let client = Client::builder(TokioExecutor::new())
         .build::<_, Empty<Bytes>>(Connector { network: network.clone(), port });
-    let answer = client.get(list).await.map_err(|error| spelled_out(&error))?;
+    let answer = client.get(list).await.map_err(|error| error_text(&error))?;
     let body =
         Limited::new(answer.into_body(), MAX_BYTES).collect().await.map_err(|error| error.to_string())?;
     let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, Fault, spelled_out};
+use clawrl_core::{Boundary, Fault, error_text};
 use fantoccini::Client;
 use fantoccini::actions::{InputSource as _, KeyAction, KeyActions, MouseActions, PointerAction};
 use fantoccini::error::{CmdError, ErrorStatus, WebDriver};
@@ -105,7 +105,7 @@ impl From<CmdError> for PageError {
             return Self::Crashed;
         }
         let CmdError::Standard(error) = error else {
-            return Self::Lost(Fault::transient(Boundary::Env, "browser-lost", spelled_out(&error)));
+            return Self::Lost(Fault::transient(Boundary::Env, "browser-lost", error_text(&error)));
         };
         let message = error.message.lines().next().unwrap_or_default().to_owned();
         let says = |part: &str| message.contains(part);

@@ -1,13 +1,13 @@
 //! Pictures of a tab's window, as PNG.
 //!
 //! I1. A missing picture is not a fault: the reason is reported, after [`LIMIT`] at the latest.
-//! I2. The result is a PNG of at most [`MAX_PIXELS`] and [`MOST_BLOB_BYTES`] bytes, whatever the browser answered.
+//! I2. The result is a PNG of at most [`MAX_PIXELS`] and [`MAX_BLOB_BYTES`] bytes, whatever the browser answered.
 
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clawrl_core::MOST_BLOB_BYTES;
+use clawrl_core::MAX_BLOB_BYTES;
 use serde_json::Value;
 
 use crate::bidi::BidiError;
@@ -56,7 +56,7 @@ pub(crate) async fn taken(
     let bytes = bytes.filter(|bytes| size(bytes).is_some());
     let bytes = bytes.ok_or_else(|| PictureError::Refused("its answer is not a PNG".to_owned()))?;
     let pixels = size(&bytes).map_or(0, |(width, height)| u64::from(width) * u64::from(height));
-    if pixels > MAX_PIXELS || bytes.len() > MOST_BLOB_BYTES {
+    if pixels > MAX_PIXELS || bytes.len() > MAX_BLOB_BYTES {
         return Err(PictureError::TooLarge);
     }
     Ok(bytes)
@@ -88,7 +88,7 @@ mod tests {
         let sent = |bytes: &[u8]| Ok(json!({ "data": STANDARD.encode(bytes) }));
         assert_eq!(answered(sent(&png(1024, 768))).await, Ok(png(1024, 768)));
         assert_eq!(answered(sent(&png(60_000, 60_000))).await, Err(PictureError::TooLarge));
-        let heavy = [png(10, 10), vec![0; MOST_BLOB_BYTES]].concat();
+        let heavy = [png(10, 10), vec![0; MAX_BLOB_BYTES]].concat();
         assert_eq!(answered(sent(&heavy)).await, Err(PictureError::TooLarge));
         for odd in [sent(b"<svg>"), sent(&png(1, 1)[..20]), Ok(json!({ "data": "?" })), Ok(json!({}))] {
             assert!(matches!(answered(odd).await, Err(PictureError::Refused(_))));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clawrl_core::{Fault, NetworkPolicy, SandboxLimits, spelled_out};
+use clawrl_core::{Fault, NetworkPolicy, SandboxLimits, error_text};
 use clawrl_sandbox::{
     Announcer, Program, ProgramHandle, ProgramSpec, PutFile, Sandbox, SandboxBackend, SandboxCommand,
     SandboxNetwork, SandboxSpec, Terminal, WORKSPACE, WorkspaceStart,
@@ -138,7 +138,7 @@ impl SandboxedBrowser {
             builder.capabilities(wanted);
         }
         let client = builder.connect("http://driver.localhost/").await;
-        let client = client.map_err(|error| spelled_out(&error))?;
+        let client = client.map_err(|error| error_text(&error))?;
         let address =
             client.capabilities().and_then(|found| found.get("webSocketUrl")).and_then(Value::as_str);
         let address = address.ok_or("the driver does not offer WebDriver BiDi: it is too old")?;

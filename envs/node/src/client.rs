@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use clawrl_core::{Boundary, Determinism, Fault, spelled_out};
+use clawrl_core::{Boundary, Determinism, Fault, error_text};
 use clawrl_sandbox::{RunningContainer, SandboxSpec, StartedSandbox, Terminal};
 use futures_util::Stream;
 use hyper::Request as HttpRequest;
@@ -61,11 +61,11 @@ impl Node {
             .handshake(TokioIo::new(connection))
             .await;
         let silent = |said: String| Fault::transient(Boundary::Provider, "node", said);
-        let (sender, connection) = shaken.map_err(|error| silent(spelled_out(&error)))?;
+        let (sender, connection) = shaken.map_err(|error| silent(error_text(&error)))?;
         let (over, gone) = watch::channel(());
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(error = spelled_out(&error), "lost the connection to a node");
+                tracing::debug!(error = error_text(&error), "lost the connection to a node");
             }
             drop((over, ended));
         });
@@ -176,5 +176,5 @@ fn unsendable(error: &io::Error) -> Fault {
 }
 
 fn in_words(error: hyper::Error) -> io::Error {
-    io::Error::other(spelled_out(&error))
+    io::Error::other(error_text(&error))
 }

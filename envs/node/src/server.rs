@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use clawrl_core::{CancelToken, Fault, spelled_out};
+use clawrl_core::{CancelToken, Fault, error_text};
 use clawrl_sandbox::spawner::SpawnerClient;
 use clawrl_sandbox::{
     CopyReport, Exclusions, ExecSpec, FillRequest, LiveCount, Program, ProgramHandle, PutFile,
@@ -75,7 +75,7 @@ pub async fn serve(connection: impl Connection, spawner: SpawnerClient) -> io::R
         .max_local_error_reset_streams(None)
         .serve_connection(TokioIo::new(connection), answer)
         .await
-        .map_err(|error| io::Error::other(spelled_out(&error)))
+        .map_err(|error| io::Error::other(error_text(&error)))
 }
 
 struct Host {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, Fault, spelled_out};
+use clawrl_core::{Boundary, Fault, error_text};
 use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepLimits, StepNote, StepOutput};
 use clawrl_workspace::refuse_lost;
 
@@ -39,7 +39,7 @@ impl ReadyTerminal {
             match self.session.run(line, limits).await {
                 // The next step reports a shell that has ended again.
                 Ok(_) | Err(ShellError::Gone) => {}
-                Err(error) => return Err(Fault::transient(Boundary::Env, "terminal", spelled_out(&error))),
+                Err(error) => return Err(Fault::transient(Boundary::Env, "terminal", error_text(&error))),
             }
         }
         Ok(())
@@ -68,7 +68,7 @@ impl ReadyTerminal {
             }
             Err(error) => {
                 refuse_lost(sandbox).await?;
-                Err(Fault::transient(Boundary::Env, "terminal", spelled_out(&error)))
+                Err(Fault::transient(Boundary::Env, "terminal", error_text(&error)))
             }
         }
     }

@@ -82,7 +82,7 @@ pub(crate) const MAX_REPEATS: i64 = 10_000;
 /// passed in all of them and passes in none, at the default alpha.
 pub(crate) const FIXED_TASKS: usize = 100;
 /// Looks of a gate, so that their boundaries are computed at once.
-pub(crate) const MAX_LOOKS: i64 = 20;
+pub(crate) const MAX_INTERIM_ANALYSES: i64 = 20;
 /// Newest version of the policy format that this program reads.
 pub(crate) const CHAT_FORMAT: i64 = 1;
 pub(crate) const POLICY_FORMAT: i64 = 1;

@@ -173,11 +173,11 @@ fn ci_example(field: &str) -> &'static str {
         "gate" => "name the gate: `gate: my-gate`",
         "suites" => "name at least one suite: `suites: [{ path: ../../tasks/terminal-basics }]`",
         "policy" => "say who is judged, as `--policy` of `clawrl run` takes it: `policy: openai:gpt-5`",
-        "metrics" => "say what has to be kept: `metrics: [{ metric: pass_rate, matters: 0.1 }]`",
+        "metrics" => "say what has to be kept: `metrics: [{ metric: pass_rate, min_effect: 0.1 }]`",
         "path" => "name a suite.yaml or its folder: `path: ../../tasks/terminal-basics`",
         "metric" => "say what is compared: `metric: pass_rate`",
-        "matters" => {
-            "say which worsening matters, in units of the metric: `matters: 0.1` for ten points of a pass rate"
+        "min_effect" => {
+            "name the smallest effect of interest, in units of the metric: `min_effect: 0.1` for ten points of a pass rate"
         }
         _ => "",
     }

@@ -77,7 +77,7 @@ pub use train::{
     GatePlan, GpuRole, GuardPlan, HeldOutGatePlan, HintSource, HintedEpisodes, IcePop, Importance,
     JudgingPlan, KeptActivations, KlEstimator, KlPlan, LengthPlan, LoraPlan, LoraTarget, LossPlan,
     MemoryBudget, MemoryNeeds, MemoryPlace, MemoryRow, ModelShape, Objective, OptimizerPlan, OverlongKind,
-    OverlongPlan, PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlace, RulePlan, Sampling,
+    OverlongPlan, PolicySource, Preset, RemoteTeacherPlan, Reward, RlPlan, RulePlan, RuleTarget, Sampling,
     Schedule, Surrogate, Teacher, TrainFamily, TrainLimits, TrainPlan, TrainRun, TrainSetting, TrainSuite,
     TrainSummary, TrainTasks, WarmStartPlan, is_train_file, is_word_char, load_chat, load_train,
     load_train_with, split_devices,

@@ -1,11 +1,11 @@
-//! What a provider is checked with.
+//! Input of the conformance checks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{EnvProvider, TaskSpec, ToolCall};
 
-/// A provider and the calls that make its environments do what the checks need.
+/// A provider, and calls that make its environments behave as the checks need.
 pub struct Case {
     /// Makes a fresh provider; each check has its own.
     pub make_provider: Box<dyn Fn() -> Arc<dyn EnvProvider> + Send + Sync>,
@@ -14,13 +14,13 @@ pub struct Case {
     /// Calls of one step that ends soon.
     pub quick_calls: Vec<ToolCall>,
     /// Calls of one step that takes longer than [`Self::patience`] unless it is interrupted, and that
-    /// returns nothing before; `None` where there is no such thing. Then the quick ones are interrupted, as far as they can be.
+    /// returns nothing before; `None` if there are none. Then the quick calls are interrupted as far as possible.
     pub long_calls: Option<Vec<ToolCall>>,
     /// Calls of one step that ends the episode.
     pub ending_calls: Option<Vec<ToolCall>>,
     /// Whether observations are a function of seed and calls.
     pub deterministic: bool,
-    /// What an operation may take on a busy machine without being called late.
+    /// Time limit of an operation on a busy machine.
     pub patience: Duration,
     /// Environments leased at once where several are.
     pub at_once: u32,

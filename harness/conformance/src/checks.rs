@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::Case;
 
-/// Characters that are told of what was shown.
+/// Maximum characters of an observation in a message.
 const SHOWN_CHARS: usize = 500;
 
-/// What a check says.
+/// Result of a check.
 pub(crate) type Checked = Result<(), String>;
 
 /// A provider under check.
@@ -101,7 +101,7 @@ impl Subject {
         self.case.long_calls.as_deref()
     }
 
-    /// Calls that are interrupted, and after what time: quick ones where they wait first.
+    /// Calls to interrupt, and the delay: quick calls are interrupted where they first wait.
     fn interrupted(&self) -> (&[ToolCall], Duration) {
         match self.long_calls() {
             Some(calls) => (calls, Duration::from_millis(50)),
@@ -112,7 +112,7 @@ impl Subject {
     /// The calls were over before they could be interrupted.
     fn was_over(&self) -> Checked {
         ensure(self.long_calls().is_none(), || "the long calls returned at once".to_owned())?;
-        let _ = self.not_asked.set("its calls wait for nothing, so a step cannot be interrupted");
+        let _ = self.not_asked.set("its calls never wait, so a step cannot be interrupted");
         Ok(())
     }
 
@@ -155,7 +155,7 @@ pub(crate) async fn close_twice(subject: &Subject) -> Checked {
 
     let mut unused = subject.lease(1).await?;
     subject.close(&mut *unused).await?;
-    ensure(subject.in_use() == 0, || "closing before reset leaves something".to_owned())
+    ensure(subject.in_use() == 0, || "closing before reset leaves environments in use".to_owned())
 }
 
 /// C3.
@@ -168,10 +168,14 @@ pub(crate) async fn dropped_step(subject: &Subject) -> Checked {
     }
     let later = subject.in_time("step after a dropped one", env.step(calls, subject.ctx(2))).await?;
     let refused = matches!(&later, Err(fault) if fault.boundary == Boundary::Harness);
-    ensure(refused, || format!("a step after a dropped one is no harness fault but {}", said(&later)))?;
+    ensure(refused, || {
+        format!("expected a harness fault from a step after a dropped one, got {}", said(&later))
+    })?;
     let graded = subject.in_time("grade after a dropped step", env.grade(subject.ctx(3))).await?;
     let refused = matches!(&graded, Err(fault) if fault.boundary == Boundary::Harness);
-    ensure(refused, || format!("grading after a dropped step is no harness fault but {}", said(&graded)))?;
+    ensure(refused, || {
+        format!("expected a harness fault from grading after a dropped step, got {}", said(&graded))
+    })?;
     subject.close(&mut *env).await?;
     ensure(subject.in_use() == 0, || format!("{} in use after close", subject.in_use()))
 }
@@ -190,7 +194,7 @@ pub(crate) async fn drop_without_close(subject: &Subject) -> Checked {
 
 /// C5.
 pub(crate) async fn deadline(subject: &Subject) -> Checked {
-    // Without a long step, one whose time is up when it begins.
+    // Without a long step, one whose deadline has passed when it starts.
     let (calls, time) = match subject.long_calls() {
         Some(calls) => (calls, Duration::from_millis(300)),
         None => (subject.case.quick_calls.as_slice(), Duration::ZERO),
@@ -202,7 +206,7 @@ pub(crate) async fn deadline(subject: &Subject) -> Checked {
         ensure(fault.limit == Some(Limit::Step), || {
             format!("the fault does not name the step limit: {fault}")
         })?;
-        // It kept its deadline, so it is not broken: the attempt limit may have been the one, and is graded.
+        // It kept its deadline, so it is not broken: the limit may have been that of the attempt, which is graded.
         let graded = subject.in_time("grade after a kept deadline", env.grade(subject.ctx(2))).await?;
         graded.map_err(|fault| format!("grade after a kept deadline: {fault}"))?;
     }
@@ -223,7 +227,7 @@ pub(crate) async fn cancel(subject: &Subject) -> Checked {
             subject.was_over()?;
         } else {
             token.cancel();
-            // What it returns does not matter: the attempt is given up.
+            // Its result does not matter, because the attempt is cancelled.
             let _ = subject.in_time("a cancelled step", step).await?;
         }
     }
@@ -258,7 +262,7 @@ pub(crate) async fn shutdown(subject: &Subject) -> Checked {
     let fresh = subject.lease(1).await?;
     let report = subject.in_time("shutdown", subject.provider.shutdown()).await?;
     ensure(report.leftovers.is_empty(), || format!("shutdown left {}", report.leftovers.join("; ")))?;
-    // Closing what is gone is no error.
+    // Closing a closed environment is not an error.
     subject.in_time("close after shutdown", env.close()).await?;
     drop((env, fresh));
     subject.settles("shutdown").await
@@ -284,7 +288,7 @@ pub(crate) async fn deterministic(subject: &Subject) -> Checked {
         subject.close(&mut *env).await?;
         seen.push(parts);
     }
-    ensure(seen[0] == seen[1], || format!("same seed and calls, but {}", difference(&seen[0], &seen[1])))
+    ensure(seen[0] == seen[1], || format!("equal seeds and calls, but {}", difference(&seen[0], &seen[1])))
 }
 
 /// The first place where two episodes show something else; the reset counts as step 0.
@@ -295,14 +299,10 @@ pub(crate) fn difference(one: &[Vec<Part>], other: &[Vec<Part>]) -> String {
     };
     let steps = one.len().max(other.len());
     let differing = (0..steps).find(|&step| one.get(step) != other.get(step)).unwrap_or_default();
-    format!(
-        "step {differing} shows {} once, and {} another time",
-        text(one, differing),
-        text(other, differing)
-    )
+    format!("step {differing} showed {} first and {} then", text(one, differing), text(other, differing))
 }
 
-/// What came of a call, for a message.
+/// Result of a call, for a message.
 fn said<T>(result: &Result<T, Fault>) -> String {
     match result {
         Ok(_) => "a result".to_owned(),
@@ -354,7 +354,7 @@ pub(crate) async fn ending(subject: &Subject) -> Checked {
     subject.close(&mut *env).await
 }
 
-/// Polls a future for a while; what it returned, if it did.
+/// Polls a future for a while; returns its output, if it is ready.
 async fn begin<F: Future>(future: F, time: Duration) -> Option<F::Output> {
     let mut future = pin!(future);
     let first = poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! What is asked besides of environments that somebody else wrote. Each returns the first thing that is wrong.
+//! Additional checks of custom environments. Each returns the first violation.
 
 use clawrl_core::{Part, ToolCall};
 use serde_json::json;
@@ -13,15 +13,15 @@ pub(crate) async fn stray_calls(subject: &Subject) -> Checked {
     let own = tools.iter().find(|tool| tool.name != "submit");
     let name = own.map_or("no-such-tool", |tool| tool.name.as_str());
     let calls = [
-        ("a call of a tool that it does not have", ToolCall::new("no-such-tool", json!({}))),
+        ("a call of an unknown tool", ToolCall::new("no-such-tool", json!({}))),
         ("a call without arguments", ToolCall::new(name, json!({}))),
-        ("arguments that it does not know", ToolCall::new(name, json!({ "no-such-argument": [1, null] }))),
-        ("arguments that are no object", ToolCall::new(name, json!("text"))),
+        ("unknown arguments", ToolCall::new(name, json!({ "no-such-argument": [1, null] }))),
+        ("arguments that are not an object", ToolCall::new(name, json!("text"))),
     ];
     for (seq, (what, call)) in (1..).zip(calls) {
         let stepped = subject.step(&mut *env, &[call], seq).await;
         let result =
-            stepped.map_err(|wrong| format!("{what} is answered by an observation, but: {wrong}"))?;
+            stepped.map_err(|wrong| format!("{what} must be answered with an observation, but: {wrong}"))?;
         if result.end.is_some() {
             break;
         }
@@ -48,13 +48,13 @@ pub(crate) async fn two_sessions(subject: &Subject) -> Checked {
     }
     for parts in &both {
         ensure(*parts == alone[0], || {
-            format!("an episode is another one alone than beside another: {}", difference(&alone[0], parts))
+            format!("an episode differs alone and beside another: {}", difference(&alone[0], parts))
         })?;
     }
     Ok(())
 }
 
-/// What sessions show that take turns.
+/// Observations of two interleaved sessions.
 async fn interleaved(subject: &Subject, numbers: &[u32]) -> Result<Vec<Vec<Vec<Part>>>, String> {
     let mut envs = Vec::new();
     for &number in numbers {

@@ -1,23 +1,23 @@
-//! What every `EnvProvider` must pass, whatever it provides.
+//! The conformance suite of `EnvProvider` implementations.
 //!
-//! C1 order: lease, reset, step, grade, close work, and what is live is counted. C2 close twice is close
-//! once. C3 a dropped step poisons: later calls but `close` are harness faults, and `close` still ends
+//! C1 order: lease, reset, step, grade, close work, and live environments are counted. C2 closing twice equals closing
+//! once. C3 a dropped step poisons: later calls except `close` are harness faults, and `close` still ends
 //! everything. C4 dropping without `close` leaves nothing. C5 an operation that would take long returns by
-//! its deadline, and its fault, if it is one, names the step limit; it is graded then. C6 a cancelled operation returns early.
-//! C7 a dropped lease leaks nothing. C8 a lease asked for with a fired token returns soon. C9 shutdown ends what
-//! is leased and what is warm. C10 the same seed and calls give the same observations, where claimed.
-//! C11 neighbours do not disturb each other. C12 warming up leaves only ready environments. C13 an episode
-//! ends when its ending calls are made, where given.
+//! its deadline; if it faults, the fault names the step limit; grading works after it. C6 a cancelled operation returns early.
+//! C7 a dropped lease leaks nothing. C8 a lease with a fired token returns soon. C9 shutdown ends leased
+//! and warm environments. C10 equal seeds and calls give equal observations, if claimed.
+//! C11 neighbours do not disturb each other. C12 warming up leaves only ready environments. C13 the
+//! given ending calls end an episode.
 //!
-//! Where no operation is known that takes long, C3 and C6 interrupt one that is quick, as soon as it waits for anything, and
-//! C5 begins one whose time is up. What that does not show is said with the verdict.
+//! If no long operation is known, C3 and C6 interrupt a quick one as soon as it waits for anything, and
+//! C5 starts one whose deadline has passed. The report states what this does not cover.
 //!
-//! Of environments that somebody else wrote more is asked, because nobody here has read them. C14 calls that make no sense
-//! are answered by an observation. C15 an episode without a step is graded, and does not pass. C16 two sessions that take
-//! turns show what each of them shows alone.
+//! Custom environments pass more checks, because their code is unknown. C14 invalid calls
+//! are answered with an observation. C15 an episode without a step is graded, and does not pass. C16 two interleaved
+//! sessions observe the same as each of them alone.
 //!
 //! "Nothing" is `usage()`: after each check the provider is shut down and must count no live environment.
-//! What the provider calls gone but is not (processes, mounts) is for the provider's own tests.
+//! Leaks that the provider does not count (processes, mounts) are covered by the provider's own tests.
 
 mod case;
 mod checks;
@@ -25,4 +25,4 @@ mod custom;
 mod runner;
 
 pub use case::Case;
-pub use runner::{Finding, Report, Verdict, check_custom, check_provider};
+pub use runner::{CheckOutcome, Finding, Report, check_custom, check_provider};

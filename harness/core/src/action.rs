@@ -1,9 +1,9 @@
-//! From the text of a reply to calls of an environment's tools.
+//! Parses the text of a reply into tool calls.
 //!
-//! The format is part of the plan. A reply that does not fit is [`MalformedAction`]: it costs a turn and
-//! the policy is told the reason; it is never guessed at.
+//! The format is part of the plan. A reply that does not match it is a [`MalformedAction`]: it costs a turn, and the policy
+//! is shown the reason. The parser never guesses.
 //!
-//! I1. Reasoning is never an action: what stands in its tags is left out before a reply is read, in every format.
+//! I1. Reasoning is never an action: the text inside reasoning tags is removed before a reply is parsed, in every format.
 //!
 //! Pure; nothing to cancel.
 
@@ -15,7 +15,7 @@ use crate::reasoning::{after_reasoning, reasoning_length};
 use crate::reply_parser::{Reads, ReplyParser, ReplyPart};
 use crate::{ToolCall, ToolSpec};
 
-/// How a policy writes its actions.
+/// Format in which a policy writes its actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionFormat {
@@ -23,7 +23,7 @@ pub enum ActionFormat {
     /// `submit`, or starts with `submit` and a space, is the call of that name.
     #[default]
     Raw,
-    /// Exactly one fenced code block, whose content is read as in [`ActionFormat::Raw`].
+    /// Exactly one fenced code block, whose content is parsed like [`ActionFormat::Raw`].
     Fenced,
     /// The calls that came with the message in the OpenAI form, or, where none did, as in [`ActionFormat::Hermes`]: some
     /// servers leave calls in the text. A message without either is malformed.
@@ -32,11 +32,11 @@ pub enum ActionFormat {
     Hermes,
 }
 
-/// Why a reply is no action. The text is shown to the policy.
+/// Reason for which a reply is not an action. The policy is shown the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct MalformedAction {
-    /// A sentence for the policy: what was wrong and what is expected.
+    /// A sentence for the policy: the error and the expected form.
     pub reason: String,
 }
 
@@ -157,7 +157,7 @@ impl Fence {
     }
 }
 
-/// The calls of all elements outside of reasoning; `none` is the reason where there is no element.
+/// Calls of all elements outside of reasoning; `none` is the reason to report if there are no elements.
 fn hermes_calls(text: &str, none: &str) -> Result<Vec<ToolCall>, MalformedAction> {
     let mut parser = ReplyParser::new(Reads { calls: true, in_reasoning: false });
     let mut parts = parser.push(text);
@@ -185,7 +185,7 @@ fn no_call(reason: &str) -> MalformedAction {
     malformed(format!("the content of <tool_call> is no call: {reason}"))
 }
 
-/// What is wrong with an element that the parser does not take for a call.
+/// Reason for which an element is not parsed as a call.
 fn broken_element(content: &str) -> MalformedAction {
     match content.strip_suffix(HERMES_CLOSING) {
         None => malformed("<tool_call> is not closed"),
@@ -275,7 +275,7 @@ mod tests {
             check(&format!("{thought}{ls}"), ActionFormat::Hermes, Ok(run("ls")));
             check(&format!("{thought}{ls}"), ActionFormat::ToolCalls, Ok(run("ls")));
         }
-        // Between and behind what is said.
+        // Between and after the spoken text.
         check(
             &format!("So.\n<think>\n{}\n</think>\n{}", fence("rm"), fence("ls")),
             ActionFormat::Fenced,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_in_the_text_are_read_where_a_server_leaves_them_there() {
+    fn tool_calls_format_reads_calls_left_in_text() {
         let text = r#"<tool_call>{"name": "run", "arguments": {"command": "ls"}}</tool_call>"#;
         check(text, ActionFormat::ToolCalls, Ok(run("ls")));
         check("ls", ActionFormat::ToolCalls, Err("no tool was called; call one of the tools"));

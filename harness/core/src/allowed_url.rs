@@ -1,9 +1,9 @@
-//! Which addresses a tool may ask, by their beginnings.
+//! URL prefixes that a tool may request.
 //!
-//! U1. Addresses are compared as browsers read them: host names in lower case and as punycode, numbers as addresses, `.`
-//! and `..` resolved, the usual port filled in. No spelling of an address makes it another one. U2. What servers may read
-//! in another way than we do is never allowed: encoded dots, slashes, backslashes and percent signs in a path, names and
-//! passwords before the host.
+//! U1. URLs are compared as browsers parse them: host names in lower case and punycode, numeric hosts as addresses, `.` and
+//! `..` resolved, the default port filled in. Spelling never changes the result. U2. Text that servers may parse differently
+//! is never allowed: encoded dots, slashes, backslashes and percent signs in a path, and a user name or password before the
+//! host.
 
 use std::net::IpAddr;
 
@@ -19,10 +19,10 @@ pub struct AllowedUrl {
 }
 
 impl AllowedUrl {
-    /// Reads one.
+    /// Parses a prefix.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence about it.
+    /// The problem, as the end of a sentence about the URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let url = requested_url(text)?;
         if url.query().is_some() || text.contains('#') {
@@ -33,7 +33,7 @@ impl AllowedUrl {
         Ok(Self { url })
     }
 
-    /// Whether an address begins so. The last part of the path is whole: `/v1` allows `/v1` and `/v1/x`, never `/v12`.
+    /// Whether a URL starts with this prefix. The last path segment matches whole: `/v1` allows `/v1` and `/v1/x`, never `/v12`.
     #[must_use]
     pub fn allows(&self, url: &Url) -> bool {
         let (own, path) = (self.url.path(), url.path());
@@ -44,7 +44,7 @@ impl AllowedUrl {
             && rest.is_some_and(|rest| own.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The address that its host is, where that is no name.
+    /// The IP address of the host, if the host is not a name.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         match self.url.host()? {
@@ -54,30 +54,30 @@ impl AllowedUrl {
         }
     }
 
-    /// Whether it names this machine by the name that every machine has for itself.
+    /// Whether the host is `localhost` or a name below it.
     #[must_use]
     pub fn is_localhost(&self) -> bool {
         self.url.domain().is_some_and(is_localhost)
     }
 
-    /// As it is compared.
+    /// The normalised form that is compared.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
 }
 
-/// `localhost` and what is below it.
+/// `localhost` and names below it.
 #[must_use]
 pub fn is_localhost(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// An address that can be asked, read as browsers read it.
+/// Parses a URL that may be requested, as browsers do.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence about it.
+/// The problem, as the end of a sentence about the URL.
 pub fn requested_url(text: &str) -> Result<Url, String> {
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err("has a space, a backslash or a control character".to_owned());
@@ -106,7 +106,7 @@ pub fn requested_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// What stands between the scheme and the path, as it is written.
+/// The text between scheme and path, as written.
 fn authority(text: &str) -> &str {
     let rest = text.split_once(':').map_or(text, |(_, rest)| rest).trim_start_matches('/');
     rest.split(['/', '?', '#']).next().unwrap_or_default()
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn u1_what_is_elsewhere_is_not_allowed() {
+    fn u1_other_urls_are_not_allowed() {
         check("https://api.example.com/v1/", "http://api.example.com/v1/", false);
         check("https://api.example.com/v1/", "https://api.example.com:8443/v1/", false);
         check("https://api.example.com/v1/", "https://api.example.com.evil.test/v1/", false);

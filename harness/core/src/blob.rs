@@ -1,4 +1,4 @@
-//! Bytes that a record keeps beside its texts, once, by what they are: pictures of pages.
+//! Content-addressed bytes that a record stores once beside its texts: screenshots.
 //!
 //! Units: `_bytes` are bytes.
 
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::{BoxFuture, Part};
+use crate::BoxFuture;
 
 /// Most bytes of one blob. A picture of a window is smaller, and a server that reads it wants no more.
-pub const MOST_BLOB_BYTES: usize = 8 << 20;
+pub const MAX_BLOB_BYTES: usize = 8 << 20;
 
-/// What stands for bytes wherever there is only room for text.
+/// Reference to stored bytes, for places that hold text only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlobRef {
     /// For example `image/png`.
@@ -24,7 +24,7 @@ pub struct BlobRef {
 }
 
 impl BlobRef {
-    /// That of these bytes.
+    /// The reference of these bytes.
     #[must_use]
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         let hex = Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
@@ -36,23 +36,17 @@ impl BlobRef {
     }
 }
 
-impl From<BlobRef> for Part {
-    fn from(BlobRef { media_type, sha256 }: BlobRef) -> Self {
-        Self::Image { media_type, sha256 }
-    }
-}
-
 /// Why bytes are not kept, or not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    /// More than [`MOST_BLOB_BYTES`].
-    #[error("it has {bytes} bytes, and at most {MOST_BLOB_BYTES} are kept")]
+    /// More than [`MAX_BLOB_BYTES`].
+    #[error("it has {bytes} bytes, and the limit is {MAX_BLOB_BYTES}")]
     TooLarge {
-        /// How many.
+        /// Size of the rejected bytes.
         bytes: usize,
     },
-    /// Nothing was kept under this name, or it is no longer there.
-    #[error("nothing is kept under the hash {sha256}")]
+    /// No blob is stored under this hash, or it was removed.
+    #[error("no blob with the hash {sha256}")]
     Missing {
         /// Hex SHA-256.
         sha256: String,
@@ -60,16 +54,16 @@ pub enum BlobError {
     /// The place where they are kept refuses, or holds something else under this name.
     #[error("{message}")]
     Failed {
-        /// What happened, and what to do.
+        /// The cause and the remedy.
         message: String,
     },
 }
 
-/// Keeps bytes for the record of a run.
+/// Stores bytes for the record of a run.
 ///
-/// Environments keep, policies read. When the future of `keep` is ready, whoever reads the record will find the bytes, also
-/// after `kill -9` of this process: only then may anything refer to them. The same bytes are kept once, whoever kept them
-/// first. Both may be called concurrently, and their futures may be dropped; then nothing refers to what was kept.
+/// Environments store bytes, policies read them. When the future of `keep` is ready, readers of the record find the bytes, even
+/// after `kill -9` of this process; only then may anything refer to them. Equal bytes are stored once, whichever call came
+/// first. Both functions may be called concurrently, and their futures may be dropped; then nothing refers to the bytes.
 pub trait BlobStore: Send + Sync + Debug {
     /// Keeps bytes.
     ///
@@ -77,57 +71,57 @@ pub trait BlobStore: Send + Sync + Debug {
     /// [`BlobError::TooLarge`], [`BlobError::Failed`].
     fn keep(&self, media_type: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<BlobRef, BlobError>>;
 
-    /// Gives back what was kept.
+    /// Reads stored bytes.
     ///
     /// # Errors
     /// [`BlobError::Missing`], [`BlobError::Failed`].
     fn read<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<Arc<[u8]>, BlobError>>;
 }
 
-/// Keeps bytes in memory, for whoever records nothing: so many of them, and then forgets the oldest.
+/// Stores bytes in memory for runs without a record. Beyond its capacity it drops the oldest.
 #[derive(Debug)]
 pub struct MemoryBlobs {
     most_bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<Stored>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Stored {
     blobs: HashMap<String, Arc<[u8]>>,
     /// Their names, the oldest first.
     order: VecDeque<String>,
     bytes: usize,
 }
 
-impl Debug for Kept {
+impl Debug for Stored {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} blobs of {} bytes", self.blobs.len(), self.bytes)
     }
 }
 
 impl MemoryBlobs {
-    /// Keeps at most so many bytes at once.
+    /// Limits the stored bytes.
     #[must_use]
     pub fn new(most_bytes: usize) -> Self {
         Self { most_bytes, kept: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Whoever panicked with it left at worst a name without bytes, which is one that is missing.
+    fn kept(&self) -> MutexGuard<'_, Stored> {
+        // After a panic at worst a name without bytes is left, which reads as missing.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Room for what a few attempts show.
+/// Capacity for the screenshots of a few attempts.
 impl Default for MemoryBlobs {
     fn default() -> Self {
-        Self::new(8 * MOST_BLOB_BYTES)
+        Self::new(8 * MAX_BLOB_BYTES)
     }
 }
 
 impl BlobStore for MemoryBlobs {
     fn keep(&self, media_type: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<BlobRef, BlobError>> {
-        let result = if bytes.len() > MOST_BLOB_BYTES {
+        let result = if bytes.len() > MAX_BLOB_BYTES {
             Err(BlobError::TooLarge { bytes: bytes.len() })
         } else {
             let blob = BlobRef::of(media_type, &bytes);
@@ -185,7 +179,7 @@ mod tests {
         assert_eq!(now(store.read(&four)), Err(BlobError::Missing { sha256: four.sha256.clone() }));
         assert_eq!(&*now(store.read(&six)).unwrap(), b"sixsix");
         assert_eq!(&*now(store.read(&one)).unwrap(), b"1");
-        let large = now(store.keep("image/png", vec![0; MOST_BLOB_BYTES + 1]));
-        assert_eq!(large, Err(BlobError::TooLarge { bytes: MOST_BLOB_BYTES + 1 }));
+        let large = now(store.keep("image/png", vec![0; MAX_BLOB_BYTES + 1]));
+        assert_eq!(large, Err(BlobError::TooLarge { bytes: MAX_BLOB_BYTES + 1 }));
     }
 }

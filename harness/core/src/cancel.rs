@@ -24,13 +24,13 @@ impl CancelToken {
         Self::default()
     }
 
-    /// Fires it and wakes everyone who waits.
+    /// Fires the token and wakes all waiters.
     pub fn cancel(&self) {
         self.inner.fired.store(true, Ordering::Release);
         self.inner.event.notify(usize::MAX);
     }
 
-    /// Whether it fired.
+    /// Whether the token has fired.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.inner.fired.load(Ordering::Acquire)

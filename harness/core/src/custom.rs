@@ -1,4 +1,4 @@
-//! Environments that somebody else wrote: a program or a server that answers `reset`, `step` and `grade`.
+//! Custom environments: a program or a server that answers `reset`, `step` and `grade`.
 //!
 //! Units: `chars` are Unicode scalar values.
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use crate::WorkspaceSpec;
 
-/// Settings of an environment that somebody else wrote.
+/// Settings of a custom environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CustomSpec {
-    /// Where it is and how it is spoken to.
+    /// The connection to the environment.
     pub link: CustomLink,
-    /// Handed to its reset as it is.
+    /// Configuration passed to `reset` unchanged.
     pub config: Value,
     /// Most characters of its text that an observation shows.
     pub observation_chars: u32,
     /// Largest message that it may send.
     pub message_bytes: u32,
-    /// Whether its author says that the same seed and the same calls give the same observations.
+    /// Whether the author declares that equal seeds and calls give equal observations.
     pub deterministic: bool,
 }
 
-/// Where an environment is and how it is spoken to.
+/// The connection to a custom environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub enum CustomLink {
     Process {
         /// Program and arguments, without a shell.
         command: Vec<String>,
-        /// Its sandbox, with its files.
+        /// The sandbox of the program, with its files.
         workspace: Box<WorkspaceSpec>,
     },
     /// A server for many attempts at once, asked by POST.
@@ -43,12 +43,12 @@ pub enum CustomLink {
     Openenv {
         /// Address without the `/ws`.
         base_url: String,
-        /// What the rewards of its steps come to.
+        /// Map from step rewards to the score.
         score: RewardTotal,
     },
 }
 
-/// What the rewards of an episode's steps come to as its score, which is held within [0, 1].
+/// Map from the step rewards of an episode to its score, clamped to [0, 1].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardTotal {

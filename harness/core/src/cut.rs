@@ -1,8 +1,8 @@
-//! Fits texts into a budget together, each with its head and its tail.
+//! Shortens texts to fit a common budget, keeping the head and tail of each.
 //!
-//! F1. All texts together have at most the budget's characters, markers included. F2. A text no longer than an equal share
-//! is whole, and what it leaves goes to the longer ones: no text is cut for the sake of one that is longer. F3. The marker
-//! states exactly how many characters and line ends are left out.
+//! F1. All texts together have at most the budget's characters, markers included. F2. A text that fits an equal share stays
+//! whole, and the room it leaves goes to longer texts: no text is cut in favour of a longer one. F3. The marker states the
+//! exact number of characters and line ends that are left out.
 //!
 //! Units: characters (Unicode scalar values). Pure; nothing to cancel.
 
@@ -15,7 +15,7 @@ pub fn fit_texts(texts: &[&str], budget: usize) -> Vec<Option<String>> {
     texts.iter().zip(&lengths).map(one).collect()
 }
 
-/// The most that each text may have so that all of them fit.
+/// The largest size per text at which all texts fit.
 fn largest_share(lengths: &[usize], budget: usize) -> usize {
     let mut sorted = lengths.to_vec();
     sorted.sort_unstable();

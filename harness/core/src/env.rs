@@ -1,25 +1,22 @@
 //! Environments: providers lease them, executors drive them.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, BlobStore, CancelToken, Epoch, Fault, Grade, Observation, TaskSpec, ToolCall};
+use crate::{
+    AttemptId, BlobStore, BoxFuture, CancelToken, Epoch, Fault, Grade, Observation, TaskSpec, ToolCall,
+};
 
-/// A boxed future, for dynamic dispatch.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What is asked of a provider.
+/// Request for an environment.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
     /// The task; its `env` is of the provider's kind.
     pub task: Arc<TaskSpec>,
     /// For labels and logs.
     pub attempt: AttemptId,
-    /// Fencing epoch, part of every label, so that leftovers can be told apart.
+    /// Fencing epoch, part of every label, so that leftovers of earlier leases can be recognised.
     pub epoch: Epoch,
     /// Seed of the environment side: a function of the slot only, equal for all members of a group.
     pub seed: u64,
@@ -45,17 +42,17 @@ pub struct StepCtx {
 /// The next state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// What the policy sees.
+    /// Observation for the policy.
     pub observation: Observation,
     /// Why the environment ended the episode, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<crate::StopReason>,
-    /// How good this step was by itself, where the task says so: finite, and apart from the grade of the episode.
+    /// Process reward of this step, if the task defines one: finite, and separate from the grade of the episode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_reward: Option<f64>,
 }
 
-/// What closing an environment left behind, and what it recorded.
+/// Leftovers and recordings of a closed environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CloseReport {
     /// Things that could not be removed, one sentence each; empty when all is gone.
@@ -69,7 +66,7 @@ pub struct CloseReport {
 pub struct ProviderUsage {
     /// Environments that exist now, leased or warm.
     pub live: u32,
-    /// Of those, ready and not leased.
+    /// Environments of these that are ready and not leased.
     pub warm: u32,
     /// Most that ever existed at once.
     pub peak: u32,
@@ -90,10 +87,10 @@ pub trait EnvProvider: Send + Sync {
     /// Live figures, cheap enough for a progress display.
     fn usage(&self) -> ProviderUsage;
 
-    /// Makes `count` environments ready ahead of the first lease.
+    /// Prepares `count` environments before the first lease.
     ///
     /// # Errors
-    /// The first [`Fault`]; what was made ready stays.
+    /// The first [`Fault`]; prepared environments stay.
     fn warm_up(&self, count: u32) -> BoxFuture<'_, Result<(), Fault>>;
 
     /// Ends everything that was provided and is still there. Afterwards nothing it created exists.
@@ -103,9 +100,9 @@ pub trait EnvProvider: Send + Sync {
 /// An environment for one episode.
 ///
 /// One executor calls `reset` once, `step` any number of times, `grade` at most once and `close` always.
-/// The environment enforces `ctx.deadline` itself and always returns. A dropped `step` future poisons the
-/// environment: every later call but `close` is a harness fault. Dropping an environment without `close`
-/// must still end everything it started (synchronous backstop).
+/// The environment enforces `ctx.deadline` itself and always returns. If a `step` future is dropped, the
+/// environment is unusable: every later call except `close` returns a harness fault. Dropping an environment without `close`
+/// must still end everything that it started (synchronous backstop).
 pub trait Env: Send {
     /// Prepares the task and returns the first observation, with the tools on offer.
     ///
@@ -113,10 +110,10 @@ pub trait Env: Send {
     /// A [`Fault`]; the environment can then only be closed.
     fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>>;
 
-    /// Runs one action, which is one or more calls, in order. Never repeated within an attempt (I7).
+    /// Runs one action, that is, one or more calls in order. Never repeated within an attempt (I7).
     ///
     /// # Errors
-    /// A [`Fault`] when the environment broke. A failing command is no fault.
+    /// A [`Fault`] if the environment broke. A failing command is not a fault.
     fn step<'a>(
         &'a mut self,
         calls: &'a [ToolCall],

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where it broke.
+/// Component that broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boundary {
@@ -46,7 +46,7 @@ pub enum Limit {
     Lease,
     /// Reset: files, setup commands, first observation.
     Setup,
-    /// One action.
+    /// One step of the environment.
     Step,
     /// One reply of the policy.
     Policy,
@@ -74,13 +74,13 @@ impl Limit {
     }
 }
 
-/// Whether trying again with a fresh environment can help.
+/// Whether a retry with a fresh environment can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
     /// The cause is outside the task: a fresh environment may do.
     Sound,
-    /// It would fail the same way again.
+    /// A retry would fail in the same way.
     Never,
 }
 
@@ -88,16 +88,16 @@ pub enum Retry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{boundary} fault `{code}`: {message}")]
 pub struct Fault {
-    /// Where.
+    /// The component that broke.
     pub boundary: Boundary,
     /// Stable kebab-case name, for counting: `bwrap-missing`, `shell-lost`, `limit`.
     pub code: String,
     /// The time limit that fired, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// What happened and, where known, what to do. One paragraph, for a person.
+    /// The cause and, if known, the remedy. One paragraph for people.
     pub message: String,
-    /// Whether a retry is sound.
+    /// Whether a retry may help.
     pub retry: Retry,
 }
 

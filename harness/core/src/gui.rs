@@ -1,4 +1,4 @@
-//! GUI environments: a browser, the pages it is shown, and what is asked of what it did there.
+//! GUI environments: a browser, its pages, and checks of them.
 //!
 //! Units: `chars` are Unicode scalar values; sizes of windows are CSS pixels.
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::{FixtureContent, FixtureFile, SandboxKind};
 
-/// What every site's address ends with. Browsers hold these names for this machine's and trust them as they trust HTTPS;
-/// every attempt has the same ones, and reaches its own sites by them.
+/// Suffix of every site's host name. Browsers resolve such names to this machine and treat them as secure contexts.
+/// The names are the same in every attempt, and lead to the sites of that attempt.
 pub const SITE_SUFFIX: &str = ".localhost";
 
 /// Settings of a GUI environment.
@@ -29,7 +29,7 @@ pub struct GuiSpec {
     /// below 2^32; one that throws, or returns a promise that fails, is a setup fault.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
-    /// An expression of the page. The episode ends after the first step at whose end it is true.
+    /// A JavaScript expression. The episode ends after the first step after which it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_when: Option<String>,
     /// Files that the agent can upload.
@@ -44,10 +44,10 @@ pub struct GuiSpec {
     pub screenshots: Screenshots,
     /// Most characters of an observation.
     pub observation_chars: u32,
-    /// Whether observations begin with the address and the title of the page.
+    /// Whether observations start with the URL and title of the page.
     #[serde(default = "shown", skip_serializing_if = "is_shown")]
     pub show_address: bool,
-    /// A page that is not quiet by then is observed as it is.
+    /// Maximum time to wait until the page is quiet; then it is observed in any case.
     pub settle: Duration,
     /// Isolation of the browser, around its own.
     pub sandbox: SandboxKind,
@@ -71,7 +71,7 @@ pub enum Screenshots {
 }
 
 impl Screenshots {
-    /// Whether an agent can ask for one. Where every observation has one, there is nothing to ask for.
+    /// Whether the agent can request screenshots. If every observation has one, there is no need to.
     #[must_use]
     pub fn on_request(self) -> bool {
         matches!(self, Self::OnRequest | Self::Recorded)
@@ -83,13 +83,13 @@ impl Screenshots {
 pub struct SiteSpec {
     /// Letters, digits and hyphens, in lower case.
     pub name: String,
-    /// Its files. `/` and paths that end with it stand for their `index.html`.
+    /// Files of the site. `/` and paths that end with `/` mean their `index.html`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<SiteFolder>,
     /// Files of the plan itself, before those of the folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FixtureFile>,
-    /// What is answered instead of a file; the first that fits answers.
+    /// Answers to serve instead of files; the first match is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
 }
@@ -103,25 +103,25 @@ pub struct SiteFolder {
     pub sha256: String,
 }
 
-/// What is answered to some requests.
+/// Answer to some requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Route {
     /// The requests.
     pub request: RequestPattern,
-    /// How many fitting requests pass by before it answers.
+    /// Number of matching requests to skip before the answer is used.
     #[serde(default)]
     pub after: u32,
-    /// How many it answers; all further ones pass by.
+    /// Number of requests to answer; later ones are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
-    /// How long the answer is held back.
+    /// Delay of the answer.
     #[serde(default)]
     pub delay: Duration,
     /// The answer.
     pub answer: RouteAnswer,
 }
 
-/// Requests, by what they have at least.
+/// Pattern of requests; every part that is given must match.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestPattern {
     /// In capitals. `None` stands for any.
@@ -164,7 +164,7 @@ pub enum RouteAnswer {
     },
     /// 303 to another path or address.
     Redirect {
-        /// Where to.
+        /// Target of the redirect.
         to: String,
         /// Further headers, names in lower case.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -183,12 +183,12 @@ pub enum RouteAnswer {
     Drop,
 }
 
-/// What is asked of pages, of what the browser keeps, and of what the sites were asked.
+/// Checks of pages, of the browser's storage, and of requests to sites.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PageCheck {
-    /// What a function body returns in the active page, or what its promise comes to, is equal to a JSON value.
+    /// The value that a function body returns in the active page, or that its promise resolves to, equals a JSON value.
     Script {
         /// The body.
         run: String,
@@ -199,16 +199,16 @@ pub enum PageCheck {
     Reward {
         /// The expression. Anything but a number is 0.
         expression: String,
-        /// The reward whose score is 0, and that of every lower one.
+        /// The reward that means score 0; lower rewards do, too.
         lowest: f64,
-        /// The reward whose score is 1, and that of every higher one.
+        /// The reward that means score 1; higher rewards do, too.
         highest: f64,
     },
     /// Elements of the active page that a CSS selector finds.
     Element {
         /// The selector.
         selector: String,
-        /// What of those that count is asked.
+        /// Condition on the matching elements.
         #[serde(default)]
         with: ElementPattern,
         /// Fewest that pass.
@@ -219,26 +219,26 @@ pub enum PageCheck {
     },
     /// The address of the active page.
     Url(TextPattern),
-    /// What a site keeps in the browser under a key.
+    /// Value that a site stores in the browser under a key.
     Storage {
-        /// Where.
+        /// The storage area.
         area: StorageArea,
         /// Origin; `None` for that of the active page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
         /// The key.
         key: String,
-        /// Its value; `None` stands for no such key.
+        /// Expected value; `None` if the key must not exist.
         value: Option<TextPattern>,
     },
     /// A cookie of any origin.
     Cookie {
-        /// Its name.
+        /// Name of the cookie.
         name: String,
-        /// Its value; `None` stands for no such cookie.
+        /// Expected value; `None` if the cookie must not exist.
         value: Option<TextPattern>,
     },
-    /// How often a site was asked.
+    /// Number of requests to a site.
     Requested {
         /// Name of the site; `None` stands for all together.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,35 +253,35 @@ pub enum PageCheck {
     },
     /// A file that was downloaded.
     Downloaded {
-        /// Its name.
+        /// Name of the file.
         name: String,
-        /// What it contains, as UTF-8; `None` where any content will do.
+        /// Expected content as UTF-8; `None` for any content.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<TextPattern>,
     },
 }
 
-/// What is asked of an element.
+/// Pattern of elements.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ElementPattern {
-    /// Its text, with white space as single spaces.
+    /// The text, with white space collapsed to single spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextPattern>,
-    /// Its value, of fields.
+    /// The value of a field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<TextPattern>,
-    /// Its attributes.
+    /// The attributes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, TextPattern>,
-    /// Whether it is checked or selected.
+    /// Whether the element is checked or selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked: Option<bool>,
-    /// Whether it is seen: has a size, and is not hidden.
+    /// Whether the element is visible: it has a size and is not hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible: Option<bool>,
 }
 
-/// What a text has to be.
+/// Pattern of texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextPattern {
@@ -293,7 +293,7 @@ pub enum TextPattern {
     Matches(String),
 }
 
-/// Where a page keeps texts by key.
+/// Storage area for texts by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageArea {
@@ -312,7 +312,7 @@ fn is_shown(show_address: &bool) -> bool {
     *show_address
 }
 
-/// What a task says that says nothing about its browser. It has no first page.
+/// Defaults of the browser settings. They have no start page.
 impl Default for GuiSpec {
     fn default() -> Self {
         Self {

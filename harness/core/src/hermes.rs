@@ -1,6 +1,6 @@
-//! Calls as `<tool_call>` elements, the way that Qwen and Hermes models were taught to write them: what [`crate::parse_calls`] reads.
+//! Calls as `<tool_call>` elements, as Qwen and Hermes models write them and [`crate::parse_calls`] reads them.
 //!
-//! I1. What is written here reads as the same calls.
+//! I1. Calls that are written here parse to the same calls.
 //!
 //! Source: the chat template of Qwen3: `{"name": ..., "arguments": ...}` on a line of its own. Deviation: the keys
 //! inside `arguments` are sorted.
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::message::ToolCall;
 use crate::spaced_json::spaced_json;
 
-/// What no text has but one with calls.
+/// Text that occurs only in replies with calls.
 pub const HERMES_OPENING: &str = "<tool_call>";
 
-/// What ends an element.
+/// The end of an element.
 pub(crate) const HERMES_CLOSING: &str = "</tool_call>";
 
 /// Looks for the end of an element: the closing tag that is outside of all JSON strings of its content.
@@ -29,7 +29,7 @@ pub(crate) struct ElementEnd {
 }
 
 impl ElementEnd {
-    /// Bytes of the content before the closing tag. Goes on where it stopped: `content` is what came by now, from the same beginning.
+    /// Length of the content before the closing tag, in bytes. Resumes where it stopped: `content` grows from the same start.
     pub(crate) fn find(&mut self, content: &str) -> Option<usize> {
         let bytes = content.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -109,7 +109,7 @@ mod tests {
 
         /// I1.
         #[test]
-        fn what_is_written_reads_as_the_same_calls(
+        fn written_calls_read_back(
             names in proptest::collection::vec("\\PC{1,8}", 1..4),
             value in "(.|<think>|</think>|<tool_call>|</tool_call>|\"|\\\\|\n){0,20}",
         ) {

@@ -1,4 +1,4 @@
-//! Identifiers, one newtype each, so that a slot is never taken for a task.
+//! Identifiers as newtypes, so that a slot cannot be mistaken for a task.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Name of a run: its folder under `results/runs/`, and the label on everything it creates.
 ///
-/// Only ASCII letters, digits, `-`, `_` and `.`, so that it can be a folder, a cgroup and a host-name part.
+/// Only ASCII letters, digits, `-`, `_` and `.`, so that it is valid as a folder, a cgroup and a part of a host name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(String);
@@ -49,7 +49,7 @@ impl fmt::Display for TaskId {
 #[serde(transparent)]
 pub struct TaskIndex(pub u32);
 
-/// Position of a slot in [`crate::RunPlan::slots`]: what the run must fill exactly once.
+/// Position of a slot in [`crate::RunPlan::slots`]. The run fills each slot exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SlotId(pub u32);

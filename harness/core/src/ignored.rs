@@ -1,9 +1,9 @@
-//! Which files of a build's folder a build does not see: `.dockerignore` and its like.
+//! Files that a container build does not see: `.dockerignore` and similar files.
 //!
-//! Here, because whoever imports a task and whoever builds its image have to agree, and know nothing of each other.
+//! The module is in `core` because importers and image builders must agree on the rules and do not depend on each other.
 //!
 //! I1. The last pattern that matches a path, or a folder above it, decides. I2. One file of patterns counts: the
-//! Dockerfile's own before that of the folder.
+//! Dockerfile's own file takes precedence over that of the folder.
 //!
 //! Source: `moby/patternmatcher` with its `ignorefile`, and BuildKit for the Dockerfile's own file, which the
 //! classic builder does not know. Deviations: none known.
@@ -15,7 +15,7 @@ use std::str::Chars;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ignored(Vec<Pattern>);
 
-/// The file whose patterns count for a Dockerfile, if there is one: `Dockerfile.dockerignore` beside it, else
+/// The pattern file of a Dockerfile, if there is one: `Dockerfile.dockerignore` beside it, otherwise
 /// `.dockerignore` of the build's folder. Paths are relative to that folder.
 #[must_use]
 pub fn ignore_file(dockerfile: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
@@ -28,10 +28,10 @@ impl Ignored {
     /// The patterns for every Dockerfile of a folder that has none of its own.
     pub const COMMON_FILE: &str = ".dockerignore";
 
-    /// Reads a file of patterns.
+    /// Parses a pattern file.
     ///
     /// # Errors
-    /// The number of the line, from 1, that is no pattern.
+    /// The number of the invalid line, from 1.
     pub fn parse(text: &str) -> Result<Self, usize> {
         let mut patterns = Vec::new();
         for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -44,14 +44,14 @@ impl Ignored {
         Ok(Self(patterns))
     }
 
-    /// Whether a path is left out, relative and with slashes.
+    /// Whether a path, relative and with slashes, is excluded.
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
         let path: Vec<char> = path.chars().collect();
         self.0.iter().rev().find(|pattern| pattern.matches(&path)).is_some_and(|pattern| !pattern.takes_back)
     }
 
-    /// Whether something below a folder that is left out may have been taken back.
+    /// Whether a later pattern may include something below an excluded folder.
     #[must_use]
     pub fn takes_back(&self) -> bool {
         self.0.iter().any(|pattern| pattern.takes_back)
@@ -94,7 +94,7 @@ impl Pattern {
     /// Whether it matches the path or a folder above it.
     fn matches(&self, path: &[char]) -> bool {
         let len = path.len();
-        // How much of the path the pieces so far can stand for.
+        // Lengths of the path that the pieces so far can match.
         let mut reached = vec![false; len + 1];
         reached[0] = true;
         for piece in &self.pieces {
@@ -125,7 +125,7 @@ impl Pattern {
 }
 
 impl Piece {
-    /// Whether it stands for this one character.
+    /// Whether it matches this character.
     fn takes(&self, character: char) -> bool {
         match self {
             Self::Character(own) => *own == character,
@@ -153,7 +153,7 @@ fn cleaned(text: &str) -> String {
     names.join("/")
 }
 
-/// Nothing for what is no pattern.
+/// `None` for an invalid pattern.
 fn pieces(text: &str) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut rest = text.chars().peekable();
@@ -173,7 +173,7 @@ fn pieces(text: &str) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// What follows a `[`.
+/// The class after a `[`.
 fn set(rest: &mut Peekable<Chars<'_>>) -> Option<Piece> {
     let negated = rest.next_if_eq(&'^').is_some();
     let mut ranges = Vec::new();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told_by_its_line() {
+    fn invalid_pattern_error_names_its_line() {
         for wrong in ["[", "[a", "[]", "[b-a]", "[-a]", "a\\", "!"] {
             assert_eq!(Ignored::parse(&format!("# one\n\n{wrong}\n")), Err(3), "{wrong}");
         }

@@ -1,7 +1,7 @@
-//! Images and verifiers: what a task says of the root file system it works in, and of the program that
-//! grades it instead of checks.
+//! Images and verifiers: the root file system of a task, and the program that grades it instead of
+//! checks.
 //!
-//! Paths on the host are absolute: the plan names them, and reading them again needs no suite file.
+//! Paths on the host are absolute, so reading a plan again needs no suite file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::{FixtureFile, NetworkPolicy};
 /// A root file system, and how the agent finds itself in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ImageSpec {
-    /// Where it comes from.
+    /// Source of the image.
     pub source: ImageSource,
     /// Absolute path inside of the folder that the agent works in. Without one: the image's own for a
     /// container, [`ImageSpec::DEFAULT_WORKDIR`] for a root file system.
@@ -30,7 +30,7 @@ impl ImageSpec {
     pub const DEFAULT_WORKDIR: &str = "/work";
 }
 
-/// Where a root file system comes from.
+/// Source of a root file system.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -60,14 +60,14 @@ pub struct VerifierSpec {
     /// Variables beyond the sandbox's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Its user, for containers.
+    /// The user, for containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// A verifier that takes longer is a fault.
     pub timeout: Duration,
-    /// Its network.
+    /// Network of the verifier.
     pub network: NetworkPolicy,
-    /// Where it tells the score.
+    /// Where the verifier writes the score.
     pub reward: RewardSource,
     /// With [`RewardSource::Files`]: which key of `reward.json` is the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct VerifierSpec {
     pub apart: Option<VerifierApart>,
 }
 
-/// Where a verifier tells the score.
+/// Where a verifier writes the score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardSource {
@@ -94,10 +94,10 @@ pub enum RewardSource {
 /// A verifier's environment apart from the agent's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifierApart {
-    /// Its image. Without one: the agent's.
+    /// Image of the verifier. Default: the agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSpec>,
-    /// What is brought over.
+    /// Files to copy from the agent's sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactSpec>,
     /// Commands in the agent's sandbox before it is ended.
@@ -124,14 +124,14 @@ pub struct ArtifactSpec {
 pub struct CollectSpec {
     /// Run by the shell in the agent's environment.
     pub run: String,
-    /// One that takes longer is killed. That and a failure are flagged; the verifier finds what there is.
+    /// Time limit. A timeout or a failure is flagged, and the verifier still grades the files that exist.
     pub timeout: Duration,
 }
 
-/// Why a folder cannot be a workspace, if it cannot: what is wrong with the path, as the end of a sentence.
+/// The reason for which a folder cannot be a workspace, as the end of a sentence; `None` if it can.
 ///
-/// A workspace is mounted over what the image has there, so system folders stay out of it, and so do folders that
-/// every sandbox has already.
+/// The workspace is mounted over the image's folder, so system folders are refused, and folders that
+/// every sandbox mounts itself.
 #[must_use]
 pub fn workdir_problem(path: &str) -> Option<String> {
     const SYSTEM: &[&str] = &[
@@ -167,7 +167,7 @@ pub fn workdir_problem(path: &str) -> Option<String> {
     taken.map(|taken| format!("lies in {taken}, which every sandbox has for itself"))
 }
 
-/// Why a text is no plain absolute path inside a sandbox, if it is none, as the end of a sentence.
+/// The reason for which a text is not a plain absolute path inside a sandbox, as the end of a sentence; `None` if it is one.
 #[must_use]
 pub fn absolute_problem(path: &str) -> Option<String> {
     let Some(relative) = path.strip_prefix('/') else { return Some("does not begin with `/`".to_owned()) };

@@ -1,9 +1,9 @@
-//! JSON as programs of others write it, which is a little more than JSON.
+//! Lenient JSON, as other programs write it.
 //!
-//! P1. JSON is read as it stands. P2. Half of a surrogate pair, which JavaScript and Python write where a text was cut inside an emoji, is
-//! read as U+FFFD, the replacement character. P3. Where it is asked for, the numbers that Python's `json` writes beyond JSON count as `null`:
-//! `NaN`, the infinities and numbers that are too large. What reads a score or a reward does not ask for it: there such a number is a fault.
-//! P4. A line keeps its length where there is room for it, so that places in what is read are places in the file.
+//! P1. Valid JSON is read as such. P2. An unpaired surrogate, which JavaScript and Python write if a text was cut inside an emoji, is
+//! read as U+FFFD, the replacement character. P3. On request, numbers that Python's `json` writes beyond JSON read as `null`:
+//! `NaN`, the infinities and numbers that are too large. Readers of scores and rewards do not request it: there such a number is a fault.
+//! P4. A line keeps its length where possible, so that positions in the result are positions in the file.
 //!
 //! Source: RFC 8259, sections 7 and 8.2; the documentation of Python's `json` module ("Infinite and NaN Number Values"); U+FFFD as in
 //! WHATWG's `USVString`. Pure.
@@ -18,24 +18,24 @@ use serde_json::Value;
 /// The sign that Windows puts before a text in UTF-8.
 pub const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// What half of a surrogate pair becomes.
+/// Replacement of an unpaired surrogate.
 const REPLACEMENT: &str = "\\ufffd";
 
 /// Bytes of an escape: `\ud83d`.
 const ESCAPE: usize = 6;
 
-/// What a JSON text says (P1, P2).
+/// Parses a JSON text (P1, P2).
 ///
 /// # Errors
-/// A text that is no JSON even so. The place is that of the first thing that is not.
+/// A text that is invalid even so. The position is that of the first error.
 pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     read_replaced(text, without_lone_surrogates)
 }
 
-/// What a JSON text of Python says (P1 to P3).
+/// Parses a JSON text written by Python (P1 to P3).
 ///
 /// # Errors
-/// As of [`read_json`].
+/// As for [`read_json`].
 pub fn read_python_json(text: &str) -> serde_json::Result<Value> {
     read_replaced(text, python_as_json)
 }
@@ -69,7 +69,7 @@ pub fn utf8_text(bytes: &[u8]) -> Result<Cow<'_, str>, Utf8Error> {
     String::from_utf8(replaced).map(Cow::Owned).map_err(|error| error.utf8_error())
 }
 
-/// The text with half surrogate pairs replaced (P2); borrowed where there is none.
+/// The text with unpaired surrogates replaced (P2); borrowed if there are none.
 #[must_use]
 pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     let mut writing = Writing::of(json);
@@ -95,21 +95,21 @@ pub fn python_as_json(text: &str) -> Cow<'_, str> {
     writing.finish()
 }
 
-/// Half of a surrogate pair, as an escape in a JSON text, whose other half is not beside it.
+/// An unpaired surrogate, written as an escape in a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoneSurrogate {
-    /// Where the escape stands, in bytes.
+    /// Position of the escape, in bytes.
     pub place: Range<usize>,
-    /// Its number: a first half is in 0xd800..0xdc00, a second one in 0xdc00..0xe000.
+    /// Its code unit: a leading one is in 0xd800..0xdc00, a trailing one in 0xdc00..0xe000.
     pub unit: u16,
-    /// Whether its string begins with it.
+    /// Whether its string starts with it.
     pub begins: bool,
     /// Whether its string ends with it.
     pub ends: bool,
 }
 
 impl LoneSurrogate {
-    /// Whether it is the first half of a pair.
+    /// Whether it is a leading surrogate.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.unit < 0xdc00
@@ -127,7 +127,7 @@ pub fn lone_surrogates(json: &str) -> Vec<LoneSurrogate> {
     found
 }
 
-/// The rest of a string that begins at `begin`, to behind its end. Strings of JSON have no line breaks: one that is not closed ends with
+/// Length of a string that starts at `begin`, closing quote included. JSON strings contain no line breaks: an unclosed string ends with
 /// its line.
 fn string(text: &str, begin: usize, found: &mut impl FnMut(LoneSurrogate)) -> usize {
     let bytes = text.as_bytes();
@@ -146,7 +146,7 @@ fn string(text: &str, begin: usize, found: &mut impl FnMut(LoneSurrogate)) -> us
                     let ends = bytes.get(at) == Some(&b'"');
                     found(LoneSurrogate { begins: place.start == begin, ends, unit, place });
                 }
-                // A line break that somebody put behind a backslash ends the line all the same.
+                // An escaped line break ends the line, too.
                 _ if bytes.get(at + 1) == Some(&b'\n') => at += 1,
                 _ => at += 2,
             },
@@ -173,7 +173,7 @@ fn word(writing: &mut Writing<'_>, at: usize) -> usize {
     let word = &writing.text[at..end];
     let is_beyond = match word {
         "NaN" | "Infinity" | "-Infinity" => true,
-        // Rust reads more as a number than JSON has, such as `inf`; what has no digit stays as it is.
+        // Rust parses more numbers than JSON has, such as `inf`; text without a digit is left unchanged.
         _ => {
             word.bytes().any(|byte| byte.is_ascii_digit()) && word.parse::<f64>().is_ok_and(f64::is_infinite)
         }
@@ -190,7 +190,7 @@ fn word(writing: &mut Writing<'_>, at: usize) -> usize {
 struct Writing<'t> {
     text: &'t str,
     written: String,
-    /// How much of the text is written.
+    /// Length of the text that is already written.
     taken: usize,
 }
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn p2_half_a_surrogate_pair_becomes_a_replacement_character() {
+    fn p2_unpaired_surrogate_becomes_u_fffd() {
         check(r#"["\ud83d"]"#, Some(json!(["\u{fffd}"])));
         check(r#"["\ude00\ud83d\ude00\uD83D!"]"#, Some(json!(["\u{fffd}\u{1f600}\u{fffd}!"])));
         check(r#"["\\ud83d", "\ud83d"]"#, Some(json!(["\\ud83d", "\u{fffd}"])));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_whether_a_half_begins_or_ends_its_string() {
+    fn surrogate_knows_if_it_starts_or_ends_its_string() {
         let edges = |json: &str| -> Vec<(bool, bool)> {
             lone_surrogates(json).iter().map(|lone| (lone.begins, lone.ends)).collect()
         };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_that_were_encoded_by_themselves_are_replaced() {
+    fn encoded_unpaired_surrogates_are_replaced() {
         let text = |bytes: &[u8]| utf8_text(bytes).map(Cow::into_owned).ok();
         assert_eq!(text(b"a \xed\xa0\xbd b"), Some("a \u{fffd} b".to_owned()));
         assert_eq!(text(b"\xed\xa0\xbd\xed\xb8\x80"), Some("\u{fffd}\u{fffd}".to_owned()));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_are_not_closed_end_with_their_line() {
+    fn unclosed_strings_end_with_their_line() {
         assert_eq!(python_as_json("{\"a\": \"x\\\n{\"a\": NaN}"), "{\"a\": \"x\\\n{\"a\":null}");
     }
 
@@ -298,7 +298,7 @@ mod tests {
 
         /// P2: any units of 16 bits are read as Rust's own replacing decoder reads them.
         #[test]
-        fn p2_texts_of_16_bit_units_are_read_as_decoders_read_them(
+        fn p2_utf16_texts_read_like_decoders(
             units in prop::collection::vec(
                 prop_oneof![Just(0xd83d), Just(0xde00), Just(0x22), Just(0x5c), Just(0x75), any::<u16>()],
                 0..30,

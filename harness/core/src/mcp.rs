@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol whose tools a task offers.
+//! MCP (Model Context Protocol) servers whose tools a task offers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::TextSource;
 pub struct McpDecl {
     /// Unique in the task; people read it in messages.
     pub name: String,
-    /// How it is reached.
+    /// Transport to the server.
     pub transport: McpTransport,
     /// Tools that are offered, by the server's own names. `None`: all that it lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ pub struct McpDecl {
     /// Stands before the names of its tools.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// Who shares a connection.
+    /// Which attempts share a connection.
     pub share: McpShare,
     /// Time of one call; the step's limit holds besides.
     pub timeout: Duration,
@@ -37,7 +37,7 @@ pub fn offered_tool_name(prefix: &str, own: &str) -> String {
     prefix.chars().chain(own.chars()).map(|c| if is_taken(c) { c } else { '_' }).collect()
 }
 
-/// How a server is reached.
+/// Transport to a server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpTransport {
@@ -45,13 +45,13 @@ pub enum McpTransport {
     Stdio {
         /// Program and arguments.
         argv: Vec<String>,
-        /// Its variables, beside those of the workspace.
+        /// Environment variables, besides those of the workspace.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, TextSource>,
     },
     /// A server that runs already, over streamable HTTP.
     Http {
-        /// Its endpoint.
+        /// URL of the endpoint.
         url: String,
         /// Sent with every request.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -59,7 +59,7 @@ pub enum McpTransport {
     },
 }
 
-/// Who shares a connection to a server.
+/// Which attempts share a connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpShare {
@@ -71,7 +71,7 @@ pub enum McpShare {
 }
 
 impl McpDecl {
-    /// Whether it is a program, which needs a sandbox.
+    /// Whether the server is a program, which needs a sandbox.
     #[must_use]
     pub fn is_program(&self) -> bool {
         matches!(self.transport, McpTransport::Stdio { .. })

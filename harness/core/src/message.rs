@@ -1,10 +1,10 @@
-//! What environments and policies say to each other: messages made of parts, tools and calls to them.
+//! Messages between environments and policies: parts, tools and tool calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::BlobRef;
 
-/// Who speaks. The names are those of chat templates.
+/// Author of a message. The names are those of chat templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -36,10 +36,16 @@ pub enum Part {
     },
 }
 
+impl From<BlobRef> for Part {
+    fn from(BlobRef { media_type, sha256 }: BlobRef) -> Self {
+        Self::Image { media_type, sha256 }
+    }
+}
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// Author of the message.
     pub role: Role,
     /// Content, in order.
     pub parts: Vec<Part>,
@@ -69,7 +75,7 @@ impl Message {
         join_text(&self.parts)
     }
 
-    /// The same with a word in the place of each image, for whoever can only read.
+    /// The message with each image replaced by a word, for text-only policies.
     #[must_use]
     pub fn text_with_images_named(&self) -> String {
         let named = |part: &Part| match part {
@@ -85,11 +91,11 @@ impl Message {
 pub struct ToolSpec {
     /// Name as the policy calls it.
     pub name: String,
-    /// One or two sentences for the policy.
+    /// Description for the policy, one or two sentences.
     pub description: String,
     /// JSON schema of the arguments object.
     pub parameters: serde_json::Value,
-    /// Name of the one string argument that takes the whole text of a raw or fenced action. At most one
+    /// Name of the string argument that takes the whole text of a raw or fenced action. At most one
     /// tool of an environment, its primary tool, has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_argument: Option<String>,
@@ -121,7 +127,7 @@ impl ToolCall {
     }
 }
 
-/// What the policy gets to see: at reset, and after each action (the next state).
+/// An observation: what the policy sees at reset and after each action.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Content, in order, already cut to the environment's budget.
@@ -132,7 +138,7 @@ pub struct Observation {
     /// Facts for the record and for rules, not shown to the policy: exit code, working folder, duration, flags.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub facts: serde_json::Map<String, serde_json::Value>,
-    /// Pictures for the record, which nobody is shown. Those that the policy sees are among the parts.
+    /// Pictures for the record only. Pictures for the policy are among the parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<BlobRef>,
     /// The uncut text where the budget cut it, for the record only.
@@ -153,7 +159,7 @@ impl Observation {
         join_text(&self.parts)
     }
 
-    /// Whether the shell was left, or found, in the middle of a command: the fact `end` is `incomplete`.
+    /// Whether the shell is still in the middle of a command: the fact `end` is `incomplete`.
     #[must_use]
     pub fn is_unfinished_command(&self) -> bool {
         self.facts.get("end").is_some_and(|end| end == "incomplete")

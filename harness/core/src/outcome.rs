@@ -1,4 +1,4 @@
-//! How attempts end, and what they leave.
+//! Outcomes of attempts, and their recorded turns.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Whether a limit cut the episode, as opposed to the episode coming to its own end.
+    /// Whether a limit cut the episode, instead of the episode ending by itself.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         !matches!(self, Self::Submitted | Self::Ended(_))
@@ -39,13 +39,13 @@ impl StopReason {
 pub enum CancelReason {
     /// A person asked (second Ctrl-C).
     Interrupted,
-    /// Its group was given up.
+    /// Its group was abandoned.
     GroupAbandoned,
     /// The run ended for another reason (a harness fault, `--max-faults`).
     RunEnded,
 }
 
-/// One line of a grade.
+/// One check of a grade.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// Label from the suite, or the kind and its subject: `file_equals answer.txt`.
@@ -54,26 +54,26 @@ pub struct CheckReport {
     pub score: f64,
     /// Weight in the mean.
     pub weight: f64,
-    /// What was expected and what was found, in one line.
+    /// Expected and found value, in one line.
     pub message: String,
 }
 
-/// What the checks found. Never contains the agent's own claims.
+/// The grade of an attempt. It never contains the agent's own claims.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grade {
     /// Weighted mean of the checks, in [0, 1].
     pub score: f64,
     /// Whether every check scored 1.
     pub passed: bool,
-    /// One line each.
+    /// Results of the checks.
     pub checks: Vec<CheckReport>,
     /// Things a reader must know, by stable name: `symlink-refused`, `tampered`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// What judges took, of those that know.
+    /// Usage of judges that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_usage: Option<UsageTotal>,
-    /// What was submitted, as a unified diff, by environments whose submissions are changes of a repository.
+    /// The submission as a unified diff, from environments whose submissions change a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
 }
@@ -90,15 +90,15 @@ impl Grade {
     }
 }
 
-/// How an attempt resolved (I1): exactly one of three.
+/// The outcome of an attempt (I1): exactly one of three.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ran and was graded.
+    /// The attempt ran and was graded.
     Finished {
         /// Why it stopped acting.
         stop: StopReason,
-        /// What the checks found.
+        /// The grade.
         grade: Grade,
         /// `RewardMap` applied to the score.
         reward: f64,
@@ -120,7 +120,7 @@ impl Outcome {
     }
 }
 
-/// Where the time of an attempt went. Wall clock.
+/// Wall-clock time of an attempt by phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseTimes {
     /// From dispatch to the grant of the lease.
@@ -140,7 +140,7 @@ pub struct PhaseTimes {
 /// Marks on a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnFlags {
-    /// The reply was no action; the observation tells the policy why.
+    /// The reply was not an action; the observation gives the policy the reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub malformed: bool,
     /// The reply was cut by its token limit.
@@ -148,22 +148,22 @@ pub struct TurnFlags {
     pub reply_truncated: bool,
 }
 
-/// One action and its next state.
+/// One action and the next state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// What the policy said.
+    /// Reply of the policy.
     pub reply: Message,
     /// The calls read from it; empty when malformed.
     pub calls: Vec<ToolCall>,
     /// Exact sampled tokens, from policies that give them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<SampledTokens>,
-    /// What the reply took, from policies that know.
+    /// Usage of the reply, from policies that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// What came back.
+    /// Observation after the action.
     pub observation: Observation,
-    /// How good the step was by itself, as the environment said.
+    /// Process reward of the step, from environments that define one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_reward: Option<f64>,
     /// Marks.

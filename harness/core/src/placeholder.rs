@@ -11,13 +11,13 @@ use thiserror::Error;
 /// A piece of an entry of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandPiece<'a> {
-    /// As it stands.
+    /// Literal text.
     Text(&'a str),
     /// The argument of this name.
     Argument(&'a str),
 }
 
-/// Why a text is no entry of a command.
+/// Reason for which a text is not a valid command entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PlaceholderError {
     /// An opening brace without its closing one.
@@ -62,11 +62,11 @@ pub fn command_pieces(text: &str) -> Result<Vec<CommandPiece<'_>>, PlaceholderEr
     Ok(pieces)
 }
 
-/// An entry, or standard input, with the arguments of a call: a string as it is, anything else as JSON, and nothing
-/// for an argument that the call does not have.
+/// Fills an entry, or standard input, with the arguments of a call: strings verbatim, other values as JSON, nothing
+/// for a missing argument.
 ///
 /// # Errors
-/// As [`command_pieces`].
+/// As for [`command_pieces`].
 pub fn fill_text(text: &str, arguments: &Map<String, Value>) -> Result<String, PlaceholderError> {
     let mut filled = String::with_capacity(text.len());
     for piece in command_pieces(text)? {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     proptest! {
-        /// I1 and I2: whatever an argument holds arrives as it is, in its own entry.
+        /// I1 and I2: every argument arrives verbatim, in its own entry.
         #[test]
         fn arguments_arrive_as_they_are(word in any::<String>()) {
             let argv = ["echo".to_owned(), "{word}".to_owned(), "<{word}>".to_owned()];

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentSpec, GroupId, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
+use crate::{GroupId, PolicySpec, RemoteSpec, RunId, SlotId, TaskIndex, TaskSpec};
 
 /// Version of the plan's and the record's schema. Readers migrate older ones, and refuse newer ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -22,7 +21,7 @@ pub struct RunPlan {
     pub seed: u64,
     /// The suites it came from, with their content hash.
     pub suites: Vec<SuiteRef>,
-    /// Who acts.
+    /// The acting policy.
     pub policy: PolicySpec,
     /// The model that says whether answers meet rubrics, where a task asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,14 +32,14 @@ pub struct RunPlan {
     pub slots: Vec<SlotSpec>,
     /// Concurrency and retries.
     pub limits: ResolvedLimits,
-    /// What is held fixed in every environment.
+    /// Fixed settings of every environment.
     pub determinism: Determinism,
 }
 
 /// A suite as it was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuiteRef {
-    /// Its name.
+    /// Name of the suite.
     pub name: String,
     /// The file it was read from.
     pub path: PathBuf,
@@ -50,10 +49,10 @@ pub struct SuiteRef {
     pub weight: u32,
 }
 
-/// One thing to be filled.
+/// One slot of the plan, to be filled by one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotSpec {
-    /// Its position.
+    /// Position of the slot.
     pub id: SlotId,
     /// The task.
     pub task: TaskIndex,
@@ -61,7 +60,7 @@ pub struct SlotSpec {
     pub suite: u32,
     /// The group it belongs to.
     pub group: GroupId,
-    /// Its place in the group, axis G.
+    /// Position in the group, axis G.
     pub member: u32,
     /// Seed of the environment side, equal for all members of the group.
     pub env_seed: u64,
@@ -69,68 +68,7 @@ pub struct SlotSpec {
     pub policy_seed: u64,
 }
 
-/// Who acts in a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum PolicySpec {
-    /// Submits at once. Must pass no task.
-    Noop,
-    /// Plays each task's oracle, then submits. Must pass every task.
-    Oracle,
-    /// Plays the oracle with this probability, in percent, else one of the task's mistakes.
-    Demonstrator {
-        /// 0 to 100.
-        oracle_percent: u8,
-    },
-    /// Plays the calls of the same slots of a recorded run.
-    Replay {
-        /// The recorded run.
-        run: RunId,
-    },
-    /// Draws each action from a list of texts, one a line of a file.
-    Random {
-        /// The lines.
-        actions: Vec<String>,
-    },
-    /// A model on libtorch, with the parameters that are current while it acts.
-    Torch {
-        /// Folder of the model in the Hugging Face layout, as it was when the run began.
-        path: PathBuf,
-        /// Temperature in thousandths; 0 takes the most likely token each time.
-        temperature_milli: u32,
-        /// Tokens of a reply before it is cut.
-        max_new_tokens: u32,
-    },
-    /// A model behind a server.
-    Remote(Box<RemoteSpec>),
-    /// Plays recorded replies to the requests for which they were given, and asks nobody.
-    Cassette {
-        /// The file, absolute.
-        path: PathBuf,
-        /// Hex SHA-256 of its bytes.
-        sha256: String,
-        /// Whose replies it holds.
-        recorded: Box<PolicySpec>,
-    },
-    /// A program of the user's own, started for each attempt.
-    Agent(Box<AgentSpec>),
-}
-
-impl PolicySpec {
-    /// Whose replies are given: of a cassette, the policy that was recorded; of an agent program, its model, if that is
-    /// ours.
-    #[must_use]
-    pub fn speaker(&self) -> &Self {
-        match self {
-            Self::Cassette { recorded, .. } => recorded.speaker(),
-            Self::Agent(agent) => agent.model.as_deref().map_or(self, Self::speaker),
-            other => other,
-        }
-    }
-}
-
-/// Which part of a suite's tasks takes part, by a stable hash of family and of what is asked.
+/// Part of a suite's tasks, by a stable hash of template and instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
@@ -144,7 +82,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// Whether a task belongs to this split, by what it asks: see [`TaskSpec::asked`].
+    /// Whether a task belongs to this split; `asked` is [`TaskSpec::asked`].
     #[must_use]
     pub fn contains(self, family: &str, asked: &str) -> bool {
         let hash = crate::stable_hash(format!("{family}\0{asked}").as_bytes());
@@ -157,39 +95,6 @@ impl Split {
     }
 }
 
-/// Time limits of a task's attempts. Every one has its own clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timeouts {
-    /// Waiting for an environment.
-    pub lease: Duration,
-    /// Reset.
-    pub setup: Duration,
-    /// One action in the environment.
-    pub step: Duration,
-    /// One reply of the policy.
-    pub policy: Duration,
-    /// Grading.
-    pub grade: Duration,
-    /// Closing.
-    pub close: Duration,
-    /// From the grant of the lease to the end of the last step.
-    pub attempt: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(120),
-            setup: Duration::from_secs(60),
-            step: Duration::from_secs(30),
-            policy: Duration::from_secs(120),
-            grade: Duration::from_secs(60),
-            close: Duration::from_secs(30),
-            attempt: Duration::from_secs(300),
-        }
-    }
-}
-
 /// Concurrency, retries and endings of a run, with nothing left to probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedLimits {
@@ -197,13 +102,13 @@ pub struct ResolvedLimits {
     pub concurrency: u32,
     /// Environments made ready before the first dispatch.
     pub prewarm: u32,
-    /// Further attempts after a fault whose retry is sound.
+    /// Maximum retries after a retryable fault.
     pub max_retries: u32,
     /// Faulted slots after which the run is given up; `None` for never.
     pub max_faults: Option<u32>,
 }
 
-/// What every environment of the run sees, whatever the host has.
+/// Settings that are equal in every environment, whatever the host has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Determinism {
     /// `TZ`.

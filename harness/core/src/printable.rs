@@ -1,11 +1,11 @@
-//! Text of others on its way to a screen.
+//! Foreign text on its way to a terminal.
 //!
-//! T1. What is shown does nothing to a terminal and hides nothing from its reader: control characters, what turns the
-//! direction of a line, and what is not seen are spelled out, as in `\u{1b}`. T2. All else is kept, in its order, and text
-//! without such characters is not copied.
+//! T1. The shown text cannot control a terminal or hide anything: control characters, bidirectional controls and
+//! invisible characters are escaped, as in `\u{1b}`. T2. All other text is kept in order, and text without such
+//! characters is not copied.
 //!
-//! Characters that only join others (U+200C, U+200D) are kept: languages and emoji are written with them. Backslashes are
-//! not doubled, for what is shown is read by people.
+//! Joiners (U+200C, U+200D) are kept, because languages and emoji need them. Backslashes are not doubled, because the text
+//! is for people.
 
 use std::borrow::Cow;
 
@@ -43,13 +43,13 @@ pub fn printable_line(text: &str, most: usize) -> String {
     line
 }
 
-/// As it is, or spelled out.
+/// The character itself, or its escape.
 fn spelled(c: char) -> impl Iterator<Item = char> {
     let (kept, escaped) = if acts(c) { (None, Some(c.escape_debug())) } else { (Some(c), None) };
     kept.into_iter().chain(escaped.into_iter().flatten())
 }
 
-/// Whether it does something else than to stand there.
+/// Whether a character does more than display itself.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn t1_what_acts_is_spelled_out() {
+    fn t1_control_characters_are_escaped() {
         check("\u{1b}[2J\u{1b}]0;title\u{7}", r"\u{1b}[2J\u{1b}]0;title\u{7}");
         check("50 %\r99 %", r"50 %\r99 %");
         check("a\0b\u{8}\u{7f}\u{9b}31m", r"a\0b\u{8}\u{7f}\u{9b}31m");

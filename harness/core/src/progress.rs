@@ -48,7 +48,7 @@ impl Progress {
         std::mem::replace(&mut self.0, State::Closed) == State::Idle
     }
 
-    /// What a closed environment answers.
+    /// The fault of every call to a closed environment.
     #[must_use]
     pub fn closed() -> Fault {
         Fault::permanent(Boundary::Harness, "closed", "the environment was closed")

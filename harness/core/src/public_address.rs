@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public network. An address inside another one, as IPv6 has IPv4 addresses in several
-/// ways, counts as what it is.
+/// Whether an address is publicly routable. An address embedded in another one, as IPv6 embeds IPv4 in several ways, is
+/// judged by the embedded address.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -40,7 +40,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0, 0, 0, 0, 0, 0, _, _] => false,
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
         [0x2002, high, low, ..] => embedded(high, low),
-        // What is routed is in 2000::/3; Teredo and documentation are there, too.
+        // Routed addresses are in 2000::/3, which also contains Teredo and documentation.
         [0x2001, 0 | 0xdb8, ..] => false,
         [first, ..] => (0x2000..0x4000).contains(&first),
     }

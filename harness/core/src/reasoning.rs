@@ -1,10 +1,10 @@
-//! Reasoning inside the text of a reply: which part of it is thought and not said.
+//! Finds the reasoning in the text of a reply.
 //!
-//! Reasoning models put what they think between two tags, at the beginning of a reply or before any later part of it. Some chat templates
-//! write the opening tag themselves, so that a reply has the closing tag alone.
+//! Reasoning models write their reasoning between two tags, at the start of a reply or before a later part of it. Some chat templates
+//! write the opening tag themselves, so the reply has the closing tag only.
 //!
 //! Source: the chat templates and model cards of DeepSeek-R1 and Qwen3 (`<think>`), Magistral (`[THINK]`), Kimi (`◁think▷`), Seed-OSS
-//! (`<seed:think>`), gpt-oss (the channel `analysis`); the other names are what models use that were asked in a prompt to think in tags.
+//! (`<seed:think>`), gpt-oss (the channel `analysis`); the other names are those of models that were prompted to reason in tags.
 //!
 //! Pure; nothing to cancel.
 
@@ -24,7 +24,7 @@ pub(crate) const REASONING_TAGS: [(&str, &str); 8] = [
     ("<|channel|>analysis<|message|>", "<|end|>"),
 ];
 
-/// The tag that a text begins with, and what follows it.
+/// The tag at the start of a text, and the text after it.
 fn opening(text: &str) -> Option<(&'static str, &'static str, &str)> {
     REASONING_TAGS.iter().find_map(|&(open, close)| Some((open, close, text.strip_prefix(open)?)))
 }
@@ -41,8 +41,8 @@ pub(crate) fn after_reasoning(reply: &str) -> Result<&str, &'static str> {
     Ok(if said.len() == reply.len() { reply } else { said.trim_start() })
 }
 
-/// The reply without reasoning whose opening tag the prompt has: up to a closing tag that comes before any opening one and that ends its
-/// line, or the reply, or stands before another tag.
+/// The reply without reasoning whose opening tag is in the prompt: up to a closing tag that precedes any opening tag and ends its
+/// line or the reply, or precedes another tag.
 fn after_unopened(reply: &str) -> &str {
     let unopened = |&(open, close): &(&str, &str)| {
         let (thought, said) = reply.split_once(close)?;
@@ -53,7 +53,7 @@ fn after_unopened(reply: &str) -> &str {
     REASONING_TAGS.iter().find_map(unopened).unwrap_or(reply)
 }
 
-/// Whether this place is inside an element whose content is JSON.
+/// Whether a position is inside an element with JSON content.
 fn is_in_call(reply: &str, place: usize) -> bool {
     let mut from = 0;
     while let Some(opening) = reply[from..place].find(HERMES_OPENING) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_at_the_beginning_is_left_out_for_every_tag() {
+    fn leading_reasoning_is_removed_for_every_tag() {
         for (open, close) in REASONING_TAGS {
             check(&format!("\n{open}rm -rf /{close}\n\nls"), Ok("ls"));
             check(&format!("{open}a{close}\n{open}b{close}ls"), Ok("ls"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_in_what_is_said_stay() {
+    fn tags_inside_text_stay() {
         for said in [
             "echo '</think>' > f",
             "ls; echo '<think>hm</think>'",

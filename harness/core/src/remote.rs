@@ -1,4 +1,4 @@
-//! A model behind a server, as a plan names it: everything but the key, which no plan holds.
+//! A remote model as a plan names it: everything but the key, which plans never contain.
 //!
 //! Units: fractions in thousandths, prices in millionths of a US dollar for a million tokens, so that a plan compares
 //! exactly.
@@ -13,37 +13,37 @@ use crate::ActionFormat;
 /// Settings of a remote policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteSpec {
-    /// How the server is spoken to.
+    /// API dialect of the server.
     pub dialect: RemoteDialect,
     /// Up to and without the slash before `chat/completions`, `messages` or `models`.
     pub base_url: String,
     /// Name of the model, as the server knows it.
     pub model: String,
-    /// Where the key is.
+    /// Source of the key.
     pub key: KeySource,
-    /// How replies are drawn.
+    /// Sampling parameters.
     pub sampling: RemoteSampling,
     /// Requests under way at once.
     pub concurrency: u32,
-    /// How long the server is waited for.
-    pub patience: RemotePatience,
+    /// Timeouts of requests.
+    pub patience: RemoteTimeouts,
     /// Requests for one reply, the first included.
     pub tries: u32,
     /// `None`: no cost is computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<Prices>,
-    /// Whose way of giving exact tokens the server has; `None`: tokens are not asked for.
+    /// Protocol for exact tokens; `None`: tokens are not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact_tokens: Option<TokenSource>,
     /// How tools are offered.
     pub tools: ToolUse,
-    /// How replies are read, whatever the task says; `raw` and `fenced` where a task takes plain text. `None` leaves it to the task.
+    /// Action format, overriding the task; `raw` and `fenced` apply to tasks that take plain text. `None`: the task's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_format: Option<ActionFormat>,
     /// First message; `None` for one that explains the format of actions, empty for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Whether replies are asked for in pieces.
+    /// Whether replies are streamed.
     pub stream: bool,
     /// Further headers. Nothing secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -54,8 +54,8 @@ pub struct RemoteSpec {
 }
 
 impl RemoteSpec {
-    /// The same for a run: where nothing is said about actions, they are the server's own tool calls, unless tools are
-    /// offered in text. Chat models are trained on these, and hardly any writes a bare command as its whole reply.
+    /// Defaults for a run: actions are native tool calls unless tools are
+    /// offered in text. Chat models are trained on tool calls and hardly ever write a bare command as the whole reply.
     #[must_use]
     pub fn acting(mut self) -> Self {
         if self.tools != ToolUse::Text {
@@ -64,7 +64,7 @@ impl RemoteSpec {
         self
     }
 
-    /// A model with everything else as it is where nobody says otherwise.
+    /// A model with defaults for all other settings.
     #[must_use]
     pub fn usual(dialect: RemoteDialect, base_url: String, model: String) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl RemoteSpec {
                 stop: Vec::new(),
             },
             concurrency: 256,
-            patience: RemotePatience {
+            patience: RemoteTimeouts {
                 connect: Duration::from_secs(10),
                 first_byte: Duration::from_secs(60),
                 stall: Duration::from_secs(30),
@@ -98,8 +98,8 @@ impl RemoteSpec {
         }
     }
 
-    /// The same model as a judge, where nobody says otherwise: its votes differ only by chance, so at temperature 1, and
-    /// nothing is said to it of actions.
+    /// Defaults for a judge: its votes differ only by chance, so the temperature is 1, and the prompt says
+    /// nothing about actions.
     #[must_use]
     pub fn judging(mut self) -> Self {
         self.sampling.temperature_milli.get_or_insert(1_000);
@@ -118,7 +118,7 @@ impl RemoteSpec {
     }
 }
 
-/// How a server is spoken to.
+/// API dialect of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoteDialect {
@@ -129,7 +129,7 @@ pub enum RemoteDialect {
 }
 
 impl RemoteDialect {
-    /// Its name in files and arguments.
+    /// Name in files and arguments.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -147,7 +147,7 @@ impl RemoteDialect {
         }
     }
 
-    /// The environment variable of the key where nobody names one.
+    /// Default environment variable of the key.
     #[must_use]
     pub fn usual_key_env(self) -> &'static str {
         match self {
@@ -157,7 +157,7 @@ impl RemoteDialect {
     }
 }
 
-/// Where the key is. Never the key.
+/// Source of the key. Never the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeySource {
@@ -169,7 +169,7 @@ pub enum KeySource {
     None,
 }
 
-/// How replies are drawn. `None` leaves it to the server.
+/// Sampling parameters. `None`: the server's default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteSampling {
     /// Temperature in thousandths.
@@ -182,7 +182,7 @@ pub struct RemoteSampling {
     pub max_tokens: u32,
     /// The field of a request that says so; the newer models of OpenAI refuse `max_tokens`.
     pub max_tokens_field: MaxTokensField,
-    /// Whether the server is given the seed of each reply.
+    /// Whether the seed of each reply is sent to the server.
     pub seed: bool,
     /// Texts that end a reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -193,14 +193,14 @@ pub struct RemoteSampling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
-    /// What every server but OpenAI's newest takes.
+    /// Name that all servers except OpenAI's newest accept.
     MaxTokens,
-    /// What OpenAI's newest take.
+    /// Name that OpenAI's newest models accept.
     MaxCompletionTokens,
 }
 
 impl MaxTokensField {
-    /// Its name in a request.
+    /// Name in a request.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -210,9 +210,9 @@ impl MaxTokensField {
     }
 }
 
-/// How long a server is waited for, besides the deadline of a reply.
+/// Timeouts of a server, besides the deadline of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RemotePatience {
+pub struct RemoteTimeouts {
     /// Until a connection stands.
     pub connect: Duration,
     /// From a request, or a keep-alive before its answer, to the first byte of it.
@@ -224,21 +224,21 @@ pub struct RemotePatience {
 /// Prices in millionths of a US dollar for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prices {
-    /// Of the prompt.
+    /// Price of prompt tokens.
     pub input: u64,
-    /// Of what the server had in its cache.
+    /// Price of cached prompt tokens.
     pub cached_input: u64,
-    /// Of the reply.
+    /// Price of reply tokens.
     pub output: u64,
 }
 
-/// Whose fields carry token ids and log-probabilities.
+/// Protocol for token ids and log-probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenSource {
     /// `return_token_ids` of vLLM, in pieces.
     Vllm,
-    /// `return_meta_info` of SGLang, whose answers then come whole.
+    /// `return_meta_info` of SGLang, which disables streaming.
     Sglang,
 }
 
@@ -250,17 +250,17 @@ pub enum ToolUse {
     Auto,
     /// In the server's own form, whatever the task's format.
     Native,
-    /// In text. A task whose actions are tool calls is refused.
+    /// As text. Tasks whose actions are tool calls are refused.
     Text,
 }
 
-/// Why a text is no base URL.
+/// Problem of a base URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadBaseUrl {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to write.
+    /// The remedy.
     pub help: String,
 }
 
@@ -269,7 +269,7 @@ pub struct BadBaseUrl {
 /// # Errors
 /// Anything but `http://` or `https://`, a host and a path; user names, keys and queries in it.
 pub fn check_base_url(text: &str) -> Result<String, BadBaseUrl> {
-    // What is refused is not repeated where it may hold a password.
+    // Refused text is not repeated, because it may contain a password.
     let bad =
         |message: &str, help: &str| Err(BadBaseUrl { message: message.to_owned(), help: help.to_owned() });
     let example = "write it like `http://localhost:8000/v1`";
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_password_is_not_repeated() {
+    fn possible_password_is_not_repeated() {
         let bad = check_base_url("http://me:hunter2@host/v1").unwrap_err();
         assert!(!format!("{bad:?}").contains("hunter2"));
     }

@@ -1,22 +1,22 @@
-//! Reasoning, text and calls in what a policy writes, as it comes.
+//! Splits a streamed reply into reasoning, text and calls.
 //!
-//! Reasoning stands between two tags ([`REASONING_TAGS`]) at the beginning of a reply, and, where calls are read, at the beginning of a
-//! line or, if it is closed, within one. Calls are `<tool_call>` elements with a JSON object each, as Qwen and Hermes models were taught.
+//! Reasoning stands between two tags ([`REASONING_TAGS`]) at the start of a reply and, if calls are parsed, at the start of a
+//! line or, if it is closed, within one. Calls are `<tool_call>` elements with one JSON object each, as Qwen and Hermes models write them.
 //!
-//! I1. However the text is cut, the same comes out. I2. Nothing is lost but tags, white space behind reasoning, and white space around
-//! calls: an element that is no call, or is not closed, is text. I3. Held back is what may be the beginning of a tag, an
-//! element that is not closed, reasoning within a line that is not closed, and white space that a call may follow. I4. No call comes out of
-//! reasoning.
+//! I1. The result does not depend on how the text is split. I2. Only tags, white space after reasoning and white space around
+//! calls are dropped: an element that is not a call, or is not closed, is text. I3. The parser holds back a possible start of a tag, an
+//! unclosed element, unclosed reasoning within a line, and white space that may precede a call. I4. Reasoning never produces
+//! calls.
 
 use serde_json::Value;
 
 use crate::hermes::{ElementEnd, HERMES_CLOSING, HERMES_OPENING};
 use crate::reasoning::REASONING_TAGS;
 
-/// What is looked for in a reply.
+/// What the parser looks for in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reads {
-    /// Whether the client offers tools; without them an element is text.
+    /// Whether the client offers tools; without tools an element is text.
     pub calls: bool,
     /// Whether the prompt ends inside reasoning.
     pub in_reasoning: bool,
@@ -25,13 +25,13 @@ pub struct Reads {
 /// A piece of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyPart {
-    /// More of what the policy thinks.
+    /// More reasoning.
     Reasoning(String),
-    /// More of what it says.
+    /// More text.
     Text(String),
     /// A call, whole.
     Call {
-        /// Of the tool.
+        /// Name of the tool.
         name: String,
         /// JSON, as the policy wrote it where it is an object.
         arguments: String,
@@ -60,7 +60,7 @@ pub struct ReplyParser {
     reads: Reads,
     place: Place,
     held: String,
-    /// What was given away last ended a line, or nothing was.
+    /// Whether the last output ended a line, or there was none.
     begins_line: bool,
 }
 
@@ -72,13 +72,13 @@ impl ReplyParser {
         Self { reads, place, held: String::new(), begins_line: true }
     }
 
-    /// Whether what comes next is thought, not said.
+    /// Whether the next text is reasoning.
     #[must_use]
     pub fn is_reasoning(&self) -> bool {
         matches!(self.place, Place::Reasoning(_))
     }
 
-    /// Whether this text is a part of its own, and nothing else: nothing is held back before it or of it.
+    /// Whether a text is one complete part, with nothing held back.
     #[must_use]
     pub fn lets_pass(&self, text: &str) -> bool {
         let may_begin_tag = || text.contains(['<', '[', '◁']) || text.ends_with(char::is_whitespace);
@@ -88,7 +88,7 @@ impl ReplyParser {
             && !(self.reads.calls && may_begin_tag())
     }
 
-    /// Takes more text, and gives what is known by now.
+    /// Takes more text and returns the parts that are certain by now.
     pub fn push(&mut self, text: &str) -> Vec<ReplyPart> {
         if self.lets_pass(text) {
             self.begins_line = false;
@@ -106,7 +106,7 @@ impl ReplyParser {
         let mut parts = Vec::new();
         loop {
             match self.place {
-                // A string of this element is not closed, so it is no call; others may follow.
+                // A string of this element is not closed, so the element is not a call; calls may follow.
                 Place::Call(_) => {
                     let Some((body, rest)) = self.held.split_once(HERMES_CLOSING) else {
                         self.say(&mut parts, format!("{HERMES_OPENING}{}", self.held));
@@ -132,7 +132,7 @@ impl ReplyParser {
         }
     }
 
-    /// Goes on as far as a tag; false where more text is needed.
+    /// Advances to the next tag; false if more text is needed.
     fn step(&mut self, parts: &mut Vec<ReplyPart>) -> bool {
         match self.place {
             Place::Beginning | Place::BehindReasoning => {
@@ -253,7 +253,7 @@ fn push(parts: &mut Vec<ReplyPart>, part: ReplyPart) {
     }
 }
 
-/// The call in an element; nothing where it is none.
+/// The call in an element; `None` if it is not a call.
 fn call_of(body: &str) -> Option<ReplyPart> {
     let call: Value = serde_json::from_str(body.trim()).ok()?;
     let name = call["name"].as_str().filter(|name| !name.is_empty())?.to_owned();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_what_it_is() {
+    fn text_stays_unchanged() {
         for reads in [Reads::default(), TOOLS] {
             check(reads, "", &[]);
             check(reads, " Hello \n", &[text(" Hello \n")]);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_text() {
+    fn invalid_call_becomes_text() {
         for odd in [
             "<tool_call>{\"name\": 3}</tool_call>",
             "<tool_call>nonsense</tool_call>",
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sure_comes_at_once() {
+    fn certain_text_comes_at_once() {
         let mut parser = ReplyParser::new(TOOLS);
         assert_eq!(parser.push("Hel"), [text("Hel")]);
         assert_eq!(parser.push("lo \n<tool"), [text("lo")]);

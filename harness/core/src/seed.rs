@@ -5,7 +5,7 @@
 //!
 //! Source: FNV-1a (64 bit) for hashing, SplitMix64 (Steele, Lea, Flood 2014) for mixing and streams.
 
-/// FNV-1a over the bytes, then one SplitMix64 finalisation, so that all bits are good.
+/// FNV-1a over the bytes, then one SplitMix64 finalisation, so that all bits are well mixed.
 #[must_use]
 pub fn stable_hash(bytes: &[u8]) -> u64 {
     let fnv = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {

@@ -22,14 +22,14 @@ pub struct AttemptRecord {
     pub attempt: AttemptId,
     /// Its fencing epoch.
     pub epoch: Epoch,
-    /// Whether this closed the slot: a finished attempt does, a fault only when it will not be retried,
+    /// Whether this closed the slot: a finished attempt does, a fault only if it is not retried,
     /// a cancelled one never.
     pub closes_slot: bool,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Where the time went.
+    /// Time by phase.
     pub times: PhaseTimes,
-    /// What it did. Faulted and cancelled attempts keep what they had.
+    /// The trajectory. Faulted and cancelled attempts keep their turns so far.
     pub trajectory: Trajectory,
 }
 
@@ -37,7 +37,7 @@ pub struct AttemptRecord {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SinkError {
-    /// What happened and what to do.
+    /// The cause and the remedy.
     pub message: String,
 }
 
@@ -60,6 +60,6 @@ pub trait EpisodeSink: Send + Sync {
     /// [`SinkError`]: the run must end.
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>>;
 
-    /// Keeps what trajectories only name. Asked for once a run; a sink that passes records on passes on this, too.
+    /// Stores blobs that trajectories refer to. Called once per run; a forwarding sink forwards this, too.
     fn blobs(&self) -> Arc<dyn BlobStore>;
 }

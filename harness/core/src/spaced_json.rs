@@ -7,10 +7,10 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// As `json.dumps(value, ensure_ascii=False)` writes it.
+/// Formats a value as `json.dumps(value, ensure_ascii=False)` does.
 ///
 /// # Errors
-/// What cannot be said in JSON, such as a map whose keys are no strings.
+/// Values that JSON cannot represent, such as maps with keys that are not strings.
 pub fn spaced_json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced))?;

@@ -12,8 +12,8 @@ use crate::{FixtureContent, FixtureFile, WorkspaceSpec};
 pub struct SweSpec {
     /// The sandbox. Its files, if it has any, are the repository without its history.
     pub workspace: WorkspaceSpec,
-    /// The commit that the issue was raised against, in an image that has the repository. Without one, the base commit is
-    /// made of what is in the workspace.
+    /// The commit that the issue was raised against, if the image has the repository. Otherwise the base commit is
+    /// made from the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_commit: Option<String>,
     /// Unified diffs that belong to the base commit.
@@ -25,7 +25,7 @@ pub struct SweSpec {
     /// A line of bash before the agent's first command and before the tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activate: Option<String>,
-    /// What decides.
+    /// The tests that decide.
     pub tests: TestSpec,
     /// Most characters of output an observation shows.
     pub observation_chars: u32,
@@ -36,7 +36,7 @@ pub struct SweSpec {
 pub struct TestSpec {
     /// For `bash -c` in the repository.
     pub run: String,
-    /// Who reads what they print.
+    /// Parser of the test output.
     pub parser: LogParser,
     /// Laid over the repository once the agent is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,7 +53,7 @@ pub struct TestSpec {
     pub protected: Vec<String>,
     /// A run that takes longer has not passed.
     pub timeout: Duration,
-    /// What the score is.
+    /// Map from test results to the score.
     pub score: TestScore,
 }
 
@@ -72,7 +72,7 @@ pub enum TestNames {
     },
 }
 
-/// What the score of a test run is.
+/// Map from test results to the score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestScore {
@@ -83,7 +83,7 @@ pub enum TestScore {
     Fraction,
 }
 
-/// Which runner wrote a log.
+/// Test runner that wrote a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogParser {

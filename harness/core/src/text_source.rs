@@ -1,14 +1,14 @@
-//! Texts of a plan that may be secrets: written out, or named by the environment variable that holds them.
+//! Texts of a plan that may be secret: literal, or named by an environment variable.
 //!
-//! I1. A plan never holds a secret: it says where one is found, and whoever runs the plan looks there.
+//! I1. A plan never contains a secret: it names a variable, and the process that runs the plan reads it.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a text comes from.
+/// Source of a text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextSource {
-    /// It is no secret.
+    /// A literal text that is not secret.
     Literal(String),
     /// The value of an environment variable of the harness.
     FromEnv {
@@ -30,7 +30,7 @@ impl TextSource {
         }
     }
 
-    /// The text, with the value of the variable from `look_up`; `None` when there is no such value.
+    /// The text, using `look_up` for the variable; `None` if the variable has no value.
     #[must_use]
     pub fn text(&self, look_up: impl FnOnce(&str) -> Option<String>) -> Option<String> {
         match self {

@@ -1,28 +1,28 @@
-//! Where the ticks of an axis stand.
+//! Positions of ticks on an axis.
 //!
-//! T1. Ticks are multiples of 1, 2 or 5 times a power of ten, at equal distances, and rise. T2. The first is not above the lower end of the data,
-//! the last not below the upper one. T3. There are at least two and at most as many as were asked for.
+//! T1. Ticks are multiples of 1, 2 or 5 times a power of ten, at equal distances, in ascending order. T2. The first tick is not above the
+//! lower end of the data, the last not below the upper end. T3. There are at least two ticks and at most the requested number.
 
-/// What is smaller than this counts as nothing: quotients of such numbers lose their digits.
-const LEAST: f64 = 1e-290;
-/// What is not smaller than this is not drawn: ticks beyond it could be infinite.
-const MOST: f64 = 1e300;
-/// Ends that differ by less than this share of their size are one value: digits do not tell them apart.
+/// Smaller magnitudes count as zero, because quotients of such numbers lose precision.
+const MIN_MAGNITUDE: f64 = 1e-290;
+/// Larger magnitudes are not drawn, because ticks beyond them could be infinite.
+const MAX_MAGNITUDE: f64 = 1e300;
+/// Ends that differ by less than this share of their magnitude are one value, because digits cannot distinguish them.
 const SAME: f64 = 1e-9;
 
-/// Ticks of an axis that holds the values from `low` to `high`, in either order: `most` of them at most, and up to three where `most` is less. Equal
-/// ends are one value, which stands inside of the axis. There are none where an end is not finite, or 1e300 and more from zero.
+/// Ticks of an axis for the values from `low` to `high`, in either order: at most `most`, or up to three if `most` is smaller. Equal
+/// ends are one value, placed inside the axis. There are no ticks if an end is not finite, or 1e300 or more from zero.
 #[must_use]
 pub fn ticks(low: f64, high: f64, most: u16) -> Vec<f64> {
-    if !(low.abs() < MOST && high.abs() < MOST) {
+    if !(low.abs() < MAX_MAGNITUDE && high.abs() < MAX_MAGNITUDE) {
         return Vec::new();
     }
     let (low, high) = (low.min(high), low.max(high));
     let span = high - low;
     let size = low.abs().max(high.abs());
-    let (low, high) = if span > LEAST && span > size * SAME {
+    let (low, high) = if span > MIN_MAGNITUDE && span > size * SAME {
         (low, high)
-    } else if size > LEAST {
+    } else if size > MIN_MAGNITUDE {
         (low - size / 10.0, high + size / 10.0)
     } else {
         (0.0, 1.0)
@@ -100,12 +100,12 @@ mod tests {
         fn t1_t2_t3_hold_of_any_range(one in any::<f64>(), other in any::<f64>(), most in 0u16..40) {
             let ticks = ticks(one, other, most);
             let (low, high) = (one.min(other), one.max(other));
-            if !(one.abs() < MOST && other.abs() < MOST) {
+            if !(one.abs() < MAX_MAGNITUDE && other.abs() < MAX_MAGNITUDE) {
                 prop_assert_eq!(ticks, Vec::<f64>::new());
                 return Ok(());
             }
             prop_assert!((2..=usize::from(most.max(3))).contains(&ticks.len()), "{:?}", ticks);
-            let slack = low.abs().max(high.abs()) * SAME + LEAST;
+            let slack = low.abs().max(high.abs()) * SAME + MIN_MAGNITUDE;
             prop_assert!(ticks[0] <= low + slack && ticks[ticks.len() - 1] >= high - slack, "{:?}", ticks);
             let step = ticks[1] - ticks[0];
             prop_assert!(step > 0.0);

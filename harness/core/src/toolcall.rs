@@ -1,4 +1,4 @@
-//! Tool-call environments: which tools a task has, and what is asked of its answer and its calls.
+//! Tool-call environments: tools of a task, and checks of its answer and calls.
 //!
 //! Units: `chars` are Unicode scalar values.
 
@@ -15,31 +15,31 @@ use crate::{McpDecl, TextSource, WorkspaceSpec};
 pub struct ToolcallSpec {
     /// In the order in which they are offered; names are unique. `submit` is offered besides, and ends the episode.
     pub tools: Vec<ToolDecl>,
-    /// Servers whose tools are offered after these, in their order.
+    /// Servers whose tools are offered after these, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp: Vec<McpDecl>,
-    /// Where tools run that are programs. `None` where no tool and no check needs a sandbox: then none is started.
+    /// Sandbox of tools that are programs. `None` if no tool and no check needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceSpec>,
     /// Most characters of all results of one action that an observation shows.
     pub observation_chars: u32,
     /// Most calls of one action that are run; all further ones are refused.
     pub max_parallel_calls: u32,
-    /// What single steps are worth, apart from the checks. Empty: steps have no process reward.
+    /// Process rewards of single steps, separate from the checks. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_rewards: Vec<StepReward>,
 }
 
-/// What earns a process reward, and how much. What a step earns for several reasons is added up.
+/// A process reward and its condition. Several rewards of one step are added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepReward {
-    /// For what.
+    /// Condition.
     pub event: StepEvent,
     /// Reward units, finite.
     pub reward: f64,
 }
 
-/// What earns a process reward.
+/// Condition of a process reward.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -73,14 +73,14 @@ impl ToolcallSpec {
 pub struct ToolDecl {
     /// Name as the policy calls it.
     pub name: String,
-    /// One or two sentences for the policy.
+    /// Description for the policy, one or two sentences.
     pub description: String,
     /// JSON schema of the arguments object; calls are held against it before anything runs.
     pub parameters: Value,
-    /// Name of the one string argument that takes the whole text of a raw or fenced action. At most one tool has it.
+    /// Name of the string argument that takes the whole text of a raw or fenced action. At most one tool has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_argument: Option<String>,
-    /// What a call does.
+    /// Effect of a call.
     pub kind: ToolKind,
     /// Time of one call; the step's limit holds besides.
     pub timeout: Duration,
@@ -89,7 +89,7 @@ pub struct ToolDecl {
     pub max_calls: Option<u32>,
 }
 
-/// What a call of a tool does.
+/// Effect of a call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -98,8 +98,8 @@ pub enum ToolKind {
     Python,
     /// Runs a program in the sandbox, without a shell.
     Command {
-        /// Program and arguments, with placeholders as [`crate::fill_command`] has them: `{name}` stands for an
-        /// argument of the call, a string as it is, anything else as JSON; `{{` and `}}` are braces.
+        /// Program and arguments, with placeholders as for [`crate::fill_command`]: `{name}` is replaced by an
+        /// argument of the call, strings verbatim, other values as JSON; `{{` and `}}` are braces.
         argv: Vec<String>,
         /// Standard input, with the same placeholders. Without it, there is nothing to read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub enum ToolKind {
     /// Keeps values by key for the length of the episode. `action` is `get`, `set`, `delete` or `list`; all but `list`
     /// take `key`, and `set` takes `value`, both strings.
     Store {
-        /// What it begins with.
+        /// Prefix of the URL.
         initial: BTreeMap<String, String>,
     },
     /// Computes `left operator right`, numbers; the operator is one of `+ - * /`.
@@ -149,7 +149,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// Whether it runs in a sandbox.
+    /// Whether the tool runs in a sandbox.
     #[must_use]
     pub fn needs_sandbox(&self) -> bool {
         matches!(self, Self::Python | Self::Command { .. })
@@ -171,10 +171,10 @@ impl ToolKind {
         }
     }
 
-    /// JSON schema of the arguments, of kinds that know theirs. A task says those of the others.
+    /// JSON schema of the arguments, for kinds with fixed arguments. Tasks define those of other kinds.
     ///
-    /// It has none of the keywords that some servers of models refuse at the top (`allOf`, `anyOf`, `oneOf`), so that a
-    /// call may fit it and still lack what its action needs: a store's `set` without a value is an error of the call.
+    /// It avoids keywords that some model servers reject at the top level (`allOf`, `anyOf`, `oneOf`), so a call may
+    /// match the schema and still lack an argument: a `set` of a store without a value is an error of the call.
     #[must_use]
     pub fn own_parameters(&self) -> Option<Value> {
         let (properties, required) = match self {
@@ -213,7 +213,7 @@ impl ToolKind {
         }))
     }
 
-    /// What the policy is told about the tool where a task says nothing; of the kinds that know their arguments.
+    /// Default description for the policy, for kinds with fixed arguments.
     #[must_use]
     pub fn own_description(&self) -> Option<&'static str> {
         match self {
@@ -252,7 +252,7 @@ fn http_properties(allow: &[String], methods: &[String], allow_headers: &[String
     properties
 }
 
-/// What is asked of the answer, which is the text that `submit` was called with. No answer passes no check.
+/// Check of the answer, that is, of the text passed to `submit`. Without an answer every such check fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -290,7 +290,7 @@ pub enum AnswerCheck {
     List {
         /// The entries.
         expected: Vec<String>,
-        /// Whether order counts. If not, it is a set with multiplicities.
+        /// Whether order counts. If not, the lists are compared as multisets.
         ordered: bool,
     },
 }
@@ -310,32 +310,32 @@ pub struct CallPattern {
 pub struct ExpectedCall {
     /// Name of the tool.
     pub tool: String,
-    /// What each argument may be. A call with any other argument is none of these.
+    /// Patterns of the arguments. A call with any other argument does not match.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, ValuePattern>,
 }
 
-/// What a value may be: one of the literal ones, or an object or a list of patterns.
+/// Pattern of a value: one of several literals, or an object or list of patterns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValuePattern {
     /// Values; numbers are equal by value, objects key by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_of: Vec<Value>,
-    /// Objects, by what is under each key; there may be no other key.
+    /// Objects, by key; other keys are not allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_object: Vec<BTreeMap<String, ValuePattern>>,
     /// Lists, entry by entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_list: Vec<Vec<ValuePattern>>,
-    /// Whether it may be left out.
+    /// Whether the value may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// How texts among `any_of`, and in lists among them, are compared.
+    /// How texts in `any_of`, and in lists inside it, are compared.
     #[serde(default)]
     pub text: TextMatch,
 }
 
-/// How two texts are compared.
+/// Comparison of two texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,10 +1,10 @@
-//! What replies took: tokens, money, and further requests.
+//! Usage of replies: tokens, cost and retried requests.
 //!
 //! Units: tokens; billionths of a US dollar, so that the price of one token is a whole number.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the figures of a [`Usage`] come from.
+/// Source of the numbers of a [`Usage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageSource {
@@ -14,10 +14,10 @@ pub enum UsageSource {
     Estimated,
 }
 
-/// What one reply took, from policies that pay by the token.
+/// Usage of one reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Whose figures these are.
+    /// Source of the numbers.
     pub source: UsageSource,
     /// Tokens of the prompt, those from a cache included.
     pub input_tokens: u64,
@@ -34,7 +34,7 @@ pub struct Usage {
     /// Replies that these are the figures of: more than one where a program asked its model several times for one action.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub replies: u32,
-    /// What a reader has to know of the reply, by stable kebab-case names: `usage-missing`, `no-done`.
+    /// Notes on the reply, as stable kebab-case names: `usage-missing`, `no-done`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -93,7 +93,7 @@ impl Usage {
 pub struct UsageTotal {
     /// Replies that were counted.
     pub replies: u64,
-    /// Those of them whose figures are estimates.
+    /// Number of replies with estimated numbers.
     pub estimated_replies: u64,
     /// Tokens of prompts, those from a cache included.
     pub input_tokens: u64,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_several_replies_are_those_of_each_together() {
+    fn usage_of_replies_adds_up() {
         let of = |source, note: &str| Usage { notes: vec![note.to_owned()], ..usage(source, 3, Some(700)) };
         let (one, other) = (of(UsageSource::Reported, "a"), of(UsageSource::Reported, "b"));
         let mut both = one.clone();

@@ -1,14 +1,14 @@
-//! An interval of the mean over tasks, by drawing tasks again: BCa.
+//! A confidence interval of the mean over tasks by bootstrap: BCa.
 //!
-//! BCa and not the studentised bootstrap, because the latter divides by the spread of each sample, and samples of passes and fails often
-//! have none. It is for reading; verdicts are by [`crate::resampling`], whose tests have the same error at every size of suite.
+//! BCa instead of the studentised bootstrap, because the latter divides by the spread of each sample, and samples of passes and fails often
+//! have none. The interval is for display; verdicts use [`crate::resampling`], whose tests keep their error at every suite size.
 //!
-//! I1. The interval lies between the smallest and the largest difference. I2. Same seed, same numbers. I3. Differences that are all the
-//! same have an interval of that one value.
+//! I1. The interval lies between the smallest and the largest difference. I2. Equal seeds give equal numbers. I3. If all differences are
+//! equal, the interval is that one value.
 //!
-//! Shapes: one difference a task. Units: those of the differences. Pure; nothing to cancel.
+//! Shapes: one difference per task. Units: those of the differences. Pure; nothing to cancel.
 //! Source: Efron, Better bootstrap confidence intervals (1987); ties in the bias count half and quantiles are
-//! linear between samples, as `scipy.stats.bootstrap` has them. Deviations: an interval whose levels cannot be computed is the percentile one.
+//! linear between samples, as in `scipy.stats.bootstrap`. Deviations: if the levels cannot be computed, the interval is the percentile one.
 
 use clawrl_core::SplitMix64;
 
@@ -30,7 +30,7 @@ pub fn bootstrap(differences: &[f64], level: f64, seed: u64) -> Option<(f64, f64
     bca(differences, means, level)
 }
 
-/// The interval out of means of samples that somebody drew.
+/// The interval from given bootstrap means.
 #[must_use]
 pub fn bca(differences: &[f64], mut means: Vec<f64>, level: f64) -> Option<(f64, f64)> {
     let first = *differences.first()?;
@@ -41,7 +41,7 @@ pub fn bca(differences: &[f64], mut means: Vec<f64>, level: f64) -> Option<(f64,
     let seen = mean(differences);
     let below = means.partition_point(|mean| *mean < seen) + means.partition_point(|mean| *mean <= seen);
     let bias = -upper_point(below as f64 / (2 * means.len()) as f64);
-    // Of the mean the jackknife's deviations are those of the differences, up to a factor that cancels.
+    // For the mean, the deviations of the jackknife are those of the differences, up to a factor that cancels.
     let power = |exponent: i32| differences.iter().map(|d| (d - seen).powi(exponent)).sum::<f64>();
     let acceleration = power(3) / (6.0 * power(2).powf(1.5));
     let adjusted = |tail: f64| {
@@ -88,7 +88,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         /// I1, I2.
         #[test]
-        fn within_what_was_seen(differences in prop::collection::vec(-1.0f64..1.0, 1..30), seed: u64) {
+        fn interval_lies_within_the_data(differences in prop::collection::vec(-1.0f64..1.0, 1..30), seed: u64) {
             let (low, high) = bootstrap(&differences, 0.9, seed).unwrap();
             let ends = differences.iter().fold((1.0f64, -1.0f64), |(a, b), d| (a.min(*d), b.max(*d)));
             prop_assert!(ends.0 - 1e-12 <= low && low <= high && high <= ends.1 + 1e-12);

@@ -1,8 +1,8 @@
-//! A Brownian motion that stops where it leaves a region at one of several looks: with which probability, at which look, on which side.
+//! A Brownian motion that stops at the first analysis outside a region: probabilities by analysis and side.
 //!
-//! I1. What leaves and what stays add up to what was there before, but for the error of integration, below 1e-7. I2. A boundary at infinity lets nothing out.
+//! I1. The probabilities of leaving and staying add up to the former total, with an integration error below 1e-7. I2. Nothing leaves at an infinite boundary.
 //!
-//! Units: the motion is z times the square root of the share of information, so that its variance at the end is 1. Pure; nothing to cancel.
+//! Units: the motion is z times the square root of the information fraction, so its variance at the end is 1. Pure; nothing to cancel.
 //! Source: Armitage, McPherson and Rowe (1969), the recursion of densities; integrals by Simpson's rule. Deviations: none.
 
 use crate::distribution::{density, lower_tail, upper_tail};
@@ -13,7 +13,7 @@ const REACH: f64 = 8.0;
 const INTERVALS: f64 = 300.0;
 const PER_STEP: f64 = 6.0;
 
-/// Where the motion is, of what has not left: points with the probability around each.
+/// Density of the motion that has not stopped: points with their probabilities.
 #[derive(Debug, Clone)]
 pub(crate) struct Motion {
     points: Vec<(f64, f64)>,
@@ -30,7 +30,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Motion {
-    /// At its start, with what it moves by in all.
+    /// The motion at its start, with its total drift.
     pub(crate) fn new(drift: f64) -> Self {
         Self { points: vec![(0.0, 1.0)], time: 0.0, drift }
     }
@@ -53,7 +53,7 @@ impl Step<'_> {
         self.summed(|from| lower_tail((level - from - self.shift) / self.deviation))
     }
 
-    /// What stays between two levels, on a grid for a next step as short as `next`.
+    /// The part that stays between two levels, on a grid for a next step as short as `next`.
     pub(crate) fn between(&self, low: f64, high: f64, next: f64) -> Motion {
         let (centre, reach) = (self.from.drift * self.time, REACH * self.time.sqrt());
         let (low, high) = (low.max(centre - reach), high.min(centre + reach));

@@ -1,7 +1,7 @@
-//! The normal distribution, and what exact tests need of the binomial one.
+//! The normal distribution, and the parts of the binomial distribution that exact tests need.
 //!
-//! I1. Tails are computed from their own side, so that a small one keeps its digits. I2. [`upper_point`] inverts [`upper_tail`] to
-//! the last bits that a search can tell.
+//! I1. Tails are computed from their own side, so that small tails keep their precision. I2. [`upper_point`] inverts [`upper_tail`] up to
+//! the last bits.
 //!
 //! Units: probabilities in [0, 1]. Pure; nothing to cancel.
 //! Source: Abramowitz and Stegun (1964), 7.1.6 (series of erf) below [`SERIES_BELOW`], 7.1.14 (continued fraction of erfc) from there
@@ -14,7 +14,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 const SERIES_BELOW: f64 = 2.5;
 const FRACTION_STEPS: u32 = 60;
 /// Beyond it a tail is below the smallest number there is.
-const FARTHEST: f64 = 38.5;
+const MAX_BOUNDARY: f64 = 38.5;
 
 /// The probability that a standard normal variable is above `z`.
 pub(crate) fn upper_tail(z: f64) -> f64 {
@@ -28,7 +28,7 @@ pub(crate) fn lower_tail(z: f64) -> f64 {
     upper_tail(-z)
 }
 
-/// Its density.
+/// The density at `z`.
 pub(crate) fn density(z: f64) -> f64 {
     (-0.5 * z * z).exp() / (2.0 * PI).sqrt()
 }
@@ -41,13 +41,13 @@ pub(crate) fn upper_point(probability: f64) -> f64 {
     if probability <= 0.0 {
         return f64::INFINITY;
     }
-    falling_root(0.0, FARTHEST, |z| upper_tail(z) - probability)
+    falling_root(0.0, MAX_BOUNDARY, |z| upper_tail(z) - probability)
 }
 
-/// Where a function that falls from `low` to `high` is 0: as near as numbers tell, or as a share of the
-/// width where that is next to nothing; an end where it is 0 nowhere between.
+/// The root of a function that falls from `low` to `high`, to the precision of floats, or relative to the
+/// width if the root is close to zero; an end of the range if there is no root in it.
 ///
-/// Regula falsi, with the value of an end that stays halved, and bisection where that is slow: at most twice the steps of bisection.
+/// Regula falsi that halves the value of a stationary end ("Illinois"), with bisection as fallback: at most twice the steps of bisection.
 pub(crate) fn falling_root(mut low: f64, mut high: f64, of: impl Fn(f64) -> f64) -> f64 {
     let (mut at_low, mut at_high) = (of(low), of(high));
     if at_low <= 0.0 {
@@ -212,7 +212,7 @@ mod tests {
         check(0.0, 4.0, 4, 1.0, &|x| 1.0 - x);
         check(0.0, 4.0, 14, 2f64.sqrt(), &|x| 2.0 - x * x);
         check(0.0, 38.5, 20, 1.0, &|x| (-x).exp() - (-1f64).exp());
-        // A step has no slope to follow.
+        // A step function has no slope to follow.
         check(0.0, 1.0, 105, 0.3, &|x| if x < 0.3 { 1.0 } else { -1e-9 });
         check(-1.0, 1.5, 110, 0.0, &|x| -x.powi(3));
         check(2.0, 4.0, 2, 2.0, &|x| 1.0 - x);

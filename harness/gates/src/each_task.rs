@@ -1,11 +1,12 @@
-//! Which tasks of a fixed suite broke: a test of each, and Holm over all of them.
+//! Which tasks of a fixed suite broke: one test per task, adjusted by Holm.
 //!
-//! The mean over tasks is about what the tasks are a sample of. Of six tasks of which two fell from 8 of 8 to 0 of 8 it can say nothing: whatever
-//! the number of repeats, two tasks of six are no proof about other tasks. That these two broke is certain all the same.
+//! The mean over tasks is a statement about the population that the tasks are sampled from. If two of six tasks fall from 8 of 8 to
+//! 0 of 8, the test of the mean is inconclusive, whatever the number of repeats: two tasks of six prove nothing about other tasks. It is
+//! certain all the same that these two broke.
 //!
-//! I1. Where no task passes less often by more than is tolerated, the probability that any is told to have broken is at most alpha: a false alarm
-//! at one task is as bad as at any other. I2. Where outcomes are too few, nothing is told. I3. Agents that are known to do the same each time
-//! need one attempt: what passed and does not broke. I4. Neither the order of tasks nor that of attempts matters.
+//! I1. If no task's pass rate falls by more than the tolerance, the probability that any task is reported as broken is at most alpha.
+//! I2. If outcomes are missing, no task is tested. I3. Deterministic agents need one attempt: a task that passed before and fails now
+//! broke. I4. Neither the order of tasks nor that of attempts matters.
 //!
 //! Units: shares of attempts that pass. Pure; nothing to cancel.
 //! Source: [`lower_rate`] for each task, Holm (1979) over tasks. Deviations: none.
@@ -18,64 +19,64 @@ use serde::{Deserialize, Serialize};
 use crate::holm::holm;
 use crate::outcomes::{Kind, Paired, PairedTask};
 use crate::power::TaskRate;
-use crate::sentence::{amount_of, counted, rounded};
+use crate::summary_text::{amount_of, counted, rounded};
 use crate::two_rates::lower_rate;
 
-/// Tasks that a sentence names.
+/// Maximum tasks named in a sentence.
 const NAMED: usize = 5;
-/// Characters of a name beyond which it is cut.
-const MOST_NAME: usize = 120;
+/// Maximum characters of a name; longer names are cut.
+const MAX_NAME: usize = 120;
 
-/// What each task of a suite has to keep.
+/// The test of single tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EachTask {
-    /// How much less often a task may pass and nothing is wrong.
+    /// Tolerated drop of a task's pass rate, as a share.
     pub tolerance: f64,
-    /// Probability that a task is told to have broken where none did.
+    /// Probability of reporting any broken task if none broke.
     pub alpha: f64,
-    /// Whether both agents are known to do the same each time.
+    /// Whether both agents are known to be deterministic.
     pub deterministic: bool,
 }
 
 /// A task that broke.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Broken {
-    /// Its name.
+pub struct BrokenTask {
+    /// Name of the task.
     pub task: String,
-    /// What the baseline did.
+    /// Passes and attempts of the baseline.
     pub baseline: TaskRate,
-    /// What the candidate did.
+    /// Passes and attempts of the candidate.
     pub candidate: TaskRate,
-    /// p-value, adjusted for the other tasks; 0 of agents that are known to do the same each time.
+    /// p-value adjusted for the other tasks; 0 for deterministic agents.
     pub p: f64,
 }
 
-/// What is said of the tasks of a suite.
+/// The verdict on the single tasks of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TasksVerdict {
-    /// Tasks that were tested.
+    /// Number of tested tasks.
     pub tasks: usize,
-    /// The level that they share.
+    /// Level shared by all tasks.
     pub alpha: f64,
-    /// What was tolerated.
+    /// Tolerated drop of the pass rate, as a share.
     pub tolerance: f64,
-    /// Those that broke, the surest first.
-    pub broke: Vec<Broken>,
+    /// Broken tasks, smallest p-value first.
+    pub broke: Vec<BrokenTask>,
 }
 
 impl EachTask {
-    /// Tests each task that has passes and fails of both sides.
+    /// Tests each task; tests none if the metric is not pass/fail or outcomes are missing.
     #[must_use]
     pub fn judge(&self, paired: &Paired) -> TasksVerdict {
-        let is_whole = paired.kind() == Kind::PassFail && paired.shortfalls().is_empty();
+        let is_whole = paired.kind() == Kind::PassFail && paired.missing_data().is_empty();
         let tasks: &[PairedTask] = if is_whole { paired.tasks() } else { &[] };
         let rates: Vec<(TaskRate, TaskRate)> =
             tasks.iter().map(|task| (rate(&task.baseline), rate(&task.candidate))).collect();
         let adjusted = holm(&rates.iter().map(|(before, after)| self.p(*before, *after)).collect::<Vec<_>>());
         let told = tasks.iter().zip(&rates).zip(adjusted);
-        let mut broke: Vec<Broken> = told
+        let mut broke: Vec<BrokenTask> = told
             .filter(|(_, p)| *p <= self.alpha)
-            .map(|((task, (baseline, candidate)), p)| Broken {
+            .map(|((task, (baseline, candidate)), p)| BrokenTask {
                 task: task.name.clone(),
                 baseline: *baseline,
                 candidate: *candidate,
@@ -86,7 +87,7 @@ impl EachTask {
         TasksVerdict { tasks: tasks.len(), alpha: self.alpha, tolerance: self.tolerance, broke }
     }
 
-    /// Whether a task by itself, were it the only one, would be told to have broken.
+    /// Whether any task would be reported as broken without the adjustment for the other tasks.
     #[must_use]
     pub fn suspects(&self, paired: &Paired) -> bool {
         let tasks = paired.tasks().iter().filter(|_| paired.kind() == Kind::PassFail);
@@ -98,8 +99,8 @@ impl EachTask {
         if is_known && self.tolerance < 1.0 { 0.0 } else { lower_rate(before, after, self.tolerance) }
     }
 
-    /// The most passes of so many attempts at which a task that passed in as many is told to have broken, whatever became of the other
-    /// `tasks`; nothing where even none is not enough.
+    /// The largest number of passes, of `attempts`, at which a task that passed every time before is reported as broken, whatever the
+    /// results of the other `tasks`. `None` if not even 0 passes suffice.
     #[must_use]
     pub fn most_passes(&self, attempts: u32, tasks: usize) -> Option<u32> {
         let before = TaskRate { passes: attempts, attempts };
@@ -133,31 +134,31 @@ impl fmt::Display for TasksVerdict {
             return f.write_str("inconclusive: no task has enough outcomes to be tested.");
         }
         if broke.is_empty() {
-            return write!(f, "pass. Of {}, none is shown to have broken.", counted(*tasks, "task"));
+            return write!(f, "pass. None of {} broke significantly.", counted(*tasks, "task"));
         }
         let named: Vec<String> = broke.iter().take(NAMED).map(ToString::to_string).collect();
         let more = broke.len() - named.len();
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let these = if broke.len() == 1 { "this task" } else { "these tasks" };
-        write!(f, "fail. Of {}, {these} broke: {}{more}", counted(*tasks, "task"), named.join("; "))?;
+        let (count, all) = (broke.len(), counted(*tasks, "task"));
+        write!(f, "fail. {count} of {all} broke: {}{more}", named.join("; "))?;
         if *tolerance > 0.0 {
-            write!(f, ". {} less often is tolerated", amount_of(Kind::PassFail, *tolerance))?;
+            write!(f, " (tolerance {})", amount_of(Kind::PassFail, *tolerance))?;
         }
         match broke.iter().map(|task| task.p).fold(0.0, f64::max) {
-            0.0 => write!(f, ". The agent is deterministic, so that this is certain."),
+            0.0 => write!(f, ". The agent is deterministic, so this is certain."),
             _ => write!(
                 f,
-                ". With {} % confidence, none of this is by chance.",
+                ". At {} % confidence, none of this is due to chance.",
                 rounded(100.0 * (1.0 - alpha))
             ),
         }
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { task, baseline: before, candidate: after, .. } = self;
-        let task = printable_line(task, MOST_NAME);
+        let task = printable_line(task, MAX_NAME);
         write!(
             f,
             "{task} ({} of {} passed before, {} of {} now)",
@@ -188,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn two_of_six_tasks_that_collapsed_are_named() {
+    fn collapsed_tasks_are_named() {
         let after = [(8, 8), (0, 8), (8, 8), (8, 8), (0, 8), (8, 8)];
         let found = judged(RULE, &[(8, 8); 6], &after);
         assert_eq!(
             found.to_string(),
-            "each_task: fail. Of 6 tasks, these tasks broke: t1 (8 of 8 passed before, 0 of 8 now); t4 (8 of 8 passed before, 0 of 8 \
-             now). With 99 % confidence, none of this is by chance."
+            "each_task: fail. 2 of 6 tasks broke: t1 (8 of 8 passed before, 0 of 8 now); t4 (8 of 8 passed before, 0 of 8 \
+             now). At 99 % confidence, none of this is due to chance."
         );
         let ps: Vec<f64> = found.broke.iter().map(|task| task.p).collect();
         // The second is adjusted for five, and never below the first.
@@ -202,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_explains_broke_nothing() {
+    fn drops_explained_by_chance_break_nothing() {
         let check = |baseline: &[(u32, u32)], candidate: &[(u32, u32)], expected: &str| {
             assert_eq!(judged(RULE, baseline, candidate).to_string(), expected);
         };
-        check(&[(8, 8); 6], &[(8, 8); 6], "each_task: pass. Of 6 tasks, none is shown to have broken.");
-        check(&[(8, 8); 6], &[(5, 8); 6], "each_task: pass. Of 6 tasks, none is shown to have broken.");
-        check(&[(0, 8); 6], &[(8, 8); 6], "each_task: pass. Of 6 tasks, none is shown to have broken.");
-        check(&[(1, 1)], &[(0, 1)], "each_task: pass. Of 1 task, none is shown to have broken.");
+        check(&[(8, 8); 6], &[(8, 8); 6], "each_task: pass. None of 6 tasks broke significantly.");
+        check(&[(8, 8); 6], &[(5, 8); 6], "each_task: pass. None of 6 tasks broke significantly.");
+        check(&[(0, 8); 6], &[(8, 8); 6], "each_task: pass. None of 6 tasks broke significantly.");
+        check(&[(1, 1)], &[(0, 1)], "each_task: pass. None of 1 task broke significantly.");
     }
 
     #[test]
@@ -217,7 +218,7 @@ mod tests {
         let known = EachTask { deterministic: true, ..RULE };
         assert_eq!(
             judged(known, &[(1, 1), (1, 1), (0, 1)], &[(1, 1), (0, 1), (0, 1)]).to_string(),
-            "each_task: fail. Of 3 tasks, this task broke: t1 (1 of 1 passed before, 0 of 1 now). The agent is deterministic, so that \
+            "each_task: fail. 1 of 3 tasks broke: t1 (1 of 1 passed before, 0 of 1 now). The agent is deterministic, so \
              this is certain."
         );
         assert!(!judged(known, &[(1, 1), (0, 1)], &[(1, 1), (1, 1)]).fails());
@@ -225,24 +226,24 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_that_is_tolerated_breaks_nothing() {
+    fn a_tolerated_drop_breaks_nothing() {
         let half = EachTask { tolerance: 0.5, ..RULE };
         assert!(!judged(half, &[(40, 40)], &[(20, 40)]).fails());
         let found = judged(half, &[(40, 40)], &[(0, 40)]);
-        assert!(found.to_string().contains("0 of 40 now). 50 points less often is tolerated."), "{found}");
+        assert!(found.to_string().contains("0 of 40 now) (tolerance 50 points)."), "{found}");
     }
 
     #[test]
     fn many_broken_tasks_are_counted() {
         let found = judged(RULE, &[(8, 8); 7], &[(0, 8); 7]).to_string();
         assert!(
-            found.contains("Of 7 tasks, these tasks broke: t0 ") && found.contains("; and 2 more. "),
+            found.contains("fail. 7 of 7 tasks broke: t0 ") && found.contains("; and 2 more. "),
             "{found}"
         );
     }
 
     #[test]
-    fn too_few_outcomes_tell_nothing() {
+    fn missing_outcomes_give_no_verdict() {
         let mut after = side(&[(0, 8); 2]);
         after.get_mut("t0").unwrap().missing = 1;
         let rules = Completeness::default();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_a_task_has_to_fall() {
+    fn most_passes_that_still_count_as_broken() {
         let check = |attempts, tasks, expected| {
             assert_eq!(RULE.most_passes(attempts, tasks), expected, "{attempts} attempts at {tasks} tasks");
         };
@@ -269,9 +270,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// What `most_passes` promises is told, and I4.
+        /// `most_passes` is reported as broken, and I4.
         #[test]
-        fn what_is_promised_is_told(attempts in 3u32..12, tasks in 1usize..12, place in any::<prop::sample::Index>()) {
+        fn most_passes_is_reported_as_broken(attempts in 3u32..12, tasks in 1usize..12, place in any::<prop::sample::Index>()) {
             let place = place.index(tasks);
             if let Some(most) = RULE.most_passes(attempts, tasks) {
                 let mut after = vec![(attempts, attempts); tasks];

@@ -1,17 +1,17 @@
 //! Exact tests of counts, and intervals of shares.
 //!
-//! I1. Every p-value is in [0, 1], and the probability under the null hypothesis of one of at most alpha is at most alpha. I2. The
-//! interval of Clopper and Pearson holds the observed share; that of Wilson lies in [0, 1].
+//! I1. Every p-value is in [0, 1], and under the null hypothesis P(p <= alpha) <= alpha. I2. The
+//! interval of Clopper and Pearson contains the observed share; that of Wilson lies in [0, 1].
 //!
-//! Units: counts of tasks or attempts; probabilities in [0, 1]. Errors: none, for no trial says nothing: p is 1 and the interval is
+//! Units: counts of tasks or attempts; probabilities in [0, 1]. Errors: none; without trials p is 1 and the interval is
 //! all of [0, 1]. Pure; nothing to cancel.
 //! Source: Clopper and Pearson (1934); Wilson (1927); McNemar (1947) in its exact form, which is the sign test. The two-sided
-//! binomial test sums what is at most as probable as what was seen, as `scipy.stats.binomtest` does, with its slack of 1e-7 for
+//! binomial test sums all outcomes at most as probable as the observed one, as `scipy.stats.binomtest` does, with its slack of 1e-7 for
 //! ties. Deviations: none.
 
 use crate::distribution::{at_least, at_most, binomial, falling_root, upper_point};
 
-/// What a test looks for.
+/// The alternative hypothesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alternative {
     /// More than the null hypothesis says.

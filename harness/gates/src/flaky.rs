@@ -1,8 +1,8 @@
-//! Which tasks are flaky, and which came out otherwise than before.
+//! Flaky tasks, and tasks whose results changed.
 //!
-//! I1. A task is flaky where one agent both passed and did not: that is seen, not guessed. How far one that never did may still be flaky
-//! is told by the interval of its rarer outcome. I2. A task broke where the baseline always passed and the candidate never did, and was
-//! mended the other way round; what is between is a matter of rates, told by a probability. I3. Neither the order of attempts nor that
+//! I1. A task is flaky if one agent both passed and failed it: observed, not estimated. For tasks with one outcome, the interval bounds the
+//! rate of the other outcome. I2. A task broke if the baseline always passed and the candidate never did, and was
+//! fixed in the opposite case; anything between is a probability about rates. I3. Neither the order of attempts nor that
 //! of tasks matters.
 //!
 //! Units: rates and probabilities in [0, 1]. Pure; nothing to cancel.
@@ -15,10 +15,10 @@ use crate::distribution::ln_beta;
 use crate::exact::{clopper_pearson, share_below};
 use crate::outcomes::{Kind, Paired, PairedTask};
 
-/// What attempts of one agent at one task say of the task.
+/// Attempts of one agent at one task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Steadiness {
+pub enum Flakiness {
     /// Passed and did not.
     Flaky {
         /// Share of attempts that passed.
@@ -40,7 +40,7 @@ pub enum Steadiness {
     },
 }
 
-/// How a task changed from baseline to candidate.
+/// Change of a task from baseline to candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -52,30 +52,30 @@ pub enum Change {
     Kept,
 }
 
-/// What is known of one task.
+/// Report on one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
-    /// Of the baseline's attempts.
-    pub baseline: Steadiness,
-    /// Of the candidate's.
-    pub candidate: Steadiness,
-    /// What changed.
+    /// Attempts of the baseline.
+    pub baseline: Flakiness,
+    /// Attempts of the candidate.
+    pub candidate: Flakiness,
+    /// Change between the two.
     pub change: Change,
     /// Probability that the candidate's rate is below the baseline's.
     pub probably_worse: f64,
 }
 
-/// What passes and fails say of each task, with intervals at confidence `level`; nothing of a metric that is a number.
+/// Reports on all tasks, with intervals at confidence `level`; `None` if the metric is not pass/fail.
 #[must_use]
 pub fn tasks(paired: &Paired, level: f64) -> Option<Vec<TaskReport>> {
     let report = |task: &PairedTask| {
         let (before, after) = (counts(&task.baseline), counts(&task.candidate));
-        let (baseline, candidate) = (steadiness(before, level), steadiness(after, level));
+        let (baseline, candidate) = (flakiness(before, level), flakiness(after, level));
         let change = match (baseline, candidate) {
-            (Steadiness::Passes { .. }, Steadiness::Fails { .. }) => Change::Broke,
-            (Steadiness::Fails { .. }, Steadiness::Passes { .. }) => Change::Mended,
+            (Flakiness::Passes { .. }, Flakiness::Fails { .. }) => Change::Broke,
+            (Flakiness::Fails { .. }, Flakiness::Passes { .. }) => Change::Mended,
             _ => Change::Kept,
         };
         let probably_worse = probability_below(after, before);
@@ -84,15 +84,15 @@ pub fn tasks(paired: &Paired, level: f64) -> Option<Vec<TaskReport>> {
     (paired.kind() == Kind::PassFail).then(|| paired.tasks().iter().map(report).collect())
 }
 
-impl Steadiness {
-    /// Whether both outcomes were seen.
+impl Flakiness {
+    /// Whether the agent both passed and failed.
     #[must_use]
     pub fn is_flaky(self) -> bool {
         matches!(self, Self::Flaky { .. })
     }
 }
 
-/// Of one task: passes and attempts.
+/// Passes and attempts of one task.
 #[derive(Clone, Copy)]
 struct Counts {
     passes: u64,
@@ -104,15 +104,15 @@ fn counts(values: &[f64]) -> Counts {
     Counts { passes, attempts: values.len() as u64 }
 }
 
-fn steadiness(Counts { passes, attempts }: Counts, level: f64) -> Steadiness {
+fn flakiness(Counts { passes, attempts }: Counts, level: f64) -> Flakiness {
     match passes {
-        0 => Steadiness::Fails { passes_below: share_below(0, attempts, 1.0 - level) },
+        0 => Flakiness::Fails { passes_below: share_below(0, attempts, 1.0 - level) },
         _ if passes == attempts => {
-            Steadiness::Passes { failures_below: share_below(0, attempts, 1.0 - level) }
+            Flakiness::Passes { failures_below: share_below(0, attempts, 1.0 - level) }
         }
         _ => {
             let (low, high) = clopper_pearson(passes, attempts, level);
-            Steadiness::Flaky { rate: passes as f64 / attempts as f64, low, high }
+            Flakiness::Flaky { rate: passes as f64 / attempts as f64, low, high }
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn both_outcomes_are_flaky() {
         let check = |counts, flaky: bool| {
-            let found = steadiness(counts, 0.95);
+            let found = flakiness(counts, 0.95);
             assert_eq!(found.is_flaky(), flaky, "{found:?}");
         };
         check(of(0, 1), false);
@@ -149,7 +149,7 @@ mod tests {
         check(of(1, 2), true);
         check(of(0, 50), false);
         check(of(49, 50), true);
-        let Steadiness::Passes { failures_below } = steadiness(of(10, 10), 0.95) else { panic!("it passed") };
+        let Flakiness::Passes { failures_below } = flakiness(of(10, 10), 0.95) else { panic!("it passed") };
         assert!((failures_below - (1.0 - 0.05f64.powf(0.1))).abs() < 1e-12);
     }
 

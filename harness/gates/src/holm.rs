@@ -5,7 +5,7 @@
 //! Shapes: as many as given, in the same places. Pure; nothing to cancel.
 //! Source: Holm (1979). Deviations: none.
 
-/// The p-values at which each hypothesis would still be rejected, so that the probability of any false rejection is at most that.
+/// The adjusted p-values: rejecting those up to alpha keeps the probability of any false rejection at alpha.
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut ascending: Vec<usize> = (0..p_values.len()).collect();

@@ -1,20 +1,20 @@
-//! Numbers that JSON has no word for: they are written as `null`, and each field knows which one it stands for.
+//! Non-finite numbers in JSON: they are written as `null`, and each field defines its meaning.
 //!
 //! Pure; nothing to cancel.
 
 use serde::{Deserialize, Deserializer};
 
-/// `null` is no number.
+/// `null` is NaN.
 pub(crate) fn or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     or(deserializer, f64::NAN)
 }
 
-/// `null` is a bound that there is none of, above.
+/// `null` is infinity: there is no upper bound.
 pub(crate) fn or_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     or(deserializer, f64::INFINITY)
 }
 
-/// The same below.
+/// `null` is minus infinity: there is no lower bound.
 pub(crate) fn or_minus_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     or(deserializer, f64::NEG_INFINITY)
 }

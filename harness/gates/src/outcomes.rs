@@ -1,29 +1,29 @@
-//! What attempts at the same tasks brought, of the baseline and of the candidate, and what is too little of it to judge.
+//! Outcomes of baseline and candidate at the same tasks, and reasons for which they are insufficient.
 //!
-//! I1. A fault or a missing attempt is never a value. I2. What cannot be a value of the metric is refused, never compared. I3. A task
-//! that one side has no value of is told, never left out in silence: the tasks that break may be those that became worse.
-//! I4. Neither the order of tasks nor that of attempts matters, but to [`Paired::copies`].
+//! I1. A fault or a missing attempt is never a value. I2. Invalid values of a metric are errors, never compared. I3. A task
+//! without a value on one side is reported, never dropped silently: tasks that fault may be those that became worse.
+//! I4. The order of tasks and attempts does not matter, except for [`Paired::copies`].
 //!
-//! Units: values in those of the metric; a harm is what the candidate is worse by, so that more is worse in either direction.
-//! Errors: [`Refused`]. Pure; nothing to cancel.
+//! Units: those of the metric. A harm is the worsening of the candidate, so a larger harm is worse in either direction.
+//! Errors: [`PairingError`]. Pure; nothing to cancel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sentence::{counted, rounded};
+use crate::summary_text::{counted, rounded};
 
 /// Attempts of one side at one task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Of attempts that were graded: 1 for a pass and 0 for none, or a number; of some metrics one number of all of them.
+    /// Values of graded attempts: 1 or 0 for pass or fail, or a number; for some metrics one number for all attempts.
     pub values: Vec<f64>,
-    /// How many attempts were graded; some may have no value of the metric.
+    /// Number of graded attempts; some may have no value of the metric.
     pub graded: u32,
-    /// How many ended in a fault.
+    /// Number of attempts that ended in a fault.
     pub faults: u32,
-    /// How many were planned and have no end: the run was cut short.
+    /// Number of planned attempts that are unfinished because the run was cut short.
     pub missing: u32,
 }
 
@@ -38,13 +38,13 @@ impl Attempts {
 /// Attempts of one side, by the name of the task.
 pub type Side = BTreeMap<String, Attempts>;
 
-/// Which side it is.
+/// Side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SideName {
-    /// What is compared with.
+    /// The reference.
     Baseline,
-    /// What is judged.
+    /// The side that is judged.
     Candidate,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for SideName {
     }
 }
 
-/// Which way a metric is better.
+/// Optimisation direction of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -67,7 +67,7 @@ pub enum Direction {
     Lower,
 }
 
-/// What the values of a metric are.
+/// Type of the values of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -79,7 +79,7 @@ pub enum Kind {
     Number,
 }
 
-/// How much may lack before nothing is judged.
+/// Limits for incomplete data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Completeness {
     /// Largest share of a side's planned attempts that may have ended in faults.
@@ -94,17 +94,17 @@ impl Default for Completeness {
     }
 }
 
-/// Why outcomes are no outcomes.
+/// Reason for which two sides cannot be paired.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum PairingError {
     /// Nothing at all.
-    #[error("the {side} has no task")]
+    #[error("the {side} has no tasks")]
     NoTasks {
-        /// Whose.
+        /// The side.
         side: SideName,
     },
     /// Two suites.
-    #[error("baseline and candidate have no task in common, of {baseline} and {candidate}")]
+    #[error("baseline ({baseline} tasks) and candidate ({candidate} tasks) have no task in common")]
     NoCommonTasks {
         /// Tasks of the baseline.
         baseline: usize,
@@ -112,15 +112,15 @@ pub enum Refused {
         candidate: usize,
     },
     /// No number, or no pass or fail.
-    #[error("the {side} has {value} at task {task:?}, which is no {expected}")]
+    #[error("the value {value} of the {side} at task {task:?} is not a {expected}")]
     NoValue {
-        /// Whose.
+        /// The side.
         side: SideName,
-        /// Of which task.
+        /// The task.
         task: String,
-        /// What is there.
+        /// The value.
         value: f64,
-        /// What should be.
+        /// The valid values.
         expected: &'static str,
     },
 }
@@ -128,59 +128,59 @@ pub enum Refused {
 /// Why outcomes are too few to judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Shortfall {
+pub enum MissingData {
     /// Nothing was tried.
-    #[error("no attempt of the {side} has an end")]
+    #[error("no attempt of the {side} finished")]
     NothingTried {
-        /// Whose.
+        /// The side.
         side: SideName,
     },
-    /// The metric has no number of any attempt.
-    #[error("none of {} of the {side} has a number of this metric", counted(*graded as usize, "graded attempt"))]
+    /// No attempt has a value of the metric.
+    #[error("none of {} of the {side} has a value of this metric", counted(*graded as usize, "graded attempt"))]
     NoNumbers {
-        /// Whose.
+        /// The side.
         side: SideName,
-        /// How many attempts were graded.
+        /// Number of graded attempts.
         graded: u32,
     },
     /// Nothing else happened.
     #[error("{} of the {side} ended in faults", all_of(*faults))]
     AllFaults {
-        /// Whose.
+        /// The side.
         side: SideName,
-        /// How many.
+        /// Number of faults.
         faults: u32,
     },
     /// Too many of them.
     #[error(
-        "{faults} of {} of the {side} ended in faults, and {} % are allowed",
+        "{faults} of {} of the {side} ended in faults (limit: {} %)",
         counted(*attempts as usize, "attempt"),
         rounded(100.0 * allowed)
     )]
     ManyFaults {
-        /// Whose.
+        /// The side.
         side: SideName,
-        /// How many.
+        /// Number of faults.
         faults: u32,
-        /// Of how many.
+        /// Number of attempts.
         attempts: u32,
         /// Largest share.
         allowed: f64,
     },
     /// Cut short.
-    #[error("{} no end: the run was cut short", have(*missing, *side))]
+    #[error("{} unfinished: the run was cut short", are(*missing, *side))]
     Truncated {
-        /// Whose.
+        /// The side.
         side: SideName,
-        /// How many.
+        /// Number of unfinished attempts.
         missing: u32,
     },
     /// Tasks without a pair.
-    #[error("tasks without a value of both sides: {tasks} of {of}, beginning with {first:?}")]
+    #[error("{tasks} of {of} tasks lack a value on one side, the first is {first:?}")]
     LostTasks {
-        /// How many.
+        /// Number of tasks without a pair.
         tasks: usize,
-        /// Of how many.
+        /// Number of all tasks.
         of: usize,
         /// The first by name.
         first: String,
@@ -190,11 +190,11 @@ pub enum Shortfall {
 /// Values of both sides at one task; at least one each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedTask {
-    /// Its name.
+    /// Name of the task.
     pub name: String,
     /// Values of the baseline, in ascending order.
     pub baseline: Vec<f64>,
-    /// Those of the candidate.
+    /// Values of the candidate, in ascending order.
     pub candidate: Vec<f64>,
 }
 
@@ -204,27 +204,32 @@ pub struct Paired {
     tasks: Vec<PairedTask>,
     kind: Kind,
     copies: Option<usize>,
-    shortfalls: Vec<Shortfall>,
+    missing_data: Vec<MissingData>,
 }
 
 const SIDES: [SideName; 2] = [SideName::Baseline, SideName::Candidate];
 
 impl Paired {
-    /// Pairs two sides by the names of tasks.
+    /// Pairs two sides by task name.
     ///
     /// # Errors
-    /// [`Refused`] where there is nothing to pair, or a value is none of the metric.
-    pub fn new(baseline: &Side, candidate: &Side, kind: Kind, rules: Completeness) -> Result<Self, Refused> {
+    /// [`PairingError`] if there is nothing to pair, or a value is invalid for the metric.
+    pub fn new(
+        baseline: &Side,
+        candidate: &Side,
+        kind: Kind,
+        rules: Completeness,
+    ) -> Result<Self, PairingError> {
         for (side, attempts) in SIDES.into_iter().zip([baseline, candidate]) {
             check_values(side, attempts, kind)?;
         }
         let all: BTreeSet<&String> = baseline.keys().chain(candidate.keys()).collect();
         if !baseline.keys().any(|name| candidate.contains_key(name)) {
-            return Err(Refused::NoCommonTasks { baseline: baseline.len(), candidate: candidate.len() });
+            return Err(PairingError::NoCommonTasks { baseline: baseline.len(), candidate: candidate.len() });
         }
-        let mut shortfalls = Vec::new();
+        let mut missing_data = Vec::new();
         for (side, attempts) in SIDES.into_iter().zip([baseline, candidate]) {
-            shortfalls.extend(shortfalls_of(side, attempts, rules.max_fault_share));
+            missing_data.extend(missing_data_of(side, attempts, rules.max_fault_share));
         }
         let ascending = |side: &Side, name: &String| {
             let mut values = side.get(name)?.values.clone();
@@ -240,13 +245,17 @@ impl Paired {
                 _ => lost.push((*name).clone()),
             }
         }
-        // What is not a number allows nothing.
+        // A NaN limit allows nothing.
         let tolerated = lost.len() as f64 <= rules.max_lost_share * all.len() as f64;
         if let Some(first) = lost.first().filter(|_| !tolerated || tasks.is_empty()) {
-            shortfalls.push(Shortfall::LostTasks { tasks: lost.len(), of: all.len(), first: first.clone() });
+            missing_data.push(MissingData::LostTasks {
+                tasks: lost.len(),
+                of: all.len(),
+                first: first.clone(),
+            });
         }
         let copies = lost.is_empty().then(|| copied(baseline, candidate)).flatten();
-        Ok(Self { tasks, kind, copies, shortfalls })
+        Ok(Self { tasks, kind, copies, missing_data })
     }
 
     /// Tasks with values of both sides, by name.
@@ -255,13 +264,13 @@ impl Paired {
         &self.tasks
     }
 
-    /// What the values are.
+    /// Type of the values.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether no value is outside [0, 1]: of shares, and of numbers that are all one or the other.
+    /// Whether all values are in [0, 1]: for shares, and for numbers that are all 0 or 1.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         let values = || self.tasks.iter().flat_map(|task| task.baseline.iter().chain(&task.candidate));
@@ -270,32 +279,32 @@ impl Paired {
 
     /// Why nothing may be judged by them; empty where all is there.
     #[must_use]
-    pub fn shortfalls(&self) -> &[Shortfall] {
-        &self.shortfalls
+    pub fn missing_data(&self) -> &[MissingData] {
+        &self.missing_data
     }
 
-    /// How much worse the candidate's mean is, of each task.
+    /// Harm of the candidate's mean, by task.
     #[must_use]
     pub fn harms(&self, direction: Direction) -> Vec<f64> {
         let sign = if direction == Direction::Higher { 1.0 } else { -1.0 };
         self.tasks.iter().map(|task| sign * (mean(&task.baseline) - mean(&task.candidate))).collect()
     }
 
-    /// Whether each task has one value, of whatever attempt and side.
+    /// Whether each task has a single value, over all attempts of both sides.
     #[must_use]
     pub fn is_identical(&self) -> bool {
         self.is_steady() && self.tasks.iter().all(|task| task.baseline[0] == task.candidate[0])
     }
 
-    /// Whether each side has one value of each task, of whatever attempt.
+    /// Whether each task has a single value on each side, over all attempts.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         let same = |values: &[f64]| values.iter().all(|value| *value == values[0]);
         !self.tasks.is_empty() && self.tasks.iter().all(|task| same(&task.baseline) && same(&task.candidate))
     }
 
-    /// In how many tasks attempts differ from each other, where all attempts of the candidate came out as those of the baseline, one
-    /// after the other from the first on, in every task; nothing where one did not, or where an attempt of either side has no value.
+    /// If every attempt of the candidate equals the attempt of the baseline with the same number, in every task: the number of tasks whose
+    /// attempts differ from each other. `None` if an attempt differs from its counterpart, or has no value.
     #[must_use]
     pub fn copies(&self) -> Option<usize> {
         self.copies
@@ -316,8 +325,8 @@ impl Paired {
     }
 }
 
-fn have(attempts: u32, side: SideName) -> String {
-    let verb = if attempts == 1 { "has" } else { "have" };
+fn are(attempts: u32, side: SideName) -> String {
+    let verb = if attempts == 1 { "is" } else { "are" };
     format!("{} of the {side} {verb}", counted(attempts as usize, "attempt"))
 }
 
@@ -330,24 +339,24 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn check_values(side: SideName, tasks: &Side, kind: Kind) -> Result<(), Refused> {
+fn check_values(side: SideName, tasks: &Side, kind: Kind) -> Result<(), PairingError> {
     if tasks.is_empty() {
-        return Err(Refused::NoTasks { side });
+        return Err(PairingError::NoTasks { side });
     }
     let (fits, expected): (fn(f64) -> bool, _) = match kind {
-        Kind::PassFail => (|value| value == 0.0 || value == 1.0, "pass and no fail"),
-        Kind::Share => (|value| (0.0..=1.0).contains(&value), "share"),
+        Kind::PassFail => (|value| value == 0.0 || value == 1.0, "pass (1) or fail (0)"),
+        Kind::Share => (|value| (0.0..=1.0).contains(&value), "share in [0, 1]"),
         Kind::Number => (f64::is_finite, "finite number"),
     };
     for (task, attempts) in tasks {
         if let Some(&value) = attempts.values.iter().find(|value| !fits(**value)) {
-            return Err(Refused::NoValue { side, task: task.clone(), value, expected });
+            return Err(PairingError::NoValue { side, task: task.clone(), value, expected });
         }
     }
     Ok(())
 }
 
-fn shortfalls_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
+fn missing_data_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<MissingData> {
     let sum = |of: fn(&Attempts) -> u32| tasks.values().map(of).fold(0u32, u32::saturating_add);
     let (graded, faults, missing) =
         (sum(|task| task.graded), sum(|task| task.faults), sum(|task| task.missing));
@@ -355,22 +364,22 @@ fn shortfalls_of(side: SideName, tasks: &Side, allowed: f64) -> Vec<Shortfall> {
     let share = f64::from(faults) / f64::from(attempts);
     let mut found = Vec::new();
     if attempts == 0 {
-        found.push(Shortfall::NothingTried { side });
+        found.push(MissingData::NothingTried { side });
     } else if graded == 0 {
-        found.push(Shortfall::AllFaults { side, faults });
+        found.push(MissingData::AllFaults { side, faults });
     } else if faults > 0 && (share > allowed || allowed.is_nan()) {
-        found.push(Shortfall::ManyFaults { side, faults, attempts, allowed });
+        found.push(MissingData::ManyFaults { side, faults, attempts, allowed });
     }
     if graded > 0 && tasks.values().all(|task| task.values.is_empty()) {
-        found.push(Shortfall::NoNumbers { side, graded });
+        found.push(MissingData::NoNumbers { side, graded });
     }
     if missing > 0 {
-        found.push(Shortfall::Truncated { side, missing });
+        found.push(MissingData::Truncated { side, missing });
     }
     found
 }
 
-/// See [`Paired::copies`].
+/// The result of [`Paired::copies`].
 fn copied(baseline: &Side, candidate: &Side) -> Option<usize> {
     let mut vary = 0;
     let is_whole = |attempts: &Attempts| attempts.faults == 0 && attempts.missing == 0;
@@ -402,76 +411,83 @@ mod tests {
     const FULL: &[(&str, &[f64], u32, u32)] = &[("a", &[1.0, 0.0], 0, 0), ("b", &[1.0, 1.0], 0, 0)];
 
     #[test]
-    fn what_is_refused() {
+    fn values_outside_the_metric_are_refused() {
         let check = |baseline: &Side, candidate: &Side, kind, expected: &str| {
             let told =
                 Paired::new(baseline, candidate, kind, Completeness::default()).unwrap_err().to_string();
             assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
         };
         let full = side(FULL);
-        check(&Side::new(), &full, Kind::PassFail, "the baseline has no task");
-        check(&full, &Side::new(), Kind::PassFail, "the candidate has no task");
-        check(&full, &side(&[("c", &[1.0], 0, 0)]), Kind::PassFail, "no task in common, of 2 and 1");
-        check(&full, &side(&[("a", &[0.5], 0, 0)]), Kind::PassFail, "the candidate has 0.5 at task \"a\"");
-        check(&full, &side(&[("a", &[f64::NAN], 0, 0)]), Kind::Number, "no finite number");
-        check(&side(&[("a", &[f64::INFINITY], 0, 0)]), &full, Kind::Number, "the baseline has inf");
+        check(&Side::new(), &full, Kind::PassFail, "the baseline has no tasks");
+        check(&full, &Side::new(), Kind::PassFail, "the candidate has no tasks");
+        check(
+            &full,
+            &side(&[("c", &[1.0], 0, 0)]),
+            Kind::PassFail,
+            "candidate (1 tasks) have no task in common",
+        );
+        check(
+            &full,
+            &side(&[("a", &[0.5], 0, 0)]),
+            Kind::PassFail,
+            "the value 0.5 of the candidate at task \"a\"",
+        );
+        check(&full, &side(&[("a", &[f64::NAN], 0, 0)]), Kind::Number, "not a finite number");
+        check(&side(&[("a", &[f64::INFINITY], 0, 0)]), &full, Kind::Number, "the value inf of the baseline");
     }
 
     #[test]
-    fn what_is_too_little() {
+    fn incomplete_outcomes_are_reported() {
         let check = |candidate: &[(&str, &[f64], u32, u32)], expected: &[&str]| {
             let paired =
                 Paired::new(&side(FULL), &side(candidate), Kind::PassFail, Completeness::default()).unwrap();
-            let told: Vec<String> = paired.shortfalls().iter().map(ToString::to_string).collect();
+            let told: Vec<String> = paired.missing_data().iter().map(ToString::to_string).collect();
             assert_eq!(told.len(), expected.len(), "{told:?}");
             for (told, expected) in told.iter().zip(expected) {
                 assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
             }
         };
         check(FULL, &[]);
-        check(&[("a", &[1.0], 0, 0)], &["tasks without a value of both sides: 1 of 2, beginning with \"b\""]);
+        check(&[("a", &[1.0], 0, 0)], &["1 of 2 tasks lack a value on one side, the first is \"b\""]);
         check(
             &[("a", &[], 0, 0), ("b", &[], 0, 0)],
-            &["no attempt of the candidate has an end", "both sides: 2 of 2"],
+            &["no attempt of the candidate finished", "2 of 2 tasks"],
         );
-        check(
-            &[("a", &[], 3, 0), ("b", &[], 1, 0)],
-            &["all 4 attempts of the candidate", "both sides: 2 of 2"],
-        );
+        check(&[("a", &[], 3, 0), ("b", &[], 1, 0)], &["all 4 attempts of the candidate", "2 of 2 tasks"]);
         check(
             &[("a", &[1.0; 4], 1, 0), ("b", &[1.0; 4], 0, 0)],
-            &["1 of 9 attempts of the candidate ended in faults, and 10 %"],
+            &["1 of 9 attempts of the candidate ended in faults (limit: 10 %)"],
         );
         check(&[("a", &[1.0; 9], 1, 0), ("b", &[1.0], 0, 0)], &[]);
-        check(&[("a", &[1.0], 0, 2), ("b", &[1.0], 0, 0)], &["2 attempts of the candidate have no end"]);
-        check(&[("a", &[1.0], 0, 1), ("b", &[1.0], 0, 0)], &["1 attempt of the candidate has no end"]);
+        check(&[("a", &[1.0], 0, 2), ("b", &[1.0], 0, 0)], &["2 attempts of the candidate are unfinished"]);
+        check(&[("a", &[1.0], 0, 1), ("b", &[1.0], 0, 0)], &["1 attempt of the candidate is unfinished"]);
     }
 
     #[test]
-    fn attempts_without_a_number_are_not_told_as_missing_or_faults() {
+    fn attempts_without_a_value_are_not_missing() {
         let without = |graded, faults| Attempts { graded, faults, ..Attempts::default() };
         let candidate = Side::from([("a".to_owned(), without(2, 1)), ("b".to_owned(), without(18, 0))]);
         let paired = Paired::new(&side(FULL), &candidate, Kind::Number, Completeness::default()).unwrap();
-        let told: Vec<String> = paired.shortfalls().iter().map(ToString::to_string).collect();
+        let told: Vec<String> = paired.missing_data().iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [
-                "none of 20 graded attempts of the candidate has a number of this metric",
-                "tasks without a value of both sides: 2 of 2, beginning with \"a\""
+                "none of 20 graded attempts of the candidate has a value of this metric",
+                "2 of 2 tasks lack a value on one side, the first is \"a\""
             ]
         );
     }
 
     #[test]
-    fn a_bound_that_is_no_number_allows_nothing() {
+    fn a_nan_limit_allows_nothing() {
         let rules = Completeness { max_fault_share: f64::NAN, max_lost_share: f64::NAN };
         let candidate = side(&[("a", &[1.0; 99], 1, 0)]);
         let paired = Paired::new(&side(FULL), &candidate, Kind::PassFail, rules).unwrap();
-        assert_eq!(paired.shortfalls().len(), 2, "{:?}", paired.shortfalls());
+        assert_eq!(paired.missing_data().len(), 2, "{:?}", paired.missing_data());
     }
 
     #[test]
-    fn harms_point_to_the_worse() {
+    fn harm_is_positive_if_the_candidate_is_worse() {
         let paired = Paired::new(
             &side(FULL),
             &side(&[("a", &[0.0], 0, 0), ("b", &[1.0, 0.0, 1.0, 0.0], 0, 0)]),
@@ -487,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_alike_attempt_by_attempt() {
+    fn copies_are_equal_attempt_by_attempt() {
         let side = |tasks: &[&[f64]]| -> Side {
             let of = |values: &&[f64]| Attempts::of(values.to_vec());
             tasks.iter().enumerate().map(|(at, values)| (format!("{at}"), of(values))).collect()
@@ -518,7 +534,7 @@ mod tests {
     proptest! {
         /// I4.
         #[test]
-        fn order_does_not_matter(values in prop::collection::vec(0u8..2, 1..8)) {
+        fn order_of_attempts_does_not_matter(values in prop::collection::vec(0u8..2, 1..8)) {
             let of = |values: &[u8]| {
                 let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
                 let attempts = Attempts::of(values);
@@ -528,7 +544,7 @@ mod tests {
             let other = of(&[1, 0]);
             let pair = |side| Paired::new(&side, &other, Kind::PassFail, Completeness::default()).unwrap();
             let (ahead, back) = (pair(of(&values)), pair(of(&backwards)));
-            prop_assert_eq!((ahead.tasks(), ahead.shortfalls()), (back.tasks(), back.shortfalls()));
+            prop_assert_eq!((ahead.tasks(), ahead.missing_data()), (back.tasks(), back.missing_data()));
         }
     }
 }

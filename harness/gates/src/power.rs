@@ -1,18 +1,18 @@
-//! How many repeats a drop takes to be seen, and which drop so many repeats see.
+//! Power analysis: repeats that detect a drop, and the drop that a number of repeats detects.
 //!
-//! The test is that of the mean harm over tasks at level alpha against tau; it is to reject with probability `power` at a drop of delta.
-//! With T tasks of n attempts a side, the variance of the mean harm at that drop is `(effect + within / n) / T`, and what is needed is
+//! The test is that of the mean harm over tasks at level alpha against tau; it should reject with probability `power` at a drop of delta.
+//! With T tasks of n attempts per side, the variance of the mean harm at that drop is `(effect + within / n) / T`, and the requirement is
 //! `(delta - tau)^2 (T - z_alpha^2 / 2) >= (z_alpha + z_beta)^2 (effect + within / n)`.
 //!
-//! I1. More repeats never see only a larger drop. I2. A drop that no number of repeats shows is told as such: what differs from task to
-//! task is not repeated away.
+//! I1. More repeats never detect only a larger drop. I2. A drop that no number of repeats detects is an error: repeats do not reduce the
+//! variance between tasks.
 //!
-//! Units: pass rates in [0, 1]; repeats are attempts a task, of each side. Errors: [`Unplannable`]. Pure; nothing to cancel.
+//! Units: pass rates in [0, 1]; repeats are attempts per task and side. Errors: [`RepeatsError`]. Pure; nothing to cancel.
 //! Source: the normal approximation of the paired test, with the correction of Guenther (1981) for an estimated variance;
 //! Miller, Adding Error Bars to Evals (2024), for variance within and between questions. Deviations: (1) a drop takes the same
 //! share of every task's passes, so that tasks that never pass do not fall, and the effect differs from task to task as the rates do;
-//! (2) shares are Jeffreys' as in [`crate::Spread`], so that a baseline of one repeat is not taken for certain; (3) it plans for
-//! fewer misses than are promised, see `PLANNED_MISSES`.
+//! (2) shares are Jeffreys' as in [`crate::Spread`], so that a single repeat in the baseline is not taken as certain; (3) it plans for
+//! fewer misses than promised, see `PLANNED_MISSES`.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,14 @@ use crate::distribution::{falling_root, upper_point};
 use crate::outcomes::mean;
 use crate::variance::sample_variance;
 
-/// The plan is for so many of the misses that are promised. It knows the rates from few attempts: where those look steadier than they are,
-/// it misses more, by more than it misses less where they look less steady: planned for 10 %, 10.5 % were missed of suites that are flaky, known
-/// from 8 attempts a task (`ci/bench/run.sh gate-calibration --suites flaky --metrics two`).
+/// Share of the promised misses to plan for. The rates come from few attempts. If they look steadier than they are, more drops are missed
+/// than are gained in the opposite case: planned for 10 %, 10.5 % of drops were missed in flaky suites known
+/// from 8 attempts per task (`ci/bench/run.sh gate-calibration --suites flaky --metrics two`).
 const PLANNED_MISSES: f64 = 0.85;
-/// Repeats beyond which a plan is no plan.
+/// Maximum number of repeats.
 pub const MAX_REPEATS: u32 = 10_000;
 
-/// What a baseline did at one task.
+/// Passes and attempts at one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRate {
     /// Attempts that passed.
@@ -36,7 +36,7 @@ pub struct TaskRate {
     pub attempts: u32,
 }
 
-/// What a gate promises to see.
+/// Requirements on the power of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
     /// The drop of the mean pass rate, as a share.
@@ -47,29 +47,29 @@ pub struct Promise {
     pub alpha: f64,
     /// Probability of an alarm at the drop.
     pub power: f64,
-    /// Standard deviation of the drop from task to task, besides what follows from unequal pass rates; 0 if it is not known.
+    /// Standard deviation of the drop between tasks, besides the part from unequal pass rates; 0 if unknown.
     pub uneven: f64,
 }
 
-/// Why there is no plan.
+/// Reason for which no number of repeats suffices.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Unplannable {
+pub enum RepeatsError {
     /// No such probability, or no drop above the tolerance.
-    #[error("{what} is {value}, and has to be {expected}")]
+    #[error("{what} is {value}, but must be {expected}")]
     Setting {
-        /// Which.
+        /// The setting.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it may be.
+        /// The valid values.
         expected: &'static str,
     },
     /// Sign flips of so few tasks reach no such level.
     #[error("{tasks} tasks cannot reach a level of {alpha}: {needed} are needed")]
     FewTasks {
-        /// How many there are.
+        /// Number of tasks.
         tasks: usize,
-        /// How many it takes.
+        /// Number of tasks needed.
         needed: usize,
         /// The level.
         alpha: f64,
@@ -77,19 +77,21 @@ pub enum Unplannable {
     /// There is not that much to lose.
     #[error("a drop of {drop} is more than the mean pass rate of {rate:.3}")]
     MoreThanAll {
-        /// What was asked for.
+        /// The requested drop.
         drop: f64,
-        /// What there is.
+        /// The mean pass rate.
         rate: f64,
     },
     /// Repeats do not help.
-    #[error("no number of repeats of {tasks} tasks shows a drop of {drop}: about {needed} tasks are needed")]
+    #[error(
+        "no number of repeats of {tasks} tasks detects a drop of {drop}: about {needed} tasks are needed"
+    )]
     MoreTasks {
-        /// How many there are.
+        /// Number of tasks.
         tasks: usize,
-        /// What was asked for.
+        /// The requested drop.
         drop: f64,
-        /// How many tasks would do with many repeats.
+        /// Number of tasks that suffice with many repeats.
         needed: u64,
     },
 }
@@ -103,30 +105,34 @@ pub fn fewest_tasks(alpha: f64) -> usize {
 /// Attempts a task and side that keep the promise.
 ///
 /// # Errors
-/// [`Unplannable`] where no number up to [`MAX_REPEATS`] does.
-pub fn plan(rates: &[TaskRate], promise: Promise) -> Result<u32, Unplannable> {
+/// [`RepeatsError`] where no number up to [`MAX_REPEATS`] does.
+pub fn plan(rates: &[TaskRate], promise: Promise) -> Result<u32, RepeatsError> {
     let suite = Suite::new(rates, promise)?;
     if promise.drop > suite.mean {
-        return Err(Unplannable::MoreThanAll { drop: promise.drop, rate: suite.mean });
+        return Err(RepeatsError::MoreThanAll { drop: promise.drop, rate: suite.mean });
     }
     let Needs { effect, within, per_variance } = suite.needs(promise.drop);
     let room = 1.0 / per_variance - effect;
     let repeats = within / room;
-    // Where so many repeats would be right, rounding may ask for one more: that errs to the safe side.
+    // Rounding may ask for one repeat too many, which errs on the safe side.
     if room > 0.0 && repeats <= f64::from(MAX_REPEATS) {
         return Ok((repeats.ceil() as u32).max(1));
     }
     let variance = effect + within / f64::from(MAX_REPEATS);
     let needed =
         variance * suite.quantiles.powi(2) / (promise.drop - promise.tolerance).powi(2) + suite.estimated;
-    Err(Unplannable::MoreTasks { tasks: rates.len(), drop: promise.drop, needed: needed.ceil() as u64 })
+    Err(RepeatsError::MoreTasks { tasks: rates.len(), drop: promise.drop, needed: needed.ceil() as u64 })
 }
 
-/// The smallest drop that so many repeats see, whatever the promise's own is; nothing where even the loss of all passes is not seen.
+/// The smallest drop that `repeats` detect, whatever the promise's own drop; `None` if not even a drop to 0 is detected.
 ///
 /// # Errors
-/// As [`plan`], but for what is about the drop.
-pub fn smallest_drop(rates: &[TaskRate], repeats: u32, promise: Promise) -> Result<Option<f64>, Unplannable> {
+/// As for [`plan`], except for errors about the drop.
+pub fn smallest_drop(
+    rates: &[TaskRate],
+    repeats: u32,
+    promise: Promise,
+) -> Result<Option<f64>, RepeatsError> {
     let suite = Suite::new(rates, Promise { drop: f64::INFINITY, ..promise })?;
     let is_unseen = |drop: f64| {
         let Needs { effect, within, per_variance } = suite.needs(drop);
@@ -151,16 +157,16 @@ struct Suite {
 struct Needs {
     effect: f64,
     within: f64,
-    /// One over the largest variance of a task's difference that is small enough.
+    /// Inverse of the largest sufficient variance of a task's difference.
     per_variance: f64,
 }
 
 impl Suite {
-    fn new(rates: &[TaskRate], promise: Promise) -> Result<Self, Unplannable> {
+    fn new(rates: &[TaskRate], promise: Promise) -> Result<Self, RepeatsError> {
         check(promise)?;
         let needed = fewest_tasks(promise.alpha);
         if rates.len() < needed {
-            return Err(Unplannable::FewTasks { tasks: rates.len(), needed, alpha: promise.alpha });
+            return Err(RepeatsError::FewTasks { tasks: rates.len(), needed, alpha: promise.alpha });
         }
         let share = |rate: &TaskRate| {
             (f64::from(rate.passes.min(rate.attempts)) + 0.5) / (f64::from(rate.attempts) + 1.0)
@@ -189,7 +195,7 @@ impl Suite {
     }
 }
 
-fn check(promise: Promise) -> Result<(), Unplannable> {
+fn check(promise: Promise) -> Result<(), RepeatsError> {
     let Promise { drop, tolerance, alpha, power, uneven } = promise;
     let rules = [
         ("tolerance", tolerance, (0.0..1.0).contains(&tolerance), "in [0, 1)"),
@@ -199,7 +205,7 @@ fn check(promise: Promise) -> Result<(), Unplannable> {
         ("uneven", uneven, uneven >= 0.0 && uneven.is_finite(), "0 or more"),
     ];
     match rules.into_iter().find(|(_, _, holds, _)| !holds) {
-        Some((what, value, _, expected)) => Err(Unplannable::Setting { what, value, expected }),
+        Some((what, value, _, expected)) => Err(RepeatsError::Setting { what, value, expected }),
         None => Ok(()),
     }
 }
@@ -228,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_promised() {
+    fn impossible_promises_are_errors() {
         let check = |tasks, promise, expected: &str| {
             let told = plan(&even(tasks), promise).unwrap_err().to_string();
             assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
@@ -239,7 +245,7 @@ mod tests {
         check(
             20,
             Promise { uneven: 0.5, ..PROMISE },
-            "no number of repeats of 20 tasks shows a drop of 0.1: about 229",
+            "no number of repeats of 20 tasks detects a drop of 0.1: about 229",
         );
         check(20, Promise { drop: 0.0, ..PROMISE }, "drop is 0, and has to be above the tolerance");
         check(20, Promise { alpha: f64::NAN, ..PROMISE }, "alpha is NaN");
@@ -259,7 +265,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// I1.
         #[test]
-        fn what_is_planned_is_seen(
+        fn planned_drop_is_detected(
             passes in prop::collection::vec(0u32..=10, 8..60),
             drop in 0.02f64..0.5,
         ) {

@@ -1,21 +1,21 @@
-//! How far a mean over tasks may be from what was seen: sign flips, and subsample means, which are the same thing.
+//! Tests and intervals of a mean over tasks: sign flips, which are equivalent to subsample means.
 //!
-//! Of the differences d of n tasks, flip the signs of `d - tau` in every one of the 2^n ways. The share of ways whose mean is at least
-//! the one seen is the p-value against "the mean is tau or less". A way is as good exactly where the mean of d over the tasks that
-//! were flipped is at most tau. So the p-values of all tau at once are shares of the means of all subsets of tasks, the empty one
-//! always counted, and the ends of an interval are quantiles of them.
+//! Flip the signs of `d - tau`, for the differences d of n tasks, in all 2^n ways. The share of ways whose mean is at least
+//! the observed one is the p-value against "the mean is tau or less". A way counts if and only if the mean of d over the flipped
+//! tasks is at most tau. So the p-values for all tau are shares of the means of all subsets of tasks, with the empty subset
+//! always counted, and the ends of an interval are quantiles of these means.
 //!
-//! I1. p is in (0, 1]: what was seen is one of the ways. I2. It falls in the harm, and rises in tau. I3. A bound and its test say the same:
-//! `p_above(tau) <= alpha` exactly where `lower(alpha) > tau`, but for a tie in the last bits, which counts as no evidence.
-//! I4. The order of the tasks does not matter to the exact test; of two draws only within Monte Carlo error. I5. Same seed, same
+//! I1. p is in (0, 1]: the observation is one of the ways. I2. It falls with the harm and rises with tau. I3. Bound and test agree:
+//! `p_above(tau) <= alpha` if and only if `lower(alpha) > tau`, except for ties in the last bits, which are not evidence.
+//! I4. The order of tasks does not matter for the exact test; for draws, up to Monte Carlo error. I5. Equal seeds give equal
 //! numbers.
 //!
-//! The test is exact where a task's difference is as probable as its opposite: so at tau 0 where both sides are the same agent with as
-//! many attempts. Otherwise it holds for many tasks, as Student's does, of which the mean is a monotone function in every flip.
+//! The test is exact if a task's difference is as probable as its opposite, as for tau 0 and the same agent with equally
+//! many attempts on both sides. Otherwise it holds asymptotically, as Student's test does.
 //!
-//! Shapes: one difference a task. Units: those of the differences. Pure; nothing to cancel.
+//! Shapes: one difference per task. Units: those of the differences. Pure; nothing to cancel.
 //! Source: Fisher (1935), section 21; Hartigan, Using subsample values as typical values (1969), for the subsets; Phipson and Smyth
-//! (2010) for the one that is added to draws. Deviations: none.
+//! (2010) for adding one to the draws. Deviations: none.
 
 use clawrl_core::SplitMix64;
 
@@ -29,16 +29,16 @@ const ROUNDING: f64 = 1e-12;
 /// The means of subsets of tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubsetMeans {
-    /// Of subsets that are not empty, ascending.
+    /// Means of non-empty subsets, ascending.
     means: Vec<f64>,
-    /// How many subsets were looked at, the empty one and, among draws, the one that was seen, included.
+    /// Number of evaluated subsets, including the empty one and, for draws, the observed one.
     all: usize,
     slack: f64,
     is_exact: bool,
 }
 
 impl SubsetMeans {
-    /// Of these differences; draws from the seed where they are more than [`EXACT_TASKS`].
+    /// Means of these differences; drawn with the seed if there are more than [`EXACT_TASKS`].
     #[must_use]
     pub fn new(differences: &[f64], seed: u64) -> Self {
         let is_exact = differences.len() <= EXACT_TASKS;
@@ -49,7 +49,7 @@ impl SubsetMeans {
         Self { means, all, slack: largest * ROUNDING, is_exact }
     }
 
-    /// Whether every subset was looked at.
+    /// Whether all subsets were evaluated.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.is_exact
@@ -83,7 +83,7 @@ impl SubsetMeans {
         place.map_or(f64::INFINITY, |mean| *mean)
     }
 
-    /// How many means may be beyond a bound, besides those that always count.
+    /// Number of means that may be beyond a bound, besides those that always count.
     fn allowed(&self, alpha: f64) -> Option<usize> {
         let always = self.all - self.means.len();
         // A share like 0.05 of 20 is 1, whatever its last bit.

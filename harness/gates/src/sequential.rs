@@ -1,31 +1,31 @@
-//! Looking before the end: at which z a look stops for harm, at which for futility, and what that saves.
+//! Interim analyses: boundaries for harm and futility, and the expected savings.
 //!
-//! I1. The probability of ever stopping for harm where there is none is alpha, whether or not stops for futility are obeyed: they do not
-//! bind. I2. At the drift of the plan it stops for futility with probability beta. I3. The last look always stops. I4. A z that is no
-//! number stops nothing before the end, and is never harm.
+//! I1. The probability of ever stopping for harm without harm is alpha, whether or not stops for futility are obeyed: they are
+//! non-binding. I2. At the drift of the plan it stops for futility with probability beta. I3. The final analysis always stops. I4. A NaN z
+//! stops nothing before the end, and never counts as harm.
 //!
-//! Shapes: one boundary a look. Units: z of the harm against the tolerance, as [`crate::Spread::z`] has it; information as a share of
-//! that of the last look, which for repeats is their share. Errors: [`LookError`]. Pure; nothing to cancel.
-//! Source: Lan and DeMets (1983) for spending, with the functions that are like O'Brien and Fleming's and like Pocock's; Armitage,
+//! Shapes: one boundary per analysis. Units: z of the harm against the tolerance, as in [`crate::Spread::z`]; information as a fraction of
+//! that of the final analysis, which for repeats is their share. Errors: [`InterimPlanError`]. Pure; nothing to cancel.
+//! Source: Lan and DeMets (1983) for spending functions of the O'Brien-Fleming and the Pocock type; Armitage,
 //! McPherson and Rowe (1969) for the recursion; Pampallona, Tsiatis and Kim (2001) for spending beta. Deviations: alpha is one-sided, and
-//! the function like O'Brien and Fleming's is that of a one-sided test: `2 - 2 Phi(z_{alpha/2} / sqrt(t))`.
+//! the O'Brien-Fleming type is that of a one-sided test: `2 - 2 Phi(z_{alpha/2} / sqrt(t))`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::brownian::Motion;
 use crate::distribution::{falling_root, upper_point, upper_tail};
 
-/// Looks at most, and the information between two of them at least, so that integrals stay short.
-const MOST_LOOKS: usize = 20;
-const SHORTEST: f64 = 0.01;
+/// Maximum number of analyses, and minimum information between two of them, which keep the integrals short.
+const MAX_INTERIM_ANALYSES: usize = 20;
+const MIN_STEP: f64 = 0.01;
 /// Boundaries beyond which nothing comes.
-const FARTHEST: f64 = 12.0;
+const MAX_BOUNDARY: f64 = 12.0;
 
-/// How an error is spent over the information.
+/// Spending function of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spending {
-    /// Little early, so that the last look is almost that of a test without looks.
+    /// Spends little early, so that the final analysis is almost that of a fixed design.
     ObrienFleming,
     /// Nearly even.
     Pocock,
@@ -33,43 +33,45 @@ pub enum Spending {
 
 /// When it is looked, and how errors are spent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Looks {
+pub struct InterimAnalyses {
     /// Shares of the information at the looks, ascending to 1.
     pub fractions: Vec<f64>,
-    /// Probability of stopping for harm where there is none, one-sided.
+    /// Probability of stopping for harm without harm, one-sided.
     pub alpha: f64,
-    /// How alpha is spent.
+    /// Spending function of alpha.
     pub spending: Spending,
     /// Probability of stopping for futility where the drop is the promised one, and how it is spent; never before the end without.
     pub futility: Option<(f64, Spending)>,
 }
 
-/// Why there is no plan of looks.
+/// Reason for which there is no plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum LookError {
+pub enum InterimPlanError {
     /// None, or too many.
-    #[error("there are {looks} looks, and there have to be 1 to {MOST_LOOKS}")]
+    #[error("{looks} interim analyses are planned, but 1 to {MAX_INTERIM_ANALYSES} are possible")]
     Count {
-        /// How many.
+        /// Number of analyses.
         looks: usize,
     },
     /// Not ascending to 1.
-    #[error("looks at {fractions:?} of the information do not ascend to 1, by {SHORTEST} or more each")]
+    #[error(
+        "interim analyses at {fractions:?} of the information do not ascend to 1 in steps of {MIN_STEP} or more"
+    )]
     Fractions {
         /// When.
         fractions: Vec<f64>,
     },
     /// No such probability.
-    #[error("{what} is {value}, and has to be between 0 and 0.5")]
+    #[error("{what} is {value}, but must be between 0 and 0.5")]
     Probability {
-        /// Which.
+        /// The setting.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
     },
 }
 
-/// Where a look stops.
+/// Boundaries of one analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Boundary {
     /// Share of the information.
@@ -80,12 +82,12 @@ pub struct Boundary {
     pub futility: f64,
 }
 
-/// What a look says.
+/// Decision of an interim analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Says {
+pub enum InterimDecision {
     /// Neither is shown.
-    GoOn,
+    Continue,
     /// The harm is above the tolerance.
     StopForHarm,
     /// The promised drop is improbable, or nothing was shown by the end.
@@ -94,17 +96,17 @@ pub enum Says {
 
 /// Boundaries of all looks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LookPlan {
+pub struct InterimPlan {
     /// By look.
     pub boundaries: Vec<Boundary>,
-    /// What z moves by over all the information at the promised drop, if beta is spent.
+    /// Total drift of z at the promised drop, if beta is spent.
     pub drift: Option<f64>,
-    /// How many times the attempts of a test without looks that takes, for the same errors; at least 1.
+    /// Factor by which the attempts exceed those of a fixed design with the same errors; at least 1.
     pub inflation: f64,
 }
 
 impl Boundary {
-    /// The level of a single test that rejects from here on: what is left of alpha for the judgement at this look.
+    /// Level of a single test that rejects from the boundary on: the rest of alpha for the verdict at this analysis.
     #[must_use]
     pub fn level(&self) -> f64 {
         upper_tail(self.harm)
@@ -112,7 +114,7 @@ impl Boundary {
 }
 
 impl Spending {
-    /// What is spent of `error` by a share of the information.
+    /// Part of `error` that is spent up to an information fraction.
     #[must_use]
     pub fn spent(self, error: f64, fraction: f64) -> f64 {
         match self {
@@ -123,12 +125,12 @@ impl Spending {
     }
 }
 
-impl Looks {
+impl InterimAnalyses {
     /// Computes the boundaries.
     ///
     /// # Errors
-    /// [`LookError`] where looks or errors are none.
-    pub fn plan(&self) -> Result<LookPlan, LookError> {
+    /// [`InterimPlanError`] for invalid analyses or errors.
+    pub fn plan(&self) -> Result<InterimPlan, InterimPlanError> {
         self.check()?;
         let harm = self.harm_levels();
         let (futility, drift) = match self.futility {
@@ -145,22 +147,22 @@ impl Looks {
                 futility: futility / fraction.sqrt(),
             })
             .collect();
-        Ok(LookPlan { boundaries, drift, inflation })
+        Ok(InterimPlan { boundaries, drift, inflation })
     }
 
-    fn check(&self) -> Result<(), LookError> {
+    fn check(&self) -> Result<(), InterimPlanError> {
         let looks = self.fractions.len();
-        if looks == 0 || looks > MOST_LOOKS {
-            return Err(LookError::Count { looks });
+        if looks == 0 || looks > MAX_INTERIM_ANALYSES {
+            return Err(InterimPlanError::Count { looks });
         }
         let before = std::iter::once(&0.0).chain(&self.fractions);
-        let ascends = before.zip(&self.fractions).all(|(before, after)| after - before >= SHORTEST - 1e-12);
+        let ascends = before.zip(&self.fractions).all(|(before, after)| after - before >= MIN_STEP - 1e-12);
         if !ascends || self.fractions.last().is_none_or(|last| (last - 1.0).abs() > 1e-12) {
-            return Err(LookError::Fractions { fractions: self.fractions.clone() });
+            return Err(InterimPlanError::Fractions { fractions: self.fractions.clone() });
         }
         let beta = self.futility.map_or(0.1, |(beta, _)| beta);
         match [("alpha", self.alpha), ("beta", beta)].into_iter().find(|(_, p)| !(*p > 0.0 && *p < 0.5)) {
-            Some((what, value)) => Err(LookError::Probability { what, value }),
+            Some((what, value)) => Err(InterimPlanError::Probability { what, value }),
             None => Ok(()),
         }
     }
@@ -173,7 +175,7 @@ impl Looks {
             let total = self.spending.spent(self.alpha, fraction);
             let step = motion.step(fraction);
             let now = total - spent;
-            let level = falling_root(-FARTHEST, FARTHEST, |level| step.above(level) - now);
+            let level = falling_root(-MAX_BOUNDARY, MAX_BOUNDARY, |level| step.above(level) - now);
             let stays = step.between(f64::NEG_INFINITY, level, self.next(at));
             levels.push(level);
             (motion, spent) = (stays, total);
@@ -181,7 +183,7 @@ impl Looks {
         levels
     }
 
-    /// Levels at the drift at which the last one is that of harm, so that nothing is left open.
+    /// Levels at the drift at which the final level is that of harm, so that nothing remains open.
     fn futility_levels(&self, harm: &[f64], beta: f64, spending: Spending) -> (Vec<f64>, Option<f64>) {
         let plain = upper_point(self.alpha) + upper_point(beta);
         let left = |drift: f64| self.futility_at(drift, harm, beta, spending).1;
@@ -198,8 +200,11 @@ impl Looks {
             let total = spending.spent(beta, fraction);
             let now = total - spent;
             let is_last = at + 1 == self.fractions.len();
-            let level =
-                if is_last { harm } else { falling_root(-FARTHEST, harm, |level| now - step.below(level)) };
+            let level = if is_last {
+                harm
+            } else {
+                falling_root(-MAX_BOUNDARY, harm, |level| now - step.below(level))
+            };
             missed += step.below(level);
             let stays = step.between(level, harm, self.next(at));
             levels.push(level);
@@ -213,16 +218,16 @@ impl Looks {
     }
 }
 
-impl LookPlan {
-    /// What look `at`, from 0, says of a z; a look after the last one is the last one.
+impl InterimPlan {
+    /// Decision of analysis `at`, from 0, for a z; numbers beyond the final analysis mean the final one.
     #[must_use]
-    pub fn says(&self, at: usize, z: f64) -> Says {
+    pub fn says(&self, at: usize, z: f64) -> InterimDecision {
         let is_last = at + 1 >= self.boundaries.len();
         match self.boundaries.get(at.min(self.boundaries.len().saturating_sub(1))) {
-            Some(boundary) if z >= boundary.harm => Says::StopForHarm,
-            Some(boundary) if is_last || z <= boundary.futility => Says::StopForFutility,
-            Some(_) => Says::GoOn,
-            None => Says::StopForFutility,
+            Some(boundary) if z >= boundary.harm => InterimDecision::StopForHarm,
+            Some(boundary) if is_last || z <= boundary.futility => InterimDecision::StopForFutility,
+            Some(_) => InterimDecision::Continue,
+            None => InterimDecision::StopForFutility,
         }
     }
 
@@ -255,9 +260,9 @@ impl LookPlan {
 mod tests {
     use super::*;
 
-    fn looks(count: u32, spending: Spending) -> Looks {
+    fn looks(count: u32, spending: Spending) -> InterimAnalyses {
         let fractions = (1..=count).map(|look| f64::from(look) / f64::from(count)).collect();
-        Looks { fractions, alpha: 0.025, spending, futility: None }
+        InterimAnalyses { fractions, alpha: 0.025, spending, futility: None }
     }
 
     #[test]
@@ -268,7 +273,7 @@ mod tests {
                 assert!((boundary.harm - expected).abs() < 1e-3, "{boundary:?} is not {expected}");
             }
         };
-        // With these, scipy's normal distribution of five dimensions lets out what is spent, to its own error of 5e-6.
+        // With these boundaries, scipy's five-dimensional normal distribution gives the spent alpha, up to its own error of 5e-6.
         check(Spending::ObrienFleming, &[4.877, 3.357, 2.680, 2.290, 2.031]);
         check(Spending::Pocock, &[2.438, 2.427, 2.410, 2.397, 2.386]);
     }
@@ -278,8 +283,9 @@ mod tests {
         let plan = looks(1, Spending::Pocock).plan().unwrap();
         assert!((plan.boundaries[0].harm - 1.959_963_984_540_054).abs() < 1e-9);
         assert!((plan.boundaries[0].level() - 0.025).abs() < 1e-9);
-        let with =
-            Looks { futility: Some((0.1, Spending::Pocock)), ..looks(1, Spending::Pocock) }.plan().unwrap();
+        let with = InterimAnalyses { futility: Some((0.1, Spending::Pocock)), ..looks(1, Spending::Pocock) }
+            .plan()
+            .unwrap();
         assert!((with.inflation - 1.0).abs() < 1e-6, "{}", with.inflation);
     }
 
@@ -287,7 +293,7 @@ mod tests {
     #[test]
     fn errors_are_spent() {
         for spending in [Spending::ObrienFleming, Spending::Pocock] {
-            let looks = Looks { futility: Some((0.1, spending)), ..looks(4, spending) };
+            let looks = InterimAnalyses { futility: Some((0.1, spending)), ..looks(4, spending) };
             let plan = looks.plan().unwrap();
             let total = |drift, of: fn(&(f64, f64)) -> f64| plan.stops(drift).iter().map(of).sum::<f64>();
             let binding = total(0.0, |stop| stop.0);
@@ -308,32 +314,33 @@ mod tests {
 
     /// I3, I4.
     #[test]
-    fn what_looks_say() {
-        let plan =
-            Looks { futility: Some((0.1, Spending::Pocock)), ..looks(3, Spending::Pocock) }.plan().unwrap();
+    fn interim_decisions_follow_boundaries() {
+        let plan = InterimAnalyses { futility: Some((0.1, Spending::Pocock)), ..looks(3, Spending::Pocock) }
+            .plan()
+            .unwrap();
         let check = |at, z, expected| assert_eq!(plan.says(at, z), expected, "{z} at {at}");
-        check(0, 3.0, Says::StopForHarm);
-        check(0, 1.0, Says::GoOn);
-        check(0, -3.0, Says::StopForFutility);
-        check(0, f64::NAN, Says::GoOn);
-        check(2, 3.0, Says::StopForHarm);
-        check(2, 1.9, Says::StopForFutility);
-        check(2, f64::NAN, Says::StopForFutility);
-        check(7, 3.0, Says::StopForHarm);
+        check(0, 3.0, InterimDecision::StopForHarm);
+        check(0, 1.0, InterimDecision::Continue);
+        check(0, -3.0, InterimDecision::StopForFutility);
+        check(0, f64::NAN, InterimDecision::Continue);
+        check(2, 3.0, InterimDecision::StopForHarm);
+        check(2, 1.9, InterimDecision::StopForFutility);
+        check(2, f64::NAN, InterimDecision::StopForFutility);
+        check(7, 3.0, InterimDecision::StopForHarm);
     }
 
     #[test]
     fn looks_that_are_none() {
-        let check = |looks: Looks, expected: &str| {
+        let check = |looks: InterimAnalyses, expected: &str| {
             let told = looks.plan().unwrap_err().to_string();
             assert!(told.contains(expected), "{told:?} says nothing of {expected:?}");
         };
         let good = || looks(2, Spending::Pocock);
-        check(Looks { fractions: Vec::new(), ..good() }, "0 looks");
-        check(Looks { fractions: vec![0.5, 0.4, 1.0], ..good() }, "do not ascend to 1");
-        check(Looks { fractions: vec![0.5], ..good() }, "do not ascend to 1");
-        check(Looks { fractions: vec![f64::NAN, 1.0], ..good() }, "do not ascend to 1");
-        check(Looks { alpha: 0.0, ..good() }, "alpha is 0");
-        check(Looks { futility: Some((0.7, Spending::Pocock)), ..good() }, "beta is 0.7");
+        check(InterimAnalyses { fractions: Vec::new(), ..good() }, "0 interim analyses");
+        check(InterimAnalyses { fractions: vec![0.5, 0.4, 1.0], ..good() }, "do not ascend to 1");
+        check(InterimAnalyses { fractions: vec![0.5], ..good() }, "do not ascend to 1");
+        check(InterimAnalyses { fractions: vec![f64::NAN, 1.0], ..good() }, "do not ascend to 1");
+        check(InterimAnalyses { alpha: 0.0, ..good() }, "alpha is 0");
+        check(InterimAnalyses { futility: Some((0.7, Spending::Pocock)), ..good() }, "beta is 0.7");
     }
 }

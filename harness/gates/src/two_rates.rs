@@ -1,20 +1,20 @@
-//! Whether attempts at one task pass less often than before, exactly.
+//! An exact test of whether attempts at one task pass less often than before.
 //!
-//! Both numbers of attempts are fixed by the design, and how many of all attempts pass is not. So the test is the unconditional one: the
-//! p-value is the largest probability, over all pairs of rates of which the second is lower by no more than is tolerated, of outcomes as
-//! unfavourable as those that were seen. Fisher's conditional test would hold the passes of both sides together fixed, which the design does
-//! not: it is valid, but seldom rejects where attempts are few, and it has no form for a drop that is tolerated.
+//! The design fixes the numbers of attempts, but not the total number of passes. The test is therefore unconditional: the
+//! p-value is the largest probability, over all pairs of rates with a drop of at most the tolerance, of outcomes as
+//! unfavourable as the observed one. Fisher's conditional test fixes the total number of passes, which the design does
+//! not: it is valid, but seldom rejects with few attempts, and has no form for a tolerated drop.
 //!
-//! Outcomes are ordered by Fisher's p-value. It falls in the passes before and rises in those after, so the largest probability lies where the
-//! second rate is lower by exactly what is tolerated, and one rate is left to search for.
+//! Outcomes are ordered by Fisher's p-value, which falls with the passes before and rises with those after. So the maximum is at a drop of
+//! exactly the tolerance, and only one rate remains to search for.
 //!
-//! I1. Under the null hypothesis the probability of a p-value of at most alpha is at most alpha. I2. Without a tolerance the p-value is at most
-//! Fisher's. I3. It falls in the passes before, and rises in the passes after and in what is tolerated. I4. A drop of no more than is tolerated
-//! is no evidence: p is 1.
+//! I1. Under the null hypothesis P(p <= alpha) <= alpha. I2. Without a tolerance the p-value is at most
+//! Fisher's. I3. It falls with the passes before, and rises with the passes after and with the tolerance. I4. A drop within the tolerance
+//! is not evidence: p is 1.
 //!
 //! Units: counts of attempts; probabilities in [0, 1]. Pure; nothing to cancel.
-//! Source: Barnard (1947) for the unconditional test; Boschloo (1970) for the order by Fisher's p-value. Deviations: the largest probability is
-//! searched for over a grid of rates and refined around its best point, to a relative error below 1e-6; what is no evidence is not computed
+//! Source: Barnard (1947) for the unconditional test; Boschloo (1970) for the order by Fisher's p-value. Deviations: the maximum is
+//! searched on a grid of rates and refined around its best point, to a relative error below 1e-6; drops within the tolerance are not computed
 //! (I4).
 
 use crate::distribution::ln_gamma;
@@ -25,17 +25,17 @@ const TIE: f64 = 1e-7;
 /// Terms of a sum below this share of it change nothing.
 const NEGLIGIBLE: f64 = 1e-18;
 /// Points of the grid, besides those for each standard deviation of a rate.
-const FEWEST_POINTS: usize = 64;
+const MIN_POINTS: usize = 64;
 const POINTS_A_DEVIATION: f64 = 8.0;
 /// Steps of the search around the best point; each leaves 0.618 of the width.
 const STEPS: u32 = 32;
 
-/// The p-value against "`after` passes less often than `before` by no more than `tolerance`"; 1 where a side has no attempt.
+/// The p-value against "the pass rate `after` is below `before` by at most `tolerance`"; 1 if a side has no attempts.
 #[must_use]
 pub fn lower_rate(before: TaskRate, after: TaskRate, tolerance: f64) -> f64 {
     let share = |side: TaskRate| f64::from(side.passes) / f64::from(side.attempts);
     let fell = share(before) - share(after);
-    // Without attempts it is no number.
+    // NaN without attempts.
     if fell.is_nan() || fell <= tolerance + TIE {
         return 1.0;
     }
@@ -69,13 +69,13 @@ impl Pair {
                 fewer
             })
             .collect();
-        // Angles of which the rate is the square of the sine: steps are as wide for rare outcomes as for frequent ones.
+        // Angles whose squared sine is the rate: steps are equally wide for rare and frequent outcomes.
         let probability = |angle: f64| {
             let rate = tolerance + (1.0 - tolerance) * angle.sin().powi(2);
             self.probability(&as_rare, rate, (rate - tolerance).max(0.0))
         };
         let deviations = ((self.before + self.after) as f64).sqrt();
-        let points = FEWEST_POINTS + (POINTS_A_DEVIATION * deviations) as usize;
+        let points = MIN_POINTS + (POINTS_A_DEVIATION * deviations) as usize;
         let angle = |point: usize| std::f64::consts::FRAC_PI_2 * point as f64 / points as f64;
         let (at, best) = (0..=points)
             .map(|point| (point, probability(angle(point))))
@@ -102,7 +102,7 @@ impl Pair {
         sum.min(1.0)
     }
 
-    /// The probability of what is as unfavourable, at these rates.
+    /// Probability of outcomes as unfavourable, at these rates.
     fn probability(&self, as_rare: &[usize], rate_before: f64, rate_after: f64) -> f64 {
         let mut below = Vec::with_capacity(self.after + 2);
         let mut sum = 0.0;
@@ -194,7 +194,7 @@ mod tests {
         assert!(found > 1e-12 && found < 1e-9, "{found}");
     }
 
-    /// The probability, at these rates, of a p-value of at most alpha.
+    /// P(p <= alpha) at these rates.
     fn rejected(before: u32, after: u32, tolerance: f64, alpha: f64, rates: (f64, f64)) -> f64 {
         let pair = Pair::new(before as usize, after as usize);
         let mut sum = 0.0;
@@ -213,7 +213,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
         /// I1.
         #[test]
-        fn an_unchanged_task_is_seldom_told_to_have_fallen(
+        fn unchanged_task_is_rarely_reported(
             before in 1u32..9,
             after in 1u32..9,
             tolerance in prop::sample::select(vec![0.0, 0.05, 0.2]),

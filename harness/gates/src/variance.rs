@@ -28,7 +28,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these outcomes.
+    /// The spread of these outcomes.
     #[must_use]
     pub fn of(paired: &Paired, direction: Direction) -> Self {
         let harms = paired.harms(direction);
@@ -51,15 +51,15 @@ impl Spread {
         }
     }
 
-    /// How many standard errors the harm is above `tau`, where the tasks are all there are; what a look of [`crate::LookPlan`] asks for.
-    /// Nothing where attempts do not vary at all.
+    /// Standard errors by which the harm exceeds `tau`, for the given tasks; the z of an interim analysis of [`crate::InterimPlan`].
+    /// `None` if attempts do not vary.
     #[must_use]
     pub fn z(&self, tau: f64) -> Option<f64> {
         (self.from_attempts > 0.0).then(|| (self.harm - tau) / self.from_attempts.sqrt())
     }
 
-    /// The part of the variance of the mean harm that repeats make smaller, and the part that they do not, as far as tasks show: few
-    /// attempts that all came out the same are no reason to expect the most noise there may be.
+    /// The parts of the variance of the mean harm that repeats do and do not reduce, as far as the tasks show: a few equal
+    /// attempts are no reason to expect the maximum noise.
     #[must_use]
     pub fn parts(&self) -> (f64, f64) {
         let tasks = self.tasks as f64;
@@ -67,13 +67,13 @@ impl Spread {
     }
 }
 
-/// The expected variance of one attempt, of which so many passed.
+/// Expected variance of one attempt, given passes and attempts.
 pub(crate) fn share_variance(passes: f64, attempts: f64) -> f64 {
     let share = (passes + 0.5) / (attempts + 1.0);
     share * (1.0 - share)
 }
 
-/// The variance of what these are a sample of; nothing of fewer than two.
+/// Sample variance; `None` for fewer than two values.
 pub(crate) fn sample_variance(values: &[f64]) -> Option<f64> {
     let centre = mean(values);
     let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
@@ -112,12 +112,12 @@ mod tests {
         // Harms of 0, 0 and 3, without noise: their variance is 3.
         let same: &[f64] = &[1.0, 1.0];
         check(&[same, same, &[4.0, 4.0]], &[same; 3], Kind::Number, [1.0, 0.0, 3.0]);
-        // One attempt a side that passed: a share of 3/4 is expected.
+        // One attempt per side that passed: a share of 3/4 is expected.
         check(&[&[1.0]], &[&[1.0]], Kind::PassFail, [0.0, 2.0 * 3.0 / 16.0, 0.0]);
     }
 
     #[test]
-    fn what_repeats_make_smaller() {
+    fn repeats_reduce_their_part_of_the_variance() {
         let spread = Spread { tasks: 4, harm: 0.3, from_attempts: 0.03, seen: 0.16, between_tasks: 0.04 };
         assert_eq!(spread.parts(), (0.03, 0.01));
         assert_eq!(Spread { seen: 0.0, between_tasks: 0.0, ..spread }.parts(), (0.0, 0.0));

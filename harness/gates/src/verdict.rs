@@ -1,19 +1,19 @@
-//! What a gate says: pass, fail, or inconclusive and what it lacks.
+//! Verdicts of gates: pass, fail, or inconclusive with a reason.
 //!
-//! I1. Nothing passes without evidence: the upper bound of the harm is below the harm that matters, or a policy that is known to be
-//! deterministic is no worse than is tolerated. Of numbers without bounds that came out as before in every attempt, the upper bound is that of
-//! the share of attempts that may be otherwise, each by as much as attempts were seen to differ at most. I2. Nothing fails but by a test at level
-//! alpha of "the harm is at most the tolerance", or because it is known. I3. Where outcomes are too few, nothing passes or fails. I4. What fails
-//! does not pass. I5. Several gates of one candidate share their alpha by Holm; all of them have to pass, so a pass is not adjusted. I6. What
-//! is said to be lacking decides by the code that judges, if what is added comes out as what was seen did; but for more than a thousand tasks.
+//! I1. Nothing passes without evidence: the upper bound of the harm is below `min_effect`, or a known deterministic
+//! policy is within the tolerance. For unbounded numbers that equal the baseline in every attempt, the upper bound is that of
+//! the share of attempts that may differ, each by at most the observed range. I2. Nothing fails except by a test at level
+//! alpha of "the harm is at most the tolerance", or because the harm is known. I3. With missing data nothing passes or fails. I4. A failing
+//! metric does not pass. I5. Several gates of one candidate share their alpha by Holm; all have to pass, so a pass is not adjusted. I6. The
+//! proposed repeats or tasks decide, by the judging code itself, if further attempts resemble the observed ones; not checked beyond a thousand tasks.
 //!
-//! Units: those of the metric; of passes, shares here and points of a percentage in words. Errors: [`GateError`]. Pure; nothing to cancel.
+//! Units: those of the metric; passes as shares here and as percentage points in sentences. Errors: [`GateError`]. Pure; nothing to cancel.
 //! Source: both tests by [`SubsetMeans`]; a pass is a test of non-inferiority (Blackwelder, 1982). Deviations: the upper bound of the harm of a
-//! number within known bounds is never closer to what was seen than that of Clopper and Pearson (1934) for as many failures in as many attempts,
-//! because rare failures have little spread to resample, and none that was seen has none. Of numbers other than passes that holds where too few
-//! tasks differ to resample.
+//! bounded number is never closer to the observed harm than that of Clopper and Pearson (1934) for equally many failures and attempts,
+//! because rare failures have little spread to resample, and unobserved ones have none. For other numbers this applies if too few
+//! tasks differ for resampling.
 //!
-//! A verdict is about what the tasks of the suite are a sample of. Of a change that breaks few tasks of many it says little: that is for
+//! A verdict is about the population that the tasks are sampled from. A change that breaks a few of many tasks is found by
 //! [`crate::EachTask`].
 
 use serde::{Deserialize, Serialize};
@@ -22,59 +22,60 @@ use crate::distribution::{at_most, upper_point};
 use crate::exact::share_below;
 use crate::holm::holm;
 use crate::null::{or_infinity, or_minus_infinity, or_nan};
-use crate::outcomes::{Direction, Kind, Paired, Shortfall};
+use crate::outcomes::{Direction, Kind, MissingData, Paired};
 use crate::power::{MAX_REPEATS, fewest_tasks};
 use crate::resampling::SubsetMeans;
 use crate::variance::Spread;
 
-/// With which probability as many repeats as are asked for decide, if the harm is what was seen.
+/// Probability that the proposed repeats decide, if the harm is the observed one.
 const DECIDES: f64 = 0.8;
-/// Tasks whose attempts differ, for what was seen to say how far attempts may be apart.
+/// Minimum number of tasks with varying attempts that shows how far attempts may differ.
 const VARYING_TASKS: usize = 5;
 /// Asking for more than so many times the attempts is asking for other tasks.
-const MOST_TIMES: f64 = 100.0;
+const MAX_FACTOR: f64 = 100.0;
 /// Asking for more tasks than so many is asking for another suite, and need not be exact.
-const MOST_TASKS: usize = 1_000;
+const MAX_TASKS: usize = 1_000;
 /// By how much more is asked for where so much would not decide.
 const STEP: f64 = 1.25;
 /// A share that is all but one.
 const NEARLY_ALL: f64 = 0.999;
-/// Less than this is what rounding has left of nothing.
+/// Smaller values are rounding errors of zero.
 const NOTHING: f64 = 1e-9;
 
-/// What a metric has to keep.
+/// Requirement on a metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// Name of the metric.
     pub metric: String,
-    /// Which way it is better.
+    /// Optimisation direction.
     pub direction: Direction,
     /// Harm up to which nothing is wrong.
     pub tolerance: f64,
     /// The smallest harm that matters; above the tolerance.
-    pub matters: f64,
+    #[serde(rename = "matters")]
+    pub min_effect: f64,
     /// Probability of a wrong fail at the tolerance, and of a wrong pass at the harm that matters.
     pub alpha: f64,
-    /// Whether both agents are known to do the same each time.
+    /// Whether both agents are known to be deterministic.
     pub deterministic: bool,
-    /// By how much an attempt can differ from another at most, where that is known of a number that is no share.
+    /// Maximum difference between two attempts, if it is known for an unbounded number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<f64>,
 }
 
-/// Why a gate is none.
+/// Reason for which a gate is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GateError {
-    /// No such probability, or nothing between what is tolerated and what matters.
-    #[error("{what} of {metric:?} is {value}, and has to be {expected}")]
+    /// Not a probability, or `min_effect` not above the tolerance.
+    #[error("{what} of {metric:?} is {value}, but must be {expected}")]
     Setting {
-        /// Of which metric.
+        /// Name of the metric.
         metric: String,
-        /// Which setting.
+        /// Name of the setting.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it may be.
+        /// The valid values.
         expected: &'static str,
     },
 }
@@ -86,42 +87,42 @@ pub struct Findings {
     pub tasks: usize,
     /// Values of the side with fewer: one for each attempt, or for each task of a metric that is about all attempts at a task.
     pub attempts: u64,
-    /// Tasks whose mean is another than before.
+    /// Tasks whose mean changed.
     #[serde(default)]
     pub differ: usize,
-    /// Whether the harm is known, not estimated: both agents do the same each time.
+    /// Whether the harm is known instead of estimated, because both agents are deterministic.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub known: bool,
     /// Mean over tasks of the baseline; no number without tasks.
     #[serde(deserialize_with = "or_nan")]
     pub baseline: f64,
-    /// That of the candidate.
+    /// Mean over tasks of the candidate.
     #[serde(deserialize_with = "or_nan")]
     pub candidate: f64,
-    /// How much worse the candidate is.
+    /// Harm: worsening of the candidate's mean.
     #[serde(deserialize_with = "or_nan")]
     pub harm: f64,
-    /// Lower bound of the harm at level alpha; minus infinity where there is none.
+    /// Lower bound of the harm at level alpha; minus infinity without one.
     #[serde(deserialize_with = "or_minus_infinity")]
     pub lower: f64,
-    /// Upper bound; infinity where there is none.
+    /// Upper bound of the harm; infinity without one.
     #[serde(deserialize_with = "or_infinity")]
     pub upper: f64,
     /// p-value against "the harm is at most the tolerance".
     pub p_harm: f64,
-    /// The same, adjusted for the other gates.
+    /// The same, adjusted for the other metrics.
     pub p_adjusted: f64,
-    /// p-value against "the harm is what matters, or more".
+    /// p-value against "the harm is `min_effect` or more".
     pub p_pass: f64,
-    /// Whether the p-values are of all ways to flip signs.
+    /// Whether the p-values are exact, that is, over all sign flips.
     pub is_exact: bool,
 }
 
-/// What was decided.
+/// Decision on a metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Not worse by what matters.
+    /// Worse by less than `min_effect`.
     Pass,
     /// A deterministic agent did the same everywhere.
     Same,
@@ -130,31 +131,31 @@ pub enum Decision {
     /// Worse by more than is tolerated.
     Fail,
     /// Neither is shown.
-    Inconclusive(Lack),
+    Inconclusive(InconclusiveReason),
 }
 
 impl Decision {
-    /// Whether it is one of those by which a metric passes.
+    /// Whether the metric passes.
     #[must_use]
     pub fn is_pass(&self) -> bool {
         matches!(self, Self::Pass | Self::Same | Self::Copied)
     }
 }
 
-/// What a decision lacks.
+/// Reason for which a decision is inconclusive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lack {
+pub enum InconclusiveReason {
     /// Outcomes.
-    Outcomes(Vec<Shortfall>),
+    Outcomes(Vec<MissingData>),
     /// Tasks: so few reach no such level.
     Tasks {
-        /// How many it takes.
+        /// Number of tasks needed.
         needed: u64,
     },
     /// Repeats of each task, of both sides.
     Repeats {
-        /// How many more.
+        /// Number of additional repeats.
         more: u64,
     },
     /// Any variation of a number by which its harm could be bounded.
@@ -166,16 +167,16 @@ pub enum Lack {
     },
 }
 
-/// What a gate says.
+/// Verdict on one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Of which gate.
+pub struct GateVerdict {
+    /// The gate.
     pub gate: Gate,
-    /// Of which values.
+    /// Type of the values.
     pub kind: Kind,
     /// By which numbers.
     pub findings: Findings,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -183,21 +184,21 @@ impl Gate {
     /// Judges one metric.
     ///
     /// # Errors
-    /// [`GateError`] where the gate is none.
-    pub fn judge(&self, paired: &Paired, seed: u64) -> Result<Verdict, GateError> {
+    /// [`GateError`] for an invalid gate.
+    pub fn judge(&self, paired: &Paired, seed: u64) -> Result<GateVerdict, GateError> {
         self.check()?;
         let findings = self.findings(paired, seed);
         Ok(self.decide(paired, findings, 1))
     }
 
     fn check(&self) -> Result<(), GateError> {
-        let Self { tolerance, matters, alpha, .. } = *self;
+        let Self { tolerance, min_effect, alpha, .. } = *self;
         let rules = [
             ("tolerance", tolerance, tolerance >= 0.0 && tolerance.is_finite(), "0 or more"),
             (
-                "the harm that matters",
-                matters,
-                matters > tolerance && matters.is_finite(),
+                "min_effect",
+                min_effect,
+                min_effect > tolerance && min_effect.is_finite(),
                 "above the tolerance",
             ),
             ("alpha", alpha, alpha > 0.0 && alpha < 0.5, "between 0 and 0.5"),
@@ -229,18 +230,18 @@ impl Gate {
             upper: harm,
             p_harm: certain(harm <= self.tolerance + NOTHING),
             p_adjusted: certain(harm <= self.tolerance + NOTHING),
-            p_pass: certain(harm >= self.matters),
+            p_pass: certain(harm >= self.min_effect),
             is_exact: true,
         };
         if found.known {
             return found;
         }
         let means = SubsetMeans::new(&harms, seed);
-        let (mut upper, mut p_pass) = (means.upper(self.alpha), means.p_below(self.matters));
+        let (mut upper, mut p_pass) = (means.upper(self.alpha), means.p_below(self.min_effect));
         if let Some(span) = self.span_of(paired, &harms) {
             let rare = Rare::of(harm, span, attempts);
             upper = upper.max(rare.upper(self.alpha));
-            p_pass = p_pass.max(rare.p_below(self.matters));
+            p_pass = p_pass.max(rare.p_below(self.min_effect));
         }
         let p_harm = means.p_above(self.tolerance);
         Findings {
@@ -259,21 +260,21 @@ impl Gate {
         if paired.is_bounded() { Some(1.0) } else { self.span.filter(|_| !self.varies(harms)) }
     }
 
-    /// Whether enough tasks differ to resample a number without bounds: what it is elsewhere may be a chance of few attempts.
+    /// Whether enough tasks differ to resample an unbounded number; with fewer, the difference may be chance.
     fn varies(&self, harms: &[f64]) -> bool {
         let differ = harms.iter().filter(|harm| !is_nothing(**harm)).count();
         differ >= fewest_tasks(self.alpha) && harms.iter().any(|harm| !is_nothing(harm - harms[0]))
     }
 
     /// With how many gates that share alpha, itself included.
-    fn decide(&self, paired: &Paired, findings: Findings, together: usize) -> Verdict {
+    fn decide(&self, paired: &Paired, findings: Findings, together: usize) -> GateVerdict {
         let decision = self.decision(paired, &findings, together);
-        Verdict { gate: self.clone(), kind: paired.kind(), findings, decision }
+        GateVerdict { gate: self.clone(), kind: paired.kind(), findings, decision }
     }
 
     fn decision(&self, paired: &Paired, findings: &Findings, together: usize) -> Decision {
-        if !paired.shortfalls().is_empty() || paired.tasks().is_empty() {
-            return Decision::Inconclusive(Lack::Outcomes(paired.shortfalls().to_vec()));
+        if !paired.missing_data().is_empty() || paired.tasks().is_empty() {
+            return Decision::Inconclusive(InconclusiveReason::Outcomes(paired.missing_data().to_vec()));
         }
         if self.deterministic && paired.is_identical() {
             return Decision::Same;
@@ -295,17 +296,19 @@ impl Gate {
         }
         let harms = paired.harms(self.direction);
         if self.span_of(paired, &harms).is_none() && !self.varies(&harms) {
-            let lack = copies.map_or(Lack::Variation, |more| Lack::Copies { more: more as u64 });
+            let lack = copies.map_or(InconclusiveReason::Variation, |more| InconclusiveReason::Copies {
+                more: more as u64,
+            });
             return Decision::Inconclusive(lack);
         }
-        if findings.upper < self.matters {
+        if findings.upper < self.min_effect {
             return Decision::Pass;
         }
         Decision::Inconclusive(self.lack(paired, findings, together))
     }
 
-    /// Of how many attempts without a difference no more can be otherwise than what matters, of a number without bounds that came out as before in
-    /// every attempt. Attempts that share their seeds are not independent, so that it is not by chance that few are alike; many are.
+    /// Number of attempts without a difference after which the share of differing attempts is bounded below `min_effect`, for an unbounded number
+    /// that equals the baseline in every attempt. Attempts with shared seeds are not independent, so a few equal attempts are no evidence; many are.
     fn copies_needed(&self, paired: &Paired) -> Option<f64> {
         let varies = paired.copies().is_some_and(|vary| vary >= VARYING_TASKS);
         if !varies || paired.is_bounded() {
@@ -314,23 +317,23 @@ impl Gate {
         let values = || paired.tasks().iter().flat_map(|task| task.baseline.iter().chain(&task.candidate));
         let least = values().copied().fold(f64::INFINITY, f64::min);
         let most = values().copied().fold(f64::NEG_INFINITY, f64::max);
-        let share = (self.matters / (most - least)).min(NEARLY_ALL);
-        // The first number whose bound is below, not at, what matters.
+        let share = (self.min_effect / (most - least)).min(NEARLY_ALL);
+        // The first number whose bound is strictly below `min_effect`.
         Some((self.alpha.ln() / (-share).ln_1p() * (1.0 + 1e-12)).floor() + 1.0)
     }
 
-    /// What would decide, if the harm is what was seen.
-    fn lack(&self, paired: &Paired, findings: &Findings, together: usize) -> Lack {
+    /// The data that would decide, if the harm is the observed one.
+    fn lack(&self, paired: &Paired, findings: &Findings, together: usize) -> InconclusiveReason {
         // No number of repeats helps where so few tasks cannot fail together with the other gates.
         let fewest = fewest_tasks(self.alpha / together as f64);
         let spread = Spread::of(paired, self.direction);
         let mut harms = paired.harms(self.direction);
         let span = self.span_of(paired, &harms);
         harms.sort_by(f64::total_cmp);
-        let leans_to_pass = self.matters - findings.harm >= findings.harm - self.tolerance;
+        let leans_to_pass = self.min_effect - findings.harm >= findings.harm - self.tolerance;
         let seen =
             Seen { gate: self, harms, spread, span, attempts: findings.attempts, leans_to_pass, together };
-        let distance = (self.matters - findings.harm).max(findings.harm - self.tolerance);
+        let distance = (self.min_effect - findings.harm).max(findings.harm - self.tolerance);
         let largest = (distance / (upper_point(self.alpha) + upper_point(1.0 - DECIDES))).powi(2);
         let (from_attempts, from_tasks) = spread.parts();
         // Attempts that rule out rare failures.
@@ -338,13 +341,13 @@ impl Gate {
             self.alpha.ln() / (-(distance / span).min(NEARLY_ALL)).ln_1p() / findings.attempts as f64
         });
         let repeats = findings.attempts as f64 / findings.tasks as f64;
-        // A metric with one value a task is surer with more attempts, but nothing tells by how much.
+        // A metric with one value per task becomes more precise with more attempts, by an unknown amount.
         if findings.tasks >= fewest && paired.kind() != Kind::Share && largest > from_tasks {
             let mut times = (from_attempts / (largest - from_tasks)).max(sure);
-            while times <= MOST_TIMES && times * repeats <= f64::from(MAX_REPEATS) {
+            while times <= MAX_FACTOR && times * repeats <= f64::from(MAX_REPEATS) {
                 let more = ((times - 1.0) * repeats).ceil().max(1.0);
                 if seen.decides(1.0 + more / repeats, findings.tasks) {
-                    return Lack::Repeats { more: more as u64 };
+                    return InconclusiveReason::Repeats { more: more as u64 };
                 }
                 times = (1.0 + more / repeats) * STEP;
             }
@@ -354,25 +357,25 @@ impl Gate {
             let tasks = (times * findings.tasks as f64).ceil() as usize;
             tasks.max(findings.tasks + 1).max(fewest)
         };
-        while needed(times) <= MOST_TASKS && !seen.decides(1.0, needed(times)) {
+        while needed(times) <= MAX_TASKS && !seen.decides(1.0, needed(times)) {
             times *= STEP;
         }
-        Lack::Tasks { needed: needed(times) as u64 }
+        InconclusiveReason::Tasks { needed: needed(times) as u64 }
     }
 }
 
-/// A probability of what is known.
+/// The p-value of a known statement: 1 or 0.
 fn certain(holds: bool) -> f64 {
     f64::from(u8::from(holds))
 }
 
-/// Whether a harm is what rounding has left of none.
+/// Whether a harm is a rounding error of zero.
 fn is_nothing(harm: f64) -> bool {
     harm.abs() <= NOTHING
 }
 
-/// Failures that are rare, or were not seen at all, are further off than their own spread says: as many as were seen, each of the whole span,
-/// and what is beside them.
+/// Bound for rare or unobserved failures, whose spread is too small to resample: the observed number of failures, each of the whole span, plus
+/// the remaining difference.
 struct Rare {
     span: f64,
     attempts: u64,
@@ -396,23 +399,23 @@ impl Rare {
     }
 }
 
-/// What was seen, to be judged as if there were more of it.
+/// The observations, scaled to a larger number of attempts or tasks.
 struct Seen<'a> {
     gate: &'a Gate,
     /// In ascending order.
     harms: Vec<f64>,
     spread: Spread,
     span: Option<f64>,
-    /// Of the side with fewer.
+    /// Attempts of the side with fewer.
     attempts: u64,
-    /// Whether the harm is nearer to what is tolerated than to what matters.
+    /// Whether the harm is nearer to the tolerance than to `min_effect`.
     leans_to_pass: bool,
     together: usize,
 }
 
 impl Seen<'_> {
-    /// Whether it would be decided the way it leans, with so many times the attempts at each of so many tasks: attempts take their part out of the
-    /// spread of harms, and tasks are those that were seen, again.
+    /// Whether `attempts` times the attempts at each of `tasks` tasks decide in the direction of the observed harm: more attempts reduce the within-task
+    /// spread of harms, and additional tasks repeat the observed ones.
     fn decides(&self, attempts: f64, tasks: usize) -> bool {
         let Spread { seen, between_tasks, harm, .. } = self.spread;
         let left = between_tasks + (seen - between_tasks).max(0.0) / attempts;
@@ -421,21 +424,21 @@ impl Seen<'_> {
         let harms: Vec<f64> =
             (0..tasks).map(|at| harm + kept * (self.harms[at * before / tasks] - harm)).collect();
         let means = SubsetMeans::new(&harms, 0);
-        let Gate { alpha, tolerance, matters, .. } = *self.gate;
+        let Gate { alpha, tolerance, min_effect, .. } = *self.gate;
         if !self.leans_to_pass {
             return means.p_above(tolerance) * self.together as f64 <= alpha;
         }
         let values = (self.attempts as f64 * attempts * tasks as f64 / before as f64).round() as u64;
         let rare = self.span.map_or(f64::NEG_INFINITY, |span| Rare::of(harm, span, values).upper(alpha));
-        means.upper(alpha).max(rare) < matters
+        means.upper(alpha).max(rare) < min_effect
     }
 }
 
-/// Judges several metrics of one candidate, which share alpha among them.
+/// Judges several metrics of one candidate that share alpha.
 ///
 /// # Errors
-/// [`GateError`] of the first gate that is none.
-pub fn judge_together(gates: &[(Gate, &Paired)], seed: u64) -> Result<Vec<Verdict>, GateError> {
+/// [`GateError`] of the first invalid gate.
+pub fn judge_together(gates: &[(Gate, &Paired)], seed: u64) -> Result<Vec<GateVerdict>, GateError> {
     gates.iter().try_for_each(|(gate, _)| gate.check())?;
     let mut found: Vec<Findings> = gates.iter().map(|(gate, paired)| gate.findings(paired, seed)).collect();
     let adjusted = holm(&found.iter().map(|findings| findings.p_harm).collect::<Vec<_>>());

@@ -1,13 +1,13 @@
-//! What trajectories only name: pictures, each in a file of its own, by the hash of its bytes.
+//! Blobs of a run: pictures, each in a file named by the hash of its bytes.
 //!
-//! B1. A file under its name is whole and synced: it is written beside its place, synced and renamed, and then the folder is
-//! synced. Only after that does anybody hear the name, so that neither `kill -9` nor a loss of power leaves a record that
-//! names what is not there. Syncing at once needs no order between pictures and journal.
-//! B2. The same bytes are one file. A file that is there is compared, and written anew if it differs.
-//! B3. Several may keep the same bytes at once: whoever renames last replaces a file by its equal. B4. What a process left
-//! that died while it wrote is removed by the next one that writes the run.
+//! B1. A file with its final name is complete and synced: it is written to a temporary name, synced and renamed, and then the folder is
+//! synced. The name is returned only after that, so that neither `kill -9` nor a loss of power leaves a record that
+//! refers to a missing file. Syncing at once needs no ordering between pictures and journal.
+//! B2. Equal bytes are one file. An existing file is compared, and rewritten if it differs.
+//! B3. Several tasks may store the same bytes at once: the last rename replaces a file by its equal. B4. Temporary files of a
+//! process that died are removed by the next process that writes the run.
 //!
-//! Cancellation: a future that is dropped may leave a file that nothing names.
+//! Cancellation: a dropped future may leave a file that nothing refers to.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clawrl_core::{BlobError, BlobRef, BlobStore, BoxFuture, MOST_BLOB_BYTES};
+use clawrl_core::{BlobError, BlobRef, BlobStore, BoxFuture, MAX_BLOB_BYTES};
 
 use crate::{RecordError, files};
 
@@ -26,21 +26,21 @@ const PART: &str = ".part-";
 /// The pictures of one run; see the head of the module.
 #[derive(Debug)]
 pub struct RunBlobs {
-    place: Arc<Place>,
+    place: Arc<BlobFolder>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct BlobFolder {
     /// The run's folder.
     run: PathBuf,
-    /// Folders that are there and synced. Held while one is made, so that nobody puts a file into one that a loss of power
-    /// could take.
+    /// Folders that exist and are synced. Locked while one is created, so that no file is written into a folder that a loss of
+    /// power could remove.
     made: Mutex<HashSet<PathBuf>>,
     next: AtomicU64,
 }
 
 impl RunBlobs {
-    /// Those of the run in this folder, which the caller owns.
+    /// Blobs of the run in this folder, which the caller owns.
     pub(crate) fn open(run: &Path) -> Result<Self, RecordError> {
         let dir = run.join(files::BLOBS);
         let failed = |source| RecordError::io("read", &dir, source);
@@ -56,7 +56,7 @@ impl RunBlobs {
             }
         }
         let (made, next) = Default::default();
-        Ok(Self { place: Arc::new(Place { run: run.to_owned(), made, next }) })
+        Ok(Self { place: Arc::new(BlobFolder { run: run.to_owned(), made, next }) })
     }
 }
 
@@ -64,7 +64,7 @@ impl BlobStore for RunBlobs {
     fn keep(&self, media_type: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<BlobRef, BlobError>> {
         let (place, media_type) = (Arc::clone(&self.place), media_type.to_owned());
         on_thread(move || {
-            if bytes.len() > MOST_BLOB_BYTES {
+            if bytes.len() > MAX_BLOB_BYTES {
                 return Err(BlobError::TooLarge { bytes: bytes.len() });
             }
             let blob = BlobRef::of(&media_type, &bytes);
@@ -92,18 +92,20 @@ fn on_thread<T: Send + 'static>(
 ) -> BoxFuture<'static, Result<T, BlobError>> {
     Box::pin(async {
         let done = tokio::task::spawn_blocking(work).await;
-        done.unwrap_or_else(|error| Err(BlobError::Failed { message: format!("nobody kept it: {error}") }))
+        done.unwrap_or_else(|error| {
+            Err(BlobError::Failed { message: format!("no such blob is stored: {error}") })
+        })
     })
 }
 
-impl Place {
+impl BlobFolder {
     fn keep(&self, blob: &BlobRef, bytes: &[u8]) -> Result<(), RecordError> {
         let Some(path) = blob_path(blob) else { return Err(no_name(&self.run, blob)) };
         let path = self.run.join(path);
         let blobs = self.run.join(files::BLOBS);
         let dir = path.parent().unwrap_or(&blobs);
         if files::read_optional(&path)?.is_some_and(|there| there == bytes) {
-            // Whoever put it there may not have come to this yet.
+            // The process that wrote it may have died before this sync.
             return files::sync_dir(dir);
         }
         self.make(&blobs)?;
@@ -141,7 +143,7 @@ impl Place {
     }
 }
 
-/// Where it lies inside a run's folder: `blobs/ab/abcdef….png`. `None` for a hash that is none.
+/// Path inside a run's folder: `blobs/ab/abcdef….png`. `None` for an invalid hash.
 #[must_use]
 pub fn blob_path(blob: &BlobRef) -> Option<String> {
     let hash = &blob.sha256;
@@ -164,12 +166,12 @@ pub(crate) fn read(run: &Path, blob: &BlobRef) -> Result<Option<Vec<u8>>, Record
     if files::sha256_hex(&bytes) == blob.sha256 {
         return Ok(Some(bytes));
     }
-    let reason = "its content is not that of its name".to_owned();
+    let reason = "its content does not match its name".to_owned();
     Err(RecordError::Unreadable { path, reason })
 }
 
 fn no_name(run: &Path, blob: &BlobRef) -> RecordError {
-    let reason = format!("`{}` is no SHA-256", blob.sha256.escape_default());
+    let reason = format!("`{}` is not a SHA-256", blob.sha256.escape_default());
     RecordError::Unreadable { path: run.join(files::BLOBS), reason }
 }
 

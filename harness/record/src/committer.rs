@@ -31,11 +31,11 @@ mod tests;
 /// The promise against loss of power.
 pub(crate) const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A group ends here so that its first command does not wait for an endless stream behind it.
+/// Maximum commands of a group, so that its first command does not wait for an endless stream.
 const GROUP_COMMANDS: usize = 256;
 const GROUP_BYTES: usize = 4 << 20;
 
-/// What the thread is asked to do.
+/// Command for the thread.
 pub(crate) enum Command {
     Leased(LeaseRecord, Ack),
     Resolved(Box<AttemptRecord>, Ack),
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Close,
 }
 
-/// Tells the waiting side, and gives its place in the queue back.
+/// Notifies the waiting side, and frees the slot in the queue.
 pub(crate) struct Ack {
     pub(crate) reply: oneshot::Sender<Result<(), SinkError>>,
     pub(crate) _credit: OwnedSemaphorePermit,
@@ -55,12 +55,12 @@ pub(crate) struct Ack {
 
 impl Ack {
     fn send(self, result: Result<(), SinkError>) {
-        // A caller who no longer waits does not want to know.
+        // The caller may have stopped waiting.
         let _ = self.reply.send(result);
     }
 }
 
-/// What the thread leaves when it ends.
+/// State of the thread at its end.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// The state at the end.
@@ -69,7 +69,7 @@ pub(crate) struct Ended {
     pub(crate) error: Option<RecordError>,
 }
 
-/// Where the thread writes.
+/// Files that the thread writes.
 pub(crate) struct Target<F> {
     pub(crate) run: RunId,
     pub(crate) dir: PathBuf,
@@ -97,7 +97,7 @@ pub(crate) struct Committer<F> {
     failed: Option<SinkError>,
 }
 
-/// Whether the thread goes on after a group.
+/// Whether the thread continues after a group.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -122,7 +122,7 @@ impl<F: LogFile> Committer<F> {
         })
     }
 
-    /// Runs until told to end. Blocks; this is the thread's body.
+    /// Runs until told to end. Blocks: this is the body of the thread.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Ended {
         let mut refused = None;
         loop {
@@ -180,7 +180,7 @@ impl<F: LogFile> Committer<F> {
                 Command::Close => next = Next::End,
             }
             room -= 1;
-            // What is taken from the queue is always handled: fullness is looked at before, not after.
+            // A command taken from the queue is always handled: the queue length is checked before, not after.
             let full = room == 0 || self.frames.len() + self.lines.len() >= GROUP_BYTES;
             command = if full || next == Next::End { None } else { queue.try_recv().ok() };
         }

@@ -1,7 +1,7 @@
-//! The journal's vocabulary: what a line can say.
+//! Entries of the journal.
 //!
-//! A line is a [`Line`]: a time and an [`Entry`]. How it is written, with its checksum, is in `line.rs`;
-//! which entry may follow which is in `state.rs`.
+//! A line is a [`Line`]: a time and an [`Entry`]. `line.rs` defines its encoding, with a checksum;
+//! `state.rs` defines the valid order of entries.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct Line {
     /// When it was written, milliseconds since 1970 by the host's clock.
     pub t_ms: u64,
-    /// What happened.
+    /// The entry.
     pub entry: Entry,
 }
 
@@ -80,7 +80,7 @@ pub struct Opened {
     pub train_sha256: Option<String>,
 }
 
-/// What a resuming process found and promises.
+/// State found by a resuming process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
     /// Every later lease has this epoch or a higher one; every earlier lease had a lower one.
@@ -95,8 +95,9 @@ pub struct Resumed {
 pub enum RunEnd {
     /// Every slot is closed.
     Completed,
-    /// Whoever consumed the results had enough; slots may be open and are not wanted.
-    Sated,
+    /// The consumer of the results needed no more; slots may be open. Journals of before 0.1 say `sated`.
+    #[serde(alias = "sated")]
+    DemandClosed,
     /// A person asked for the end; slots may be open.
     Interrupted,
     /// A limit on faults ended it.
@@ -110,13 +111,13 @@ pub enum RunEnd {
 pub struct Finished {
     /// Why.
     pub end: RunEnd,
-    /// Closed slots, for a reader who only looks at the tail.
+    /// Closed slots, for readers that only look at the tail.
     pub closed: u32,
     /// Open slots.
     pub open: u32,
 }
 
-/// Where an attempt's record lies in `trajectories.zst`.
+/// Position of an attempt's record in `trajectories.zst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FrameRef {
     /// First byte.
@@ -135,11 +136,11 @@ impl FrameRef {
     }
 }
 
-/// How an attempt ended, without what it did.
+/// The end of an attempt, without its trajectory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It ran and was graded.
+    /// The attempt ran and was graded.
     Finished {
         /// Why it stopped acting.
         stop: StopReason,
@@ -147,7 +148,7 @@ pub enum Ending {
         score: f64,
         /// Whether every check scored 1.
         passed: bool,
-        /// What a learner consumes.
+        /// Reward for a learner.
         reward: f64,
         /// Marks of the grade: `symlink-refused`, `tampered`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -155,7 +156,7 @@ pub enum Ending {
     },
     /// Something broke. The text is in the frame.
     Faulted {
-        /// Where.
+        /// Boundary of the fault.
         boundary: Boundary,
         /// Stable name.
         code: String,
@@ -219,14 +220,14 @@ impl From<&PhaseTimes> for PhaseMicros {
 /// Turns in which nothing was done, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostTurns {
-    /// The reply had no action.
+    /// Replies without a valid action.
     pub malformed: u32,
     /// The shell was left waiting for the rest of a command.
     pub unfinished: u32,
 }
 
 impl LostTurns {
-    /// Those among `turns`.
+    /// Lost turns among `turns`.
     fn of(turns: &[Turn]) -> Self {
         let count = |is_lost: fn(&&Turn) -> bool| {
             u32::try_from(turns.iter().filter(is_lost).count()).unwrap_or(u32::MAX)
@@ -237,7 +238,7 @@ impl LostTurns {
         }
     }
 
-    /// Whether there are none.
+    /// Whether no turns were lost.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -257,29 +258,29 @@ pub struct AttemptSummary {
     pub attempt: AttemptId,
     /// Its fencing epoch.
     pub epoch: Epoch,
-    /// Whether it closed its slot, and does so still: reopening a slot takes this from its attempt.
+    /// Whether it closed its slot and still does; reopening a slot removes this from its attempt.
     pub closes_slot: bool,
-    /// How it ended.
+    /// The end of the attempt.
     pub ending: Ending,
     /// Number of turns.
     pub turns: u32,
-    /// Those of them that did nothing.
+    /// Turns among them that did nothing.
     #[serde(default, skip_serializing_if = "LostTurns::is_none")]
     pub lost_turns: LostTurns,
-    /// Where the time went.
+    /// Time by phase.
     pub times_us: PhaseMicros,
-    /// What its replies took, from policies that know.
+    /// Usage of the replies, from policies that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
-    /// What judges took for its grade.
+    /// Usage of judges for the grade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_usage: Option<Box<UsageTotal>>,
-    /// Where the rest is.
+    /// Position of the full record.
     pub frame: FrameRef,
 }
 
 impl AttemptSummary {
-    /// The summary of a record whose frame lies at `frame`.
+    /// Summary of a record whose frame is at `frame`.
     #[must_use]
     pub fn new(record: &AttemptRecord, frame: FrameRef) -> Self {
         Self {
@@ -302,15 +303,28 @@ impl AttemptSummary {
         matches!(self.ending, Ending::Finished { passed: true, .. })
     }
 
-    /// Whether it finished and its slot was reopened since.
+    /// Whether it finished and its slot was reopened later.
     #[must_use]
     pub fn superseded(&self) -> bool {
         !self.closes_slot && matches!(self.ending, Ending::Finished { .. })
     }
 
-    /// Whether something broke.
+    /// Whether it faulted.
     #[must_use]
     pub fn faulted(&self) -> bool {
         matches!(self.ending, Ending::Faulted { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_word_for_closed_demand_still_reads() {
+        for word in ["\"demand_closed\"", "\"sated\""] {
+            assert_eq!(serde_json::from_str::<RunEnd>(word).unwrap(), RunEnd::DemandClosed);
+        }
+        assert_eq!(serde_json::to_string(&RunEnd::DemandClosed).unwrap(), "\"demand_closed\"");
     }
 }

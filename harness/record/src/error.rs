@@ -1,4 +1,4 @@
-//! Errors of operations on runs. Every text says what to do.
+//! Errors of operations on runs. Every message contains a remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,58 +13,58 @@ use crate::Violation;
 #[non_exhaustive]
 pub enum RecordError {
     /// The file system refused.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("failed to {action} {}: {source}", path.display())]
     Io {
         /// `read`, `write`, `create`, ...
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// No space, or a quota or file-size limit.
     #[error(
-        "no space left to write {} ({source}); free some and run it again with --resume: nothing that was \
-         recorded is lost",
+        "no space left to write {} ({source}); free some space and resume with --resume: no recorded result is \
+         lost",
         path.display()
     )]
     NoSpace {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The folder cannot be written.
     #[error(
-        "{} cannot be written ({source}); make the results folder writable, or choose another with --results",
+        "failed to write {} ({source}); make the results folder writable, or choose another with --results",
         path.display()
     )]
     NotWritable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// This user may not read it.
     #[error(
-        "{} may not be read by this user ({source}); read it as the user that made it, or have that user open it with \
+        "{} is not readable for this user ({source}); read it as the user that created it, or let that user run \
          `chmod -R a+rX`",
         path.display()
     )]
     NotReadable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A run of this name is there.
-    #[error("run {run} exists already; choose another name, or go on with `clawrl run --resume {run}`")]
+    #[error("run {run} exists already; choose another name, or resume it with `clawrl run --resume {run}`")]
     Exists {
         /// The run.
         run: RunId,
     },
-    /// There is no such run.
-    #[error("there is no run {run} in {}; `clawrl ls` lists what is there", dir.display())]
+    /// The run does not exist.
+    #[error("run {run} not found in {}; `clawrl ls` lists all runs", dir.display())]
     NoSuchRun {
         /// The run.
         run: RunId,
@@ -72,7 +72,7 @@ pub enum RecordError {
         dir: PathBuf,
     },
     /// Another process writes the run.
-    #[error("run {run} is under way in {owner}; wait for it, or end it")]
+    #[error("run {run} is still running in {owner}; wait for it, or stop it")]
     Running {
         /// The run.
         run: RunId,
@@ -81,20 +81,20 @@ pub enum RecordError {
     },
     /// A newer program wrote it.
     #[error(
-        "{} is written in format {found}; this program knows formats 0 to {FORMAT_VERSION}: use the newer \
+        "{} has format {found}, and this program reads formats 0 to {FORMAT_VERSION}; use the newer \
          program that wrote it",
         path.display()
     )]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: u32,
     },
-    /// `plan.json` or `train.json` is not what the run was opened with.
+    /// `plan.json` or `train.json` differs from the file that the run was opened with.
     #[error(
-        "{} was changed after the run began (SHA-256 {found}, the journal says {expected}): put the original \
-         back, or start a new run from the changed plan",
+        "{} was changed after the run started (SHA-256 {found}, expected {expected}); restore the original, \
+         or start a new run from the changed plan",
         path.display()
     )]
     PlanChanged {
@@ -102,13 +102,13 @@ pub enum RecordError {
         path: PathBuf,
         /// In `opened`.
         expected: String,
-        /// Of the file.
+        /// SHA-256 of the file.
         found: String,
     },
     /// The journal is broken before its tail.
     #[error(
         "{} is damaged at line {line}: {reason}. Restore the file from a copy. Without one, \
-         `truncate -s {offset} {}` keeps everything before that line; what came after runs again at `--resume`",
+         `truncate -s {offset} {}` keeps everything before that line; `--resume` repeats the rest",
         path.display(), path.display()
     )]
     Damaged {
@@ -116,9 +116,9 @@ pub enum RecordError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// Its first byte.
+        /// Offset of the line, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
     /// Trajectories that were on the disk are gone or changed.
@@ -126,7 +126,7 @@ pub enum RecordError {
     TrajectoriesDamaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
     /// A file of the run cannot be understood.
@@ -134,18 +134,18 @@ pub enum RecordError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
     /// A line that would break the journal's rules was not written.
-    #[error("the journal of run {run} refuses a line: {violation}. This is a bug in the program")]
+    #[error("the journal of run {run} rejected a line: {violation}. This is a bug in ClawRL")]
     Refused {
         /// The run.
         run: RunId,
         /// The rule.
         violation: Violation,
     },
-    /// There is no such attempt.
+    /// The attempt does not exist.
     #[error("run {run} has no record of attempt {attempt}")]
     NoSuchAttempt {
         /// The run.
@@ -154,14 +154,14 @@ pub enum RecordError {
         attempt: AttemptId,
     },
     /// Plan, lock file or summary cannot be written as JSON.
-    #[error("a file of run {run} cannot be written as JSON: {reason}. This is a bug in the program")]
+    #[error("failed to write a file of run {run} as JSON: {reason}. This is a bug in ClawRL")]
     NotStorable {
         /// The run.
         run: RunId,
         /// Why.
         reason: String,
     },
-    /// The writer ended early; what it could not write.
+    /// The writer ended early; the record that it could not write.
     #[error("{0}")]
     Writer(String),
 }

@@ -19,7 +19,7 @@ pub(crate) const TRAIN: &str = "train.json";
 pub(crate) const HELD_OUT: &str = "held_out.json";
 /// Folder of the learner, in the run of a training.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
-/// Folder of what trajectories only name, by its hash.
+/// Folder of blobs, named by hash.
 pub(crate) const BLOBS: &str = "blobs";
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 pub(crate) const TRAJECTORIES: &str = "trajectories.zst";
@@ -86,18 +86,18 @@ pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, RecordError>
     }
 }
 
-/// Whether there is something at a path.
+/// Whether a path exists.
 ///
 /// # Errors
-/// That it cannot be found out: what may not be looked at is not absent.
+/// If this cannot be determined: an inaccessible path is not the same as a missing one.
 pub(crate) fn is_there(path: &Path) -> Result<bool, RecordError> {
     path.try_exists().map_err(|source| RecordError::io("read", path, source))
 }
 
-/// Whether there is a folder at a path.
+/// Whether a folder exists.
 ///
 /// # Errors
-/// As [`is_there`].
+/// As for [`is_there`].
 pub(crate) fn is_folder(path: &Path) -> Result<bool, RecordError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),

@@ -1,11 +1,11 @@
-//! One attempt's record as a zstd frame.
+//! Encodes the record of one attempt as a zstd frame.
 //!
 //! The content is `{"format":1,"record":{...}}`, where the record is an [`AttemptRecord`] as JSON, with the
-//! terminal session's asciicast as a string in it. Casts live here and not in files of their own
-//! because thousands of small files cost more than the bytes in them; [`crate::Run::cast`] takes one out.
+//! terminal session's asciicast as a string in it. Casts are stored here instead of in separate files,
+//! because thousands of small files cost more than their bytes; [`crate::Run::cast`] extracts one.
 //!
-//! I1. What decodes is what was encoded, float by float and bit by bit.
-//! I2. A number that JSON cannot carry (NaN, infinities) is refused before anything is written.
+//! I1. Decoding returns exactly what was encoded, floats bit by bit.
+//! I2. A number that JSON cannot represent (NaN, infinities) is refused before anything is written.
 
 use clawrl_core::{AttemptRecord, FORMAT_VERSION, Outcome};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::{FrameRef, migrate};
 /// terminals shrinks to a quarter even so.
 const LEVEL: i32 = 1;
 
-/// Why a record is no frame, or bytes are no record.
+/// Reason for which a record cannot be encoded, or bytes cannot be decoded.
 #[derive(Debug, Error)]
 pub(crate) enum FrameError {
     #[error("{0} is not a finite number")]
@@ -26,7 +26,7 @@ pub(crate) enum FrameError {
     Json(#[from] serde_json::Error),
     #[error("zstd: {0}")]
     Zstd(#[from] std::io::Error),
-    #[error("its checksum is {written:08x}, the frame's bytes have {actual:08x}")]
+    #[error("its checksum is {written:08x}, expected {actual:08x}")]
     WrongChecksum { written: u32, actual: u32 },
     #[error("{0}")]
     Format(#[from] migrate::MigrateError),
@@ -56,7 +56,7 @@ impl FrameEncoder {
         Ok(Self { compressor, json: Vec::new(), compressed: Vec::new() })
     }
 
-    /// Appends the record's frame to `into`, whose first byte will lie at `base` of the file.
+    /// Appends the record's frame to `into`, whose first byte is at offset `base` of the file.
     pub(crate) fn append(
         &mut self,
         record: &AttemptRecord,
@@ -72,7 +72,7 @@ impl FrameEncoder {
         let offset = base + into.len() as u64;
         into.extend_from_slice(&self.compressed);
         let crc = crc32fast::hash(&self.compressed);
-        // One giant record must not hold its memory for the rest of the run.
+        // Releases the memory of one huge record for the rest of the run.
         self.json.shrink_to(KEPT_BYTES);
         self.compressed.shrink_to(KEPT_BYTES);
         Ok(FrameRef { offset, len: self.compressed.len() as u64, crc })

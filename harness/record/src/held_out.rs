@@ -1,11 +1,11 @@
-//! Greedy success on held-out tasks in the course of a training: which evaluation was the best, and where it fell.
+//! Greedy success on held-out tasks over a training: the best evaluation, and drops from it.
 //!
-//! I1. The best evaluation is the one whose 95 % interval has the highest lower end, so that a few graded tasks out of many
-//! are not taken for a success; of equal ones it is the latest. I2. An evaluation is a fall if its whole interval is
-//! below that of the best one before it. I3. An evaluation in which nothing was graded is neither.
+//! I1. The best evaluation is the one with the highest lower end of its 95 % interval, so that few graded tasks
+//! do not count as a success; among equals, the latest. I2. An evaluation is a drop if its whole interval is
+//! below that of the best evaluation before it. I3. An evaluation without graded tasks is neither.
 //!
-//! `held_out.json` in the folder of a training has the evaluations in order, as they are here. It is absent until the
-//! first one, and of trainings of older programs.
+//! `held_out.json` in the folder of a training contains the evaluations in order. It is missing before the
+//! first evaluation, and in trainings of older programs.
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ use crate::{RecordError, files};
 pub struct HeldOut {
     /// Updates made before it.
     pub updates: u64,
-    /// The version whose checkpoint holds what was evaluated.
+    /// The version whose checkpoint was evaluated.
     pub version: u64,
-    /// Whether a gate evaluated it before it acted.
+    /// Whether an acceptance test evaluated the version before it acted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_gate: bool,
-    /// Whether the training has gone back to a version before it.
+    /// Whether the training was later rolled back to an earlier version.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
     /// Passed and tried by family, in order of name. Faulted tasks are left out.
@@ -85,9 +85,9 @@ pub fn fall_of(evaluations: &[HeldOut]) -> Option<(&HeldOut, &HeldOut)> {
 
 /// A fall and the best evaluation before it, in words.
 #[must_use]
-pub fn fall_words((this, best): (&HeldOut, &HeldOut)) -> String {
+pub fn fall_text((this, best): (&HeldOut, &HeldOut)) -> String {
     format!(
-        "held-out success fell to {} after {} updates, from {} after {}",
+        "held-out success dropped to {} after {} updates, from {} after {}",
         percent(this.rate().value),
         this.updates,
         percent(best.rate().value),
@@ -95,7 +95,7 @@ pub fn fall_words((this, best): (&HeldOut, &HeldOut)) -> String {
     )
 }
 
-/// A line for each evaluation, with what is to be said of it.
+/// One line per evaluation, with notes.
 #[must_use]
 pub fn render_held_out(evaluations: &[HeldOut]) -> String {
     let (best, falls) = (best_of(evaluations), falls_of(evaluations));
@@ -122,7 +122,7 @@ pub fn render_held_out(evaluations: &[HeldOut]) -> String {
     evaluations.iter().map(line).collect()
 }
 
-/// What `held_out.json` in a training's folder holds; nothing where there is none.
+/// Content of `held_out.json` in a training's folder; empty without that file.
 pub(crate) fn read(dir: &Path) -> Result<Vec<HeldOut>, RecordError> {
     let path = dir.join(files::HELD_OUT);
     let Some(bytes) = files::read_optional(&path)? else { return Ok(Vec::new()) };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluation_in_which_nothing_was_graded_is_neither_best_nor_a_fall() {
+    fn ungraded_evaluation_is_neither_best_nor_drop() {
         check(&[(40, 40), (0, 0)], Some(0), &[]);
         check(&[(0, 40), (0, 0)], Some(0), &[]);
         check(&[(0, 0)], None, &[]);
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn a_training_that_went_back_before_its_fall_is_in_none() {
+    fn rollback_before_a_drop_clears_it() {
         let mut all = [at(0, 14, 40), at(5, 30, 40), at(10, 1, 40)];
-        let words = fall_of(&all).map(fall_words);
-        let expected = "held-out success fell to 2.5 % after 10 updates, from 75.0 % after 5";
+        let words = fall_of(&all).map(fall_text);
+        let expected = "held-out success dropped to 2.5 % after 10 updates, from 75.0 % after 5";
         assert_eq!(words.as_deref(), Some(expected));
         all[2].given_up = true;
         assert_eq!(fall_of(&all), None);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_damaged_file_have_a_rate_and_cost_no_memory() {
+    fn damaged_numbers_give_a_rate_without_memory() {
         let mut all = at(0, u32::MAX, 3);
         all.families.push(("more".to_owned(), 0, u32::MAX));
         assert_eq!(all.total(), (u64::from(u32::MAX), u64::from(u32::MAX) + 3));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_file_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).unwrap(), Vec::new());
         let all = [at(0, 3, 40), HeldOut { by_gate: true, faulted: 2, ..at(5, 4, 38) }];

@@ -1,11 +1,11 @@
-//! Reading a journal's bytes: where it is whole, where it is torn, where it is damaged.
+//! Reads the bytes of a journal, and finds torn and damaged parts.
 //!
-//! A line that does not decode begins the *tail* if no `synced` line after it decodes: what lies there was
-//! written after the last `fdatasync`, and a loss of power may have kept any part of it. Otherwise it is
+//! A line that does not decode starts the *tail* if no `synced` line after it decodes: these bytes were
+//! written after the last `fdatasync`, and a loss of power may have kept any part of them. Otherwise it is
 //! *damage*: the bytes were on the disk once and have changed since.
 //!
-//! I1. Reading any prefix of a journal gives the state of the lines that the prefix holds completely.
-//! I2. A changed bit gives damage, or a tail that begins with the changed line; never another state.
+//! I1. Reading any prefix of a journal gives the state of the lines that are complete in the prefix.
+//! I2. A changed bit gives damage, or a tail that starts with the changed line; never another state.
 //! I3. A line that decodes and breaks the state machine is damage, wherever it is.
 //!
 //! Errors: [`JournalError`], with line number and offset. Pure; nothing to cancel.
@@ -26,9 +26,9 @@ pub struct TailCut {
     pub line: u64,
     /// First byte of the journal that is cut.
     pub offset: u64,
-    /// How many bytes of the journal are cut.
+    /// Number of bytes that are cut.
     pub bytes: u64,
-    /// What is wrong with the first torn line.
+    /// The error of the first torn line.
     pub reason: String,
 }
 
@@ -37,7 +37,7 @@ pub struct TailCut {
 pub(crate) enum JournalError {
     #[error("line {line} (byte {offset}) is damaged: {reason}")]
     Damaged { line: u64, offset: u64, reason: String },
-    #[error("it is written in format {found}")]
+    #[error("it has format {found}")]
     Newer { found: u32 },
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Journal {
     pub(crate) state: Option<JournalState>,
     /// Bytes of whole lines.
     pub(crate) whole_bytes: u64,
-    /// What follows them, if anything does.
+    /// The bytes after them, if any.
     pub(crate) tail: Option<TailCut>,
-    /// Where the last referenced frame ends.
+    /// End of the last referenced frame.
     pub(crate) frames_end: u64,
-    /// The same, of the frames that a `synced` line vouches for.
+    /// The same for frames that a `synced` line covers.
     pub(crate) synced_frames_end: u64,
     /// Frames that no `synced` line vouches for, with the line that refers to them, in order.
     pub(crate) unsynced: Vec<UnsyncedFrame>,
@@ -72,7 +72,7 @@ struct Found<'a> {
     number: u64,
     offset: u64,
     bytes: &'a [u8],
-    /// Whether a newline ends it.
+    /// Whether it ends with a newline.
     whole: bool,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn replay(bytes: &[u8]) -> Result<Journal, JournalError> {
     Ok(journal)
 }
 
-/// Whether what follows a broken line shows that the line was once on the disk.
+/// Whether the lines after a broken line show that it was once on the disk.
 fn proves_damage(rest: &[u8], older_format: bool) -> bool {
     let mut later = lines(rest).skip(1).filter(|found| found.whole);
     if older_format {

@@ -1,38 +1,38 @@
-//! `judgements.jsonl`: what judges said of turns, in the run of a training.
+//! `judgements.jsonl`: judgements of turns, in the run of a training.
 //!
-//! One row a line for each turn that was judged, in the order in which attempts were. A row is written before anybody
-//! learns from it. Like figures, rows are no part of the promise that resolutions have: a crash may cost the last of them. Attempts that
-//! a training gave up when it went back to a checkpoint keep theirs: what runs anew is another attempt.
+//! One row per judged turn, in the order of attempts. A row is written before training uses
+//! it. Like metrics, rows are not covered by the durability of resolutions: a crash may lose the last ones. Attempts that
+//! a training discarded when it returned to a checkpoint keep their rows; repeating them makes other attempts.
 
-use clawrl_core::{AttemptId, Ballot, UsageTotal};
+use clawrl_core::{AttemptId, JudgeResponse, UsageTotal};
 use serde::{Deserialize, Serialize};
 
-/// What was said of one turn.
+/// Judgements of one turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JudgedTurn {
-    /// Of which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// Which turn, from 0.
+    /// Number of the turn, from 0.
     pub turn: u32,
-    /// What it was worth, where that was asked.
+    /// The value of the turn, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Judgement>,
-    /// What should have been known before it, where that was asked.
+    /// The hint for the turn, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Judgement>,
 }
 
-/// The votes on one question, and what they came to.
+/// The votes on one request, and their result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// 1, 0 or -1; `None` where too few votes came.
     pub verdict: Option<i8>,
-    /// Those that came.
+    /// Votes cast.
     pub votes: Vec<CastVote>,
     /// Why the others did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// What they took, if the judge knows.
+    /// Usage of the votes, if the judge reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
 }
@@ -49,28 +49,28 @@ pub struct CastVote {
     pub hint: Option<String>,
 }
 
-impl From<&Ballot> for Judgement {
-    fn from(ballot: &Ballot) -> Self {
-        let cast = ballot.votes.iter().map(|vote| CastVote {
+impl From<&JudgeResponse> for Judgement {
+    fn from(response: &JudgeResponse) -> Self {
+        let cast = response.votes.iter().map(|vote| CastVote {
             verdict: vote.verdict.sign(),
             reason: vote.reason.clone(),
             hint: vote.hint.clone(),
         });
         Self {
-            verdict: ballot.verdict().map(clawrl_core::Verdict::sign),
+            verdict: response.majority().map(clawrl_core::VoteValue::sign),
             votes: cast.collect(),
-            missing: ballot
+            missing: response
                 .missing
                 .iter()
                 .map(|fault| format!("{}: {}", fault.code, fault.message))
                 .collect(),
-            usage: ballot.usage,
+            usage: response.usage,
         }
     }
 }
 
 impl Judgement {
-    /// The hints of those who voted for one, each once, where the majority did.
+    /// The distinct hints of the votes for a hint, if these are the majority.
     #[must_use]
     pub fn hints(&self) -> Vec<&str> {
         let mut hints: Vec<&str> = Vec::new();
@@ -82,7 +82,7 @@ impl Judgement {
         hints
     }
 
-    /// The share of the votes that say what most of them say; nothing where fewer than two came.
+    /// The share of votes that agree with the most frequent value; `None` for fewer than two votes.
     #[must_use]
     pub fn agreement(&self) -> Option<f64> {
         let count = |of: i8| self.votes.iter().filter(|vote| vote.verdict == of).count();
@@ -90,9 +90,9 @@ impl Judgement {
         (self.votes.len() > 1).then(|| most as f64 / self.votes.len() as f64)
     }
 
-    /// In a few words, with a reason of those who prevailed.
+    /// A short summary, with a reason of the majority.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn summary(&self) -> String {
         let count = |of: i8| self.votes.iter().filter(|vote| vote.verdict == of).count();
         let parts = [
             (count(1), "for it"),
@@ -112,10 +112,10 @@ impl Judgement {
     }
 }
 
-/// Rows of one attempt. A torn last line is left out.
+/// Rows of one attempt. A torn last line is ignored.
 ///
 /// # Errors
-/// Number of the line, from 1, and what is wrong with it.
+/// Number of the line, from 1, and its error.
 pub(crate) fn of_attempt(
     bytes: &[u8],
     attempt: AttemptId,
@@ -128,26 +128,26 @@ pub(crate) fn of_attempt(
 
 #[cfg(test)]
 mod tests {
-    use clawrl_core::{Boundary, Fault, SlotId, Verdict, Vote};
+    use clawrl_core::{Boundary, Fault, SlotId, Vote, VoteValue};
 
     use super::*;
 
-    fn ballot(votes: &[(Verdict, Option<&str>)], missing: usize) -> Ballot {
-        let vote = |(verdict, hint): &(Verdict, Option<&str>)| Vote {
+    fn response(votes: &[(VoteValue, Option<&str>)], missing: usize) -> JudgeResponse {
+        let vote = |(verdict, hint): &(VoteValue, Option<&str>)| Vote {
             verdict: *verdict,
             reason: format!("{verdict:?}."),
             hint: hint.map(str::to_owned),
         };
         let fault = Fault::transient(Boundary::Policy, "limit", "too late");
-        Ballot { votes: votes.iter().map(vote).collect(), missing: vec![fault; missing], usage: None }
+        JudgeResponse { votes: votes.iter().map(vote).collect(), missing: vec![fault; missing], usage: None }
     }
 
     #[test]
     fn a_judgement_in_words() {
-        use Verdict::{Met, NotMet, Undecided};
-        let check = |votes: &[(Verdict, Option<&str>)], missing, expected: &str, hints: &[&str]| {
-            let judgement = Judgement::from(&ballot(votes, missing));
-            assert_eq!((judgement.words().as_str(), judgement.hints().as_slice()), (expected, hints));
+        use VoteValue::{Met, NotMet, Undecided};
+        let check = |votes: &[(VoteValue, Option<&str>)], missing, expected: &str, hints: &[&str]| {
+            let judgement = Judgement::from(&response(votes, missing));
+            assert_eq!((judgement.summary().as_str(), judgement.hints().as_slice()), (expected, hints));
         };
         let (two, one) = ((Met, Some("Look in b.")), (Met, Some("Ask.")));
         check(
@@ -162,11 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn agreement_is_of_those_who_voted() {
-        use Verdict::{Met, NotMet, Undecided};
-        let check = |verdicts: &[Verdict], expected| {
+    fn agreement_counts_votes_cast() {
+        use VoteValue::{Met, NotMet, Undecided};
+        let check = |verdicts: &[VoteValue], expected| {
             let votes: Vec<_> = verdicts.iter().map(|&verdict| (verdict, None)).collect();
-            assert_eq!(Judgement::from(&ballot(&votes, 1)).agreement(), expected, "{verdicts:?}");
+            assert_eq!(Judgement::from(&response(&votes, 1)).agreement(), expected, "{verdicts:?}");
         };
         check(&[Met, Met], Some(1.0));
         check(&[Met, NotMet, Undecided, Met], Some(0.5));
@@ -174,12 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_an_attempt_are_found_and_a_torn_one_is_none() {
+    fn rows_of_an_attempt_skip_a_torn_row() {
         let attempt = |slot| AttemptId { slot: SlotId(slot), number: 1 };
         let row = |slot, turn| JudgedTurn {
             attempt: attempt(slot),
             turn,
-            process: Some(Judgement::from(&ballot(&[(Verdict::Met, None)], 2))),
+            process: Some(Judgement::from(&response(&[(VoteValue::Met, None)], 2))),
             hint: None,
         };
         let rows = [row(1, 0), row(2, 0), row(1, 1)];

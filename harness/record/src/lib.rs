@@ -1,20 +1,20 @@
-//! The run store: what a run leaves under `results/runs/<run>/`, and how it is read again.
+//! The run store: files of a run under `results/runs/<run>/`, and their readers.
 //!
-//! A run's folder holds its plan and lock file, a journal (plan, leases, resolutions; never steps), one
-//! zstd frame per attempt, metrics and a summary; that of a training also the train file, as it was resolved, and
-//! the learner's checkpoints, of which this crate knows the place only. `results/README.md` documents every byte of it.
-//! The scheduler does not know this crate: both meet at [`clawrl_core::EpisodeSink`].
+//! A run's folder contains its plan and lock file, a journal (plan, leases, resolutions; never steps), one
+//! zstd frame per attempt, metrics and a summary. The folder of a training also contains the resolved train file and
+//! the learner's checkpoints, of which this crate knows only the location. `results/README.md` documents every byte.
+//! The scheduler does not depend on this crate: both use [`clawrl_core::EpisodeSink`].
 //!
-//! I1. A record that was acknowledged survives `kill -9` of the writer (it was written), and a loss of power
-//!     once 50 ms and one `fdatasync` have gone by (it was synced).
-//! I2. The journal is a typed state machine, [`JournalState`]: what would break its rules is never written,
-//!     and never read without an error that names the line. Replaying a journal gives the state its writer had.
+//! I1. An acknowledged record survives `kill -9` of the writer (it was written), and a loss of power
+//!     after 50 ms and one `fdatasync` (it was synced).
+//! I2. The journal is a typed state machine, [`JournalState`]: invalid entries are never written,
+//!     and reading one is an error that names the line. Replaying a journal gives the state of its writer.
 //! I3. A torn tail is cut at resume and reported. Damage before the tail is an error, never skipped.
-//! I4. One process writes a run. A dead owner's lock is free at once.
-//! I5. Readers modify nothing, and work while the run goes on.
+//! I4. One process writes a run. The lock of a dead owner is free at once.
+//! I5. Readers modify nothing, and work while the run is written.
 //! I6. Older formats are migrated step by step, newer ones are refused by name.
-//! I7. Values of secrets that were named are in no record; [`Redactor`] says what that covers.
-//! I8. What a record names by its hash was written whole, and synced, before the record could name it; [`RunBlobs`].
+//! I7. No record contains the value of a named secret; [`Redactor`] defines the coverage.
+//! I8. A blob is completely written and synced before a record can refer to it; [`RunBlobs`].
 //!
 //! Units: `_ms` is milliseconds since 1970 (UTC), `_us` is microseconds, offsets and lengths are bytes.
 //!
@@ -57,11 +57,11 @@ pub use entry::{
     Resumed, RunEnd,
 };
 pub use error::RecordError;
-pub use held_out::{HeldOut, best_of, fall_of, fall_words, falls_of, render_held_out, write_held_out};
+pub use held_out::{HeldOut, best_of, fall_of, fall_text, falls_of, render_held_out, write_held_out};
 pub use journal::TailCut;
 pub use judgements::{CastVote, JudgedTurn, Judgement};
 pub use lock_file::{LimitNotSet, LockFile};
-pub use metrics::{Metric, MetricRow, UpdateFigures};
+pub use metrics::{Metric, MetricRow, UpdateMetrics};
 pub use page::{PAGE_STYLE, escape_html};
 pub use quantile::student;
 pub use rate::{Clusters, Method, Rate, Tries, rate};
@@ -72,7 +72,7 @@ pub use sink::RunSink;
 pub use state::{JournalState, SlotState, SlotStatus};
 pub use store::{RunInfo, RunState, RunStore};
 pub use summary::{Counts, FaultCount, PassRate, PhasePercentiles, Phases, RunSummary, SuiteSummary};
-pub use table::{SUITE_HEADINGS, aligned, duration, percent, rate_cells, render_summary, usage_words};
+pub use table::{SUITE_HEADINGS, aligned, duration, percent, rate_cells, render_summary, usage_text};
 pub use training_report::{TrainingReport, render_training_report};
 pub use violation::Violation;
 pub use writer::RunWriter;

@@ -1,11 +1,11 @@
-//! One line of the journal as bytes, with its checksum.
+//! Encodes one line of the journal, with its checksum.
 //!
-//! `{"crc":"0123abcd","t_ms":1767225600123,"entry":{...}}` and a newline: one JSON object a line, whose first
+//! `{"crc":"0123abcd","t_ms":1767225600123,"entry":{...}}` and a newline: one JSON object per line, whose first
 //! 18 bytes have a fixed form. The checksum is CRC-32 (IEEE), eight lower-case hex digits, over the
 //! bytes after the first comma up to and without the newline.
 //!
-//! I1. A line that differs in any single bit from what was written does not decode.
-//! I2. Writing never fails: a line is made of integers, finite floats and strings.
+//! I1. A line that differs in any single bit from the written one does not decode.
+//! I2. Writing never fails: a line consists of integers, finite floats and strings.
 
 use thiserror::Error;
 
@@ -15,21 +15,21 @@ const PREFIX: &[u8] = b"{\"crc\":\"";
 /// Length of `{"crc":"0123abcd",`.
 const HEAD: usize = PREFIX.len() + 8 + 2;
 
-/// Why bytes are no line.
+/// Reason for which bytes are not a line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum LineError {
     #[error("it does not start with a checksum")]
     NoChecksum,
-    #[error("its checksum is {written:08x}, its content's is {actual:08x}")]
+    #[error("its checksum is {written:08x}, expected {actual:08x}")]
     WrongChecksum { written: u32, actual: u32 },
-    #[error("its checksum is right, its content is not: {0}")]
+    #[error("its checksum is valid, but its content is not: {0}")]
     Content(String),
 }
 
 /// Appends the line, newline included.
 ///
 /// # Errors
-/// What `serde_json` refuses, which for a [`Line`] is nothing.
+/// Errors of `serde_json`, which do not occur for a [`Line`].
 pub(crate) fn encode(line: &Line, into: &mut Vec<u8>) -> serde_json::Result<()> {
     let start = into.len();
     into.extend_from_slice(PREFIX);
@@ -58,7 +58,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Line, LineError> {
     serde_json::from_slice(&object).map_err(|error| LineError::Content(error.to_string()))
 }
 
-/// Whether bytes begin like a line of this kind.
+/// Whether bytes start like a line of this kind.
 pub(crate) fn has_checksum(bytes: &[u8]) -> bool {
     bytes.starts_with(PREFIX)
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::{RecordError, Redactor, files, migrate, resume};
 
-/// The circumstances of a run, so that another can be compared with it. Written when the run is opened; a
-/// resume that redacts more adds to it.
+/// The circumstances of a run, for comparisons with other runs. Written when the run is opened; a
+/// resume that redacts more variables adds them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockFile {
     /// Version of the record's schema.
@@ -19,13 +19,13 @@ pub struct LockFile {
     pub program: String,
     /// Facts about the host, as the caller found them: `kernel`, `cpus`, `memory_mib`, `bubblewrap`, ...
     pub host: BTreeMap<String, String>,
-    /// What was held fixed in every environment.
+    /// Fixed settings of every environment.
     pub determinism: Determinism,
     /// SHA-256 (hex) of each suite with its fixtures, by name.
     pub suites: BTreeMap<String, String>,
     /// Limits that the plan asks for and this host cannot set.
     pub limits_not_set: Vec<LimitNotSet>,
-    /// Environment variables whose values are struck out of the run's records. Names only.
+    /// Environment variables whose values are redacted in the run's records. Names only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted: Vec<String>,
 }
@@ -40,7 +40,7 @@ pub struct LimitNotSet {
 }
 
 impl LockFile {
-    /// What follows from the plan, with what the caller found. `program` is name and version.
+    /// The lock file of a plan, with findings of the caller. `program` is name and version.
     #[must_use]
     pub fn new(
         plan: &RunPlan,
@@ -60,8 +60,8 @@ impl LockFile {
     }
 }
 
-/// Names in the lock file of this folder what is redacted from now on. Everything else in it stays, what this program
-/// does not know included. Whoever calls this owns the run.
+/// Adds variables to redact to the lock file of this folder. Everything else in the file stays, including keys that this
+/// program does not know. The caller must own the run.
 pub(crate) fn add_redacted(dir: &Path, redactor: &Redactor) -> Result<(), RecordError> {
     let path = dir.join(files::LOCK);
     let bytes = files::read(path.clone())?;

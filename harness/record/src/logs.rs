@@ -1,9 +1,9 @@
-//! The two files that grow: journal and trajectories, kept consistent with each other.
+//! The two growing files, journal and trajectories, kept consistent with each other.
 //!
-//! I1. An append is all or nothing: when either file refuses, both are cut back to where they were.
+//! I1. An append is all or nothing: if either file fails, both are truncated to their former length.
 //! I2. Frames are written before the lines that refer to them.
-//! I3. After a failed append or sync nothing more is written: what the disk holds is then unknown to us,
-//!     and known again after a resume.
+//! I3. After a failed append or sync nothing more is written: the content of the disk is then unknown,
+//!     until a resume reads it again.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub(crate) trait LogFile: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// Opened in append mode, so that a write goes to the end also after a truncation.
+/// Opened in append mode, so that writes go to the end even after a truncation.
 impl LogFile for File {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes)
@@ -32,7 +32,7 @@ impl LogFile for File {
     }
 }
 
-/// Which file failed, and how.
+/// The file that failed, and the error.
 #[derive(Debug, Error)]
 #[error("{file}: {source}")]
 pub(crate) struct LogError {
@@ -56,7 +56,7 @@ impl<F: LogFile> Logs<F> {
         Self { journal, frames, journal_len, frames_len }
     }
 
-    /// Where the next frame will begin.
+    /// Offset of the next frame.
     pub(crate) fn frames_len(&self) -> u64 {
         self.frames_len
     }

@@ -1,10 +1,10 @@
-//! `metrics.jsonl`: figures over time.
+//! `metrics.jsonl`: metrics over time.
 //!
-//! One row a line, `{"t_ms":...,"name":"slots_open_count","value":12.0}`. Rows are no part of the promise that
-//! resolutions have: a crash may cost the last of them. Names come from one enum, `<area>_<thing>_<unit>`.
+//! One row per line, `{"t_ms":...,"name":"slots_open_count","value":12.0}`. Rows are not covered by the durability of
+//! resolutions: a crash may lose the last ones. Names come from one enum, `<area>_<thing>_<unit>`.
 //!
-//! Figures of training belong to an update and say to which: `{"t_ms":...,"name":"train_reward_mean","update":12,
-//! "value":0.41}`. A training that goes back to a checkpoint removes those of later updates.
+//! Training metrics belong to an update: `{"t_ms":...,"name":"train_reward_mean","update":12,
+//! "value":0.41}`. A training that returns to a checkpoint removes those of later updates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 
-/// What is measured.
+/// Name of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -62,7 +62,7 @@ pub enum Metric {
     TrainImitationLossNats,
     /// Entropy of the policy at trained tokens, mean.
     TrainEntropyNats,
-    /// What the entropy was multiplied by, as a bonus; of a training that has one.
+    /// Coefficient of the entropy bonus, in trainings that have one.
     TrainEntropyBonusCoefficient,
     /// The most that an episode earned less for long replies; of a training in which those cost anything.
     TrainLengthPunishmentCoefficient,
@@ -74,7 +74,7 @@ pub enum Metric {
     TrainGradientNorm,
     /// Distance of recomputed and recorded log-probabilities, mean over tokens.
     TrainBehaviourGapNats,
-    /// Share of tokens whose ratio was clipped, or whose weight was.
+    /// Share of tokens whose ratio or weight was clipped.
     TrainClippedRatio,
     /// Estimated divergence from the reference policy, mean over tokens; 0 where it costs nothing.
     TrainReferenceKlNats,
@@ -84,9 +84,9 @@ pub enum Metric {
     TrainGateSuccessRatio,
     /// 1 of a version that the gate rejected, else 0.
     TrainVersionsRejectedCount,
-    /// What outcomes add to the advantage of a token, root of the mean square.
+    /// Contribution of outcomes to the advantage of a token, root mean square.
     TrainOutcomeRms,
-    /// What a teacher adds to it, root of the mean square; 0 without one, and for one that is asked about candidates.
+    /// Contribution of a teacher to it, root mean square; 0 without a teacher, or if it scores candidates.
     TrainTeacherRms,
     /// Episodes trained on that a teacher had a hint for.
     TrainHintedEpisodesCount,
@@ -96,15 +96,15 @@ pub enum Metric {
     TrainTeacherUnansweredCount,
     /// Turns that a verdict of a judge was heard of since the last update.
     TrainTurnsJudgedCount,
-    /// Turns that a judge was asked about and of which too few votes came.
+    /// Turns for which a judge was asked and too few votes arrived.
     TrainTurnsUnjudgedCount,
     /// Votes of judges that did not come, or said nothing.
     TrainVotesMissingCount,
-    /// Share of the votes on a turn that say what most of them say; mean over turns with two votes at least.
+    /// Share of votes on a turn that agree with the most frequent value; mean over turns with at least two votes.
     TrainVoteAgreementRatio,
     /// Tokens of prompts and replies of the judge of turns, by its own count, since the last update.
     TrainJudgeTokensCount,
-    /// What they cost, by the prices of its policy file.
+    /// Cost of judges, by the prices of the policy file.
     TrainJudgeCostUsd,
     /// Age of the trained tokens at the start of the batch, mean.
     TrainStalenessMeanVersions,
@@ -118,13 +118,13 @@ pub enum Metric {
     TrainGroupsConstantCount,
     /// Groups dropped because faults left fewer than two members.
     TrainGroupsSmallCount,
-    /// Groups dropped because outcomes do not count and a teacher had no hint.
+    /// Groups dropped because outcomes do not count and the teacher had no hint.
     TrainGroupsUntaughtCount,
     /// Episodes since the last update that a limit on turns or time cut, or with a reply that its limit cut.
     TrainEpisodesOverlongCount,
     /// Tokens since the last update that are not trained on because of that.
     TrainTokensOverlongCount,
-    /// Episodes left out because their reward was no number, or outside of what it can be.
+    /// Episodes dropped because their reward was not a number or out of range.
     TrainRewardsRefusedCount,
     /// Tokens left out because they were too old.
     TrainTokensStaleCount,
@@ -233,12 +233,12 @@ impl Metric {
     ];
 }
 
-/// One figure at one time.
+/// One value at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MetricRow {
     /// Milliseconds since 1970.
     pub t_ms: u64,
-    /// What is measured.
+    /// Name of the metric.
     pub name: Metric,
     /// The update that it is a figure of, in training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,8 +250,8 @@ pub struct MetricRow {
 
 /// All figures of one update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct UpdateFigures {
-    /// The update; 0 is what was measured before the first.
+pub struct UpdateMetrics {
+    /// The update; 0 for values before the first update.
     pub update: u64,
     /// When the last of them was taken, milliseconds since 1970.
     pub t_ms: u64,
@@ -259,8 +259,8 @@ pub struct UpdateFigures {
     pub figures: BTreeMap<Metric, f64>,
 }
 
-impl UpdateFigures {
-    /// One figure.
+impl UpdateMetrics {
+    /// The value of a metric, if it was measured.
     #[must_use]
     pub fn get(&self, name: Metric) -> Option<f64> {
         self.figures.get(&name).copied()
@@ -283,11 +283,11 @@ impl MetricRow {
 }
 
 /// Figures of training by update, ascending. Of one that was given twice the later counts.
-pub(crate) fn by_update(rows: &[MetricRow]) -> Vec<UpdateFigures> {
-    let mut updates: BTreeMap<u64, UpdateFigures> = BTreeMap::new();
+pub(crate) fn by_update(rows: &[MetricRow]) -> Vec<UpdateMetrics> {
+    let mut updates: BTreeMap<u64, UpdateMetrics> = BTreeMap::new();
     for row in rows {
         let Some(update) = row.update else { continue };
-        let empty = UpdateFigures { update, t_ms: row.t_ms, figures: BTreeMap::new() };
+        let empty = UpdateMetrics { update, t_ms: row.t_ms, figures: BTreeMap::new() };
         let figures = updates.entry(update).or_insert(empty);
         figures.t_ms = figures.t_ms.max(row.t_ms);
         figures.figures.insert(row.name, row.value);
@@ -319,10 +319,10 @@ fn number_or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f6
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
-/// Reads rows; a torn last line is left out.
+/// Parses rows; a torn last line is ignored.
 ///
 /// # Errors
-/// Number of the line, from 1, and what is wrong with it.
+/// Number of the line, from 1, and its error.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<MetricRow>, (usize, serde_json::Error)> {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');

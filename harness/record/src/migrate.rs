@@ -1,13 +1,13 @@
-//! From older formats of the record to this one, step by step.
+//! Migrates records of older formats, step by step.
 //!
-//! Every file carries the format it was written in. [`STEPS`] holds one step per format, each of which knows
-//! only its own format and the next; a reader runs the chain from what it found. Files are never rewritten for
-//! reading. Resuming rewrites the journal, in one atomic rename; the other files stay in their format.
+//! Every file contains the number of its format. [`STEPS`] has one step per format, each of which knows
+//! only its own format and the next; a reader starts the chain at the file's format. Reading never rewrites
+//! files. Resuming rewrites the journal, in one atomic rename; the other files keep their format.
 //!
-//! I1. What is newer than [`FORMAT_VERSION`] is refused by name, never read in part.
+//! I1. A format newer than [`FORMAT_VERSION`] is refused by name, never read in part.
 //!
-//! Format 0 differed in this: journal lines had no checksum and no `synced`, were flat (`slot` and `number`
-//! beside each other, `outcome` a word) and counted time in whole seconds; frames held the bare record; the
+//! Differences of format 0: journal lines had no checksum and no `synced`, were flat (`slot` and `number`
+//! side by side, `outcome` a word) and counted time in whole seconds; frames held the bare record; the
 //! plan had no `determinism`; the lock file listed limits that could not be set as words without reasons.
 //!
 //! Pure; nothing to cancel.
@@ -23,19 +23,19 @@ use crate::{Line, LockFile, line};
 /// Why something could not be brought to this format.
 #[derive(Debug, Error)]
 pub(crate) enum MigrateError {
-    #[error("it is written in format {found}")]
+    #[error("it has format {found}")]
     Newer { found: u32 },
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    #[error("a line of format {format} lacks `{key}`, or it has another type there")]
+    #[error("a line of format {format} has no `{key}` of the expected type")]
     Missing { format: u32, key: &'static str },
-    #[error("`{word}` is no {what} of format {format}")]
+    #[error("`{word}` is not a {what} of format {format}")]
     Unknown { format: u32, what: &'static str, word: String },
 }
 
 type Result<T> = std::result::Result<T, MigrateError>;
 
-/// What happens to one document between two formats.
+/// Migration of one document between two formats.
 type Change = fn(Value) -> Result<Value>;
 
 /// From one format to the next.
@@ -69,7 +69,7 @@ pub(crate) fn lock(bytes: &[u8]) -> Result<LockFile> {
 
 /// Brings a frame's content to this format.
 pub(crate) fn frame(value: Value) -> Result<Value> {
-    // The first format had no number in its frames.
+    // The first format had no format number in its frames.
     let found = value.get("format").and_then(Value::as_u64).unwrap_or(0);
     through(value, known(found)?, |step| step.frame)
 }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_bad_key() {
         let check = |flat: Value, expected: &str| {
             let error = journal_line(flat.to_string().as_bytes(), 0).unwrap_err();
             assert_eq!(error.to_string(), expected);

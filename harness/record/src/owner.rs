@@ -1,10 +1,10 @@
-//! Who writes a run: an advisory lock (`flock`) on `owner.lock`.
+//! Ownership of a run: an advisory lock (`flock`) on `owner.lock`.
 //!
-//! I1. At most one process holds it. The kernel frees it when that process is gone, however it went.
-//! I2. A reader that looks whether a run is under way never makes a writer fail.
+//! I1. At most one process holds the lock. The kernel frees it when that process ends, however it ends.
+//! I2. A reader that checks whether a run is being written never makes a writer fail.
 //!
-//! A child of the owner shares the lock from its fork until its exec, and may outlive a killed owner by that
-//! moment. Taking the lock is patient for long enough to sit it out; giving it up in order frees it for all.
+//! A child of the owner shares the lock between fork and exec, and may outlive a killed owner for that
+//! moment. Taking the lock waits long enough for this; releasing it explicitly frees it for all.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -63,12 +63,12 @@ impl Owner {
                 }
             }
         }
-        // For the message above only; the lock itself is what counts.
+        // Only for the error message; the lock itself decides.
         file.set_len(0).and_then(|()| writeln!(file, "process {}", std::process::id())).map_err(failed)?;
         Ok(Self { file })
     }
 
-    /// Whether some process writes the run now.
+    /// Whether a process is writing the run now.
     pub(crate) fn is_held(dir: &Path) -> bool {
         let Ok(file) = File::open(dir.join(files::OWNER)) else { return false };
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_up_in_order_frees_it_whoever_shares_it() {
+    fn release_frees_a_shared_lock() {
         let dir = tempfile::tempdir().unwrap();
         let run = RunId::new("a").unwrap();
         let owner = Owner::take(dir.path(), &run).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     fn a_child_that_outlives_its_owner_is_sat_out() {
         let dir = tempfile::tempdir().unwrap();
         let run = RunId::new("a").unwrap();
-        // What is left of a killed owner: a duplicate of the locked descriptor, closed by the exec.
+        // A duplicate of the killed owner's locked descriptor, which exec closes.
         let child = File::create(dir.path().join(files::OWNER)).unwrap();
         child.try_lock().unwrap();
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
-//! What the pages about runs have in common.
+//! Common parts of HTML pages about runs.
 
-/// How they look: in light and dark, in the reader's own font.
+/// Common style: light and dark, in the reader's own font.
 pub const PAGE_STYLE: &str = "\
 :root{color-scheme:light dark;--a:#1f6feb;--b:#d97706;--soft:#8884}\
 body{font:15px/1.5 system-ui,sans-serif;margin:0}main{max-width:800px;margin:0 auto;padding:24px}\

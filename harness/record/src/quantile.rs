@@ -2,7 +2,7 @@
 //!
 //! Source: Abramowitz and Stegun (1964), 26.7.3 and 26.7.4, the distribution for a whole number of degrees of freedom
 //! as a finite sum, solved by bisection; 26.7.5, its expansion in the normal quantile, from
-//! [`EXPANDED_FROM`] degrees on, where what the expansion leaves out is below 1e-13. Deviations: none.
+//! [`EXPANDED_FROM`] degrees on, where the omitted terms are below 1e-13. Deviations: none.
 //!
 //! Pure; nothing to cancel.
 

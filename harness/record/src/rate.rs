@@ -1,28 +1,28 @@
-//! A pass rate with its 95 % interval, over episodes that are clustered by task.
+//! Pass rates with 95 % intervals, over episodes clustered by task.
 //!
-//! Episodes of one task resemble each other, so an interval that takes them as independent is too narrow. With n
+//! Episodes of one task resemble each other, so an interval that treats them as independent is too narrow. With n
 //! episodes, of which a share p passed, in G tasks:
 //!
 //! - Variance, robust to any dependence within a task: `V = G/(G-1) * sum_g (sum_{i in g} (x_i - p))^2 / n^2`.
 //! - Effective episodes: `m = p(1-p)/V * (z/t)^2`, where t is the quantile for G-1 degrees of freedom and z the normal
-//!   one; at most n.
-//! - The interval is Wilson's at p with m in the place of n. It stays within [0, 1], holds p, and is not empty where
+//!   quantile; at most n.
+//! - The interval is Wilson's at p with m in place of n. It stays within [0, 1], contains p, and is not empty if
 //!   every episode passed.
 //!
-//! Where V is 0, because every task has the same share of passes, there is nothing to estimate the dependence from.
-//! Then m is G, one episode a task, if all episodes passed or none did, and n otherwise. Where every task has one
-//! episode, nothing is clustered, and with a single task nothing can be said about others: then it is Wilson's
-//! interval over the n episodes, and [`Method`] says so.
+//! If V is 0, because every task has the same share of passes, the dependence cannot be estimated.
+//! Then m is G, one episode per task, if all episodes passed or none did, and n otherwise. If every task has one
+//! episode, nothing is clustered, and a single task says nothing about others: then the interval is Wilson's
+//! over the n episodes, and [`Method`] says so.
 //!
-//! R1. Faults are no episodes here (I2 of the architecture): the caller leaves them out. R2. A rate over nothing is
-//! `None`. R3. The interval holds the rate and lies in [0, 1]. R4. Neither the order of tasks nor that of episodes
+//! R1. Faults are not episodes (I2 of the architecture): the caller excludes them. R2. A rate without episodes is
+//! `None`. R3. The interval contains the rate and lies in [0, 1]. R4. Neither the order of tasks nor that of episodes
 //! matters.
 //!
 //! Source: V: Liang and Zeger (1986), of a mean, as Miller, "Adding Error Bars to Evals" (2024), has it for evaluations,
 //! times G/(G-1), as statsmodels and Stata have it. G-1 degrees of freedom: Cameron and Miller (2015), on few clusters.
 //! Effective size: Korn and Graubard (1998); in Wilson's interval: Dean and Pagano (2015). Deviations: (1) the
-//! quantiles' ratio is to the normal one, since Wilson's interval is the normal one's. (2) m is at most n, so that a
-//! variance that is small by chance never makes the interval narrower than that of independent episodes.
+//! quantiles' ratio is relative to the normal one, because Wilson's interval uses the normal quantile. (2) m is at most n, so
+//! that a variance that is small by chance never makes the interval narrower than that of independent episodes.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub struct Rate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// How the interval was made.
+    /// Method of the interval.
     pub method: Method,
     /// Square root of V; `None` with a single task.
     pub standard_error: Option<f64>,
@@ -53,7 +53,7 @@ pub struct Rate {
     pub effective_episodes: f64,
 }
 
-/// How an interval was made.
+/// Method of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -66,13 +66,13 @@ pub enum Method {
 }
 
 impl Method {
-    /// In words.
+    /// Description for tables.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::ClusteredByTask => "clustered by task",
-            Self::OneEpisodeATask => "Wilson, one episode a task",
-            Self::OneTask => "Wilson, of one task",
+            Self::OneEpisodeATask => "Wilson, one episode per task",
+            Self::OneTask => "Wilson, a single task",
         }
     }
 }
@@ -155,7 +155,7 @@ pub fn rate(tasks: &[Tries]) -> Option<Rate> {
 fn variance(tasks: &[Tries], value: f64, n: f64) -> f64 {
     let count = tasks.len() as f64;
     let residual = |tries: &Tries| f64::from(tries.passed) - value * f64::from(tries.episodes);
-    // What rounding leaves of a difference that is none would be taken for a dependence.
+    // Rounding errors of a zero difference would count as dependence.
     let noise = 1e-12 * n;
     let squares: f64 =
         tasks.iter().map(residual).filter(|left| left.abs() > noise).map(|left| left * left).sum();
@@ -168,7 +168,7 @@ pub(crate) fn wilson(value: f64, n: f64) -> (f64, f64) {
     let centre = value + Z * Z / (2.0 * n);
     let spread = Z * (value * (1.0 - value) / n + Z * Z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + Z * Z / n;
-    // Rounding must not push the ends past what they bound.
+    // Rounding must not move the ends past the rate.
     (((centre - spread) / scale).clamp(0.0, value), ((centre + spread) / scale).clamp(value, 1.0))
 }
 
@@ -239,7 +239,7 @@ mod tests {
                 .map(|tries| Tries { passed: tries.passed * times, episodes: tries.episodes * times })
                 .collect();
             let (few, many) = (rate(&tasks).unwrap(), rate(&more).unwrap());
-            // Where each task has one episode, more of them show first what a task's episodes have in common.
+            // With one episode per task, a second episode is the first to show how episodes of a task correlate.
             prop_assume!(few.method == many.method);
             prop_assert!(many.high - many.low <= few.high - few.low + 1e-12);
         }

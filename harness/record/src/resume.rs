@@ -1,8 +1,8 @@
-//! Making a run's folder writable again after its process ended, however it ended.
+//! Makes a run writable again after its process ended, however it ended.
 //!
-//! I1. What a `synced` line vouches for is kept, or the run is refused as damaged; it is never cut.
-//! I2. The cut takes the first journal line that is torn, or whose frame is missing, and everything after it;
-//!     then trajectories are cut after the last frame that is still referenced.
+//! I1. Bytes that a `synced` line covers are kept, or the run is refused as damaged; they are never cut.
+//! I2. The cut removes the first journal line that is torn, or whose frame is missing, and everything after it;
+//!     then trajectories are cut after the last referenced frame.
 //! I3. Resuming twice in a row gives the same slots as resuming once.
 
 use std::fs::{File, OpenOptions};
@@ -19,10 +19,10 @@ use crate::{
     AttemptSummary, Entry, JournalState, Line, RecordError, ReopenCause, files, frame, line, migrate,
 };
 
-/// Which slots a resumed run fills.
+/// Slots that a resumed run fills.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ResumeMode {
-    /// Those that are open.
+    /// The open slots.
     #[default]
     OpenSlots,
     /// Also those that a fault closed.
@@ -53,7 +53,7 @@ impl ResumeMode {
     }
 }
 
-/// Where a resumed run stands.
+/// State of a resumed run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResumeState {
     /// Slots to fill, ascending.
@@ -64,7 +64,7 @@ pub struct ResumeState {
     pub next_numbers: Vec<u32>,
     /// The attempts that closed the other slots.
     pub closed: Vec<AttemptSummary>,
-    /// What was cut from a torn tail. Records in it were never acknowledged, or a loss of power took them.
+    /// Bytes cut from a torn tail. Their records were never acknowledged, or a loss of power removed them.
     pub cut: Option<TailCut>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn read_plan(dir: &Path) -> Result<(RunPlan, String), RecordError> {
     Ok((plan, files::sha256_hex(&bytes)))
 }
 
-/// An error about a file that is there and says what we cannot read.
+/// Error about an existing file with unreadable content.
 pub(crate) fn understood(path: PathBuf, error: MigrateError) -> RecordError {
     match error {
         MigrateError::Newer { found } => RecordError::Newer { path, found },
@@ -105,7 +105,7 @@ pub(crate) fn journal_error(path: &Path, error: JournalError) -> RecordError {
     }
 }
 
-/// That plan and train file are those the journal was opened with.
+/// Checks that plan and train file are those of the journal.
 pub(crate) fn check_plan(dir: &Path, state: &JournalState, sha256: &str) -> Result<(), RecordError> {
     let unchanged = |name: &str, expected: &str, found: &str| {
         if expected == found {
@@ -148,13 +148,12 @@ pub(crate) fn repair(dir: &Path, run: &RunId, plan_sha256: &str) -> Result<Repai
     let mut frames = open_append(&frames_path)?;
     let frames_len = file_len(&frames, &frames_path)?;
     if journal.state.is_none() && frames_len > 0 {
-        let reason =
-            format!("it has no whole line, yet there are {frames_len} bytes of trajectories of run {run}");
+        let reason = format!("it has no complete line, but run {run} has {frames_len} bytes of trajectories");
         return Err(RecordError::Unreadable { path: journal_path, reason });
     }
     if frames_len < journal.synced_frames_end {
         let reason =
-            format!("it has {frames_len} bytes where the journal vouches for {}", journal.synced_frames_end);
+            format!("it has {frames_len} bytes, but the journal refers to {}", journal.synced_frames_end);
         return Err(RecordError::TrajectoriesDamaged { path: frames_path, reason });
     }
     let mut cut = journal.tail.take();
@@ -226,7 +225,7 @@ fn rewrite(path: &Path, lines: &[Line]) -> Result<u64, RecordError> {
     for line in lines.iter().chain(&synced) {
         line::encode(line, &mut bytes).map_err(|error| RecordError::Unreadable {
             path: path.to_owned(),
-            reason: format!("it cannot be rewritten in format {FORMAT_VERSION}: {error}"),
+            reason: format!("it cannot be migrated to format {FORMAT_VERSION}: {error}"),
         })?;
     }
     files::write_atomic(path, &bytes)?;

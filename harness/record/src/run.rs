@@ -13,7 +13,7 @@ use clawrl_core::{AttemptId, AttemptRecord, BlobRef, RunPlan};
 use crate::owner::Owner;
 use crate::{
     AttemptSummary, HeldOut, JournalState, JudgedTurn, LockFile, MetricRow, RecordError, RunSummary, TailCut,
-    UpdateFigures,
+    UpdateMetrics,
 };
 use crate::{blobs, files, frame, held_out, journal, judgements, metrics, migrate, resume};
 
@@ -54,25 +54,25 @@ impl Run {
         &self.dir
     }
 
-    /// What runs.
+    /// The plan of the run.
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
         &self.plan
     }
 
-    /// What the journal says; `None` if its process died before the first line.
+    /// State of the journal; `None` if the process died before the first line.
     #[must_use]
     pub fn state(&self) -> Option<&JournalState> {
         self.state.as_ref()
     }
 
-    /// Whether a process was writing it.
+    /// Whether a process was writing it when it was opened.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.running
     }
 
-    /// Whether a process writes it by now.
+    /// Whether a process is writing it now.
     #[must_use]
     pub fn is_held(&self) -> bool {
         Owner::is_held(&self.dir)
@@ -118,10 +118,10 @@ impl Run {
         self.read(&mut self.open_trajectories()?, summary)
     }
 
-    /// Everything recorded, in the order it was written, so that the file is read from front to back.
+    /// All records in the order of the file, so that it is read sequentially.
     ///
     /// # Errors
-    /// [`RecordError::Io`] when the file cannot be opened; items as [`Run::trajectory`].
+    /// [`RecordError::Io`] if the file cannot be opened; items as for [`Run::trajectory`].
     pub fn trajectories(
         &self,
     ) -> Result<impl Iterator<Item = Result<AttemptRecord, RecordError>> + '_, RecordError> {
@@ -139,16 +139,16 @@ impl Run {
         Ok(self.trajectory(attempt)?.trajectory.cast)
     }
 
-    /// What a trajectory names by its hash, checked against it; `None` if it is not there.
+    /// A blob by its hash, verified; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`RecordError::Io`], [`RecordError::Unreadable`] of one that is damaged.
+    /// [`RecordError::Io`], or [`RecordError::Unreadable`] for a damaged blob.
     pub fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, RecordError> {
         blobs::read(&self.dir, blob)
     }
 
-    /// What is trained and how, in the run of a training: the content of `train.json`, which only its writer
-    /// understands.
+    /// The content of `train.json` in the run of a training. Only the program that wrote it understands
+    /// it.
     ///
     /// # Errors
     /// [`RecordError::Io`], [`RecordError::Unreadable`].
@@ -179,7 +179,7 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::metrics`].
-    pub fn updates(&self) -> Result<Vec<UpdateFigures>, RecordError> {
+    pub fn updates(&self) -> Result<Vec<UpdateMetrics>, RecordError> {
         Ok(metrics::by_update(&self.metrics()?))
     }
 
@@ -193,7 +193,7 @@ impl Run {
         metrics::parse(&bytes).map_err(|(line, error)| metrics::unreadable(path, line, &error))
     }
 
-    /// What judges said of an attempt's turns, in their order; nothing where none was asked.
+    /// Judgements of an attempt's turns, in order; empty if none were requested.
     ///
     /// # Errors
     /// [`RecordError::Io`], [`RecordError::Unreadable`].
@@ -217,7 +217,7 @@ impl Run {
         let bytes = resume::read_frame(file, summary.frame).map_err(|error| damaged(error.to_string()))?;
         let mut record: AttemptRecord =
             frame::decode(&bytes, summary.frame).map_err(|error| damaged(error.to_string()))?;
-        // The frame says what was true when it was written; the journal knows of reopened slots.
+        // The frame holds the state at the time of writing; the journal knows about reopened slots.
         record.closes_slot = summary.closes_slot;
         Ok(record)
     }

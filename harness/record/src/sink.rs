@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::committer::{Ack, Command};
 use crate::{JudgedTurn, MetricRow, Redactor, RunBlobs};
 
-/// Commands under way. Four groups' worth: the thread never starves, and what waits here is less than what
-/// the attempts themselves hold, since each waits for its own record.
+/// Capacity of the command queue. Four groups: the thread never starves, and the queue is smaller than
+/// the attempts themselves, because each waits for its own record.
 pub(crate) const CREDITS: usize = 1024;
 
 /// Takes records for one run; clones share it. Works until the run's [`crate::RunWriter`] is finished, closed
@@ -34,7 +34,7 @@ impl RunSink {
         Self { commands, credits: Arc::new(Semaphore::new(CREDITS)), redactor: None, blobs }
     }
 
-    /// The same sink, which strikes values of secrets out of every record.
+    /// A sink that redacts the values of secrets in every record.
     pub(crate) fn redacting(self, redactor: Arc<Redactor>) -> Self {
         Self { redactor: Some(redactor), ..self }
     }
@@ -86,5 +86,5 @@ impl EpisodeSink for RunSink {
 }
 
 fn ended() -> SinkError {
-    SinkError { message: "the run's journal is closed; the record was not kept".to_owned() }
+    SinkError { message: "the run's journal is closed; the record was not written".to_owned() }
 }

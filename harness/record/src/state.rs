@@ -1,16 +1,16 @@
-//! What a journal says, as a typed state machine.
+//! State of a journal, as a typed state machine.
 //!
 //! A journal is a sequence of lines; [`JournalState::open`] takes the first and [`JournalState::apply`] each
-//! further one. The writer applies a line before it writes it, so a journal on disk replays to the state its
-//! writer had.
+//! further one. The writer applies a line before it writes it, so a journal on disk replays to the state of its
+//! writer.
 //!
 //! I1. A slot has at most one live attempt, and at most one attempt closes it.
 //! I2. Attempts of a slot are numbered from 0 without gaps; their epochs rise. No lease is older than the
 //!     session's first epoch.
-//! I3. A finished attempt closes its slot, a cancelled one never does. Slots reopen that a fault closed, or, when
-//!     a learner goes back to a checkpoint, that are closed; the attempt that had closed one then closes nothing.
+//! I3. A finished attempt closes its slot, a cancelled one never does. A slot reopens if a fault closed it, or if
+//!     a learner returns to a checkpoint; the attempt that had closed it then closes nothing.
 //! I4. A refused line changes nothing.
-//! I5. A run ends with no attempt under way. Only a harness fault may leave some: they are lost, their slots
+//! I5. A run ends without live attempts. Only a harness fault may leave some: they are lost, their slots
 //!     open.
 //!
 //! Errors: [`Violation`]. Pure; nothing to cancel.
@@ -19,7 +19,7 @@ use clawrl_core::{AttemptId, Epoch, LeaseRecord, SlotId};
 
 use crate::{AttemptSummary, Ending, Entry, Finished, Line, Opened, ReopenCause, RunEnd, Violation};
 
-/// Where a slot stands.
+/// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlotStatus {
     /// To be filled.
@@ -37,7 +37,7 @@ pub enum SlotStatus {
 /// A slot and its attempts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SlotState {
-    /// Where it stands.
+    /// State of the slot.
     pub status: SlotStatus,
     /// Number of the next attempt; attempts that got a lease and never resolved count.
     pub next_number: u32,
@@ -66,7 +66,7 @@ impl SlotState {
     }
 }
 
-/// The state of a run as its journal tells it.
+/// State of a run according to its journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalState {
     opened: Opened,
@@ -78,7 +78,7 @@ pub struct JournalState {
     next_epoch: Epoch,
     finished: Option<Finished>,
     resumes: u32,
-    /// Of the sessions before this one.
+    /// Time of the sessions before this one.
     earlier_ms: u64,
     session_start_ms: u64,
     last_ms: u64,
@@ -105,10 +105,10 @@ impl JournalState {
         })
     }
 
-    /// Takes a further line.
+    /// Applies a further line.
     ///
     /// # Errors
-    /// [`Violation`]; the state is then what it was (I4).
+    /// [`Violation`]; the state is then unchanged (I4).
     pub fn apply(&mut self, line: &Line) -> Result<(), Violation> {
         if self.finished.is_some() && !matches!(line.entry, Entry::Resumed(_) | Entry::Synced) {
             return Err(Violation::AfterFinish);
@@ -126,7 +126,7 @@ impl JournalState {
         Ok(())
     }
 
-    /// What the first line said.
+    /// The first line.
     #[must_use]
     pub fn opened(&self) -> &Opened {
         &self.opened
@@ -170,19 +170,19 @@ impl JournalState {
         self.numbered().filter(|(id, slot)| closed(slot) && wanted(*id)).map(|(id, _)| id).collect()
     }
 
-    /// The end of the run, if it came in good order and nobody resumed since.
+    /// The end of the run, if it ended in good order and was not resumed since.
     #[must_use]
     pub fn finished(&self) -> Option<Finished> {
         self.finished
     }
 
-    /// One more than the highest epoch that was granted.
+    /// One more than the highest granted epoch.
     #[must_use]
     pub fn next_epoch(&self) -> Epoch {
         self.next_epoch
     }
 
-    /// How often the run was resumed.
+    /// Number of resumes.
     #[must_use]
     pub fn resumes(&self) -> u32 {
         self.resumes

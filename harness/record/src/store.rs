@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
 use crate::{
-    AttemptSummary, PassRate, RecordError, Redactor, Run, RunEnd, fall_of, fall_words, files, lock_file,
+    AttemptSummary, PassRate, RecordError, Redactor, Run, RunEnd, fall_of, fall_text, files, lock_file,
 };
 
 /// Folders with this prefix are runs on their way out; a run's name never begins with a dot.
@@ -21,30 +21,30 @@ pub struct RunStore {
     runs: PathBuf,
 }
 
-/// What a run is doing.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// A process writes it now.
     Running,
-    /// It came to its own end: every slot is closed, or no more was wanted.
+    /// It ended by itself: every slot is closed, or the demand was closed.
     Finished,
     /// It ended with open slots, or its process died. It can be resumed.
     Interrupted,
-    /// It cannot be read; [`RunInfo::problem`] says why.
+    /// It is unreadable; [`RunInfo::problem`] has the reason.
     Damaged,
-    /// This user may not read it; [`RunInfo::problem`] says what.
+    /// This user has no permission; [`RunInfo::problem`] has the path.
     Unreadable,
 }
 
 /// A run in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunInfo {
-    /// Its name.
+    /// Name of the run.
     pub run: RunId,
     /// When it began, milliseconds since 1970.
     pub started_ms: Option<u64>,
-    /// What it is doing.
+    /// State of the run.
     pub state: RunState,
     /// Slots of the plan.
     pub slots: u32,
@@ -57,21 +57,21 @@ pub struct RunInfo {
     /// Share of finished episodes that passed; `None` where none has finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass_rate: Option<PassRate>,
-    /// What policy and judge cost, in billionths of a US dollar; `None` where no price is known.
+    /// Cost of policy and judge, in billionths of a US dollar; `None` without prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_nano_usd: Option<u64>,
-    /// Who acts; `None` if the plan cannot be read.
+    /// The acting policy; `None` if the plan is unreadable.
     pub policy: Option<PolicySpec>,
     /// Names of the suites.
     pub suites: Vec<String>,
-    /// Of a training: that its success on held-out tasks fell, and from where.
+    /// For a training: a drop of its success on held-out tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fall: Option<String>,
-    /// Whether it is that of a training.
+    /// Whether it is the run of a training.
     pub is_training: bool,
     /// Bytes of its files; `None` if they cannot be counted.
     pub size_bytes: Option<u64>,
-    /// Why it is damaged, or what a resume would cut.
+    /// The damage, or the bytes that a resume would cut.
     pub problem: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl RunStore {
         Ok(infos)
     }
 
-    /// One run in short. One that cannot be read is described as damaged.
+    /// Summary of one run. An unreadable run is described as damaged.
     #[must_use]
     pub fn info(&self, run: &RunId) -> RunInfo {
         let dir = self.runs.join(run.as_str());
@@ -126,7 +126,7 @@ impl RunStore {
                 fall: None,
                 problem: Some(match error {
                     RecordError::NoSuchRun { .. } => {
-                        "its folder has neither a plan nor a journal: its process died before the run began"
+                        "its folder has neither a plan nor a journal: the process died before the run started"
                             .to_owned()
                     }
                     _ => error.to_string(),
@@ -135,10 +135,10 @@ impl RunStore {
         }
     }
 
-    /// A run, for reading.
+    /// Opens a run for reading.
     ///
     /// # Errors
-    /// [`RecordError::NoSuchRun`], also for the folder of one whose process died before there was a plan, and as
+    /// [`RecordError::NoSuchRun`], also for a folder whose process died before there was a plan, and as
     /// [`Run::open_read`].
     pub fn run(&self, run: &RunId) -> Result<Run, RecordError> {
         let dir = self.existing(run)?;
@@ -156,7 +156,7 @@ impl RunStore {
     /// [`RecordError::Running`] if a process writes it; [`RecordError::NoSuchRun`]; [`RecordError::Io`].
     pub fn remove_run(&self, run: &RunId) -> Result<(), RecordError> {
         let dir = self.existing(run)?;
-        // Held until the folder is gone, so that nobody resumes what is being removed.
+        // Held until the folder is gone, so that the run cannot be resumed during its removal.
         let _owner = Owner::take(&dir, run)?;
         let hidden = self.runs.join(format!("{REMOVING}{run}"));
         remove_tree(&hidden)?;
@@ -164,8 +164,8 @@ impl RunStore {
         remove_tree(&hidden)
     }
 
-    /// Has every later resume of a run redact these secrets, too, as [`crate::RunWriter::redacting`] has; for a run in
-    /// which there is nothing to do now.
+    /// Makes every later resume of a run redact these secrets, too, like [`crate::RunWriter::redacting`]; for a run
+    /// without open slots.
     ///
     /// # Errors
     /// [`RecordError::Running`]; [`RecordError::NoSuchRun`]; as [`crate::RunWriter::redacting`].
@@ -195,7 +195,7 @@ impl RunStore {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
             let Some(run) = name.to_str().and_then(RunId::new) else { continue };
-            // Told by the listing itself, where that can be: what is in it may be closed to this user.
+            // The listing itself provides this if possible, because the content may be unreadable for this user.
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() || (kind.is_symlink() && files::is_folder(&entry.path()).unwrap_or(true)) {
                 names.push(run);
@@ -212,7 +212,7 @@ fn remove_tree(dir: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// Bytes of all files below a folder. What goes while they are counted is not missed.
+/// Bytes of all files below a folder. Files that disappear meanwhile are ignored.
 fn size_of(dir: &Path) -> std::io::Result<u64> {
     let mut size = 0;
     for entry in fs::read_dir(dir)? {
@@ -233,7 +233,7 @@ fn size_of(dir: &Path) -> std::io::Result<u64> {
 fn described(run: &RunId, opened: &Run) -> RunInfo {
     let plan = opened.plan();
     let state = opened.state();
-    let its_own = |end: RunEnd| matches!(end, RunEnd::Completed | RunEnd::Sated);
+    let its_own = |end: RunEnd| matches!(end, RunEnd::Completed | RunEnd::DemandClosed);
     let completed = state.and_then(|state| state.finished()).is_some_and(|finished| its_own(finished.end));
     let count = |wanted: fn(&AttemptSummary) -> bool| {
         let closing = state.iter().flat_map(|state| state.slots()).filter_map(|slot| slot.closing());
@@ -258,11 +258,11 @@ fn described(run: &RunId, opened: &Run) -> RunInfo {
         cost_nano_usd: costs.reduce(u64::saturating_add),
         policy: Some(plan.policy.clone()),
         suites: plan.suites.iter().map(|suite| suite.name.clone()).collect(),
-        fall: opened.held_out().ok().and_then(|held_out| fall_of(&held_out).map(fall_words)),
+        fall: opened.held_out().ok().and_then(|held_out| fall_of(&held_out).map(fall_text)),
         is_training: false,
         size_bytes: None,
-        problem: opened
-            .torn_tail()
-            .map(|tail| format!("the last {} bytes of the journal are torn; a resume cuts them", tail.bytes)),
+        problem: opened.torn_tail().map(|tail| {
+            format!("the last {} bytes of the journal are incomplete; `--resume` removes them", tail.bytes)
+        }),
     }
 }

@@ -1,14 +1,14 @@
-//! What a run came to: figures per suite, per family and in all.
+//! The summary of a run: numbers per suite, per template and in total.
 //!
-//! I1. Faults never enter a denominator (I2 of the architecture): rates and means are over finished episodes,
-//!     and faults stand beside them.
-//! I2. A figure over nothing is `None`, never 0.
+//! I1. Faults never count in a denominator (I2 of the architecture): rates and means are over finished episodes,
+//!     and faults are listed separately.
+//! I2. A number without data is `None`, never 0.
 //! I3. slots = finished + faulted + open, in every row; rows of families add up to their suite's, suites to the
 //!     total.
 //!
 //! Units: rates and scores in [0, 1], times in microseconds of wall clock, `wall_ms` in milliseconds.
 //!
-//! Source: the interval of a pass rate is that of `rate.rs`, clustered by task, here as in reports.
+//! Source: the interval of a pass rate is that of `rate.rs`, clustered by task, as in reports.
 
 use std::collections::BTreeMap;
 
@@ -26,15 +26,15 @@ use crate::{
 pub struct RunSummary {
     /// The run.
     pub run: RunId,
-    /// Who acts, in a word.
+    /// Name of the acting policy.
     pub policy: String,
-    /// How the run ended; `None` while it has not, or when its process died.
+    /// End of the run; `None` while it runs, or if its process died.
     pub end: Option<RunEnd>,
     /// When it began, milliseconds since 1970.
     pub started_ms: Option<u64>,
     /// Time under way, pauses between sessions left out.
     pub wall_ms: u64,
-    /// How often it was resumed.
+    /// Number of resumes.
     pub resumes: u32,
     /// Everything.
     pub total: Counts,
@@ -49,7 +49,7 @@ pub struct RunSummary {
 /// Figures of one suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuiteSummary {
-    /// Its name.
+    /// Name of the suite.
     pub suite: String,
     /// All of it.
     pub total: Counts,
@@ -60,7 +60,7 @@ pub struct SuiteSummary {
 /// Figures of some slots.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// How many slots.
+    /// Number of slots.
     pub slots: u32,
     /// Slots that are closed: finished and faulted.
     pub closed: u32,
@@ -82,7 +82,7 @@ pub struct Counts {
     pub faulted_attempts: u32,
     /// Attempts that we gave up.
     pub cancelled_attempts: u32,
-    /// Attempts whose process died under them.
+    /// Attempts whose process died.
     pub lost_attempts: u32,
     /// Attempts that finished and were put aside when a learner went back to a checkpoint.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -91,13 +91,13 @@ pub struct Counts {
     pub retries: u32,
     /// Turns of all attempts that resolved.
     pub turns: u64,
-    /// Those of them that did nothing.
+    /// Turns among them that did nothing.
     #[serde(default, skip_serializing_if = "LostTurns::is_none")]
     pub lost_turns: LostTurns,
-    /// What the replies of those turns took, from policies that know.
+    /// Usage of the replies of those turns, from policies that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
-    /// What judges took for the grades.
+    /// Usage of judges for the grades.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_usage: Option<UsageTotal>,
 }
@@ -113,12 +113,12 @@ pub struct PassRate {
     pub high: f64,
 }
 
-/// How often something broke.
+/// Number of faults of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCount {
-    /// Where.
+    /// Boundary of the fault.
     pub boundary: Boundary,
-    /// What.
+    /// Code of the fault.
     pub code: String,
     /// Attempts it ended.
     pub attempts: u32,
@@ -135,7 +135,7 @@ pub struct PhasePercentiles {
     pub p95_us: u64,
 }
 
-/// Where the time of finished episodes went.
+/// Time of finished episodes by phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
     /// From dispatch to the grant of the lease.
@@ -159,7 +159,7 @@ impl PassRate {
         rate(tasks).as_ref().map(Self::from)
     }
 
-    /// The same of tasks that were tried once each; `None` out of nothing.
+    /// The rate of tasks with one attempt each; `None` without attempts.
     #[must_use]
     pub fn of_single_tries(passed: u64, tried: u64) -> Option<Self> {
         let value = (tried > 0).then(|| passed.min(tried) as f64 / tried as f64)?;
@@ -175,7 +175,7 @@ impl From<&Rate> for PassRate {
 }
 
 impl RunSummary {
-    /// Figures of a plan and what its journal says.
+    /// Summary of a plan with its journal.
     #[must_use]
     pub fn new(plan: &RunPlan, state: &JournalState) -> Self {
         let slots: Vec<&SlotState> = state.slots().iter().collect();
@@ -188,7 +188,7 @@ impl RunSummary {
         }
     }
 
-    /// Figures of a run whose journal has no first line.
+    /// Summary of a run whose journal has no first line.
     #[must_use]
     pub(crate) fn unopened(plan: &RunPlan) -> Self {
         let untouched = SlotState::default();

@@ -1,4 +1,4 @@
-//! A run's summary as a table for terminals: plain text, aligned, at most 80 columns for names of up to 17 characters.
+//! A run's summary as a table for terminals: plain text, aligned, at most 80 columns if names have up to 17 characters.
 
 use std::fmt::Write;
 
@@ -24,26 +24,23 @@ pub fn render_summary(summary: &RunSummary) -> String {
     let mut text = aligned(&rows);
     let total = &summary.total;
     // Writing to a string does not fail, here and below.
-    let _ = writeln!(
-        text,
-        "\n{} turns in {}; retries {}, cancelled {}, lost {}; resumed {}",
-        total.turns,
-        duration(summary.wall_ms.saturating_mul(1000)),
-        total.retries,
-        total.cancelled_attempts,
-        total.lost_attempts,
-        match summary.resumes {
-            1 => "once".to_owned(),
-            0 => "never".to_owned(),
-            times => format!("{times} times"),
-        },
-    );
+    let _ = write!(text, "\n{} turns in {}", total.turns, duration(summary.wall_ms.saturating_mul(1000)));
+    let rare = [
+        ("retries", total.retries),
+        ("cancelled", total.cancelled_attempts),
+        ("lost", total.lost_attempts),
+        ("resumed", summary.resumes),
+    ];
+    for (name, count) in rare.into_iter().filter(|(_, count)| *count > 0) {
+        let _ = write!(text, ", {name} {count}");
+    }
+    text.push('\n');
     text += &lost_turns_line(total);
     if let Some(usage) = &total.usage {
-        let _ = writeln!(text, "{}", usage_words(usage));
+        let _ = writeln!(text, "{}", usage_text(usage));
     }
     if let Some(usage) = &total.judge_usage {
-        let _ = writeln!(text, "judge: {}", usage_words(usage));
+        let _ = writeln!(text, "judge: {}", usage_text(usage));
     }
     if let Some(phases) = &summary.phases {
         let phase = |name: &str, times: PhasePercentiles| {
@@ -74,15 +71,16 @@ pub fn render_summary(summary: &RunSummary) -> String {
     text
 }
 
-/// How many turns did nothing, and why; empty where all did something.
+/// Number of turns that did nothing, by reason; empty if there were none.
 fn lost_turns_line(total: &Counts) -> String {
     let LostTurns { malformed, unfinished } = total.lost_turns;
-    let reasons = [(malformed, "had no action"), (unfinished, "left a command unfinished (C-c abandons it)")];
-    let told =
+    let reasons =
+        [(malformed, "had no valid action"), (unfinished, "left a command running (C-c interrupts it)")];
+    let counts =
         reasons.iter().filter(|(count, _)| *count > 0).map(|(count, reason)| format!("{count} {reason}"));
-    match told.collect::<Vec<_>>().join(", ") {
+    match counts.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => none,
-        told => format!("lost turns: {told}\n"),
+        counts => format!("lost turns: {counts}\n"),
     }
 }
 
@@ -114,9 +112,9 @@ fn row(name: String, counts: &Counts) -> [String; 9] {
 
 /// Tokens and money, in one line.
 #[must_use]
-pub fn usage_words(usage: &UsageTotal) -> String {
+pub fn usage_text(usage: &UsageTotal) -> String {
     let mut text = format!(
-        "tokens {} in, of these {} cached, {} out",
+        "tokens {} in ({} cached), {} out",
         grouped(usage.input_tokens),
         grouped(usage.cached_tokens),
         grouped(usage.output_tokens)
@@ -127,7 +125,10 @@ pub fn usage_words(usage: &UsageTotal) -> String {
     if let Some(nano) = usage.cost_nano_usd {
         text += &format!("; cost {:.4} USD", nano as f64 / 1e9);
     }
-    text + &format!("; requests retried {}", usage.retries)
+    if usage.retries > 0 {
+        text += &format!("; requests retried {}", usage.retries);
+    }
+    text
 }
 
 /// A number in groups of three digits.
@@ -149,7 +150,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", bare_percent(share))
 }
 
-/// The same without the sign, under a heading that has it.
+/// The percentage without its sign, for columns whose heading has it.
 fn bare_percent(share: f64) -> String {
     let tenths = (share * 1000.0).round();
     let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
@@ -214,11 +215,11 @@ mod tests {
             cost_nano_usd: Some(12_345_678),
             retries: 2,
         };
-        let expected = "tokens 1,234,567 in, of these 0 cached, 999 out (1 of 4 replies estimated); \
+        let expected = "tokens 1,234,567 in (0 cached), 999 out (1 of 4 replies estimated); \
                         cost 0.0123 USD; requests retried 2";
-        assert_eq!(usage_words(&usage), expected);
+        assert_eq!(usage_text(&usage), expected);
         usage = UsageTotal { estimated_replies: 0, cost_nano_usd: None, ..usage };
-        assert!(usage_words(&usage).ends_with("999 out; requests retried 2"));
+        assert!(usage_text(&usage).ends_with("999 out; requests retried 2"));
     }
 
     #[test]

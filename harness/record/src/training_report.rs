@@ -1,6 +1,6 @@
-//! A training as one page of HTML: what it started from, where it got, and the curves between.
+//! A training as one HTML page: start, result and curves.
 //!
-//! Self-contained: no script, no font, no picture from elsewhere. Everything from outside is escaped.
+//! Self-contained: no script, no font and no picture from elsewhere. All foreign text is escaped.
 //!
 //! Pure; the caller writes the file.
 
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use clawrl_core::ticks;
 
 use crate::held_out::{HeldOut, best_of, falls_of};
-use crate::metrics::{Metric, UpdateFigures};
+use crate::metrics::{Metric, UpdateMetrics};
 use crate::page::{PAGE_STYLE, escape_html};
 use crate::summary::PassRate;
 
@@ -21,24 +21,24 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 28.0;
 
-/// Ticks of an axis at most.
-const MOST_LEVELS: u16 = 6;
-const MOST_UPDATES: u16 = 11;
+/// Maximum ticks of an axis.
+const MAX_LEVELS: u16 = 6;
+const MAX_UPDATES: u16 = 11;
 
-/// How a fall looks.
+/// Style of a drop.
 const FALL_STYLE: &str = ".fall,.key .fall{color:#d1242f;fill:#d1242f}";
 
-/// What a report is made from.
+/// Input of a report.
 #[derive(Debug, Clone)]
 pub struct TrainingReport<'a> {
     /// Name of the run.
     pub name: &'a str,
-    /// What the policy was before the first update, in a sentence or two.
+    /// Description of the policy before the first update, one or two sentences.
     pub warm_start: &'a str,
     /// In order of update.
     pub held_out: &'a [HeldOut],
     /// In order of update.
-    pub updates: &'a [UpdateFigures],
+    pub updates: &'a [UpdateMetrics],
     /// Facts of the run: label and text.
     pub facts: &'a [(String, String)],
     /// The train file as it ran, as JSON text.
@@ -81,14 +81,14 @@ pub fn render_training_report(report: &TrainingReport<'_>) -> String {
     facts(&mut page, report.facts);
     let _ = write!(
         page,
-        "<details><summary>Train file as it ran</summary><pre>{}</pre></details>\n</main></body></html>\n",
+        "<details><summary>Resolved train file</summary><pre>{}</pre></details>\n</main></body></html>\n",
         escape_html(report.train_json)
     );
     page
 }
 
 fn headline(page: &mut String, held_out: &[HeldOut]) {
-    let told = |at: &HeldOut| {
+    let rate_text = |at: &HeldOut| {
         let (passed, tried) = at.total();
         let PassRate { value, low, high } = at.rate();
         format!(
@@ -100,16 +100,20 @@ fn headline(page: &mut String, held_out: &[HeldOut]) {
     };
     let rate = |at: &HeldOut| at.rate().value;
     let _ = match held_out {
-        [] => writeln!(page, "<p>There was no evaluation.</p>"),
+        [] => writeln!(page, "<p>No evaluation yet.</p>"),
         [only] => {
-            writeln!(page, "<p class=\"big\">Held-out greedy success: {} at the warm start.</p>", told(only))
+            writeln!(
+                page,
+                "<p class=\"big\">Held-out greedy success: {} at the warm start.</p>",
+                rate_text(only)
+            )
         }
         [first, .., last] => writeln!(
             page,
             "<p class=\"big\">Held-out greedy success: {} at the warm start, {} after {} updates: \
              <b>{:+.1} points</b>.</p>",
-            told(first),
-            told(last),
+            rate_text(first),
+            rate_text(last),
             last.updates,
             100.0 * (rate(last) - rate(first))
         ),
@@ -121,19 +125,19 @@ fn headline(page: &mut String, held_out: &[HeldOut]) {
         let _ = writeln!(
             page,
             "<p>The best evaluation was after {best_updates} updates: {}. Version {version} has that policy.</p>",
-            told(best)
+            rate_text(best)
         );
     }
     let mut falls = falls_of(held_out);
-    // Of those from the same height the first says it; all are marked in the curve.
+    // Of several drops from the same level, the first is reported; the curve marks all.
     falls.dedup_by_key(|(_, best)| best.updates);
     for (this, best) in falls {
         let _ = writeln!(
             page,
-            "<p class=\"fall\">After {} updates success has fallen to {}, from {} after {} updates.</p>",
+            "<p class=\"fall\">After {} updates success dropped to {}, from {} after {} updates.</p>",
             this.updates,
-            told(this),
-            told(best),
+            rate_text(this),
+            rate_text(best),
             best.updates
         );
     }
@@ -208,7 +212,7 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
     let own =
         (fold(&mut drawn(), f64::min).unwrap_or(0.0).min(0.0), fold(&mut drawn(), f64::max).unwrap_or(1.0));
     let (low, high) = chart.range.unwrap_or(own);
-    let levels = ticks(low, high, MOST_LEVELS);
+    let levels = ticks(low, high, MAX_LEVELS);
     let (Some(&y_low), Some(&y_high)) = (levels.first(), levels.last()) else { return };
     let x = |value: f64| LEFT + (value - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| TOP + (y_high - value) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM);
@@ -239,7 +243,7 @@ fn draw(page: &mut String, chart: &Chart<'_>) {
     }
     // Updates are whole numbers, and the axis ends with the data.
     let is_update = |value: &f64| value.fract() == 0.0 && (x_low..=x_high).contains(value);
-    for value in ticks(x_low, x_high, MOST_UPDATES).into_iter().filter(is_update) {
+    for value in ticks(x_low, x_high, MAX_UPDATES).into_iter().filter(is_update) {
         let at = x(value);
         let _ = write!(
             page,
@@ -347,8 +351,8 @@ mod tests {
             families: vec![("copy".to_owned(), passed, 40), ("<b>".to_owned(), passed / 2, 20)],
             faulted: 0,
         };
-        let updates: Vec<UpdateFigures> = (1..=10)
-            .map(|update| UpdateFigures {
+        let updates: Vec<UpdateMetrics> = (1..=10)
+            .map(|update| UpdateMetrics {
                 update,
                 t_ms: 0,
                 figures: BTreeMap::from([(Metric::TrainSuccessRatio, update as f64 / 12.0)]),
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headline_says_where_it_started_and_where_it_got() {
+    fn headline_reports_start_and_result() {
         let page = report();
         assert!(page.contains("<b>25.0 %</b> (15 of 60"), "{page}");
         assert!(page.contains("<b>95.0 %</b> (57 of 60"), "{page}");
@@ -374,11 +378,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fall_is_marked_and_the_best_evaluation_is_named() {
+    fn drop_is_marked_and_best_evaluation_named() {
         let page = report_of(&[(0, 10), (5, 38), (10, 0), (15, 1)]);
         assert!(page.contains("The best evaluation was after 5 updates: <b>95.0 %</b>"), "{page}");
-        assert!(page.contains("After 10 updates success has fallen to <b>0.0 %</b>"), "{page}");
-        assert_eq!(page.matches("success has fallen").count(), 1, "{page}");
+        assert!(page.contains("After 10 updates success dropped to <b>0.0 %</b>"), "{page}");
+        assert_eq!(page.matches("success dropped").count(), 1, "{page}");
         assert_eq!(page.matches("<circle class=\"fall\"").count(), 2, "{page}");
         let page = report();
         assert!(!page.contains("class=\"fall\"") && !page.contains("The best evaluation"), "{page}");
@@ -386,7 +390,7 @@ mod tests {
 
     /// Labels of the axis that stands at the left, and of the one below.
     fn labels(points: &[(u64, f64)]) -> [Vec<String>; 2] {
-        let figures = |&(update, value): &(u64, f64)| UpdateFigures {
+        let figures = |&(update, value): &(u64, f64)| UpdateMetrics {
             update,
             t_ms: 0,
             figures: BTreeMap::from([(Metric::TrainEntropyNats, value)]),
@@ -428,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_is_escaped_and_charts_without_points_are_left_out() {
+    fn foreign_text_is_escaped_and_empty_charts_omitted() {
         let page = report();
         assert!(page.contains("&lt;b&gt;") && !page.contains("<td><b>"));
         assert_eq!(page.matches("<svg").count(), 1);
@@ -444,6 +448,6 @@ mod tests {
             facts: &[],
             train_json: "{}",
         });
-        assert!(page.contains("There was no evaluation.") && page.ends_with("</html>\n"));
+        assert!(page.contains("No evaluation yet.") && page.ends_with("</html>\n"));
     }
 }

@@ -1,9 +1,9 @@
-//! What a journal may not say. The rules themselves are in `state.rs`.
+//! Violations of the journal's rules, which `state.rs` defines.
 
 use clawrl_core::{AttemptId, Epoch, SlotId};
 use thiserror::Error;
 
-/// A line that may not follow what came before it.
+/// A line that must not follow the lines before it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -16,7 +16,7 @@ pub enum Violation {
     /// Something happened after the end.
     #[error("the run is finished; only `resumed` may follow")]
     AfterFinish,
-    /// The plan has no such slot.
+    /// The plan does not have this slot.
     #[error("there is no slot {slot}; the plan has {slots}")]
     NoSuchSlot {
         /// The slot.
@@ -51,7 +51,7 @@ pub enum Violation {
     OlderEpoch {
         /// The attempt.
         attempt: AttemptId,
-        /// What it carries.
+        /// Epoch of the line.
         epoch: Epoch,
         /// The lowest that would do for a lease; the live attempt's for a result.
         current: Epoch,
@@ -61,9 +61,9 @@ pub enum Violation {
     EpochNotLeased {
         /// The attempt.
         attempt: AttemptId,
-        /// What it carries.
+        /// Epoch of the line.
         epoch: Epoch,
-        /// What was granted.
+        /// Granted epoch.
         leased: Epoch,
     },
     /// A result without a lease.
@@ -95,7 +95,7 @@ pub enum Violation {
     /// A resuming process promised an epoch that was granted before.
     #[error("resumed at epoch {}, but {} was granted before", first.0, next.0.saturating_sub(1))]
     ResumedInThePast {
-        /// What was promised.
+        /// Promised first epoch.
         first: Epoch,
         /// The lowest that would do.
         next: Epoch,
@@ -115,7 +115,7 @@ pub enum Violation {
     /// The end came while attempts were under way, and no harness fault was the reason.
     #[error("the run finished while {attempt} was under way")]
     FinishedWhileLive {
-        /// One of them.
+        /// One of the slots.
         attempt: AttemptId,
     },
     /// The counts of `finished` are not those of the journal.
@@ -123,13 +123,13 @@ pub enum Violation {
         "`finished` counts {closed} closed and {open} open slots; the journal has {actual_closed} and {actual_open}"
     )]
     WrongCounts {
-        /// As written.
+        /// Number in the line.
         closed: u32,
-        /// As written.
+        /// Number in the line.
         open: u32,
-        /// As replayed.
+        /// Number by replay.
         actual_closed: u32,
-        /// As replayed.
+        /// Number by replay.
         actual_open: u32,
     },
 }

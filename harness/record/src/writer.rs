@@ -1,9 +1,9 @@
-//! Writing a run: create or resume, hand out the sink, finish.
+//! Writes a run: create or resume, hand out the sink, finish.
 //!
 //! I1. `plan.json`, `lock.json` and a training's `train.json` are on the disk before the journal is opened,
 //!     `opened` or `resumed` before the sink is handed out.
-//! I2. Whoever drops a writer leaves a run that can be resumed, with everything acknowledged synced.
-//! I3. The lock file names every variable whose value is struck out of a record before the first such record.
+//! I2. Dropping a writer leaves a run that can be resumed, with everything acknowledged synced.
+//! I3. The lock file names every redacted variable before the first record in which it is redacted.
 //!
 //! Everything here blocks and belongs on an OS thread; only [`RunSink`] is for asynchronous code.
 
@@ -50,11 +50,11 @@ impl RunWriter {
         Self::create_run(results_dir, plan, lock, None)
     }
 
-    /// The same for the run of a training, whose folder also holds what is trained and how. The record does not
-    /// understand that, keeps it as `train.json` and holds the journal to it.
+    /// Creates the run of a training, whose folder also contains the train file. The record does not
+    /// interpret it, stores it as `train.json` and checks the journal against it.
     ///
     /// # Errors
-    /// As [`RunWriter::create`].
+    /// As for [`RunWriter::create`].
     pub fn create_training(
         results_dir: &Path,
         plan: &RunPlan,
@@ -70,7 +70,7 @@ impl RunWriter {
         lock: &LockFile,
         train: Option<&serde_json::Value>,
     ) -> Result<Self, RecordError> {
-        // Before anything is made: what cannot be written is not begun.
+        // Before anything is created, so that a run that cannot be written is never started.
         let plan_bytes = compact(&plan.run, plan)?;
         let lock_bytes = pretty(&plan.run, lock)?;
         let train_bytes = train.map(|train| pretty(&plan.run, train)).transpose()?;
@@ -79,7 +79,7 @@ impl RunWriter {
         let dir = runs.join(plan.run.as_str());
         match fs::create_dir(&dir) {
             Ok(()) => {}
-            // A folder without a plan is what a process left that died in this function: it may be used.
+            // A folder without a plan was left by a process that died in this function; it may be used.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => return Err(RecordError::io("create", &dir, source)),
         }
@@ -98,8 +98,8 @@ impl RunWriter {
         Self::begin(dir, plan, &files::sha256_hex(&plan_bytes), &lock.program, owner)
     }
 
-    /// Takes up a run whose process ended: cuts torn tails, journals `resumed`, and `reopened` for closed slots that
-    /// the mode opens again. A run that died before its journal was opened begins now.
+    /// Resumes a run whose process ended: cuts torn tails, journals `resumed`, and `reopened` for closed slots that
+    /// the mode opens again. A run that died before its journal was opened starts now.
     ///
     /// # Errors
     /// [`RecordError::NoSuchRun`], [`RecordError::Running`], [`RecordError::Newer`],
@@ -166,7 +166,7 @@ impl RunWriter {
         };
         let failed = |source| RecordError::io("start the writer thread of", &dir, source);
         let committer = Committer::new(target).map_err(failed)?;
-        // One place more than there are credits: the command that ends the thread needs none.
+        // One slot more than there are credits: the command that ends the thread needs no credit.
         let (commands, queue) = bounded(CREDITS + 1);
         let builder = std::thread::Builder::new().name("clawrl-journal".to_owned());
         let thread = builder.spawn(move || committer.run(&queue)).map_err(failed)?;
@@ -174,9 +174,9 @@ impl RunWriter {
         Ok(Self { run, dir, plan, commands, sink, thread: Some(thread), _owner: owner })
     }
 
-    /// From now on, sinks of this run strike values of secrets out of every record, and the lock file names them, so
-    /// that whoever resumes the run can strike them, too. Plan and lock file are written as they are: whoever makes or
-    /// resumes a run looks at them with [`Redactor::found_in`] first.
+    /// From now on, sinks of this run redact the values of these secrets in every record, and the lock file names the variables, so
+    /// that a resume can redact them, too. Plan and lock file are not redacted: the caller that creates or
+    /// resumes a run checks them with [`Redactor::found_in`] first.
     ///
     /// # Errors
     /// [`RecordError::Unreadable`], [`RecordError::Newer`], [`RecordError::NoSpace`], [`RecordError::NotWritable`]
@@ -187,7 +187,7 @@ impl RunWriter {
         Ok(self)
     }
 
-    /// Where records of this run go. Clones of it stop working when the writer ends.
+    /// The sink of this run. Its clones stop working when the writer ends.
     #[must_use]
     pub fn sink(&self) -> RunSink {
         self.sink.clone()
@@ -229,7 +229,7 @@ impl RunWriter {
     }
 
     fn end(&mut self, command: Command) -> Result<Ended, RecordError> {
-        // The channel has room, and if the thread is gone, joining it tells why.
+        // The channel has room; if the thread is gone, joining it returns the error.
         let _ = self.commands.try_send(command);
         let thread =
             self.thread.take().ok_or_else(|| RecordError::Writer("the writer has ended".to_owned()))?;
@@ -242,7 +242,7 @@ impl RunWriter {
 impl Drop for RunWriter {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // Nobody is left to be told; a failed write was told to whoever waited for it.
+            // No caller is left; a failed write was reported to the waiting caller.
             let _ = self.end(Command::Close);
         }
     }
@@ -255,7 +255,7 @@ fn opened(dir: &Path, plan: &RunPlan, program: &str, plan_sha256: String) -> Res
     Ok(Opened { format: FORMAT_VERSION, program: program.to_owned(), plan_sha256, slots, train_sha256 })
 }
 
-/// As the lock file says; a run that died before its first line may have none.
+/// Variables of the lock file; a run that died before its first line may have none.
 fn program(dir: &Path) -> String {
     let lock = files::read_optional(&dir.join(files::LOCK)).ok().flatten();
     lock.and_then(|bytes| crate::migrate::lock(&bytes).ok()).map_or("unknown".to_owned(), |lock| lock.program)

@@ -1,8 +1,9 @@
-//! From a run and a baseline to an assessment.
+//! Assesses a run against a baseline.
 //!
-//! I1. An assessment is a function of gate, baseline and record: `clawrl ci` says of a run what it says of it later. I2. The outcome is a
-//! pass only where every metric passed, no task is shown to have broken where each is judged, every task that must pass did so each time, nothing was cut short, and no reason is left.
-//! I3. A run that was ended ahead of its end by a look is whole; by anything else it is inconclusive, with what it was.
+//! I1. An assessment is a function of gate, baseline and record, so judging a run again gives the same result. I2. The outcome is a pass
+//! only if every metric passed, no judged task broke, every `must_pass` task passed each time, the run was not cut short, and no other
+//! reason is left. I3. A run that an interim analysis stopped counts as complete; a run that anything else stopped is inconclusive, and
+//! the assessment names the cause.
 //!
 //! Errors: [`AssessError`]. Reads the record; nothing to cancel.
 
@@ -14,27 +15,27 @@ use clawrl_gates::{Change, Decision, TaskReport, tasks};
 use clawrl_record::{AttemptSummary, Ending, JournalState, Run, RunEnd};
 
 use crate::assessment::{
-    ASSESSMENT_FORMAT, Assessment, BudgetUse, EachTaskVerdict, LookTaken, MetricVerdict, MustPass, Outcome,
-    TaskChange,
+    ASSESSMENT_FORMAT, Assessment, BudgetUse, EachTaskVerdict, InterimResult, MetricVerdict, MustPass,
+    Outcome, TaskChange,
 };
-use crate::comparison::{AssessError, Comparison, Judged, Judgement};
+use crate::comparison::{AnalysisPoint, AssessError, Comparison, Verdicts};
 use crate::conditions::Conditions;
-use crate::cure::{RepeatsOfSides, cure};
-use crate::looks::LookSchedule;
+use crate::interim::InterimSchedule;
 use crate::outcomes::{Outcomes, TaskOutcomes, outcomes, slots_of_a_task, usd};
+use crate::remedy::{RepeatsOfSides, remedy};
 use crate::render::{counted, each_task_outcome};
 
-/// Code of the fault of a cassette that has no reply.
+/// Fault code of a cassette without a matching reply.
 const MISS: &str = "cassette-miss";
-/// What the codes of faults of an agent's program begin with.
+/// Prefix of fault codes of agent programs.
 const BROKEN: &str = "agent-";
-/// Confidence of intervals beside a task; no verdict rests on it.
+/// Confidence level of the flakiness shown per task; no verdict depends on it.
 const TASK_LEVEL: f64 = 0.95;
 
 /// Judges a run.
 ///
 /// # Errors
-/// [`AssessError`] where it cannot be judged: a baseline of another plan, a task that must pass and is not there.
+/// [`AssessError`] if the run cannot be judged: a baseline of another plan, or a `must_pass` task that does not exist.
 pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessError> {
     let as_written = comparison.gate();
     let comparison = &comparison.of_run(run.plan());
@@ -47,17 +48,17 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     let candidate = outcomes(run, u32::MAX);
     let tried = candidate.values().map(TaskOutcomes::tried).max().unwrap_or(0);
     let looked = looks(comparison, run, tried)?;
-    let Judged { mut metrics, each_task } = comparison.judge(&candidate, looked.when())?;
+    let Verdicts { mut metrics, each_task } = comparison.judge(&candidate, looked.when())?;
     let sides =
         RepeatsOfSides { baseline: comparison.baseline_repeats(), planned: slots_of_a_task(run.plan()) };
     for metric in &mut metrics {
-        if let Some(cure) = cure(&metric.verdict, as_written, sides) {
-            metric.sentence = format!("{} {cure}", metric.sentence);
+        if let Some(remedy) = remedy(&metric.verdict, as_written, sides) {
+            metric.sentence = format!("{} {remedy}", metric.sentence);
         }
     }
-    let must_pass: Vec<MustPass> = must_pass.into_iter().map(|task| must(task, &candidate)).collect();
+    let must_pass: Vec<MustPass> = must_pass.into_iter().map(|task| must_pass_of(task, &candidate)).collect();
     let budget = budget_use(run, gate.budget, looked.ended);
-    // What cut the run short comes first: what metrics lack mostly follows from it.
+    // The cause of a cut run comes first, because missing data of metrics mostly follows from it.
     let mut parts: Vec<(Outcome, String)> = Vec::new();
     parts.extend(cut_short(run, &budget, looked.ended, &candidate));
     parts.extend(missed(run));
@@ -67,7 +68,10 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     parts.extend(each_task.iter().map(|tasks| (each_task_outcome(tasks), tasks.sentence.clone())));
     parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
     parts.extend(
-        metrics.iter().zip(&gate.metrics).filter_map(|(_, metric)| untold(*metric, comparison, &candidate)),
+        metrics
+            .iter()
+            .zip(&gate.metrics)
+            .filter_map(|(_, metric)| unreported(*metric, comparison, &candidate)),
     );
     let outcome = parts.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Inconclusive);
     parts.sort_by_key(|(outcome, _)| std::cmp::Reverse(*outcome));
@@ -84,40 +88,40 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
         each_task,
         must_pass,
         lost: lost(&baseline.outcomes, &candidate),
-        looks: looked.taken,
+        interim_analyses: looked.taken,
         budget,
     })
 }
 
-/// The looks that the record has seen.
-struct Looked {
-    taken: Vec<LookTaken>,
-    /// Whether the last of them ended the run.
+/// The interim analyses up to the end of the record.
+struct InterimHistory {
+    taken: Vec<InterimResult>,
+    /// Whether the last of them stopped the run.
     ended: bool,
-    schedule: Option<LookSchedule>,
+    schedule: Option<InterimSchedule>,
 }
 
-impl Looked {
-    /// When the run is judged.
-    fn when(&self) -> Judgement<'_> {
+impl InterimHistory {
+    /// The analysis for which the run is judged.
+    fn when(&self) -> AnalysisPoint<'_> {
         match &self.schedule {
-            Some(schedule) if self.ended => Judgement::Look(schedule),
-            schedule => Judgement::End(schedule.as_ref()),
+            Some(schedule) if self.ended => AnalysisPoint::Interim(schedule),
+            schedule => AnalysisPoint::Final(schedule.as_ref()),
         }
     }
 }
 
-fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<Looked, AssessError> {
+fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<InterimHistory, AssessError> {
     let schedule = comparison.schedule(slots_of_a_task(run.plan()))?;
-    let mut looked = Looked { taken: Vec::new(), ended: false, schedule };
+    let mut looked = InterimHistory { taken: Vec::new(), ended: false, schedule };
     let Some(schedule) = &looked.schedule else { return Ok(looked) };
     for (at, seen) in schedule.repeats().iter().enumerate().take_while(|(_, seen)| **seen <= tried) {
         let look = comparison.look(run, schedule, at)?;
-        // What would have ended a run that went on all the same has ended nothing.
+        // An analysis that would have stopped a run that continued did not stop it.
         looked.ended = look.ends && *seen == tried;
         let mut taken = look.taken;
         if look.ends && !looked.ended {
-            taken.said = "would have ended the run, which went on".to_owned();
+            taken.said = "would have stopped the run, which continued".to_owned();
         }
         looked.taken.push(taken);
     }
@@ -132,8 +136,8 @@ fn outcome_of(metric: &MetricVerdict) -> Outcome {
     }
 }
 
-/// A cassette that was asked for what it does not have: what changed is not known to be as good, however few attempts met it, so that
-/// these are no faults that may be left out.
+/// Requests without a recorded reply. The changed behaviour is untested, however few attempts met it, so these faults must not be
+/// ignored.
 fn missed(run: &Run) -> Option<(Outcome, String)> {
     let is_miss =
         |attempt: &&AttemptSummary| matches!(&attempt.ending, Ending::Faulted { code, .. } if code == MISS);
@@ -143,14 +147,13 @@ fn missed(run: &Run) -> Option<(Outcome, String)> {
     Some((
         Outcome::Inconclusive,
         format!(
-            "{attempts} asked for what the cassette has no reply to, the first in slot {first}: `clawrl show {run} --slot {first}` says what \
-             differs; record the cassette again if it may."
+            "{attempts} made a request without a recorded reply, first in slot {first}: `clawrl show {run} --slot {first}` prints the \
+             difference; record the cassette again if it is intended."
         ),
     ))
 }
 
-/// Programs that failed: of a program that is judged that is no accident of the machine, so that it may be left out only where the
-/// faults themselves are judged.
+/// Failed agent programs. The program itself is under test, so its failures may be ignored only if the gate judges the fault rate.
 fn broken_agents(run: &Run, comparison: &Comparison) -> Option<(Outcome, String)> {
     let judges_faults = comparison.gate().metrics.iter().any(|metric| metric.kind == MetricKind::FaultRate);
     if judges_faults || !matches!(run.plan().policy, PolicySpec::Agent(_)) {
@@ -166,13 +169,13 @@ fn broken_agents(run: &Run, comparison: &Comparison) -> Option<(Outcome, String)
     Some((
         Outcome::Inconclusive,
         format!(
-            "In {attempts} the program of the agent failed, the first in slot {first}: `clawrl show {run} --slot {first}` says how. With the \
-             metric `fault_rate` the gate judges that, too."
+            "The agent program failed in {attempts}, first in slot {first}: `clawrl show {run} --slot {first}` prints how. The metric \
+             `fault_rate` makes the gate judge such failures."
         ),
     ))
 }
 
-/// What graded attempts lack where no metric is about them.
+/// Missing grades, for gates without a metric of graded attempts.
 fn short_of_grades(
     comparison: &Comparison,
     candidate: &Outcomes,
@@ -182,20 +185,20 @@ fn short_of_grades(
     }
     let paired = comparison.passes(candidate)?;
     Ok(paired
-        .shortfalls()
+        .missing_data()
         .iter()
         .map(|lack| (Outcome::Inconclusive, format!("inconclusive: {lack}.")))
         .collect())
 }
 
-/// A metric that graded attempts have no number of: why, since its verdict only says that tasks lack it.
-fn untold(metric: CiMetric, comparison: &Comparison, candidate: &Outcomes) -> Option<(Outcome, String)> {
+/// Explains a metric that a policy does not report; its verdict only says that tasks lack values.
+fn unreported(metric: CiMetric, comparison: &Comparison, candidate: &Outcomes) -> Option<(Outcome, String)> {
     let what = match metric.kind {
-        MetricKind::Tokens => "how many tokens a reply takes",
-        MetricKind::CostUsd => "what a reply costs",
+        MetricKind::Tokens => "token counts",
+        MetricKind::CostUsd => "costs",
         _ => return None,
     };
-    let tells = |outcomes: &Outcomes| {
+    let reports = |outcomes: &Outcomes| {
         let mut episodes = outcomes.values().flat_map(|task| &task.episodes).peekable();
         episodes.peek().is_none()
             || episodes.any(|episode| match metric.kind {
@@ -204,17 +207,17 @@ fn untold(metric: CiMetric, comparison: &Comparison, candidate: &Outcomes) -> Op
             })
     };
     let sides = [("baseline", &comparison.baseline().outcomes), ("candidate", candidate)];
-    let (side, _) = sides.into_iter().find(|(_, outcomes)| !tells(outcomes))?;
+    let (side, _) = sides.into_iter().find(|(_, outcomes)| !reports(outcomes))?;
     Some((
         Outcome::Inconclusive,
         format!(
-            "{name}: the policy of the {side} does not tell {what}. Leave `{name}` out of the gate, or judge a policy that does.",
+            "{name}: the policy of the {side} does not report {what}. Remove `{name}` from the gate, or judge a policy that reports them.",
             name = metric.kind.name()
         ),
     ))
 }
 
-fn must(task: String, candidate: &Outcomes) -> MustPass {
+fn must_pass_of(task: String, candidate: &Outcomes) -> MustPass {
     let counts = candidate.get(&task).map(TaskOutcomes::counts).unwrap_or_default();
     MustPass {
         task,
@@ -231,26 +234,24 @@ fn complaint(must: &MustPass) -> Option<(Outcome, String)> {
         (true, _) => None,
         (false, 0) => Some((
             Outcome::Inconclusive,
-            format!(
-                "The task {task} must pass, and none of its attempts was graded; {faults} ended in faults."
-            ),
+            format!("Task {task} must pass, but none of its attempts was graded ({faults} ended in faults)."),
         )),
         (false, _) if passes == attempts => Some((
             Outcome::Inconclusive,
-            format!("The task {task} must pass each time, and {faults} of its attempts ended in faults."),
+            format!("Task {task} must pass every time, but {faults} of its attempts ended in faults."),
         )),
         (false, _) => Some((
             Outcome::Fail,
-            format!("The task {task} must pass each time, and did so in {passes} of {attempts} attempts."),
+            format!("Task {task} must pass every time, but passed in {passes} of {attempts} attempts."),
         )),
     }
 }
 
-/// Why a run is no whole one.
+/// The reason for which a run is incomplete.
 fn cut_short(
     run: &Run,
     budget: &BudgetUse,
-    ended_by_look: bool,
+    ended_by_interim: bool,
     candidate: &Outcomes,
 ) -> Option<(Outcome, String)> {
     let end = run.state().and_then(JournalState::finished).map(|finished| finished.end);
@@ -258,23 +259,23 @@ fn cut_short(
     let closed: u32 = candidate.values().map(TaskOutcomes::tried).sum();
     let closed = format!("{closed} of {} slots closed", run.plan().slots.len());
     let open = match open {
-        1 => "1 of its attempts has no end".to_owned(),
-        open => format!("{open} of its attempts have no end"),
+        1 => "1 attempt is unfinished".to_owned(),
+        open => format!("{open} attempts are unfinished"),
     };
     let why = match end {
         Some(RunEnd::Completed) => return None,
-        Some(RunEnd::Sated) if ended_by_look => return None,
-        Some(RunEnd::Sated) if budget.ended_the_run => {
-            format!("budget: the run was ended with {closed}, {}", spent(budget))
+        Some(RunEnd::DemandClosed) if ended_by_interim => return None,
+        Some(RunEnd::DemandClosed) if budget.ended_the_run => {
+            format!("the budget ended the run with {closed}: {}", spent(budget))
         }
-        Some(RunEnd::Sated) => {
-            format!("the run was ended with {closed}, and no look of this gate says so")
+        Some(RunEnd::DemandClosed) => {
+            format!("the run was stopped with {closed}, but not by an interim analysis of this gate")
         }
         Some(RunEnd::Interrupted) => {
-            format!("a person ended the run, and {open}")
+            format!("the run was interrupted, and {open}")
         }
-        Some(RunEnd::TooManyFaults) => "the run was given up after too many faults".to_owned(),
-        Some(RunEnd::HarnessFault) => "the run broke by a fault of the harness".to_owned(),
+        Some(RunEnd::TooManyFaults) => "the run was aborted after too many faults".to_owned(),
+        Some(RunEnd::HarnessFault) => "a harness fault ended the run".to_owned(),
         None => format!("the run was cut short, and {open}"),
     };
     Some((Outcome::Inconclusive, format!("inconclusive: {why}.")))
@@ -283,16 +284,16 @@ fn cut_short(
 fn spent(budget: &BudgetUse) -> String {
     let BudgetUse { attempts, most_attempts, minutes, most_minutes, cost_usd, most_cost_usd, .. } = budget;
     let cost = cost_usd.unwrap_or(0.0);
-    let told = [
+    let used = [
         most_attempts.filter(|most| attempts >= most).map(|most| format!("{attempts} of {most} attempts")),
         most_minutes.filter(|most| minutes >= most).map(|most| format!("{minutes:.1} of {most} minutes")),
         most_cost_usd.filter(|most| cost >= *most).map(|most| format!("{cost:.2} of {most} US dollars")),
     ];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    format!("which took {}", told.join(" and "))
+    let used: Vec<String> = used.into_iter().flatten().collect();
+    format!("{} used", used.join(" and "))
 }
 
-fn budget_use(run: &Run, budget: CiBudget, ended_by_look: bool) -> BudgetUse {
+fn budget_use(run: &Run, budget: CiBudget, ended_by_interim: bool) -> BudgetUse {
     let slots = run.state().map(JournalState::slots).unwrap_or_default();
     let attempts = slots.iter().map(|slot| slot.next_number).fold(0, u32::saturating_add);
     let costs = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
@@ -302,7 +303,8 @@ fn budget_use(run: &Run, budget: CiBudget, ended_by_look: bool) -> BudgetUse {
     let used_up = budget.attempts.is_some_and(|most| attempts >= most)
         || budget.minutes.is_some_and(|most| minutes >= most)
         || budget.cost_usd.is_some_and(|most| cost_usd.unwrap_or(0.0) >= most);
-    let sated = run.state().and_then(JournalState::finished).is_some_and(|end| end.end == RunEnd::Sated);
+    let demand_closed =
+        run.state().and_then(JournalState::finished).is_some_and(|end| end.end == RunEnd::DemandClosed);
     BudgetUse {
         attempts,
         most_attempts: budget.attempts,
@@ -310,7 +312,7 @@ fn budget_use(run: &Run, budget: CiBudget, ended_by_look: bool) -> BudgetUse {
         most_minutes: budget.minutes,
         cost_usd,
         most_cost_usd: budget.cost_usd,
-        ended_the_run: used_up && sated && !ended_by_look,
+        ended_the_run: used_up && demand_closed && !ended_by_interim,
     }
 }
 
@@ -362,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_must_pass_is_kept_from_it_by_faults() {
+    fn faults_keep_must_pass_from_passing() {
         let check = |passes, attempts, faults, expected: Option<Outcome>| {
             let ok = attempts > 0 && passes == attempts && faults == 0;
             let must = MustPass { task: "t".to_owned(), passes, attempts, faults, ok };

@@ -1,18 +1,18 @@
-//! What a gate says of a run: the verdict with everything that it rests on. Its JSON is what `clawrl ci --json` prints.
+//! The assessment of a run by a gate. Its JSON is the output of `clawrl ci --json`.
 //!
-//! I1. The outcome is the worst of its parts: one metric, the tasks by themselves, one task that must pass, one reason against judging at all. I2. What is read back
-//! from JSON is what was written, numbers that there are none of included.
+//! I1. The outcome is the worst of its parts: metrics, single tasks, `must_pass` tasks, and reasons against judging the run. I2. JSON
+//! round-trips exactly, including numbers without a value.
 //!
 //! Units: those of [`Unit`]; shares in [0, 1], `_ms` milliseconds since 1970, minutes of wall clock, US dollars. Pure; nothing to cancel.
 
 use clawrl_core::{RunId, SlotId};
-use clawrl_gates::{Change, TasksVerdict, Verdict};
+use clawrl_gates::{Change, GateVerdict, TasksVerdict};
 use serde::{Deserialize, Serialize};
 
 /// Newest version of the assessment's JSON that this program writes.
 pub const ASSESSMENT_FORMAT: u32 = 1;
 
-/// What a gate says of a run.
+/// Assessment of a run by a gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
     /// [`ASSESSMENT_FORMAT`] of the program that wrote it.
@@ -21,34 +21,35 @@ pub struct Assessment {
     pub gate: String,
     /// The run that was judged.
     pub run: RunId,
-    /// What it was judged against.
+    /// The baseline.
     pub baseline: BaselineNote,
     /// The worst of all parts.
     pub outcome: Outcome,
-    /// One for each metric of the gate, in its order.
+    /// Verdicts on the gate's metrics, in its order.
     pub metrics: Vec<MetricVerdict>,
-    /// Which tasks broke, of a gate that judges each of them.
+    /// Verdict on single tasks, if the gate judges them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub each_task: Option<EachTaskVerdict>,
     /// Tasks that have to pass each time, by name.
     pub must_pass: Vec<MustPass>,
     /// Every task of either side, by name.
     pub tasks: Vec<TaskChange>,
-    /// Looks ahead of the end, and the one at the end, in order; empty without looks.
-    pub looks: Vec<LookTaken>,
-    /// What the run took of its budget.
+    /// Interim analyses in order, the final one last; empty if the gate has none.
+    #[serde(rename = "looks")]
+    pub interim_analyses: Vec<InterimResult>,
+    /// Budget used by the run.
     pub budget: BudgetUse,
     /// Why it is not a pass, in sentences, the gravest first; empty for a pass.
     pub reasons: Vec<String>,
-    /// Tasks that have no graded attempt on one side, by name.
+    /// Tasks without a graded attempt on one side, by name.
     pub lost: Vec<String>,
 }
 
-/// How a gate ends, the worst last.
+/// Outcome of a gate, worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Nothing is worse by what matters.
+    /// No metric is worse by its `min_effect`.
     Pass,
     /// Neither a pass nor a fail is shown.
     Inconclusive,
@@ -56,24 +57,24 @@ pub enum Outcome {
     Fail,
 }
 
-/// Which baseline it was.
+/// Identification of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaselineNote {
     /// The run that was accepted.
     pub run: RunId,
     /// When, in milliseconds since 1970.
     pub accepted_ms: u64,
-    /// Hex SHA-256 of what is the same on both sides.
+    /// Hex SHA-256 of the conditions of both sides.
     pub plan_sha256: String,
 }
 
-/// What the numbers of a metric are.
+/// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// A share in [0, 1], which people are told in percent.
+    /// A share in [0, 1], printed in percent.
     Share,
-    /// Of rewards, as the suites define them.
+    /// Rewards, as the suites define them.
     Reward,
     /// Turns of an attempt.
     Turns,
@@ -90,27 +91,27 @@ pub enum Unit {
 pub struct MetricVerdict {
     /// Name of the metric: `pass_rate`, `pass_at_4`.
     pub name: String,
-    /// What its numbers are.
+    /// Unit of the numbers.
     pub unit: Unit,
-    /// What was decided, and by which numbers.
-    pub verdict: Verdict,
-    /// The same in words.
+    /// The verdict with its numbers.
+    pub verdict: GateVerdict,
+    /// The verdict as a sentence.
     pub sentence: String,
 }
 
-/// What is said of each task by itself.
+/// Verdict on single tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EachTaskVerdict {
-    /// Which broke, and by which numbers.
+    /// The broken tasks with their numbers.
     pub verdict: TasksVerdict,
-    /// The same in words.
+    /// The verdict as a sentence.
     pub sentence: String,
 }
 
 /// A task that has to pass each time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MustPass {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
     /// Attempts of the candidate that passed.
     pub passes: u32,
@@ -118,32 +119,32 @@ pub struct MustPass {
     pub attempts: u32,
     /// Attempts that ended in a fault, and are neither.
     pub faults: u32,
-    /// Whether there was an attempt, and each one passed.
+    /// Whether there was an attempt and every attempt passed.
     pub ok: bool,
 }
 
-/// One task on both sides.
+/// A task on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskChange {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
     /// The suite that it is of.
     pub suite: String,
     /// The row of the suite that it was made from.
     pub family: String,
-    /// What the baseline did.
+    /// Results of the baseline.
     pub baseline: Counts,
-    /// What the candidate did.
+    /// Results of the candidate.
     pub candidate: Counts,
-    /// Whether it went from always passing to never, or the other way; or is shown to have broken, by a gate that judges each task.
+    /// Whether it went from always passing to never, or the reverse; or broke significantly, if the gate judges single tasks.
     pub change: Change,
-    /// Whether one side both passed and did not.
+    /// Whether one side both passed and failed.
     pub flaky: bool,
     /// An attempt of the candidate that was graded and did not pass, to look at.
     pub sample: Option<SlotId>,
 }
 
-/// What attempts at a task came to.
+/// Results of the attempts at a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Attempts that passed every check.
@@ -152,24 +153,24 @@ pub struct Counts {
     pub attempts: u32,
     /// Attempts that ended in a fault.
     pub faults: u32,
-    /// Attempts that were wanted and have no end.
+    /// Planned attempts that are unfinished.
     pub missing: u32,
 }
 
 /// A look at the first pass-fail metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LookTaken {
+pub struct InterimResult {
     /// Repeats of each task by then.
     pub repeats: u32,
     /// Their share of the information that all repeats give.
     pub fraction: f64,
     /// Standard errors by which the harm is above the tolerance; nothing where attempts do not vary.
     pub z: Option<f64>,
-    /// What that meant, in words.
+    /// The decision, in words.
     pub said: String,
 }
 
-/// What a run took, and what it might have taken; no bound where there is none.
+/// Used and allowed budget; `None` without a limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetUse {
     /// Attempts, those that were tried again included.
@@ -184,12 +185,12 @@ pub struct BudgetUse {
     pub cost_usd: Option<f64>,
     /// Most of them.
     pub most_cost_usd: Option<f64>,
-    /// Whether the run was ended because of it.
+    /// Whether the budget ended the run.
     pub ended_the_run: bool,
 }
 
 impl Outcome {
-    /// As it is written.
+    /// Name in output and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

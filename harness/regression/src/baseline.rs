@@ -1,11 +1,11 @@
-//! Baselines: what an agent did when a person last said that it is good enough, one file for each gate, in the repository.
+//! Baselines: the accepted results of an agent, one file per gate, stored in the repository.
 //!
-//! I1. Nothing here writes a baseline but [`Baseline::write`], and it replaces the file whole: the old content or the new, also after a
-//! loss of power. I2. A baseline is only ever compared under the conditions it was made under; what differs is told. I3. A file that was
-//! edited or cut is refused: it holds the hash of its outcomes and that of its conditions. I4. It has one line for each task, so that a
-//! change can be read in a review. I5. Nothing becomes a baseline that is not whole: no attempt missing, and one graded attempt at least.
+//! I1. Only [`Baseline::write`] writes a baseline, and it replaces the file atomically: the old content or the new, also after a
+//! loss of power. I2. A baseline is only compared under its own conditions; differences are reported. I3. An edited or truncated file
+//! is refused: it contains the hashes of its outcomes and conditions. I4. It has one line per task, so that changes
+//! can be reviewed. I5. Only complete runs become baselines: no attempt missing, and at least one graded attempt.
 //!
-//! Errors: [`BaselineError`], [`Unacceptable`]. Blocking file access; nothing to cancel.
+//! Errors: [`BaselineError`], [`AcceptError`]. Blocking file access; nothing to cancel.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ pub const BASELINE_FORMAT: u32 = 1;
 /// Folder of all baselines, inside the results folder.
 const FOLDER: &str = "baselines";
 
-/// What was accepted.
+/// An accepted run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// [`BASELINE_FORMAT`] of the program that wrote it.
@@ -40,67 +40,67 @@ pub struct Baseline {
     pub accepted_ms: u64,
     /// Name and version of the program that ran it.
     pub program: String,
-    /// Who acted, in a word. For people: it may differ from who is judged, that being the point.
+    /// Name of the acting policy, for people. It may differ from the policy that is judged.
     pub policy: String,
     /// Hex SHA-256 of the conditions.
     pub plan_sha256: String,
-    /// What has to be the same on both sides.
+    /// Conditions that must be equal on both sides.
     pub conditions: Conditions,
     /// Hex SHA-256 of the outcomes.
     pub outcomes_sha256: String,
-    /// What its attempts came to.
+    /// Results of its attempts.
     pub outcomes: Outcomes,
 }
 
-/// Why there is no baseline to compare with.
+/// Reason for which there is no baseline to compare with.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// None was accepted yet.
     #[error("there is no baseline at {path}", path = path.display())]
     Missing {
-        /// Where it would be.
+        /// Expected path.
         path: PathBuf,
     },
     /// No file that can be read or written.
-    #[error("cannot {what} {path}: {source}", path = path.display())]
+    #[error("failed to {what} {path}: {source}", path = path.display())]
     Io {
         /// `read` or `write`.
         what: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// Not what was written.
+    /// The content does not match its hashes.
     #[error("the baseline {path} is damaged: {reason}", path = path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
-    /// Of a later program.
+    /// Written by a newer program.
     #[error("the baseline {path} has format {format}, newer than {BASELINE_FORMAT}, which this program reads", path = path.display())]
     Newer {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         format: u64,
     },
-    /// Of another gate.
-    #[error("the baseline {path} is that of the gate `{found}`, not of `{wanted}`", path = path.display())]
+    /// Belongs to another gate.
+    #[error("the baseline {path} belongs to the gate `{found}`, not to `{wanted}`", path = path.display())]
     OtherGate {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// Gate of the file.
         found: String,
-        /// Whose it should be.
+        /// Expected gate.
         wanted: String,
     },
-    /// Of other tasks, or the same under other conditions.
-    #[error("the baseline of `{gate}` is of another plan: {}", differences.join("; "))]
+    /// Recorded with other tasks or under other conditions.
+    #[error("the baseline of `{gate}` was recorded under other conditions: {}", differences.join("; "))]
     OtherPlan {
-        /// Whose.
+        /// Name of the gate.
         gate: String,
         /// In which way, one sentence each.
         differences: Vec<String>,
@@ -109,45 +109,45 @@ pub enum BaselineError {
 
 /// Why a run cannot become a baseline.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Unacceptable {
+pub enum AcceptError {
     /// A process writes it.
     #[error("run {run} is still under way")]
     UnderWay {
-        /// Which run.
+        /// The run.
         run: RunId,
     },
-    /// It was cut short.
-    #[error("run {run} was cut short: {missing} of its attempts have no end")]
+    /// The run was cut short.
+    #[error("run {run} was cut short: {missing} of its attempts are unfinished")]
     CutShort {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// How many.
+        /// Number of unfinished attempts.
         missing: u32,
     },
     /// Nothing was tried, or all of it broke.
-    #[error("no attempt of run {run} was graded, and {faults} ended in faults")]
+    #[error("no attempt of run {run} was graded: {faults} ended in faults")]
     NothingGraded {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// How many.
+        /// Number of faults.
         faults: u32,
     },
-    /// One of its tasks is without a value.
+    /// A task has no graded attempt.
     #[error("all attempts of run {run} at task `{task}` ended in faults")]
     LostTask {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Which task.
+        /// The task.
         task: String,
     },
     /// With it nothing would ever pass.
-    #[error("{faults} of {attempts} attempts of run {run} ended in faults, and the gate allows {:.0} %", 100.0 * allowed)]
+    #[error("{faults} of {attempts} attempts of run {run} ended in faults (limit of the gate: {:.0} %)", 100.0 * allowed)]
     ManyFaults {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// How many.
+        /// Number of faults.
         faults: u32,
-        /// Of how many.
+        /// Number of attempts.
         attempts: u32,
         /// The gate's `max_fault_share`.
         allowed: f64,
@@ -155,26 +155,26 @@ pub enum Unacceptable {
 }
 
 impl Baseline {
-    /// Where the baseline of a gate is, below the results folder.
+    /// Path of a gate's baseline in the results folder.
     #[must_use]
     pub fn path(results: &Path, gate: &str) -> PathBuf {
         results.join(FOLDER).join(format!("{gate}.json"))
     }
 
-    /// What a run did, as the baseline of a gate that allows such a share of faults. `program` is name and version of what ran it.
+    /// Makes a baseline from a run, for a gate that allows this share of faults. `program` is name and version of the program that ran it.
     ///
     /// # Errors
-    /// [`Unacceptable`] (I5).
+    /// [`AcceptError`] (I5).
     pub fn of(
         gate: &str,
         max_fault_share: f64,
         run: &Run,
         program: &str,
         accepted_ms: u64,
-    ) -> Result<Self, Unacceptable> {
+    ) -> Result<Self, AcceptError> {
         let name = || run.plan().run.clone();
         if run.is_running() {
-            return Err(Unacceptable::UnderWay { run: name() });
+            return Err(AcceptError::UnderWay { run: name() });
         }
         let outcomes = outcomes(run, u32::MAX);
         let sum = |of: fn(&crate::outcomes::TaskOutcomes) -> u32| {
@@ -182,19 +182,19 @@ impl Baseline {
         };
         let (missing, faults) = (sum(|task| task.missing), sum(|task| task.faults));
         let end = run.state().and_then(JournalState::finished).map(|finished| finished.end);
-        if missing > 0 || !matches!(end, Some(RunEnd::Completed | RunEnd::Sated)) {
-            return Err(Unacceptable::CutShort { run: name(), missing });
+        if missing > 0 || !matches!(end, Some(RunEnd::Completed | RunEnd::DemandClosed)) {
+            return Err(AcceptError::CutShort { run: name(), missing });
         }
         if outcomes.values().all(|task| task.episodes.is_empty()) {
-            return Err(Unacceptable::NothingGraded { run: name(), faults });
+            return Err(AcceptError::NothingGraded { run: name(), faults });
         }
         let attempts = sum(|task| task.tried());
-        // As the judgement has it, to the last bit.
+        // Computed exactly as in the assessment.
         if f64::from(faults) / f64::from(attempts) > max_fault_share {
-            return Err(Unacceptable::ManyFaults { run: name(), faults, attempts, allowed: max_fault_share });
+            return Err(AcceptError::ManyFaults { run: name(), faults, attempts, allowed: max_fault_share });
         }
         if let Some((task, _)) = outcomes.iter().find(|(_, task)| task.episodes.is_empty()) {
-            return Err(Unacceptable::LostTask { run: name(), task: task.clone() });
+            return Err(AcceptError::LostTask { run: name(), task: task.clone() });
         }
         let conditions = Conditions::of(run.plan());
         Ok(Self {
@@ -225,17 +225,17 @@ impl Baseline {
         struct Peek {
             format: u64,
         }
-        // A newer file may have another shape; its format is then what is to be told.
+        // A newer file may have another shape; then the error must name its format.
         let Peek { format } = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if format > u64::from(BASELINE_FORMAT) {
             return Err(BaselineError::Newer { path: path.to_owned(), format });
         }
         let baseline: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if baseline.plan_sha256 != baseline.conditions.sha256() {
-            return Err(damaged("its conditions are not those it was written with".to_owned()));
+            return Err(damaged("its hash does not match its conditions".to_owned()));
         }
         if baseline.outcomes_sha256 != outcomes_sha256(&baseline.outcomes) {
-            return Err(damaged("its outcomes are not those it was written with".to_owned()));
+            return Err(damaged("its hash does not match its outcomes".to_owned()));
         }
         if baseline.gate != gate {
             let (found, wanted) = (baseline.gate, gate.to_owned());
@@ -244,7 +244,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// That a plan is under the conditions of this baseline.
+    /// Checks that a plan has the conditions of this baseline.
     ///
     /// # Errors
     /// [`BaselineError::OtherPlan`] (I2).
@@ -296,7 +296,7 @@ impl Baseline {
         text
     }
 
-    /// What an assessment says of it.
+    /// Identification for an assessment.
     #[must_use]
     pub fn note(&self) -> BaselineNote {
         BaselineNote {
@@ -307,7 +307,7 @@ impl Baseline {
     }
 }
 
-/// A policy without what is of one machine: the file is for a repository.
+/// Name of a policy without paths of one machine, because the file is stored in a repository.
 pub(crate) fn policy_word(policy: &PolicySpec) -> String {
     match policy {
         PolicySpec::Noop => "noop".to_owned(),
@@ -327,7 +327,7 @@ fn outcomes_sha256(outcomes: &Outcomes) -> String {
     sha256_hex(json(outcomes).as_bytes())
 }
 
-/// Keys are strings and numbers of records are finite, so that this is never the empty default.
+/// Keys are strings and recorded numbers are finite, so this never falls back to the empty default.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

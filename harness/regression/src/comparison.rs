@@ -1,94 +1,94 @@
-//! A candidate's outcomes against a baseline's: the verdict of each metric, and what a look ahead of the end says.
+//! Compares a candidate's outcomes with a baseline's: the verdict of each metric, and the decision of each interim analysis.
 //!
-//! I1. Bad input is never a pass: what lacks makes a metric inconclusive, and what is of another plan is refused. I2. All metrics share
-//! alpha by Holm, with a part of it for the tasks by themselves; a pass is not adjusted, since all have to pass. I3. As [`crate::LookSchedule`]: looks and judgement agree, and the
-//! judgement at the end has the level that looks left.
+//! I1. Bad input never passes: missing data makes a metric inconclusive, and a baseline of another plan is refused. I2. All metrics share
+//! alpha by Holm, apart from a part reserved for single tasks; a pass is not adjusted, because every metric has to pass. I3. As for
+//! [`crate::InterimSchedule`]: interim and final verdicts agree, and the final analysis uses the alpha that is left.
 //!
 //! Errors: [`AssessError`]. Pure but for reading the record; nothing to cancel.
 
 use clawrl_config::{CiMetric, CiPlan, ConfigError, MetricKind};
 use clawrl_core::{PolicySpec, RunId, RunPlan};
 use clawrl_gates::{
-    Completeness, Decision, EachTask, Gate, GateError, LookError, Paired, Refused, Says, Spread,
-    judge_together,
+    Completeness, Decision, EachTask, Gate, GateError, InterimDecision, InterimPlanError, Paired,
+    PairingError, Spread, judge_together,
 };
 use clawrl_record::Run;
 
-use crate::assessment::{EachTaskVerdict, LookTaken, MetricVerdict};
+use crate::assessment::{EachTaskVerdict, InterimResult, MetricVerdict};
 use crate::baseline::{Baseline, BaselineError, policy_word};
+use crate::interim::{InterimSchedule, InterimSettings};
 use crate::levels::{Levels, tasks_level};
-use crate::looks::{LookSchedule, LookSettings};
 use crate::outcomes::{Outcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of};
 
-/// Why a run cannot be judged at all.
+/// Reasons for which a run cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum AssessError {
-    /// No baseline, or none of this plan.
+    /// No baseline, or a baseline of another plan.
     #[error(transparent)]
     Baseline(#[from] BaselineError),
-    /// What the gate file says does not fit the run.
+    /// The gate file does not fit the run.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It is being written.
+    /// The run is still being written.
     #[error("run {run} is still under way")]
     UnderWay {
-        /// Which run.
+        /// The run.
         run: RunId,
     },
-    /// Nothing to compare.
+    /// The outcomes cannot be paired.
     #[error("{metric} cannot be compared: {source}")]
-    Refused {
-        /// Which metric.
+    Pairing {
+        /// Name of the metric.
         metric: String,
-        /// Why.
-        source: Refused,
+        /// The cause.
+        source: PairingError,
     },
-    /// The gate is none.
+    /// Invalid gate settings.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// Its looks are none.
+    /// Invalid settings of interim analyses.
     #[error(transparent)]
-    Looks(#[from] LookError),
+    InterimPlan(#[from] InterimPlanError),
 }
 
-/// A gate and what it compares with.
+/// A gate with its baseline.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     gate: CiPlan,
     baseline: Baseline,
-    /// Most turns of an attempt, if the plan of the run is known.
+    /// Maximum turns of an attempt, if the plan of the run is known.
     most_turns: Option<u32>,
 }
 
-/// When a run is judged.
+/// The analysis for which a run is judged.
 #[derive(Debug, Clone, Copy)]
-pub enum Judgement<'a> {
-    /// At a look, which ends it or is asked whether it may.
-    Look(&'a LookSchedule),
-    /// At its end, with what the looks left of alpha if there were any.
-    End(Option<&'a LookSchedule>),
+pub enum AnalysisPoint<'a> {
+    /// An interim analysis, which may stop the run.
+    Interim(&'a InterimSchedule),
+    /// The final analysis, at the alpha that earlier interim analyses left.
+    Final(Option<&'a InterimSchedule>),
 }
 
-/// What is said of outcomes.
+/// Verdicts on a candidate's outcomes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// Of each metric.
+pub struct Verdicts {
+    /// One verdict per metric.
     pub metrics: Vec<MetricVerdict>,
-    /// Of each task, where the gate judges them.
+    /// The verdict on single tasks, if the gate judges them.
     pub each_task: Option<EachTaskVerdict>,
 }
 
-/// What a look says, and whether the run may end by it.
+/// The result of an interim analysis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
-    /// What is told of it.
-    pub taken: LookTaken,
-    /// Whether it ends the run.
+pub struct InterimAnalysis {
+    /// The recorded result.
+    pub taken: InterimResult,
+    /// Whether it stops the run.
     pub ends: bool,
 }
 
 impl Comparison {
-    /// Of a gate with its baseline.
+    /// Pairs a gate with its baseline.
     #[must_use]
     pub fn new(gate: CiPlan, baseline: Baseline) -> Self {
         Self { gate, baseline, most_turns: None }
@@ -106,8 +106,8 @@ impl Comparison {
         &self.baseline
     }
 
-    /// The same, of a run: how many turns an attempt has at most is in its plan, and that a policy does the same each time is the gate file's word for
-    /// the policy that was accepted, and for those of which it is known. Of another model or program it is not known.
+    /// Adapts the comparison to the plan of a run: it takes the turn limit from the plan, and keeps `deterministic` only if the policy
+    /// is known to be deterministic or is the accepted one. Other models and programs may not be deterministic.
     #[must_use]
     pub(crate) fn of_run(&self, plan: &RunPlan) -> Self {
         let mut comparison = self.clone();
@@ -116,13 +116,13 @@ impl Comparison {
         comparison.with_most_turns(plan.tasks.iter().map(|task| task.max_turns).max().unwrap_or(0))
     }
 
-    /// The same, of attempts that have so many turns at most.
+    /// Sets the turn limit of attempts.
     #[must_use]
     pub fn with_most_turns(self, turns: u32) -> Self {
         Self { most_turns: Some(turns), ..self }
     }
 
-    /// Attempts at each task that the baseline has, on average.
+    /// Mean number of graded attempts per task in the baseline.
     pub(crate) fn baseline_repeats(&self) -> f64 {
         let tasks = &self.baseline.outcomes;
         let graded: usize = tasks.values().map(|task| task.episodes.len()).sum();
@@ -133,13 +133,13 @@ impl Comparison {
         Levels::of(&self.gate, self.baseline.outcomes.len())
     }
 
-    /// When it is looked at a run of so many repeats; `None` for the end alone.
+    /// The schedule of interim analyses for a run of `repeats`; `None` for a final analysis only.
     ///
     /// # Errors
-    /// [`AssessError::Looks`].
-    pub fn schedule(&self, repeats: u32) -> Result<Option<LookSchedule>, AssessError> {
-        Ok(LookSchedule::new(LookSettings {
-            looks: self.gate.looks,
+    /// [`AssessError::InterimPlan`].
+    pub fn schedule(&self, repeats: u32) -> Result<Option<InterimSchedule>, AssessError> {
+        Ok(InterimSchedule::new(InterimSettings {
+            looks: self.gate.interim_analyses,
             repeats,
             baseline_repeats: self.baseline_repeats(),
             alpha: self.levels().metrics,
@@ -147,16 +147,21 @@ impl Comparison {
         })?)
     }
 
-    /// Look `at` of a schedule, from 0, at a run that may be under way.
+    /// Interim analysis number `at`, from 0, of a run that may still be running.
     ///
     /// # Errors
     /// As [`crate::assess`].
-    pub fn look(&self, run: &Run, schedule: &LookSchedule, at: usize) -> Result<Look, AssessError> {
+    pub fn look(
+        &self,
+        run: &Run,
+        schedule: &InterimSchedule,
+        at: usize,
+    ) -> Result<InterimAnalysis, AssessError> {
         let seen = schedule.repeats().get(at).copied().unwrap_or_else(|| slots_of_a_task(run.plan()));
         self.of_run(run.plan()).look_at(&outcomes(run, seen), seen, schedule, at)
     }
 
-    /// The same, at outcomes of so many repeats of each task, wherever they come from.
+    /// The same for outcomes of `seen` repeats of each task.
     ///
     /// # Errors
     /// As [`crate::assess`].
@@ -164,56 +169,63 @@ impl Comparison {
         &self,
         candidate: &Outcomes,
         seen: u32,
-        schedule: &LookSchedule,
+        schedule: &InterimSchedule,
         at: usize,
-    ) -> Result<Look, AssessError> {
+    ) -> Result<InterimAnalysis, AssessError> {
         let fraction = schedule.plan().boundaries.get(at).map_or(1.0, |boundary| boundary.fraction);
-        let taken = |z, said: &str| LookTaken { repeats: seen, fraction, z, said: said.to_owned() };
+        let taken = |z, said: &str| InterimResult { repeats: seen, fraction, z, said: said.to_owned() };
         let Some(metric) = self.looked_at() else {
-            return Ok(Look { taken: taken(None, "no metric to look at"), ends: false });
+            return Ok(InterimAnalysis { taken: taken(None, "no metric to test"), ends: false });
         };
         let paired = self.paired(metric, candidate)?;
-        let whole = paired.shortfalls().is_empty();
+        let whole = paired.missing_data().is_empty();
         let z = Spread::of(&paired, direction_of(metric.kind)).z(metric.tolerance).filter(|_| whole);
         let says = schedule.plan().says(at, z.unwrap_or(f64::NAN));
         if at + 1 >= schedule.repeats().len() {
-            return Ok(Look { taken: taken(z, "the end"), ends: false });
+            return Ok(InterimAnalysis { taken: taken(z, "final analysis"), ends: false });
         }
-        let when = Judgement::Look(schedule);
+        let when = AnalysisPoint::Interim(schedule);
         let broke = self.tasks_verdict(candidate, when)?.is_some_and(|tasks| tasks.verdict.fails());
-        // I3: a look that the judgement does not bear out is no reason to end.
+        // I3: an interim analysis stops the run only if the verdicts at this point confirm it.
         let verdicts = match says {
-            Says::GoOn => Vec::new(),
-            Says::StopForHarm | Says::StopForFutility => self.metrics(candidate, when)?,
+            InterimDecision::Continue => Vec::new(),
+            InterimDecision::StopForHarm | InterimDecision::StopForFutility => {
+                self.metrics(candidate, when)?
+            }
         };
         let passes = |verdict: &MetricVerdict| verdict.verdict.decision.is_pass();
         let fails = |verdict: &MetricVerdict| {
             verdict.name == metric.kind.name() && verdict.verdict.decision == Decision::Fail
         };
         let (said, ends) = match says {
-            _ if broke => ("ends the run: a task broke", true),
-            Says::GoOn => ("goes on", false),
-            Says::StopForHarm if verdicts.iter().any(fails) => ("ends the run: it is worse", true),
-            Says::StopForHarm => {
-                ("goes on: it seems worse, which the test over tasks does not bear out yet", false)
+            _ if broke => ("stops the run: a task broke", true),
+            InterimDecision::Continue => ("continues", false),
+            InterimDecision::StopForHarm if verdicts.iter().any(fails) => {
+                ("stops the run: the candidate is worse", true)
             }
-            Says::StopForFutility if !verdicts.iter().all(passes) => {
-                ("goes on: it seems no worse, which not every metric bears out yet", false)
+            InterimDecision::StopForHarm => (
+                "continues: the candidate seems worse, but the test over tasks does not confirm it yet",
+                false,
+            ),
+            InterimDecision::StopForFutility if !verdicts.iter().all(passes) => {
+                ("continues: the candidate seems no worse, but not every metric confirms it yet", false)
             }
-            Says::StopForFutility if self.suspects_a_task(candidate)? => {
-                ("goes on: it seems no worse, but a task may have broken", false)
+            InterimDecision::StopForFutility if self.suspects_a_task(candidate)? => {
+                ("continues: the candidate seems no worse, but a task may have broken", false)
             }
-            Says::StopForFutility => ("ends the run: what matters is ruled out", true),
+            InterimDecision::StopForFutility => {
+                ("stops the run: a worsening by min_effect is ruled out", true)
+            }
         };
-        Ok(Look { taken: taken(z, said), ends })
+        Ok(InterimAnalysis { taken: taken(z, said), ends })
     }
 
-    /// What is said of every metric and task.
+    /// Judges every metric and task.
     ///
     /// # Errors
     /// As [`crate::assess`].
-    pub fn judge(&self, candidate: &Outcomes, when: Judgement<'_>) -> Result<Judged, AssessError> {
-        Ok(Judged {
+    pub fn judge(&self, candidate: &Outcomes, when: AnalysisPoint<'_>) -> Result<Verdicts, AssessError> {
+        Ok(Verdicts {
             metrics: self.metrics(candidate, when)?,
             each_task: self.tasks_verdict(candidate, when)?,
         })
@@ -222,19 +234,19 @@ impl Comparison {
     fn tasks_verdict(
         &self,
         candidate: &Outcomes,
-        when: Judgement<'_>,
+        when: AnalysisPoint<'_>,
     ) -> Result<Option<EachTaskVerdict>, AssessError> {
         let Some(alpha) = self.levels().tasks else { return Ok(None) };
         let level = match when {
-            Judgement::Look(schedule) => tasks_level(alpha, schedule.repeats().len(), false),
-            Judgement::End(Some(schedule)) => tasks_level(alpha, schedule.repeats().len(), true),
-            Judgement::End(None) => alpha,
+            AnalysisPoint::Interim(schedule) => tasks_level(alpha, schedule.repeats().len(), false),
+            AnalysisPoint::Final(Some(schedule)) => tasks_level(alpha, schedule.repeats().len(), true),
+            AnalysisPoint::Final(None) => alpha,
         };
         let verdict = self.each_task(level).judge(&self.passes(candidate)?);
         Ok(Some(EachTaskVerdict { sentence: verdict.to_string(), verdict }))
     }
 
-    /// The rule for single tasks, at this level.
+    /// The test of single tasks at this level.
     fn each_task(&self, alpha: f64) -> EachTask {
         EachTask {
             tolerance: self.gate.pass_rate().map_or(0.0, |metric| metric.tolerance),
@@ -243,7 +255,7 @@ impl Comparison {
         }
     }
 
-    /// The rule that a run of so many repeats is judged by at its end; nothing of a gate that judges no single tasks.
+    /// The test of single tasks in the final analysis of a run of `repeats`; `None` if the gate does not judge single tasks.
     ///
     /// # Errors
     /// As [`Self::schedule`].
@@ -252,25 +264,29 @@ impl Comparison {
         Ok(self.levels().tasks.map(|alpha| self.each_task(tasks_level(alpha, looks, true))))
     }
 
-    /// Whether a task is so much worse that a run should not pass ahead of its end.
+    /// Whether a task is so much worse that the run should not pass early.
     fn suspects_a_task(&self, candidate: &Outcomes) -> Result<bool, AssessError> {
         let Some(alpha) = self.levels().tasks else { return Ok(false) };
         Ok(self.each_task(alpha).suspects(&self.passes(candidate)?))
     }
 
-    fn metrics(&self, candidate: &Outcomes, when: Judgement<'_>) -> Result<Vec<MetricVerdict>, AssessError> {
+    fn metrics(
+        &self,
+        candidate: &Outcomes,
+        when: AnalysisPoint<'_>,
+    ) -> Result<Vec<MetricVerdict>, AssessError> {
         let looked_at = self.looked_at().map(|metric| metric.kind);
         let metrics_level = self.levels().metrics;
         let level = match when {
-            Judgement::End(Some(schedule)) => schedule.final_level(metrics_level),
-            Judgement::End(None) | Judgement::Look(_) => metrics_level,
+            AnalysisPoint::Final(Some(schedule)) => schedule.final_level(metrics_level),
+            AnalysisPoint::Final(None) | AnalysisPoint::Interim(_) => metrics_level,
         };
         let pair = |metric: &CiMetric| {
             let gate = Gate {
                 metric: metric.kind.name(),
                 direction: direction_of(metric.kind),
                 tolerance: metric.tolerance,
-                matters: metric.matters,
+                min_effect: metric.min_effect,
                 alpha: if looked_at == Some(metric.kind) { level } else { metrics_level },
                 deterministic: self.gate.deterministic,
                 span: self.most_turns.filter(|_| metric.kind == MetricKind::Turns).map(f64::from),
@@ -298,7 +314,7 @@ impl Comparison {
 
     /// Passes and fails of both sides, whatever the gate's metrics are.
     pub(crate) fn passes(&self, candidate: &Outcomes) -> Result<Paired, AssessError> {
-        self.paired(&CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 1.0 }, candidate)
+        self.paired(&CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, min_effect: 1.0 }, candidate)
     }
 
     pub(crate) fn paired(&self, metric: &CiMetric, candidate: &Outcomes) -> Result<Paired, AssessError> {
@@ -307,7 +323,7 @@ impl Comparison {
             max_lost_share: self.gate.completeness.max_lost_share,
         };
         let (before, after) = (side(&self.baseline.outcomes, metric.kind), side(candidate, metric.kind));
-        let refused = |source| AssessError::Refused { metric: metric.kind.name(), source };
+        let refused = |source| AssessError::Pairing { metric: metric.kind.name(), source };
         Paired::new(&before, &after, kind_of(metric.kind), rules).map_err(refused)
     }
 }
@@ -362,12 +378,12 @@ mod tests {
             policy: String::new(),
             seed: 1,
             repeats: Repeats::Exactly(REPEATS),
-            metrics: vec![CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 0.15 }],
+            metrics: vec![CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, min_effect: 0.15 }],
             must_pass: Vec::new(),
             each_task: Some(false),
             alpha: 0.05,
             power: 0.9,
-            looks,
+            interim_analyses: looks,
             deterministic: false,
             completeness: CiCompleteness { max_fault_share: 0.1, max_lost_share: 0.0 },
             budget: CiBudget::default(),
@@ -398,18 +414,18 @@ mod tests {
     /// A pipeline: the decision, and the share of the attempts that it took.
     fn pipeline(baseline: &[Vec<bool>], candidate: &[Vec<bool>], looks: u32) -> (Decision, f64) {
         let comparison = comparison(told(baseline, REPEATS), looks);
-        let decided = |outcomes: &Outcomes, when: Judgement<'_>| {
+        let decided = |outcomes: &Outcomes, when: AnalysisPoint<'_>| {
             comparison.judge(outcomes, when).unwrap().metrics.swap_remove(0).verdict.decision
         };
         let schedule = comparison.schedule(REPEATS).unwrap();
         for (at, seen) in schedule.iter().flat_map(|schedule| schedule.repeats().iter().enumerate()) {
             let (outcomes, schedule) = (told(candidate, *seen), schedule.as_ref().unwrap());
             if comparison.look_at(&outcomes, *seen, schedule, at).unwrap().ends {
-                let decision = decided(&outcomes, Judgement::Look(schedule));
+                let decision = decided(&outcomes, AnalysisPoint::Interim(schedule));
                 return (decision, f64::from(*seen) / f64::from(REPEATS));
             }
         }
-        (decided(&told(candidate, REPEATS), Judgement::End(schedule.as_ref())), 1.0)
+        (decided(&told(candidate, REPEATS), AnalysisPoint::Final(schedule.as_ref())), 1.0)
     }
 
     /// Shares of pipelines that fail and pass, and of the attempts that they take, where every task passes by `kept` less often.

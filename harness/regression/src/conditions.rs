@@ -1,6 +1,6 @@
-//! What has to be the same on both sides of a comparison. The policy is not part of it: that is what is compared.
+//! Conditions that must be equal on both sides of a comparison. The policy is not one of them: it is what is compared.
 //!
-//! I1. Equal conditions have equal hashes, on every machine: there is no path in them. I2. What differs is told by name.
+//! I1. Equal conditions have equal hashes on every machine: they contain no paths. I2. Every difference is named.
 //!
 //! Pure; nothing to cancel.
 
@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::sha256_hex;
 
-/// Most tasks that a difference names.
+/// Maximum tasks named in a difference.
 const NAMED: usize = 5;
 
-/// What a run was tried under.
+/// The conditions of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Hex SHA-256 of each suite with its fixtures, by name.
     pub suites: BTreeMap<String, String>,
     /// Ids of the tasks.
     pub tasks: BTreeSet<String>,
-    /// Root of all seeds, which also chooses the values of templates.
+    /// Root of all seeds; it also chooses the values of templates.
     pub seed: u64,
-    /// Further attempts after a fault whose retry is sound.
+    /// Maximum retries after a retryable fault.
     pub max_retries: u32,
-    /// What is held fixed in every environment.
+    /// Fixed settings of every environment.
     pub determinism: Determinism,
-    /// Who grades answers by rubrics, in a word, and a hash of how; nothing where nobody does.
+    /// Name of the rubric judge with a hash of its settings; `None` without rubrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
 }
 
 impl Conditions {
-    /// Those of a run.
+    /// The conditions of a run.
     #[must_use]
     pub fn of(plan: &RunPlan) -> Self {
         Self {
@@ -46,14 +46,14 @@ impl Conditions {
         }
     }
 
-    /// Their hash: hex SHA-256.
+    /// Hex SHA-256 of the conditions.
     #[must_use]
     pub fn sha256(&self) -> String {
-        // Keys are strings and there is no float, so that this is never the empty default.
+        // Keys are strings and no value is a float, so this never falls back to the empty default.
         sha256_hex(&serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// In which way others differ from these, one sentence for each; empty if they are equal.
+    /// One clause for each difference from `other`; empty if they are equal.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
@@ -81,18 +81,20 @@ impl Conditions {
         }
         if self.max_retries != other.max_retries {
             let (before, after) = (self.max_retries, other.max_retries);
-            found.push(format!("faults were retried up to {before} times and are up to {after} times"));
+            found.push(format!(
+                "faults were retried up to {before} times and are now retried up to {after} times"
+            ));
         }
         if self.judge != other.judge {
-            let word = |judge: &Option<String>| judge.clone().unwrap_or_else(|| "nobody".to_owned());
+            let word = |judge: &Option<String>| judge.clone().unwrap_or_else(|| "no judge".to_owned());
             found.push(format!(
-                "answers were graded by {} and are by {}",
+                "answers were graded by {} and are now graded by {}",
                 word(&self.judge),
                 word(&other.judge)
             ));
         }
         if self.determinism != other.determinism {
-            found.push("what environments see of time, locale and seeds has changed".to_owned());
+            found.push("the time zone, locale, date or hash seed of environments has changed".to_owned());
         }
         found
     }
@@ -123,7 +125,7 @@ mod tests {
 
     /// I1, I2.
     #[test]
-    fn what_differs_is_told() {
+    fn differences_are_listed() {
         let check = |change: fn(&mut Conditions), expected: &[&str]| {
             let mut other = conditions();
             change(&mut other);
@@ -150,7 +152,7 @@ mod tests {
         );
         check(
             |other| other.determinism.time_zone = "CET".to_owned(),
-            &["what environments see of time, locale and seeds has changed"],
+            &["the time zone, locale, date or hash seed of environments has changed"],
         );
     }
 }

@@ -1,8 +1,8 @@
-//! How a gate divides its probability of a false alarm.
+//! Division of a gate's false-alarm probability.
 //!
-//! I1. The parts add up to alpha, so that all of them together raise no more false alarms than that. I2. Metrics share their part by Holm, tasks
-//! theirs by Holm among tasks, once at the end and once at each look that may end the run before: a look passes no run while a task is suspicious, so
-//! that nearly all of it is for the end.
+//! I1. The parts add up to alpha, which bounds the false alarms of all tests together. I2. Metrics share their part by Holm. Single tasks
+//! share theirs by Holm, in the final analysis and in each interim analysis. No interim analysis passes a run with a suspicious task, so
+//! the final analysis gets nearly all of it.
 //!
 //! Pure; nothing to cancel.
 
@@ -17,14 +17,14 @@ const LOOKS_SHARE: f64 = 0.1;
 /// The parts of alpha.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Levels {
-    /// Of all metrics together.
+    /// Level of all metrics together.
     pub(crate) metrics: f64,
-    /// Of all tasks together; nothing where the gate does not judge each of them.
+    /// Level of all tasks together; `None` if the gate does not judge single tasks.
     pub(crate) tasks: Option<f64>,
 }
 
 impl Levels {
-    /// Of a gate that has so many tasks.
+    /// Levels of a gate with this number of tasks.
     pub(crate) fn of(gate: &CiPlan, tasks: usize) -> Self {
         if gate.judges_each_task(tasks) {
             let part = TASKS_SHARE * gate.alpha;

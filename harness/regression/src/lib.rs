@@ -1,7 +1,7 @@
-//! Regression gates: from records of runs to a verdict against a baseline that a person accepted.
+//! Regression gates: compares recorded runs with an accepted baseline.
 //!
-//! Runs nothing and judges nothing by itself: outcomes come from records, statistics from `clawrl-gates`. What is here is which numbers of
-//! a record are compared with which, when they may be compared at all, and how that is told.
+//! This crate runs nothing and contains no statistics: outcomes come from records, tests from `clawrl-gates`. It decides which recorded
+//! numbers are compared, when a comparison is valid, and how results are rendered.
 
 mod assess;
 mod assessment;
@@ -9,27 +9,28 @@ mod baseline;
 mod compare;
 mod comparison;
 mod conditions;
-mod cure;
 mod digest;
+mod interim;
 mod levels;
-mod looks;
 mod outcomes;
+mod remedy;
 mod render;
 mod repeats;
 
 pub use assess::assess;
 pub use assessment::{
-    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, EachTaskVerdict, LookTaken,
+    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, EachTaskVerdict, InterimResult,
     MetricVerdict, MustPass, Outcome, TaskChange, Unit,
 };
-pub use baseline::{BASELINE_FORMAT, Baseline, BaselineError, Unacceptable};
+pub use baseline::{AcceptError, BASELINE_FORMAT, Baseline, BaselineError};
 pub use compare::{
-    COMPARISON_FORMAT, CompareError, Difference, Flip, Known, MetricComparison, Place, RunComparison,
-    RunNote, SuiteComparison, TaskComparison, Turned, compare, comparison_page, render_comparison,
+    COMPARISON_FORMAT, CompareError, Difference, DifferencePlace, Flip, Known, MetricComparison,
+    RunComparison, RunNote, SuiteComparison, TaskComparison, Turned, compare, comparison_page,
+    render_comparison,
 };
-pub use comparison::{AssessError, Comparison, Judged, Judgement, Look};
+pub use comparison::{AnalysisPoint, AssessError, Comparison, InterimAnalysis, Verdicts};
 pub use conditions::Conditions;
-pub use looks::{LookSchedule, LookSettings};
+pub use interim::{InterimSchedule, InterimSettings};
 pub use outcomes::{
     Episode, Outcomes, TaskOutcomes, direction_of, kind_of, outcomes, side, slots_of_a_task, unit_of,
 };

@@ -1,9 +1,9 @@
-//! What the attempts of a run came to, by task, and as the values of a metric.
+//! Outcomes of a run by task, and their values for a metric.
 //!
-//! I1. A fault is a value of the fault rate and of nothing else. I2. A slot counts once, by the attempt that closed it; what was tried
-//! before is in no figure but the budget. I3. Slots of a task are numbered by their place in the plan: the first so many of each task are
-//! what a look sees. I4. A slot that nobody wanted is not missing: where a run was ended on purpose, a task is short only of what other
-//! tasks have. I5. Of a metric that an attempt has no number of, such as tokens of a policy that does not tell them, it has no value.
+//! I1. A fault counts in the fault rate only. I2. A slot counts once, by the attempt that closed it; earlier attempts
+//! count in the budget only. I3. Slots of a task are numbered in plan order: an interim analysis sees the first slots of
+//! each task. I4. A slot that was not in demand is not missing: if a run was stopped on purpose, a task misses only slots that other
+//! tasks have. I5. An attempt without a number for a metric, such as unreported tokens, has no value.
 //!
 //! Units: rewards as the suite has them, turns, tokens, US dollars, seconds. Pure; nothing to cancel.
 //! Source: pass@k and pass^k of [`clawrl_report::success_in`].
@@ -22,7 +22,7 @@ use crate::assessment::{Counts, Unit};
 /// Outcomes by the id of the task.
 pub type Outcomes = BTreeMap<String, TaskOutcomes>;
 
-/// What attempts at one task came to.
+/// Outcomes of the attempts at one task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskOutcomes {
     /// Name of its suite.
@@ -40,18 +40,18 @@ pub struct TaskOutcomes {
 /// A graded attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Episode {
-    /// Its slot in the run.
+    /// Slot of the attempt.
     pub slot: SlotId,
     /// Whether it passed every check.
     pub passed: bool,
-    /// What a learner would consume.
+    /// Reward for a learner.
     pub reward: f64,
-    /// How many turns it took.
+    /// Number of turns.
     pub turns: u32,
-    /// Tokens of prompts and replies, from policies that tell.
+    /// Tokens of prompts and replies, from policies that report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// What it cost, where the policy has prices.
+    /// Cost, if the policy has prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Wall clock from the grant of its environment to its grade, in seconds: waiting for room on the machine is not the agent's.
@@ -72,7 +72,7 @@ pub fn outcomes(run: &Run, first: u32) -> Outcomes {
     let state = |slot: &SlotId| states.get(slot.0 as usize).unwrap_or(&untouched);
     let tasks = by_task(run.plan());
     let wanted = match run.state().and_then(clawrl_record::JournalState::finished) {
-        Some(finished) if finished.end == RunEnd::Sated => {
+        Some(finished) if finished.end == RunEnd::DemandClosed => {
             let tried = |slots: &Vec<SlotId>| {
                 slots.iter().rposition(|slot| is_tried(state(slot))).map_or(0, |last| last as u32 + 1)
             };
@@ -134,7 +134,7 @@ impl TaskOutcomes {
         }
     }
 
-    /// How many passed, were graded, broke and are missing.
+    /// Numbers of passed, graded, faulted and missing attempts.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let count = |episodes: usize| u32::try_from(episodes).unwrap_or(u32::MAX);
@@ -190,7 +190,7 @@ pub fn side(outcomes: &Outcomes, kind: MetricKind) -> Side {
     outcomes.iter().map(|(task, outcomes)| (task.clone(), outcomes.attempts(kind))).collect()
 }
 
-/// What the values of a metric are.
+/// Type of the values of a metric.
 #[must_use]
 pub fn kind_of(metric: MetricKind) -> Kind {
     match metric {
@@ -200,7 +200,7 @@ pub fn kind_of(metric: MetricKind) -> Kind {
     }
 }
 
-/// Which way it is better.
+/// Optimisation direction of a metric.
 #[must_use]
 pub fn direction_of(metric: MetricKind) -> Direction {
     match metric {
@@ -215,7 +215,7 @@ pub fn direction_of(metric: MetricKind) -> Direction {
     }
 }
 
-/// What its numbers are.
+/// Unit of a metric.
 #[must_use]
 pub fn unit_of(metric: MetricKind) -> Unit {
     match metric {

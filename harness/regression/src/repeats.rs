@@ -1,26 +1,26 @@
-//! How many repeats a gate takes.
+//! Number of repeats of a gate.
 //!
-//! I1. A number in the gate file is kept. I2. `auto` keeps the promise of the gate, that of its pass rate: alpha as several metrics leave it
-//! and the tasks by themselves leave it to one, and what looks ahead of the end cost. I3. Without a baseline nothing is known of the tasks, so nothing is promised.
+//! I1. A number in the gate file is used as it is. I2. `auto` fulfils the promise of the gate for its pass rate: at the alpha that remains
+//! after sharing with other metrics and single tasks, and including the cost of interim analyses. I3. Without a baseline the tasks are unknown, so there is no promise.
 //!
-//! Units: attempts a task, of each side; drops as shares. Errors: [`Unplannable`]. Pure; nothing to cancel.
+//! Units: attempts per task and side; drops as shares. Errors: [`RepeatsError`]. Pure; nothing to cancel.
 
 use clawrl_config::{CiPlan, Repeats};
-use clawrl_gates::{Promise, TaskRate, Unplannable, plan, smallest_drop};
+use clawrl_gates::{Promise, RepeatsError, TaskRate, plan, smallest_drop};
 
 use crate::baseline::Baseline;
+use crate::interim::{InterimSchedule, InterimSettings};
 use crate::levels::Levels;
-use crate::looks::{LookSchedule, LookSettings};
 
 /// Attempts at each task of a run that is to become the first baseline, where the gate file says `auto`.
 pub const FIRST_REPEATS: u32 = 8;
 
-/// What a gate of so many tasks promises of its pass rate; `None` of a gate that has none.
+/// Requirements on the pass rate for this number of tasks; `None` if the gate has no pass rate.
 #[must_use]
 pub fn promise(gate: &CiPlan, tasks: usize) -> Option<Promise> {
     let metric = gate.pass_rate()?;
     Some(Promise {
-        drop: metric.matters,
+        drop: metric.min_effect,
         tolerance: metric.tolerance,
         // The smallest p-value of all is held against this; see `clawrl_gates::holm`.
         alpha: Levels::of(gate, tasks).metrics / gate.metrics.len().max(1) as f64,
@@ -32,39 +32,39 @@ pub fn promise(gate: &CiPlan, tasks: usize) -> Option<Promise> {
 /// Repeats that keep the promise, against the tasks of a baseline; `None` of a gate without a pass rate.
 ///
 /// # Errors
-/// [`Unplannable`] where no number of them does.
-pub fn repeats_needed(gate: &CiPlan, baseline: &Baseline) -> Result<Option<u32>, Unplannable> {
+/// [`RepeatsError`] where no number of them does.
+pub fn repeats_needed(gate: &CiPlan, baseline: &Baseline) -> Result<Option<u32>, RepeatsError> {
     let tasks = baseline.outcomes.len();
     let Some(promise) = promise(gate, tasks) else { return Ok(None) };
     let plain = plan(&rates(baseline), promise)?;
-    let settings = LookSettings {
-        looks: gate.looks,
+    let settings = InterimSettings {
+        looks: gate.interim_analyses,
         repeats: plain,
         baseline_repeats: f64::from(plain),
         alpha: Levels::of(gate, tasks).metrics,
         power: gate.power,
     };
-    // Alpha and power were checked with the gate file, so that an error means no looks.
-    let inflation = LookSchedule::new(settings).ok().flatten().map_or(1.0, |looks| looks.plan().inflation);
+    // Alpha and power were checked with the gate file, so an error means that there are no interim analyses.
+    let inflation = InterimSchedule::new(settings).ok().flatten().map_or(1.0, |looks| looks.plan().inflation);
     Ok(Some((f64::from(plain) * inflation).ceil() as u32))
 }
 
-/// The smallest drop that so many repeats see; `None` where they see none, or the gate has no pass rate.
+/// The smallest drop that `repeats` detect; `None` if they detect none, or the gate has no pass rate.
 ///
 /// # Errors
-/// [`Unplannable`] where the tasks are too few for any.
-pub fn drop_seen(gate: &CiPlan, baseline: &Baseline, repeats: u32) -> Result<Option<f64>, Unplannable> {
+/// [`RepeatsError`] if there are too few tasks.
+pub fn drop_seen(gate: &CiPlan, baseline: &Baseline, repeats: u32) -> Result<Option<f64>, RepeatsError> {
     match promise(gate, baseline.outcomes.len()) {
         Some(promise) => smallest_drop(&rates(baseline), repeats, promise),
         None => Ok(None),
     }
 }
 
-/// Repeats of a run of this gate (I1, I2, I3).
+/// Repeats for a run of this gate (I1, I2, I3).
 ///
 /// # Errors
-/// [`Unplannable`] where `auto` has no answer.
-pub fn repeats_of(gate: &CiPlan, baseline: Option<&Baseline>) -> Result<u32, Unplannable> {
+/// [`RepeatsError`] if `auto` has no solution.
+pub fn repeats_of(gate: &CiPlan, baseline: Option<&Baseline>) -> Result<u32, RepeatsError> {
     match (gate.repeats, baseline) {
         (Repeats::Exactly(repeats), _) => Ok(repeats),
         (Repeats::Auto, None) => Ok(FIRST_REPEATS),

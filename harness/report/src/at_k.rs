@@ -1,10 +1,10 @@
 //! Success in k tries: pass@k, at least one of k passes, and pass^k, all of k pass.
 //!
 //! Of a task with n episodes, c of which passed: `pass@k = 1 - C(n-c, k) / C(n, k)` and `pass^k = C(c, k) / C(n, k)`,
-//! both without bias, because they average over every choice of k of the n. The figure of a run is the mean over the
-//! tasks that have at least k episodes; how many those are stands beside it. Its interval is the mean plus and minus
-//! Student's quantile times the standard error over those tasks, cut to [0, 1]; there is none over fewer than two
-//! tasks, or where all tasks agree.
+//! both unbiased, because they average over all choices of k of the n. The value of a run is the mean over the
+//! tasks with at least k episodes, whose number is listed with it. Its interval is the mean plus and minus
+//! Student's quantile times the standard error over those tasks, clamped to [0, 1]; there is none for fewer than two
+//! tasks, or if all tasks agree.
 //!
 //! K1. pass^k <= pass@k, equal at k = 1. K2. Over the same tasks pass@k never falls with k, pass^k never rises.
 //!
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// Success in `k` tries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AtK {
-    /// How many tries.
+    /// Number of tries.
     pub k: u32,
     /// Tasks with at least `k` episodes.
     pub tasks: u32,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn k_doubles_up_to_what_there_is() {
+    fn k_doubles_up_to_the_repeats() {
         assert_eq!(steps(&[]), [0u32; 0]);
         assert_eq!(steps(&[1, 1]), [1]);
         assert_eq!(steps(&[8, 3]), [1, 2, 4, 8]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_with_too_few_episodes_are_left_out_and_counted() {
+    fn tasks_with_too_few_episodes_are_excluded() {
         let tasks = [Tries { passed: 1, episodes: 1 }, Tries { passed: 1, episodes: 4 }];
         let two = at_k(&tasks)[1];
         assert_eq!((two.k, two.tasks, two.at_least_one.value), (2, 1, 0.5));

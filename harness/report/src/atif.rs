@@ -1,16 +1,16 @@
-//! An attempt as an ATIF-v1.8 trajectory, which viewers and data pipelines of others read.
+//! Exports an attempt as an ATIF-v1.8 trajectory, for other viewers and data pipelines.
 //!
 //! Messages before the first action become steps of system and user; each turn becomes one step of the agent, with its
-//! calls and what came back. A reply of a scripted policy is a step without any inference (`llm_call_count` 0), and has
-//! no metrics. What ATIF has no field for is under `extra`: the outcome with its checks at the root, durations and
+//! calls and their results. A reply of a scripted policy is a step without inference (`llm_call_count` 0), and has
+//! no metrics. Data without an ATIF field is under `extra`: the outcome with its checks at the root, durations and
 //! marks at a step, facts at a result.
 //!
 //! A1. Only fields of the format are written, none of them empty. A2. Steps are numbered from 1 without gaps, and
 //! there is at least one: an attempt that broke before its first message has its instruction. A3. Ids of calls are
 //! unique within a step.
 //!
-//! Not written, because the record does not have it: times of day of turns, ids of prompt tokens. A picture is its
-//! media type and its file in words, `[image/png: blobs/ab/….png]` from the run's folder; those that the agent was not shown
+//! Not written, because not recorded: times of day of turns, ids of prompt tokens. A picture is written as its
+//! media type and file, `[image/png: blobs/ab/….png]` relative to the run's folder; pictures that the agent did not see
 //! are under `extra`.
 //!
 //! Source: Harbor's RFC 0001, as its models of version 0.25.0 read it. Deviations: none.
@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use crate::detail::{micros, shown};
 use crate::error::ReportError;
-use crate::kind::{cancel_words, stop_words};
+use crate::kind::{cancel_text, stop_text};
 
 const SCHEMA: &str = "ATIF-v1.8";
 
@@ -209,7 +209,7 @@ fn model_name(policy: &PolicySpec) -> Option<String> {
     }
 }
 
-/// How many inferences a reply took; `None` of policies that this module does not know.
+/// Number of inferences of a reply; `None` for policies that this module does not know.
 fn inferences(policy: &PolicySpec, turn: &Turn) -> Option<u32> {
     match policy {
         PolicySpec::Noop
@@ -259,7 +259,7 @@ fn acted(turn: &Turn, llm_call_count: Option<u32>) -> Step<'_> {
             ToolCall { tool_call_id: id, function_name: &call.name, arguments }
         })
         .collect();
-    // Of several calls there is one answer, which is of none of them alone.
+    // Several calls have one common result, which belongs to none of them alone.
     let source_call_id = match tool_calls.as_slice() {
         [only] => Some(only.tool_call_id.clone()),
         _ => None,
@@ -283,7 +283,7 @@ fn acted(turn: &Turn, llm_call_count: Option<u32>) -> Step<'_> {
     }
 }
 
-/// What the agent was not shown: facts, and the files of pictures.
+/// Data that the agent was not shown: facts, and files of pictures.
 fn beside(observation: &clawrl_core::Observation) -> Cow<'_, Map<String, Value>> {
     let files = recorded_files(observation);
     if files.is_empty() {
@@ -294,7 +294,7 @@ fn beside(observation: &clawrl_core::Observation) -> Cow<'_, Map<String, Value>>
     Cow::Owned(facts)
 }
 
-/// Those of the first observation, which is no step.
+/// Data of the first observation, which is not a step.
 fn with_first_pictures(reset: &clawrl_core::Observation, mut extra: Value) -> Value {
     let files = recorded_files(reset);
     if !files.is_empty() {
@@ -303,7 +303,7 @@ fn with_first_pictures(reset: &clawrl_core::Observation, mut extra: Value) -> Va
     extra
 }
 
-/// Files of pictures that nobody was shown, from the run's folder.
+/// Files of pictures that the agent did not see, relative to the run's folder.
 fn recorded_files(observation: &clawrl_core::Observation) -> Vec<String> {
     observation.pictures.iter().filter_map(blob_path).collect()
 }
@@ -352,7 +352,7 @@ fn outcome(outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Finished { stop, grade, reward } => json!({
             "kind": "finished",
-            "stop": stop_words(stop),
+            "stop": stop_text(stop),
             "is_truncated": stop.is_truncated(),
             "passed": grade.passed,
             "score": grade.score,
@@ -361,6 +361,6 @@ fn outcome(outcome: &Outcome) -> Value {
             "flags": grade.flags,
         }),
         Outcome::Faulted(fault) => json!({ "kind": "faulted", "fault": fault }),
-        Outcome::Cancelled(reason) => json!({ "kind": "cancelled", "reason": cancel_words(*reason) }),
+        Outcome::Cancelled(reason) => json!({ "kind": "cancelled", "reason": cancel_text(*reason) }),
     }
 }

@@ -1,8 +1,8 @@
-//! Attempts as blocks of text that a page carries: JSON, gzipped, in base64.
+//! Attempts as blocks of text inside a page: JSON, gzipped, in base64.
 //!
-//! I1. A block is letters, digits, `+`, `/` and `=` only, so that nothing that an attempt wrote can end the element
-//! that holds it. I2. Blocks stay within their budget: terminal recordings and small pictures are left out first, then
-//! attempts, both from the end. I3. Which ones stay does not depend on when they come, as long as they come in order.
+//! I1. A block consists of letters, digits, `+`, `/` and `=` only, so that no text of an attempt can end the element
+//! that contains it. I2. Blocks stay within their budget: terminal recordings and thumbnails are dropped first, then
+//! attempts, both from the end. I3. The choice does not depend on timing, as long as blocks arrive in order.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub(crate) struct Blocks {
     has_cast: Vec<bool>,
     details_bytes: u64,
     extras_bytes: u64,
-    wanted: Wanted,
+    wanted: SpaceLeft,
 }
 
-/// What is to be seen of a chunk's attempts beside their texts.
+/// Recordings and pictures of a chunk's attempts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     /// Terminal recordings.
@@ -57,14 +57,14 @@ impl Extras {
     }
 }
 
-/// Whether more blocks have a chance to be kept. Whoever makes them may look, and may be late.
+/// Whether more blocks may still fit. Threads that make blocks may check it; the value may be outdated.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct SpaceLeft {
     details: Arc<AtomicBool>,
     extras: Arc<AtomicBool>,
 }
 
-impl Wanted {
+impl SpaceLeft {
     pub(crate) fn details(&self) -> bool {
         self.details.load(Ordering::Relaxed)
     }
@@ -77,7 +77,7 @@ impl Wanted {
 impl Blocks {
     pub(crate) fn new(budget: u64) -> Self {
         let yes = || Arc::new(AtomicBool::new(true));
-        let wanted = Wanted { details: yes(), extras: yes() };
+        let wanted = SpaceLeft { details: yes(), extras: yes() };
         Self {
             budget,
             details: Vec::new(),
@@ -89,7 +89,7 @@ impl Blocks {
         }
     }
 
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> SpaceLeft {
         self.wanted.clone()
     }
 
@@ -126,17 +126,17 @@ impl Blocks {
         self.wanted.extras.store(false, Ordering::Relaxed);
     }
 
-    /// Of the chunks that were kept.
+    /// Blocks of the chunks that were kept.
     pub(crate) fn details(&self) -> &[String] {
         &self.details
     }
 
-    /// Of the chunks whose recordings and pictures were kept.
+    /// Recordings and pictures of the chunks that were kept with them.
     pub(crate) fn extras(&self) -> &[Extras] {
         &self.extras
     }
 
-    /// Whether the attempt at this place has a recording.
+    /// Whether the attempt at this position has a recording.
     pub(crate) fn has_cast(&self, place: usize) -> bool {
         self.has_cast.get(place).copied().unwrap_or(false)
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_what_an_attempt_wrote_cannot_end_its_element() {
+    fn i1_attempt_text_cannot_end_its_element() {
         let hostile = ["</script><script>alert(1)</script>", "\u{2028}<!--", "\0\x1b]0;x\x07"];
         let text = compressed("hostile", &hostile).unwrap();
         assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)), "{text}");

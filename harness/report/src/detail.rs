@@ -1,7 +1,7 @@
-//! One attempt as the page's viewer shows it: what was said, seen and found, turn by turn.
+//! One attempt for the page's viewer: messages, observations and checks, turn by turn.
 //!
-//! I1. Nothing is interpreted: texts stay as they were recorded, and the viewer shows them as text.
-//! I2. The uncut output of a turn is there up to [`MOST_FULL_TEXT`] bytes; of more, only its length.
+//! I1. Nothing is interpreted: texts stay as recorded, and the viewer shows them as text.
+//! I2. The uncut output of a turn is included up to [`MAX_FULL_TEXT`] bytes; beyond that, only its length.
 //!
 //! Units: `_us` microseconds.
 
@@ -12,10 +12,10 @@ use clawrl_record::blob_path;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::kind::{cancel_words, stop_words};
+use crate::kind::{cancel_text, stop_text};
 
 /// Bytes of the uncut output of one turn that the page has room for.
-const MOST_FULL_TEXT: usize = 32 << 10;
+const MAX_FULL_TEXT: usize = 32 << 10;
 
 /// An attempt.
 #[derive(Debug, Serialize)]
@@ -23,10 +23,10 @@ pub(crate) struct Detail<'a> {
     attempt: String,
     epoch: u64,
     closes_slot: bool,
-    prompt: Vec<Said>,
-    /// Where it is not part of the prompt: of attempts that ended before they were asked.
+    prompt: Vec<MessageDetail>,
+    /// The first observation, if it is not part of the prompt: for attempts that ended before the first request.
     reset: String,
-    /// Of the first observation, and why there is none.
+    /// Pictures of the first observation, and the reason for a missing one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pictures: Vec<PictureDetail>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub(crate) struct Detail<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Said {
+struct MessageDetail {
     role: Role,
     text: String,
 }
@@ -66,9 +66,9 @@ struct TurnDetail<'a> {
 
 #[derive(Debug, Serialize)]
 struct PictureDetail {
-    /// Its small one has the same name.
+    /// Name of the picture; its thumbnail has the same.
     sha256: String,
-    /// Its file, from the run's folder.
+    /// File of the picture, relative to the run's folder.
     file: String,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Detail<'a> {
             prompt: trajectory
                 .prompt
                 .iter()
-                .map(|message| Said { role: message.role, text: shown(&message.parts) })
+                .map(|message| MessageDetail { role: message.role, text: shown(&message.parts) })
                 .collect(),
             reset: if trajectory.prompt.is_empty() { shown(&trajectory.reset.parts) } else { String::new() },
             pictures: pictures(&trajectory.reset),
@@ -167,7 +167,7 @@ fn turn(turn: &Turn) -> TurnDetail<'_> {
 
 fn full(observation: &Observation) -> Option<Full<'_>> {
     let text = observation.full_text.as_deref()?;
-    Some(if text.len() <= MOST_FULL_TEXT { Full::Text(text) } else { Full::Bytes(text.len()) })
+    Some(if text.len() <= MAX_FULL_TEXT { Full::Text(text) } else { Full::Bytes(text.len()) })
 }
 
 /// Arguments of a call: the only one if it is a text, else all of them as JSON.
@@ -208,7 +208,7 @@ pub fn shown(parts: &[Part]) -> String {
 fn end(outcome: &Outcome) -> End<'_> {
     match outcome {
         Outcome::Finished { stop, grade, reward } => End::Finished {
-            stop: stop_words(stop),
+            stop: stop_text(stop),
             score: grade.score,
             reward: *reward,
             flags: &grade.flags,
@@ -230,7 +230,7 @@ fn end(outcome: &Outcome) -> End<'_> {
             limit: fault.limit.map(clawrl_core::Limit::key),
             retry_is_sound: fault.retry == clawrl_core::Retry::Sound,
         },
-        Outcome::Cancelled(reason) => End::Cancelled { reason: cancel_words(*reason) },
+        Outcome::Cancelled(reason) => End::Cancelled { reason: cancel_text(*reason) },
     }
 }
 

@@ -18,13 +18,13 @@ pub enum ReportError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// What is to be written cannot be JSON.
+    /// Data that cannot be written as JSON.
     #[error("{what} cannot be written as JSON: {source}. This is a bug in the program")]
     NotJson {
-        /// What it is.
+        /// The data.
         what: String,
         /// Why.
         source: serde_json::Error,

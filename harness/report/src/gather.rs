@@ -1,11 +1,11 @@
-//! Reads every trajectory of a run once, on all cores, and keeps what the report needs of it.
+//! Reads every trajectory of a run once, on all cores, and extracts the data of the report.
 //!
-//! Attempts are taken in the order of [`Kind`], and within it as they lie in the file, so that what a budget leaves
-//! out is of attempts that passed before it is of those that broke. They go in chunks; a chunk is what the page
-//! decompresses at once.
+//! Attempts are taken in the order of [`Kind`], and then of the file, so that a byte budget drops
+//! passed attempts before faulted ones. They are processed in chunks; the page
+//! decompresses one chunk at a time.
 //!
-//! I1. The result is a function of the record and the options: how many threads read, and which is faster, changes
-//! nothing. I2. The first error, in the order of chunks, is the one that is told; nothing is skipped.
+//! I1. The result is a function of the record and the options: the number and speed of threads do not
+//! matter. I2. The first error in the order of chunks is reported; nothing is skipped.
 //!
 //! Errors: [`ReportError::Record`] names the damaged frame; [`ReportError::Write`] for exported files.
 //! Threads end with the call.
@@ -26,23 +26,23 @@ use crate::atif;
 use crate::block::{Blocks, Extras, compressed};
 use crate::detail::{Detail, micros};
 use crate::error::ReportError;
-use crate::film::Film;
 use crate::kind::Kind;
+use crate::thumbnails::Thumbnails;
 
 /// Compressed bytes of the record in a chunk: a fraction of a second's work, and decompressed in a blink.
 const CHUNK_BYTES: u64 = 128 << 10;
 /// Attempts in a chunk, where they are tiny.
 const CHUNK_ATTEMPTS: usize = 256;
 /// Threads beyond this find the disk or the memory in their way.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
-/// What to make beside the figures.
+/// Optional outputs besides the statistics.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Most bytes of attempts in the page.
     pub page_bytes: u64,
-    /// What leads from the page's folder to the run's: empty where the page lies in it, else a path with `/` at its end. The
-    /// page's links to pictures begin with it.
+    /// Path from the page's folder to the run's folder: empty if the page is in it, otherwise with a trailing `/`. Prefix of
+    /// the page's links to pictures.
     pub run_folder: String,
     /// Folder for ATIF files, one per attempt.
     pub atif: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub(crate) struct TurnTimes {
     pub(crate) step_us: Vec<u64>,
 }
 
-/// What was read.
+/// Data of all chunks.
 #[derive(Debug)]
 pub(crate) struct Gathered<'a> {
     /// In the order of chunks.
@@ -74,7 +74,7 @@ pub(crate) struct Gathered<'a> {
     pub(crate) run_folder: String,
 }
 
-/// What was read of one chunk.
+/// Data of one chunk.
 #[derive(Debug, Default)]
 struct Chunk {
     details: Option<String>,
@@ -107,7 +107,7 @@ pub(crate) fn gather<'a>(run: &'a Run, options: &Options) -> Result<Gathered<'a>
         chunks: Vec::new(),
     };
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = cores.min(MOST_THREADS).min(chunks.len());
+    let threads = cores.min(MAX_THREADS).min(chunks.len());
     let next = AtomicUsize::new(0);
     // Two a thread: enough that none waits while the page is put together.
     let (sender, receiver) = sync_channel(2 * threads.max(1));
@@ -179,11 +179,11 @@ struct Reader<'a> {
     attempts: &'a [&'a AttemptSummary],
     chunks: &'a [Range<usize>],
     next: &'a AtomicUsize,
-    wanted: &'a crate::block::Wanted,
+    wanted: &'a crate::block::SpaceLeft,
 }
 
 impl Reader<'_> {
-    /// Reads chunks until there are none left, or nobody waits for them because of an error.
+    /// Reads chunks until none are left, or an error ended the reading.
     fn read_all(&self, sender: &SyncSender<(usize, Result<Chunk, ReportError>)>) {
         loop {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +199,7 @@ impl Reader<'_> {
         let records: Vec<AttemptRecord> =
             summaries.iter().map(|summary| self.run.trajectory(summary.attempt)).collect::<Result<_, _>>()?;
         let mut chunk = Chunk::default();
-        let mut film = Film::default();
+        let mut film = Thumbnails::default();
         let wanted = self.wanted.extras();
         for (record, summary) in records.iter().zip(summaries) {
             chunk.add_turns(record, summary);

@@ -1,7 +1,7 @@
-//! Durations in buckets that are the same for every run, so that two pages compare at a glance.
+//! Durations in buckets that are equal for every run, so that two pages are easy to compare.
 //!
-//! There are [`PER_DECADE`] buckets for each factor of ten, from 1 us on; the last holds everything longer than
-//! 1,000 s. Percentiles are by nearest rank, over the durations themselves and not over the buckets.
+//! There are [`PER_DECADE`] buckets per factor of ten, from 1 us on; the last one holds everything above
+//! 1,000 s. Percentiles use the nearest rank of the durations themselves, not the buckets.
 //!
 //! Units: microseconds.
 
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 /// Buckets for a factor of ten.
 pub const PER_DECADE: u32 = 4;
-/// From 1 us to 1,000 s, and one for what is longer.
+/// From 1 us to 1,000 s, and one bucket above.
 pub const BUCKETS: usize = 9 * PER_DECADE as usize + 1;
 
-/// How long something took, over many times.
+/// Distribution of a duration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Histogram {
-    /// How many durations.
+    /// Number of durations.
     pub count: u64,
     /// Half take no longer.
     pub p50_us: u64,
@@ -29,7 +29,7 @@ pub struct Histogram {
     pub max_us: u64,
     /// All together.
     pub sum_us: u64,
-    /// Counts; bucket `i` holds what is below [`upper_us`] of it and not below that of the one before.
+    /// Counts; bucket `i` holds durations below its [`upper_us`] and not below that of the previous bucket.
     pub buckets: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ pub fn upper_us(bucket: usize) -> f64 {
 }
 
 impl Histogram {
-    /// Of these durations; `None` of none.
+    /// The distribution of these durations; `None` without any.
     #[must_use]
     pub fn of(mut durations_us: Vec<u64>) -> Option<Self> {
         durations_us.sort_unstable();

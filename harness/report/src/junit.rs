@@ -1,6 +1,6 @@
-//! JUnit XML, which most systems of CI show: of runs here, and of gates elsewhere.
+//! JUnit XML for CI systems: runs here, gates in another crate.
 //!
-//! J1. What is written is well-formed XML of the shape that Jenkins' schema has, whatever names and texts are. J2. The counts of a suite are those of
+//! J1. The output is well-formed XML that matches Jenkins' schema, whatever names and texts are. J2. The counts of a suite are those of
 //! its cases.
 //!
 //! Units: seconds of wall clock. Pure; nothing to cancel.
@@ -13,41 +13,41 @@ use clawrl_core::printable;
 /// A suite of cases.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JunitSuite {
-    /// Its name.
+    /// Name of the suite.
     pub name: String,
-    /// How long it took.
+    /// Duration of the suite.
     pub seconds: f64,
     /// Facts: names and values.
     pub properties: Vec<(String, String)>,
-    /// In the order in which they are told.
+    /// Cases in order.
     pub cases: Vec<JunitCase>,
 }
 
 /// A case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JunitCase {
-    /// What it belongs to, with points between.
+    /// Class of the case, with dots between its parts.
     pub class: String,
-    /// Its name.
+    /// Name of the case.
     pub name: String,
-    /// How long it took.
+    /// Duration of the case.
     pub seconds: f64,
-    /// How it ended.
+    /// Result of the case.
     pub end: JunitEnd,
-    /// Why, or what was seen.
+    /// The reason or the observation.
     pub said: String,
 }
 
-/// How a case ends; of those that do not pass, with a word for the kind.
+/// Result of a case, with a word for the kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JunitEnd {
-    /// It passed.
+    /// The case passed.
     Passed,
-    /// It did not.
+    /// The case failed.
     Failure(&'static str),
-    /// It is not known.
+    /// The result is unknown.
     Error(&'static str),
-    /// It was not tried.
+    /// The case was skipped.
     Skipped,
 }
 
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xml_holds_what_it_may() {
+    fn xml_keeps_allowed_characters() {
         let check = |text: &str, expected: &str| assert_eq!(xml(text), expected);
         check("a < b && \"c\"", "a &lt; b &amp;&amp; &quot;c&quot;");
         check("]]>\n\tx", "]]&gt;&#10;&#9;x");
         check("\0\u{1b}[m\u{ffff}", r"\0\u{1b}[m\u{ffff}");
     }
 
-    /// What a reader of XML makes of it.
+    /// Text as an XML parser returns it.
     fn read_xml(escaped: &str) -> String {
         let entities =
             [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#10;", "\n"), ("&#9;", "\t"), ("&amp;", "&")];

@@ -4,7 +4,7 @@ use clawrl_core::{CancelReason, StopReason};
 use clawrl_record::{AttemptSummary, Ending};
 use serde::Serialize;
 
-/// In the order in which readers look: what broke first, what passed last.
+/// In reading order: faulted attempts first, passed ones last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Of an attempt.
+    /// Kind of an attempt.
     #[must_use]
     pub(crate) fn of(summary: &AttemptSummary) -> Self {
         match summary.ending {
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// As filters name it.
+    /// Name in filters.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Kind {
 
 /// A stop reason in words.
 #[must_use]
-pub fn stop_words(stop: &StopReason) -> String {
+pub fn stop_text(stop: &StopReason) -> String {
     match stop {
         StopReason::Submitted => "submitted".to_owned(),
         StopReason::Ended(reason) => format!("ended by the environment: {reason}"),
@@ -56,7 +56,7 @@ pub fn stop_words(stop: &StopReason) -> String {
 
 /// Why we stopped it, in words.
 #[must_use]
-pub fn cancel_words(reason: CancelReason) -> &'static str {
+pub fn cancel_text(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Interrupted => "interrupted",
         CancelReason::GroupAbandoned => "its group was given up",

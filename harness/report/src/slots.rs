@@ -11,12 +11,12 @@ use clawrl_record::{AttemptSummary, Ending, PhaseMicros, Run, SlotState};
 
 use crate::junit::{JunitCase, JunitEnd, JunitSuite, junit_xml};
 
-/// A slot of a plan, and what became of it.
+/// A slot of a plan, and its result.
 struct Slot<'a> {
     spec: &'a SlotSpec,
     task: &'a TaskSpec,
     state: &'a SlotState,
-    /// Its place among the slots of its task from 1, and how many those are.
+    /// Its number among the slots of its task, from 1, and their count.
     repeat: (usize, usize),
 }
 
@@ -64,7 +64,7 @@ const COLUMNS: [&str; 17] = [
     "fault",
 ];
 
-/// A run as CSV: a head, and a row for each slot. What there is no number of is empty; attempts, tokens and costs are of all attempts at the slot.
+/// A run as CSV: a header, and one row per slot. Missing numbers are empty; attempts, tokens and costs cover all attempts at the slot.
 #[must_use]
 pub fn csv_of_run(run: &Run) -> String {
     let mut text = COLUMNS.join(",") + "\n";

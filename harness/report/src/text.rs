@@ -1,17 +1,17 @@
-//! Figures as text for terminals: at most 100 columns for usual names.
+//! Statistics as text for terminals: at most 100 columns for usual names.
 //!
-//! I1. A function of the figures: no clock, no time zone, no colour.
+//! I1. A function of the statistics: no clock, no time zone, no colour.
 
 use std::fmt::Write;
 
 use clawrl_record::{PassRate, SUITE_HEADINGS, aligned, duration, rate_cells};
 
-use crate::figures::{Figures, Row};
+use crate::stats::{Row, RunStats};
 use crate::words::{TOKEN_HEADINGS, counted, interval_words, k_share, share, token_note, token_rows};
 
 /// The text, each line ended by a newline.
 #[must_use]
-pub fn render_text(figures: &Figures) -> String {
+pub fn render_text(figures: &RunStats) -> String {
     let mut text = format!("run {}, policy {}, {}\n", figures.run, figures.policy, figures.state);
     for warning in &figures.warnings {
         text += &format!("  {warning}\n");
@@ -23,11 +23,11 @@ pub fn render_text(figures: &Figures) -> String {
             // Writing to a string does not fail, here and below.
             let _ = write!(text, "\npass rate  {value}, {interval}\n           {}\n", interval_words(rate));
         }
-        None => text.push_str("\npass rate  n/a: no episode has finished\n"),
+        None => text.push_str("\npass rate  n/a: no episode finished\n"),
     }
     let _ = writeln!(
         text,
-        "beside it  {} lost to faults, {} open; {}, {} cancelled, {} lost",
+        "excluded   {} lost to faults, {} open; {}, {} cancelled, {} lost",
         counted(u64::from(total.faulted), "slot", "slots"),
         total.open,
         counted(u64::from(total.faulted_attempts), "faulted attempt", "faulted attempts"),
@@ -49,7 +49,7 @@ pub fn render_text(figures: &Figures) -> String {
     text
 }
 
-fn at_k(figures: &Figures) -> String {
+fn at_k(figures: &RunStats) -> String {
     if figures.at_k.len() < 2 {
         return String::new();
     }
@@ -62,7 +62,7 @@ fn at_k(figures: &Figures) -> String {
     aligned(&rows)
 }
 
-fn suites(figures: &Figures) -> String {
+fn suites(figures: &RunStats) -> String {
     let mut rows = vec![SUITE_HEADINGS.map(str::to_owned)];
     for suite in &figures.suites {
         rows.push(row(suite.suite.clone(), &suite.total));
@@ -89,7 +89,7 @@ fn row(name: String, row: &Row) -> [String; 9] {
     ]
 }
 
-fn faults(figures: &Figures) -> String {
+fn faults(figures: &RunStats) -> String {
     if figures.faults.is_empty() {
         return String::new();
     }
@@ -100,16 +100,16 @@ fn faults(figures: &Figures) -> String {
     aligned(&rows)
 }
 
-fn phases(figures: &Figures) -> String {
+fn phases(figures: &RunStats) -> String {
     if figures.phases.is_empty() {
         return String::new();
     }
-    let mut rows = vec![["phase", "p50", "p95", "p99", "max", "in all"].map(str::to_owned)];
+    let mut rows = vec![["phase", "p50", "p95", "p99", "max", "total"].map(str::to_owned)];
     rows.extend(figures.phases.iter().map(|phase| {
         let of = &phase.durations;
         let name = match phase.per {
-            crate::figures::Per::Attempt => phase.phase.to_owned(),
-            crate::figures::Per::Turn => format!("{} (a turn)", phase.phase),
+            crate::stats::Per::Attempt => phase.phase.to_owned(),
+            crate::stats::Per::Turn => format!("{} (per turn)", phase.phase),
         };
         [
             name,
@@ -123,7 +123,7 @@ fn phases(figures: &Figures) -> String {
     aligned(&rows)
 }
 
-fn tokens(figures: &Figures) -> String {
+fn tokens(figures: &RunStats) -> String {
     let rows = token_rows(figures);
     if rows.is_empty() {
         return String::new();

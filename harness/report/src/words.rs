@@ -3,7 +3,7 @@
 use clawrl_record::{Rate, percent};
 
 use crate::at_k::Mean;
-use crate::figures::{Figures, Row};
+use crate::stats::{Row, RunStats};
 
 /// A rate, and its interval.
 pub(crate) fn share(rate: Option<&Rate>) -> (String, String) {
@@ -27,11 +27,11 @@ pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// What the interval takes for independent.
+/// Description of the interval and its effective sample size.
 pub(crate) fn interval_words(rate: &Rate) -> String {
     format!(
-        "95 % interval {}, as sure as {:.0} independent episodes; {} of {} in {}",
-        rate.method.words(),
+        "95 % CI, {}, effective n = {:.0}; {} of {} in {}",
+        rate.method.description(),
         rate.effective_episodes,
         rate.passed,
         counted(u64::from(rate.episodes), "episode", "episodes"),
@@ -39,12 +39,12 @@ pub(crate) fn interval_words(rate: &Rate) -> String {
     )
 }
 
-/// What is above each column of [`token_rows`].
+/// Headings of [`token_rows`].
 pub(crate) const TOKEN_HEADINGS: [&str; 7] =
-    ["suite", "input", "of it cached", "output", "output a turn", "cost", "cost a pass"];
+    ["suite", "input", "cached input", "output", "output per turn", "cost", "cost per pass"];
 
-/// Tokens and cost by suite, and in all; nothing where neither policy nor judge told of any.
-pub(crate) fn token_rows(figures: &Figures) -> Vec<[String; 7]> {
+/// Tokens and cost by suite and in total; empty if neither policy nor judge reported any.
+pub(crate) fn token_rows(figures: &RunStats) -> Vec<[String; 7]> {
     let row = &figures.total;
     if row.usage.is_none() && row.judge_usage.is_none() && row.sampled_tokens == 0 {
         return Vec::new();
@@ -76,19 +76,22 @@ fn token_row(name: &str, row: &Row) -> [String; 7] {
     ]
 }
 
-/// What the reader of the table has to know, if anything.
-pub(crate) fn token_note(figures: &Figures) -> Option<String> {
+/// Notes on the table, if any.
+pub(crate) fn token_note(figures: &RunStats) -> Option<String> {
     let usage = figures.total.usage.as_ref();
     let estimated = usage.filter(|usage| usage.estimated_replies > 0).map(|usage| {
-        format!("{} of {} replies are estimated from their length", usage.estimated_replies, usage.replies)
+        format!(
+            "token counts of {} of {} replies are estimated from their length",
+            usage.estimated_replies, usage.replies
+        )
     });
     let retried = usage
         .filter(|usage| usage.retries > 0)
-        .map(|usage| format!("{} further requests were needed", usage.retries));
+        .map(|usage| format!("{} requests were retried", usage.retries));
     let judged = figures.total.judge_usage.as_ref().map(|usage| {
         let cost = usage.cost_nano_usd.map_or(String::new(), |cost| format!(" for {}", dollars(cost as f64)));
         format!(
-            "not in the table: {} replies of the judge, {} tokens in and {} out{cost}",
+            "the table excludes the judge: {} replies, {} tokens in, {} out{cost}",
             usage.replies, usage.input_tokens, usage.output_tokens
         )
     });

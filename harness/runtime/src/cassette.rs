@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clawrl_cassette::{Asked, Cassette, CassetteError, CassettePolicy, Origin, RecordingPolicy, Show};
+use clawrl_cassette::{Cassette, CassetteError, CassettePolicy, ModelRequest, Origin, RecordingPolicy, Show};
 use clawrl_core::{ActionFormat, Message, Policy, PolicySpec, RemoteSpec, RunId, ToolSpec};
 use clawrl_remote::Told;
 use serde_json::{Map, Value, json};
@@ -48,21 +48,21 @@ pub fn asked_of(
     format: ActionFormat,
     mut messages: Vec<Message>,
     tools: &[ToolSpec],
-) -> Asked {
+) -> ModelRequest {
     match spec.speaker() {
         PolicySpec::Remote(settings) => {
             let told = Told::of(settings, format, tools);
             let system = told.system.map(|text| Message::text(clawrl_core::Role::System, text));
             messages.splice(0..0, system);
-            Asked { settings: decisive(settings), messages, tools: told.tools.to_vec() }
+            ModelRequest { settings: decisive(settings), messages, tools: told.tools.to_vec() }
         }
         embedded @ PolicySpec::Torch { .. } => {
             // Where an action is plain text, the embedded policy is told of no tools.
             let described = matches!(format, ActionFormat::Hermes | ActionFormat::ToolCalls);
             let tools = if described { tools.to_vec() } else { Vec::new() };
-            Asked { settings: json!(embedded), messages, tools }
+            ModelRequest { settings: json!(embedded), messages, tools }
         }
-        scripted => Asked { settings: json!({ "policy": scripted }), messages, tools: tools.to_vec() },
+        scripted => ModelRequest { settings: json!({ "policy": scripted }), messages, tools: tools.to_vec() },
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
         PolicySpec::Remote(Box::new(spec))
     }
 
-    fn shown(spec: &PolicySpec, format: ActionFormat) -> Asked {
+    fn shown(spec: &PolicySpec, format: ActionFormat) -> ModelRequest {
         asked_of(spec, format, vec![Message::text(Role::User, "Do it.")], &[tool()])
     }
 
@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn tools_are_compared_where_a_model_is_told_of_them() {
-        let roles = |asked: &Asked| asked.messages.iter().map(|message| message.role).collect::<Vec<_>>();
+        let roles =
+            |asked: &ModelRequest| asked.messages.iter().map(|message| message.role).collect::<Vec<_>>();
         let in_text = shown(&remote(|_| {}), ActionFormat::Raw);
         assert_eq!((roles(&in_text), in_text.tools.len()), (vec![Role::System, Role::User], 0));
         let native = shown(&remote(|_| {}), ActionFormat::ToolCalls);

@@ -13,7 +13,7 @@ use clawrl_core::{
     AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, PolicySpec, RunPlan, SinkError, UsageTotal,
 };
 use clawrl_record::Run;
-use clawrl_scheduler::{Demand, Wanted};
+use clawrl_scheduler::{Demand, GroupDemand};
 use tokio::sync::watch;
 
 use crate::error::RuntimeError;
@@ -40,7 +40,7 @@ impl CostLimit {
         spent: u64,
         open: usize,
     ) -> (Self, watch::Receiver<Demand>) {
-        let all = Demand { groups: Wanted::First(u32::MAX), closed: is_used_up(spent, most_usd) };
+        let all = Demand { groups: GroupDemand::First(u32::MAX), closed: is_used_up(spent, most_usd) };
         let (demand, receiver) = watch::channel(all);
         let progress = Mutex::new(Progress { nano_usd: spent, open });
         (Self { kept, most: most_usd, demand, progress }, receiver)
@@ -168,7 +168,7 @@ mod tests {
         // An attempt that will be tried again counts as well.
         sink.resolved(record(1, false, 400_000_000)).await.unwrap();
         assert!(demand.borrow().closed);
-        assert_eq!(demand.borrow().groups, Wanted::First(u32::MAX));
+        assert_eq!(demand.borrow().groups, GroupDemand::First(u32::MAX));
     }
 
     #[tokio::test]

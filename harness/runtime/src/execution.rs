@@ -13,7 +13,7 @@ use std::time::Duration;
 use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan, SlotId};
 use clawrl_record::{LimitNotSet, RunSink};
 use clawrl_scheduler::{
-    Demand, Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
+    Demand, Interrupt, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig, SchedulerTimeouts,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{oneshot, watch};
@@ -220,7 +220,7 @@ async fn run(
         policy: work.policy,
         sink: work.sink,
         interrupts,
-        patience: Patience::default(),
+        timeouts: SchedulerTimeouts::default(),
     })?;
     let counts = scheduler.progress();
     let (end, ended) = oneshot::channel::<()>();

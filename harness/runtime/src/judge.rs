@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use clawrl_config::{JudgingPlan, RulePlace};
-use clawrl_core::{Judge, RemoteSpec, RunPlan, Verdict};
-use clawrl_judge::{ModelJudge, PatientJudge, RuleJudge, TurnRule};
+use clawrl_config::{JudgingPlan, RuleTarget};
+use clawrl_core::{Judge, RemoteSpec, RunPlan, VoteValue};
+use clawrl_judge::{ModelJudge, PausingJudge, RuleJudge, TurnRule};
 use regex::Regex;
 
 use super::remote::remote_model;
@@ -15,19 +15,19 @@ use crate::error::RuntimeError;
 /// # Errors
 /// A pattern that does not compile, which a checked plan does not have.
 pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<Arc<dyn Judge>, RuntimeError> {
-    let model = model.map(|model| Arc::new(PatientJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
+    let model = model.map(|model| Arc::new(PausingJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
     let rules = plan.rules.iter().map(|rule| {
         Ok(TurnRule {
             place: match rule.place {
-                RulePlace::Reply => clawrl_judge::RulePlace::Reply,
-                RulePlace::NextState => clawrl_judge::RulePlace::NextState,
-                RulePlace::User => clawrl_judge::RulePlace::User,
+                RuleTarget::Reply => clawrl_judge::RuleTarget::Reply,
+                RuleTarget::NextState => clawrl_judge::RuleTarget::NextState,
+                RuleTarget::User => clawrl_judge::RuleTarget::User,
             },
             matches: Regex::new(&rule.matches)?,
             verdict: rule.verdict.map(|verdict| match verdict.signum() {
-                1 => Verdict::Met,
-                -1 => Verdict::NotMet,
-                _ => Verdict::Undecided,
+                1 => VoteValue::Met,
+                -1 => VoteValue::NotMet,
+                _ => VoteValue::Undecided,
             }),
             hint: rule.hint.clone(),
         })

@@ -70,9 +70,9 @@ fn speaking(
     let impossible = |what: &str| RuntimeError::refused(format!("the plan's policy is none: {what}"));
     Ok(match spec {
         PolicySpec::Noop => Arc::new(Noop),
-        PolicySpec::Oracle => Arc::new(Oracle),
+        PolicySpec::Oracle => Arc::new(Oracle::new(plan.into())),
         PolicySpec::Demonstrator { oracle_percent } => {
-            let demonstrator = Demonstrator::new(*oracle_percent, plan.seed);
+            let demonstrator = Demonstrator::new(*oracle_percent, plan.seed, plan.into());
             Arc::new(demonstrator.ok_or_else(|| impossible("an oracle share above 100 %"))?)
         }
         PolicySpec::Random { actions } => {

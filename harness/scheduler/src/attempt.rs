@@ -1,21 +1,21 @@
-//! The episode driver: one attempt from its lease to its closed environment.
+//! The episode driver: runs one attempt, from its lease to its closed environment.
 //!
 //! I1. `close` follows every granted lease, whatever happened before: fault, limit, cancellation, panic.
 //! I2. `reset` once, `step` once per well-formed reply, `grade` at most once; never again after an operation
 //! was dropped or panicked. I3. The attempt's clock starts when the lease is granted and ends with the last
-//! step; grading and closing have their own. I4. Nothing random comes from the attempt number: a retry sees
-//! the seeds of the first try, so a deterministic environment and policy do the same again.
+//! step; grading and closing have their own limits. I4. No seed depends on the attempt number: a retry uses
+//! the seeds of the first try, so deterministic environments and policies repeat the same episode.
 //!
-//! Limits. The attempt limit during acting truncates the episode ([`StopReason::TimeLimit`]), which is then
-//! graded; during setup, before the policy had a turn, it is a fault, because a score would be noise. Any
-//! other limit is a fault. An environment enforces its deadline itself; one that is not back
-//! [`Patience::operation_grace`] after it is lost: a fault `deadline-ignored` at the environment's boundary that names
+//! Limits. If the attempt limit fires during acting, it truncates the episode ([`StopReason::TimeLimit`]), which is then
+//! graded. During setup, before the policy had a turn, it is a fault, because a score would be noise. Every
+//! other limit is a fault. Environments enforce their deadlines themselves. An environment that has not returned
+//! [`SchedulerTimeouts::operation_grace`] after its deadline is lost: the fault `deadline-ignored` at its boundary names
 //! the limit, and the environment is only closed.
 //!
-//! Cancellation: the attempt's token. Waiting for an environment or a policy ends at once; an environment has
-//! [`Patience::operation_grace`] to return; closing is shielded.
+//! Cancellation: the attempt's token. Waits for an environment or a policy end at once; an environment has
+//! [`SchedulerTimeouts::operation_grace`] to return; closing is shielded.
 //!
-//! [`Patience::operation_grace`]: crate::Patience::operation_grace
+//! [`SchedulerTimeouts::operation_grace`]: crate::SchedulerTimeouts::operation_grace
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use std::time::Duration;
 
 use clawrl_core::{
     Action, Boundary, CancelToken, Env, Fault, FinishReason, Grade, LeaseRequest, Limit, Message,
-    Observation, PhaseTimes, PolicyRequest, SlotSpec, StepCtx, StepResult, StopReason, TaskSpec, ToolSpec,
-    Trajectory, Turn, TurnFlags, derive_seed, parse_calls,
+    Observation, PhaseTimes, PolicyRequest, SlotSpec, StepCtx, StepResult, StopReason, TaskSpec, TaskView,
+    ToolSpec, Trajectory, Turn, TurnFlags, derive_seed, parse_calls,
 };
 use tokio::time::Instant;
 
 use crate::conversation::{Conversation, opening_prompt, reply_message};
 use crate::guard::{Ended, Guard, OnCancel, catch_panic, drop_caught};
+use crate::heartbeat::{Beat, Heartbeat};
 use crate::limits::{Bound, MALFORMED_IN_A_ROW};
 use crate::progress::{Phase, Progress};
 use crate::shared::Shared;
 use crate::soundness::{sound_grade, sound_process_reward};
 use crate::state::Grant;
-use crate::vital::{Sign, Vital};
 
 /// Turns that room is made for at once. Growing by doubling would copy the turns of most episodes thrice.
 const TURNS_AHEAD: u32 = 32;
 
-/// How an attempt ended, before the dispatcher judged it.
+/// End of an attempt, before the dispatcher accepts it.
 #[derive(Debug)]
 pub(crate) enum Ending {
     Finished { stop: StopReason, grade: Grade },
@@ -48,13 +48,13 @@ pub(crate) enum Ending {
     Cancelled,
 }
 
-/// What an attempt leaves.
+/// Result of an attempt.
 #[derive(Debug)]
 pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) times: PhaseTimes,
     pub(crate) trajectory: Trajectory,
-    /// What closing could not remove.
+    /// Leftovers that closing could not remove.
     pub(crate) leftovers: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ enum Halt {
 }
 
 impl From<Halt> for Ending {
-    /// Where the attempt limit is no stop reason.
+    /// Fault of an attempt limit in phases that it cannot truncate.
     fn from(halt: Halt) -> Self {
         match halt {
             Halt::Fault(fault) => Self::Faulted(fault),
@@ -90,38 +90,40 @@ pub(crate) struct Attempt<'a> {
     grant: Grant,
     slot: &'a SlotSpec,
     task: &'a Arc<TaskSpec>,
+    /// The part of the task that the policy sees.
+    view: Arc<TaskView>,
     token: CancelToken,
     guard: Guard,
-    pulse: Pulse<'a>,
+    heartbeat: HeartbeatHandle<'a>,
     times: PhaseTimes,
     trajectory: Trajectory,
     leftovers: Vec<String>,
 }
 
-/// Shows what the attempt is doing, to people and to the reaper.
-pub(crate) struct Pulse<'a> {
+/// Publishes the current phase, for people and for the reaper.
+pub(crate) struct HeartbeatHandle<'a> {
     progress: &'a Progress,
-    vital: &'a Vital,
+    heartbeat: &'a Heartbeat,
     started: Instant,
     phase: Phase,
 }
 
-impl<'a> Pulse<'a> {
-    pub(crate) fn new(shared: &'a Shared, vital: &'a Vital) -> Self {
+impl<'a> HeartbeatHandle<'a> {
+    pub(crate) fn new(shared: &'a Shared, heartbeat: &'a Heartbeat) -> Self {
         shared.progress.enter(Phase::Journal);
-        Self { progress: &shared.progress, vital, started: shared.started, phase: Phase::Journal }
+        Self { progress: &shared.progress, heartbeat, started: shared.started, phase: Phase::Journal }
     }
 
     /// A phase begins that shows its next sign of life by `until`.
     pub(crate) fn enter(&mut self, phase: Phase, until: Instant) {
-        self.vital.renew(Sign { phase, until: until.saturating_duration_since(self.started) });
+        self.heartbeat.renew(Beat { phase, until: until.saturating_duration_since(self.started) });
         self.progress.leave(self.phase);
         self.progress.enter(phase);
         self.phase = phase;
     }
 }
 
-impl Drop for Pulse<'_> {
+impl Drop for HeartbeatHandle<'_> {
     fn drop(&mut self) {
         self.progress.leave(self.phase);
     }
@@ -134,21 +136,39 @@ struct Operation {
     /// The operation's own limit, which an environment names when it enforces the deadline it was given.
     own: Limit,
     bound: Bound,
-    /// Whether dropping it is harmless, or it must be let return.
+    /// Whether dropping the operation is harmless, or it must be allowed to return.
     drop_is_harmless: bool,
 }
 
 impl<'a> Attempt<'a> {
-    pub(crate) fn new(shared: &'a Shared, grant: Grant, token: CancelToken, pulse: Pulse<'a>) -> Self {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        grant: Grant,
+        token: CancelToken,
+        heartbeat: HeartbeatHandle<'a>,
+    ) -> Self {
         let slot = &shared.plan.slots[grant.attempt.slot.0 as usize];
         let task = shared.plan.task_of(slot);
         let guard = Guard::new(token.clone(), Instant::now() + task.timeouts.lease);
         let (times, trajectory) = Default::default();
-        Self { shared, grant, slot, task, token, guard, pulse, times, trajectory, leftovers: Vec::new() }
+        let view = Arc::new(task.view());
+        Self {
+            shared,
+            grant,
+            slot,
+            task,
+            view,
+            token,
+            guard,
+            heartbeat,
+            times,
+            trajectory,
+            leftovers: Vec::new(),
+        }
     }
 
     /// Drives the attempt to its end. `dispatched` is when its slot got a permit.
-    pub(crate) async fn drive(mut self, dispatched: Instant) -> (Driven, Pulse<'a>) {
+    pub(crate) async fn drive(mut self, dispatched: Instant) -> (Driven, HeartbeatHandle<'a>) {
         let leased = self.lease().await;
         self.times.lease = dispatched.elapsed();
         let ending = match leased {
@@ -161,9 +181,9 @@ impl<'a> Attempt<'a> {
             Err(halt) => halt.into(),
         };
         // Until the record is kept, the executor is not the one that could be late.
-        self.pulse.enter(Phase::Record, Instant::now() + 2 * self.shared.patience.record);
-        let Self { times, trajectory, leftovers, pulse, .. } = self;
-        (Driven { ending, times, trajectory, leftovers }, pulse)
+        self.heartbeat.enter(Phase::Record, Instant::now() + 2 * self.shared.timeouts.record);
+        let Self { times, trajectory, leftovers, heartbeat, .. } = self;
+        (Driven { ending, times, trajectory, leftovers }, heartbeat)
     }
 
     async fn lease(&mut self) -> Result<Box<dyn Env>, Halt> {
@@ -286,10 +306,10 @@ impl<'a> Attempt<'a> {
         attempt: Bound,
     ) -> Result<(Action, Duration), Halt> {
         let bound = Bound::new(Limit::Policy, Instant::now(), self.task.timeouts.policy).within(attempt);
-        let token = self.token.clone();
+        let (token, view) = (self.token.clone(), Arc::clone(&self.view));
         let request = PolicyRequest {
             attempt: self.grant.attempt,
-            task: self.task,
+            task: &view,
             conversation,
             observation,
             tools,
@@ -310,7 +330,7 @@ impl<'a> Attempt<'a> {
         self.operate(operation, async { policy.act(request).await }).await
     }
 
-    /// Runs the calls of a turn. A turn whose step gave no result is recorded with what is known of it.
+    /// Runs the calls of a turn. A turn whose step returned no result is recorded without one.
     async fn step(
         &mut self,
         env: &mut dyn Env,
@@ -366,7 +386,7 @@ impl<'a> Attempt<'a> {
     async fn close(&mut self, mut env: Box<dyn Env>) {
         let started = Instant::now();
         let until = started + self.task.timeouts.close;
-        self.pulse.enter(Phase::Close, until);
+        self.heartbeat.enter(Phase::Close, until);
         let attempt = self.grant.attempt;
         match self.guard.run(until, OnCancel::Shield, async { env.close().await }).await {
             Ended::Done(report) => {
@@ -408,20 +428,20 @@ impl<'a> Attempt<'a> {
         if bound.limit == Limit::Attempt && bound.deadline <= started {
             return Err(Halt::AttemptLimit);
         }
-        let grace = self.shared.patience.operation_grace;
+        let grace = self.shared.timeouts.operation_grace;
         let (until, on_cancel) = if drop_is_harmless {
             (bound.deadline, OnCancel::Drop)
         } else {
             (bound.deadline + grace, OnCancel::Wait(grace))
         };
-        self.pulse.enter(phase, until);
+        self.heartbeat.enter(phase, until);
         let ended = self.guard.run(until, on_cancel, future).await;
         let took = started.elapsed();
         self.shared.progress.took(phase, took);
         match ended {
             Ended::Done(Ok(value)) => Ok((value, took)),
             Ended::Done(Err(_)) if self.guard.is_cancelled() => Err(Halt::Cancelled),
-            // It was given the attempt's deadline and can only know it as its own.
+            // The environment was given the attempt's deadline, which it reports as its own.
             Ended::Done(Err(fault)) if fault.limit == Some(own) && bound.limit == Limit::Attempt => {
                 Err(Halt::AttemptLimit)
             }
@@ -448,7 +468,7 @@ fn env_operation(phase: Phase, boundary: Boundary, own: Limit, bound: Bound) -> 
 
 fn deadline_ignored(boundary: Boundary, bound: Bound, grace: Duration) -> Fault {
     let message = format!(
-        "no return {:.1} s after the deadline set by `{}` ({:.1} s); the environment was given up",
+        "no return {:.1} s after the deadline set by `{}` ({:.1} s); the environment was dropped",
         grace.as_secs_f64(),
         bound.limit.key(),
         bound.length.as_secs_f64(),

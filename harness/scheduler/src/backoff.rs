@@ -1,8 +1,8 @@
-//! How long a slot rests before its retry.
+//! Delay of a slot before its retry.
 //!
-//! I1. Between [`BASE`] and [`CAP`]. I2. A function of seed, slot and retry only, so that a repeated run
-//! rests alike. I3. Different slots rest differently: a provider that failed for many at once is not asked
-//! by all of them again at once.
+//! I1. The delay is between [`BASE`] and [`CAP`]. I2. It is a function of seed, slot and retry only, so a repeated
+//! run has the same delays. I3. Different slots have different delays: a provider that failed for many slots at once
+//! does not receive all their retries at once.
 //!
 //! Pure; nothing to cancel.
 //! Source: "decorrelated jitter", M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015.

@@ -1,4 +1,4 @@
-//! What a run is made from, and what can be wrong with it.
+//! Configuration of a run, and its validation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use rustc_hash::FxHashSet;
 use tokio::sync::watch;
 
 use crate::demand::Demand;
-use crate::limits::Patience;
+use crate::limits::SchedulerTimeouts;
 use crate::share::{Claim, FairShare, KindIndex, SuiteIndex};
 
 /// Everything a [`crate::Scheduler`] needs.
 pub struct SchedulerConfig {
-    /// What is run.
+    /// The plan to run.
     pub plan: Arc<RunPlan>,
-    /// The slots to fill: all of the plan, or what a resume found open.
+    /// The slots to fill: all slots of the plan, or those that a resume found open.
     pub open_slots: Vec<SlotId>,
     /// Epoch of the first lease: above every epoch in the journal.
     pub first_epoch: Epoch,
@@ -23,17 +23,17 @@ pub struct SchedulerConfig {
     pub attempt_numbers: BTreeMap<SlotId, u32>,
     /// By [`clawrl_core::EnvSpec::kind`].
     pub providers: BTreeMap<&'static str, ProviderConfig>,
-    /// Who acts.
+    /// The acting policy.
     pub policy: Arc<dyn Policy>,
-    /// Where records go.
+    /// Receiver of records.
     pub sink: Arc<dyn EpisodeSink>,
-    /// Raised by whoever hears Ctrl-C. Dropping the sender means that nobody will.
+    /// Raised by the Ctrl-C handler. Dropping the sender means that no interrupt will come.
     pub interrupts: watch::Receiver<Interrupt>,
     /// Releases the plan's groups as they are wanted; `None` for all at once. While it is open and groups are
     /// withheld, the run waits for it. Dropping the sender means that no more is wanted.
     pub demand: Option<watch::Receiver<Demand>>,
-    /// [`Patience::default`] but in tests.
-    pub patience: Patience,
+    /// [`SchedulerTimeouts::default`] but in tests.
+    pub timeouts: SchedulerTimeouts,
 }
 
 /// A provider with its permits.
@@ -50,22 +50,22 @@ impl From<Arc<dyn EnvProvider>> for ProviderConfig {
     }
 }
 
-/// What a person wants of a run under way. Later ones are stronger.
+/// Interrupt of a running run. Later variants are stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Interrupt {
-    /// Go on.
+    /// Continue.
     #[default]
     None,
-    /// Finish what runs, start nothing (first Ctrl-C).
+    /// Finish live attempts, start none (first Ctrl-C).
     Drain,
-    /// Cancel what runs; everything is closed and recorded as cancelled (second Ctrl-C).
+    /// Cancel live attempts; everything is closed and recorded as cancelled (second Ctrl-C).
     CancelAll,
 }
 
 /// A configuration that cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The plan has no permits.
+    /// The plan's concurrency is 0.
     #[error("the plan's concurrency is 0")]
     NoConcurrency,
     /// Permits of a kind are 0.
@@ -96,13 +96,13 @@ pub enum SetupError {
     },
 }
 
-/// What the checks found out: claims by slot, and the permits they compete for.
+/// Result of the validation: claims by slot, and the permits they compete for.
 pub(crate) struct Claims {
     pub(crate) by_slot: Vec<Claim>,
     pub(crate) share: FairShare,
 }
 
-/// Checks a configuration once, so that the run need not.
+/// Validates a configuration once, so that the run does not have to.
 pub(crate) fn check(config: &SchedulerConfig) -> Result<Claims, SetupError> {
     let plan = &config.plan;
     if plan.limits.concurrency == 0 {

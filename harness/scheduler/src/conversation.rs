@@ -1,24 +1,24 @@
-//! What the policy sees: the task, the turns so far, and what a long attempt leaves out.
+//! The conversation that the policy sees: the task, the turns so far, and markers for omitted turns.
 //!
-//! I1. What the policy saw at a turn is a function of the recorded trajectory up to that turn and
-//! [`CONTEXT_BUDGET_CHARS`] alone: [`context`] computes it again (I4 of the architecture). I2. Roles
-//! alternate: the marker for what was left out is a part of the message before the gap, never a message of
-//! its own. I3. Every call of a reply is answered by one tool message, as chat templates demand.
+//! I1. The conversation of a turn is a function of the recorded trajectory up to that turn and
+//! [`CONTEXT_BUDGET_CHARS`] alone: [`context`] recomputes it (I4 of the architecture). I2. Roles
+//! alternate: the marker for omitted turns is a part of the message before the gap, never a message of
+//! its own. I3. Every call of a reply is answered by one tool message, as chat templates require.
 //!
 //! Units: characters (Unicode scalar values). Pure; nothing to cancel.
 
 use clawrl_core::{Action, Message, Observation, Part, Role, Turn};
 
-use crate::trim::{Kept, keep_within};
+use crate::trim::{KeptTurns, keep_within};
 
-/// Most characters of a conversation that a policy is shown, about 16,000 tokens. One place, because what is
-/// trained on must be cut where what was acted on was.
+/// Maximum characters of a conversation, about 16,000 tokens. Defined once, because training must cut
+/// conversations exactly as acting did.
 pub const CONTEXT_BUDGET_CHARS: usize = 65_536;
 
 /// The task is always shown whole. However long it is, turns keep this much.
-const LEAST_FOR_TURNS: usize = CONTEXT_BUDGET_CHARS / 4;
+const MIN_FOR_TURNS: usize = CONTEXT_BUDGET_CHARS / 4;
 
-/// What an image counts against the budget, about 1,000 tokens.
+/// Budget that an image uses, about 1,000 tokens.
 const IMAGE_CHARS: usize = 4_096;
 
 /// The conversation before the first action: one user message with the instruction and the first
@@ -80,10 +80,10 @@ impl Conversation {
 
 fn turns_budget(prompt: &[Message]) -> usize {
     let prompt_chars: usize = prompt.iter().map(message_chars).sum();
-    CONTEXT_BUDGET_CHARS.saturating_sub(prompt_chars).max(LEAST_FOR_TURNS)
+    CONTEXT_BUDGET_CHARS.saturating_sub(prompt_chars).max(MIN_FOR_TURNS)
 }
 
-fn assemble(prompt: &[Message], turns: &[Turn], kept: &Kept) -> Vec<Message> {
+fn assemble(prompt: &[Message], turns: &[Turn], kept: &KeptTurns) -> Vec<Message> {
     let mut messages = prompt.to_vec();
     turns[..kept.left_out.start].iter().for_each(|turn| push_turn(&mut messages, turn));
     if let (false, Some(before)) = (kept.left_out.is_empty(), messages.last_mut()) {
@@ -250,7 +250,7 @@ mod tests {
                 live.advance(&prompt, &turns[..end]);
                 prop_assert_eq!(live.messages(), context(&prompt, &turns[..end]));
                 let shown: usize = live.messages().iter().map(message_chars).sum();
-                prop_assert!(shown <= CONTEXT_BUDGET_CHARS.max(task + LEAST_FOR_TURNS + 20_000) + 30);
+                prop_assert!(shown <= CONTEXT_BUDGET_CHARS.max(task + MIN_FOR_TURNS + 20_000) + 30);
             }
         }
     }

@@ -20,12 +20,12 @@ use crate::config::Interrupt;
 use crate::demand::DemandInbox;
 use crate::event::{Answer, Event};
 use crate::executor::{execute, record_lost};
+use crate::heartbeat::{Beat, Heartbeat};
 use crate::progress::Phase;
 use crate::reaper::Reaper;
 use crate::report::{RunEnd, RunReport};
 use crate::shared::Shared;
-use crate::state::{Grant, Mode, Resolution, RunState, StopCause, Verdict};
-use crate::vital::{Sign, Vital};
+use crate::state::{Disposition, Grant, Mode, Resolution, RunState, StopCause};
 
 /// Events waiting for the dispatcher. It handles one in well under a microsecond, so this is never reached
 /// in practice; where it is, executors that have nothing left to do but report wait.
@@ -52,7 +52,7 @@ pub(crate) struct Dispatcher {
     events: mpsc::Sender<Event>,
     inbox: mpsc::Receiver<Event>,
     interrupts: watch::Receiver<Interrupt>,
-    /// `None` once nobody can interrupt any more.
+    /// `None` once no interrupt can come.
     interruptible: bool,
     demand: DemandInbox,
     reaper: Reaper,
@@ -65,10 +65,10 @@ pub(crate) struct Dispatcher {
 struct Live {
     grant: Grant,
     token: CancelToken,
-    vital: Arc<Vital>,
+    heartbeat: Arc<Heartbeat>,
     /// The task that resolves or records it: its executor, or a stand-in that records its loss.
     task: AbortHandle,
-    suspect: Option<Sign>,
+    suspect: Option<Beat>,
 }
 
 impl Dispatcher {
@@ -79,7 +79,7 @@ impl Dispatcher {
         demand: DemandInbox,
     ) -> Self {
         let (events, inbox) = mpsc::channel(EVENTS);
-        let reaper = Reaper::new(shared.patience);
+        let reaper = Reaper::new(shared.timeouts);
         Self {
             shared,
             state,
@@ -106,7 +106,7 @@ impl Dispatcher {
         self.heed_demand();
         loop {
             self.state.wake(self.now());
-            // Who closes the demand while a record is kept finds nothing started behind it.
+            // If the demand is closed while a record is written, no attempt starts after it.
             if self.demand.has_news() {
                 self.heed_demand();
             }
@@ -172,20 +172,20 @@ impl Dispatcher {
     fn launch_all(&mut self) {
         while let Some(grant) = self.state.grant() {
             let token = CancelToken::new();
-            let until = self.now() + self.shared.patience.record;
-            let sign = Sign { phase: Phase::Journal, until };
-            let vital = Arc::new(Vital::new(sign));
+            let until = self.now() + self.shared.timeouts.record;
+            let sign = Beat { phase: Phase::Journal, until };
+            let heartbeat = Arc::new(Heartbeat::new(sign));
             self.reaper.watch(sign);
             let executor = execute(
                 Arc::clone(&self.shared),
                 grant,
                 token.clone(),
-                Arc::clone(&vital),
+                Arc::clone(&heartbeat),
                 self.events.clone(),
             );
             let task = self.tasks.spawn(executor);
             self.own(task.id(), grant);
-            self.live.insert(grant.attempt.slot, Live { grant, token, vital, task, suspect: None });
+            self.live.insert(grant.attempt.slot, Live { grant, token, heartbeat, task, suspect: None });
         }
     }
 
@@ -206,10 +206,10 @@ impl Dispatcher {
                 self.report.note_leftovers(leftovers);
                 let verdict = self.resolve(slot, epoch, resolution, fault);
                 let answered = answer.send(match verdict {
-                    Verdict::Accepted { closes_slot } => {
+                    Disposition::Accepted { closes_slot } => {
                         Answer::Keep { closes_slot, cancel_reason: self.cancel_reason() }
                     }
-                    Verdict::Discarded => Answer::Discard,
+                    Disposition::Discarded => Answer::Discard,
                 });
                 if answered.is_err() {
                     tracing::debug!(%slot, "the executor is gone; the end of its task tells the rest");
@@ -235,9 +235,9 @@ impl Dispatcher {
         epoch: Epoch,
         resolution: Resolution,
         fault: Option<Fault>,
-    ) -> Verdict {
+    ) -> Disposition {
         let verdict = self.state.resolve(slot, epoch, resolution);
-        if let (Verdict::Accepted { .. }, Some(fault)) = (verdict, fault) {
+        if let (Disposition::Accepted { .. }, Some(fault)) = (verdict, fault) {
             tracing::debug!(%slot, %fault, "attempt faulted");
             self.report.count_fault(&fault);
             if fault.boundary == Boundary::Harness {
@@ -278,11 +278,11 @@ impl Dispatcher {
         if self.reaper.next_scan().is_none_or(|next| next > now) {
             return;
         }
-        let live = self.live.iter_mut().map(|(slot, live)| (*slot, live.vital.read(), &mut live.suspect));
+        let live = self.live.iter_mut().map(|(slot, live)| (*slot, live.heartbeat.read(), &mut live.suspect));
         for slot in self.reaper.scan(now, live) {
             let Some(live) = self.live.get(&slot) else { continue };
             self.report.reaped += 1;
-            // What blocks the thread it runs on may never be seen to end; what only waits ends here, and the
+            // An executor that blocks its thread may never end; one that only waits ends here, and its
             // environment is dropped with it.
             live.token.cancel();
             live.task.abort();
@@ -294,9 +294,9 @@ impl Dispatcher {
     /// Resolves an attempt without its executor. The epoch fences whatever that may still send.
     fn lose(&mut self, slot: SlotId, fault: Fault) {
         let Some(live) = self.live.get(&slot) else { return };
-        let (grant, phase) = (live.grant, live.vital.read().phase);
+        let (grant, phase) = (live.grant, live.heartbeat.read().phase);
         if !self.state.is_driving(slot, grant.epoch) || phase == Phase::Journal {
-            // Whether lease or record were kept is unknown, and must not be.
+            // Whether the lease or record was written is unknown, and must not matter.
             self.harness_fault.get_or_insert(fault);
             self.state.abandoned(slot, grant.epoch, StopCause::HarnessFault);
             self.bury(slot, grant.epoch);
@@ -304,19 +304,19 @@ impl Dispatcher {
         }
         let resolution = Resolution::Faulted { boundary: fault.boundary, retry: fault.retry };
         let verdict = self.resolve(slot, grant.epoch, resolution, Some(fault.clone()));
-        if let Verdict::Accepted { closes_slot } = verdict {
+        if let Disposition::Accepted { closes_slot } = verdict {
             let (shared, events) = (Arc::clone(&self.shared), self.events.clone());
             let task =
                 self.tasks.spawn(record_lost(shared, grant, closes_slot, Outcome::Faulted(fault), events));
             self.own(task.id(), grant);
-            let until = self.now() + self.shared.patience.record;
-            let sign = Sign { phase: Phase::Record, until };
+            let until = self.now() + self.shared.timeouts.record;
+            let sign = Beat { phase: Phase::Record, until };
             self.reaper.watch(sign);
             // Not the old one: a late executor would still write into that.
             let stand_in = Live {
                 grant,
                 token: CancelToken::new(),
-                vital: Arc::new(Vital::new(sign)),
+                heartbeat: Arc::new(Heartbeat::new(sign)),
                 task,
                 suspect: None,
             };
@@ -325,15 +325,15 @@ impl Dispatcher {
     }
 
     async fn finish(mut self) -> Dispatched {
-        // Executors that end on their own, and results that come after their attempt was resolved without
-        // them: those are answered, so that nobody waits for the patience to end.
-        let patience = sleep_until(Instant::now() + self.shared.patience.tail);
-        tokio::pin!(patience);
+        // Executors that end by themselves, and results that arrive after their attempt was resolved without
+        // them: those are answered, so that they do not delay the end until the timeout.
+        let timeouts = sleep_until(Instant::now() + self.shared.timeouts.tail);
+        tokio::pin!(timeouts);
         while !self.tasks.is_empty() {
             tokio::select! {
                 Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended),
                 Some(event) = self.inbox.recv() => self.handle(event),
-                () = &mut patience => break,
+                () = &mut timeouts => break,
             }
         }
         self.report.lost_executors = u32::try_from(self.owners.len()).unwrap_or(u32::MAX);
@@ -343,7 +343,7 @@ impl Dispatcher {
             Mode::Stopping(StopCause::TooManyFaults) => RunEnd::TooManyFaults,
             Mode::Stopping(StopCause::Interrupted) => RunEnd::Cancelled,
             Mode::Draining => RunEnd::Drained,
-            Mode::Sated => RunEnd::Sated,
+            Mode::DemandClosed => RunEnd::DemandClosed,
             Mode::Running => RunEnd::Completed,
         };
         Dispatched {
@@ -355,11 +355,11 @@ impl Dispatcher {
     }
 }
 
-/// The fault of an attempt without a sign of life, at the boundary of what it was doing.
+/// The fault of an attempt without a heartbeat, at the boundary of its current phase.
 fn reaped(live: &Live) -> Fault {
-    let phase = live.vital.read().phase;
+    let phase = live.heartbeat.read().phase;
     let message = format!(
-        "no sign of life during {} of attempt {}: something blocks the thread; the attempt was taken from its \
+        "no heartbeat during {} of attempt {}: its thread is blocked; the attempt was taken from its \
          executor and its environment dropped",
         phase.name(),
         live.grant.attempt,

@@ -1,11 +1,11 @@
-//! What executors tell the dispatcher. Closed: nothing else reaches the dispatcher's state from an attempt.
+//! Messages from executors to the dispatcher. The enum is closed: attempts affect the dispatcher in no other way.
 
 use clawrl_core::{CancelReason, Epoch, Fault, SinkError, SlotId};
 use tokio::sync::oneshot;
 
 use crate::state::Resolution;
 
-/// From one executor. Each sends at most two: its result, then whether the record was kept.
+/// Message of an executor. Each sends at most two: its result, then whether the record was written.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The attempt ended and its environment is closed. The executor keeps the record and waits for the
@@ -14,7 +14,7 @@ pub(crate) enum Event {
         slot: SlotId,
         epoch: Epoch,
         resolution: Resolution,
-        /// Of a faulted attempt.
+        /// The fault, if the attempt faulted.
         fault: Option<Fault>,
         leftovers: Vec<String>,
         answer: oneshot::Sender<Answer>,
@@ -25,11 +25,11 @@ pub(crate) enum Event {
     NotRecorded { slot: SlotId, epoch: Epoch, error: SinkError },
 }
 
-/// What the dispatcher says to a result.
+/// The dispatcher's answer to a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Record it. The reason is that of a cancelled attempt.
     Keep { closes_slot: bool, cancel_reason: CancelReason },
-    /// It came too late; forget it.
+    /// The result came too late; discard it.
     Discard,
 }

@@ -1,9 +1,9 @@
-//! One task per attempt: journal the lease, drive the episode, report, record what was accepted.
+//! One task per attempt: journals the lease, drives the episode, reports, and records accepted results.
 //!
-//! I1. The lease is journaled before a provider hears of the attempt. I2. The record is written once, and
-//! only after the dispatcher accepted the result. I3. Owner: the dispatcher's `JoinSet`; dropping that ends
+//! I1. The lease is journaled before a provider is called. I2. The record is written once, and
+//! only after the dispatcher accepted the result. I3. Owner: the dispatcher's `JoinSet`. Dropping it ends
 //! the task, and dropping the task drops the environment, whose backstop then ends everything. I4. The policy
-//! hears once of the end of every attempt whose lease was journaled, also when the task is dropped.
+//! is notified once of the end of every attempt whose lease was journaled, even if the task is dropped.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,32 +15,32 @@ use clawrl_core::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use crate::attempt::{Attempt, Driven, Ending, Pulse};
+use crate::attempt::{Attempt, Driven, Ending, HeartbeatHandle};
 use crate::event::{Answer, Event};
 use crate::guard::{catch_panic, panic_text};
+use crate::heartbeat::Heartbeat;
 use crate::shared::Shared;
 use crate::state::{Grant, Resolution};
-use crate::vital::Vital;
 
 /// Runs one attempt.
 pub(crate) async fn execute(
     shared: Arc<Shared>,
     grant: Grant,
     token: CancelToken,
-    vital: Arc<Vital>,
+    heartbeat: Arc<Heartbeat>,
     events: mpsc::Sender<Event>,
 ) {
     let dispatched = Instant::now();
     let (slot, epoch) = (grant.attempt.slot, grant.epoch);
-    let pulse = Pulse::new(&shared, &vital);
+    let heartbeat = HeartbeatHandle::new(&shared, &heartbeat);
     let lease = LeaseRecord { attempt: grant.attempt, epoch };
     if let Err(error) = kept(&shared, async { shared.sink.leased(lease).await }).await {
         send(&events, Event::NotRecorded { slot, epoch, error }).await;
         return;
     }
-    let farewell = Farewell { shared: &shared, attempt: grant.attempt };
-    let (driven, _pulse) = Attempt::new(&shared, grant, token, pulse).drive(dispatched).await;
-    drop(farewell);
+    let on_drop = OnDrop { shared: &shared, attempt: grant.attempt };
+    let (driven, _heartbeat) = Attempt::new(&shared, grant, token, heartbeat).drive(dispatched).await;
+    drop(on_drop);
     let Driven { ending, times, trajectory, leftovers } = driven;
     let (answer, answered) = oneshot::channel();
     let resolution = resolution_of(&ending);
@@ -49,7 +49,7 @@ pub(crate) async fn execute(
         Ending::Finished { .. } | Ending::Cancelled => None,
     };
     send(&events, Event::Resolved { slot, epoch, resolution, fault, leftovers, answer }).await;
-    // An answer that never comes means that the run is gone; then nobody wants the record.
+    // Without an answer the run is gone, and the record is not needed.
     let Ok(Answer::Keep { closes_slot, cancel_reason }) = answered.await else { return };
     let outcome = match ending {
         Ending::Finished { stop, grade } => {
@@ -63,13 +63,13 @@ pub(crate) async fn execute(
     record_and_report(&shared, record, &events).await;
 }
 
-/// Tells the policy that an attempt is over, also when its executor is dropped.
-struct Farewell<'a> {
+/// Notifies the policy of the end of an attempt, even if its executor is dropped.
+struct OnDrop<'a> {
     shared: &'a Shared,
     attempt: AttemptId,
 }
 
-impl Drop for Farewell<'_> {
+impl Drop for OnDrop<'_> {
     fn drop(&mut self) {
         let policy = &self.shared.policy;
         let told = catch_unwind(AssertUnwindSafe(|| policy.attempt_ended(self.attempt)));
@@ -79,7 +79,7 @@ impl Drop for Farewell<'_> {
     }
 }
 
-/// Records an attempt whose executor is lost, in its place. What it did is lost with it.
+/// Records an attempt whose executor is lost. Its trajectory is lost, too.
 pub(crate) async fn record_lost(
     shared: Arc<Shared>,
     grant: Grant,
@@ -107,12 +107,12 @@ async fn kept(
     shared: &Shared,
     operation: impl Future<Output = Result<(), SinkError>>,
 ) -> Result<(), SinkError> {
-    let patience = shared.patience.record;
-    match timeout(patience, catch_panic(operation)).await {
+    let timeouts = shared.timeouts.record;
+    match timeout(timeouts, catch_panic(operation)).await {
         Ok(Ok(result)) => result,
-        Ok(Err(text)) => Err(SinkError { message: format!("the record's writer panicked: {text}") }),
+        Ok(Err(text)) => Err(SinkError { message: format!("writing a record panicked: {text}") }),
         Err(_) => Err(SinkError {
-            message: format!("the record took nothing for {} s; is the disk there?", patience.as_secs()),
+            message: format!("writing a record took longer than {} s; check the disk", timeouts.as_secs()),
         }),
     }
 }
@@ -120,7 +120,7 @@ async fn kept(
 /// A closed channel means that the run was dropped, and the executor is about to be.
 async fn send(events: &mpsc::Sender<Event>, event: Event) {
     if events.send(event).await.is_err() {
-        tracing::debug!("an executor outlived its run by one event");
+        tracing::debug!("an executor sent an event after the end of its run");
     }
 }
 

@@ -1,11 +1,11 @@
-//! One operation of an attempt under its deadline, its cancellation and its panics.
+//! Runs one operation of an attempt under its deadline, its cancellation and its panics.
 //!
-//! I1. The call returns at the latest when its bound says so, whatever the operation does, as long as the
-//! operation does not block the thread (that is the reaper's case). I2. A panic inside the operation comes
-//! back as a value. I3. An operation that is ready at the first poll costs no timer and no lock.
+//! I1. The call returns by its bound, whatever the operation does, as long as the
+//! operation does not block the thread (the reaper handles that). I2. A panic inside the operation is returned
+//! as a value. I3. An operation that is ready at the first poll costs no timer and no lock.
 //!
-//! One timer serves all operations of an attempt. It is armed for the earliest deadline it was asked for and
-//! looks again when it fires, so that a step far from its deadline never touches the timer wheel.
+//! One timer serves all operations of an attempt. It is armed for the earliest deadline so far and
+//! checks again when it fires, so a step far from its deadline never touches the timer wheel.
 //!
 //! Cancellation: see [`OnCancel`]. Dropping the future drops the operation.
 
@@ -19,27 +19,27 @@ use std::time::Duration;
 use clawrl_core::CancelToken;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How an operation ended.
+/// End of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended<T> {
-    /// It returned.
+    /// It returned a value.
     Done(T),
     /// It was dropped at its bound.
     Overdue,
-    /// It was dropped because the attempt was given up.
+    /// It was dropped because the attempt was cancelled.
     Cancelled,
-    /// It panicked, with this text.
+    /// It panicked with this message.
     Panicked(String),
 }
 
-/// What happens to the operation when the attempt is given up.
+/// Handling of the operation if the attempt is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnCancel {
-    /// It is dropped at once: policies and providers undo themselves when dropped.
+    /// It is dropped at once: policies and providers clean up when dropped.
     Drop,
-    /// It sees the cancellation itself and may take this long to return.
+    /// It observes the cancellation itself and may take this long to return.
     Wait(Duration),
-    /// It goes on: closing is shielded.
+    /// It continues: closing is shielded.
     Shield,
 }
 
@@ -183,7 +183,7 @@ mod tests {
         check::<()>(panics, OnCancel::Drop, None, (Ended::Panicked("broken 1".to_owned()), 0)).await;
     }
 
-    /// The one timer serves deadlines that come earlier and later than what it is armed for.
+    /// One timer serves deadlines before and after the one it is armed for.
     #[tokio::test(start_paused = true)]
     async fn one_timer_many_deadlines() {
         let start = Instant::now();

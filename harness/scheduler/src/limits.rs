@@ -1,34 +1,34 @@
-//! The scheduler's own constants, and which of two nested limits binds.
+//! The scheduler's own timeouts, and the choice between two nested limits.
 //!
-//! I1. The limit that is named is the one whose deadline came first. Where both fall on the same instant it
-//! is the operation's own, which is the narrower statement.
+//! I1. A fault names the limit whose deadline came first. If both fall on the same instant, it
+//! names the operation's own, which is more specific.
 
 use std::time::Duration;
 
 use clawrl_core::Limit;
 use tokio::time::Instant;
 
-/// How long the scheduler waits for what has no limit in the plan. These are not settings of a run: they
-/// bound misbehaviour, and the defaults are right wherever programs run at normal speed.
+/// Timeouts for everything without a limit in the plan. They are not settings of a run: they
+/// bound misbehaviour, and the defaults suit every machine of normal speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// How long past its deadline, or after a cancellation, an environment may take to return before it
-    /// counts as lost. It enforces the deadline itself; this covers its clean-up of what it interrupted.
+pub struct SchedulerTimeouts {
+    /// Time that an environment may take to return after its deadline or a cancellation, before it
+    /// counts as lost. The environment enforces the deadline itself; this covers its clean-up.
     pub operation_grace: Duration,
-    /// How long past deadline and grace an attempt may give no sign of life before it is taken from its
-    /// executor. Only an executor whose thread is blocked, or that is gone, gets here.
+    /// Time without a heartbeat, after deadline and grace, until an attempt is taken from its
+    /// executor. This affects only executors whose thread is blocked, or that are gone.
     pub reap_margin: Duration,
     /// Least time between two looks at signs of life; a silent attempt is taken at the second.
     pub reap_scan_gap: Duration,
-    /// How long one record may take to be kept. A store that hangs ends the run: going on would lose results.
+    /// Limit for writing one record. A store that hangs ends the run, because continuing would lose results.
     pub record: Duration,
-    /// How long the end of a run waits for executors whose attempts have been resolved without them.
+    /// Time that the end of a run waits for executors whose attempts were resolved without them.
     pub tail: Duration,
-    /// How long a provider may take to end everything it provided.
+    /// Time that a provider may take to end all its environments.
     pub shutdown: Duration,
 }
 
-impl Default for Patience {
+impl Default for SchedulerTimeouts {
     fn default() -> Self {
         Self {
             operation_grace: Duration::from_secs(5),
@@ -90,8 +90,8 @@ mod tests {
     /// A semantics lock: to change one is to decide.
     #[test]
     fn constants() {
-        let Patience { operation_grace, reap_margin, reap_scan_gap, record, tail, shutdown } =
-            Patience::default();
+        let SchedulerTimeouts { operation_grace, reap_margin, reap_scan_gap, record, tail, shutdown } =
+            SchedulerTimeouts::default();
         let seconds = [operation_grace, reap_margin, reap_scan_gap, record, tail, shutdown]
             .map(|duration| duration.as_secs());
         assert_eq!(seconds, [5, 30, 1, 60, 10, 60]);

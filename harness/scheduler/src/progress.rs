@@ -1,10 +1,10 @@
-//! Where a run stands, readable at any time from any thread.
+//! Progress of a run, readable at any time from any thread.
 //!
-//! I1. Reading never waits for the run and the run never waits for a reader: everything is a relaxed
-//! atomic. A snapshot is therefore not one instant: counts may be off by what happened meanwhile.
-//! I2. Metrics only: nothing is decided by what is here.
+//! I1. Readers never wait for the run, and the run never waits for readers: all values are relaxed
+//! atomics. A snapshot is therefore not one instant: counts may differ by concurrent changes.
+//! I2. Metrics only: no decision depends on them.
 //!
-//! Units: latencies in microseconds, up to 71 minutes; longer ones read as that.
+//! Units: latencies in microseconds, saturating at 71 minutes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,24 +12,24 @@ use std::time::Duration;
 
 use crate::state::Tally;
 
-/// What a live attempt is doing.
+/// Phase of a live attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
-    /// Its lease is being journaled.
+    /// Journaling the lease.
     Journal,
-    /// It waits for an environment.
+    /// Waiting for an environment.
     Lease,
     /// Reset: files, setup commands, first observation.
     Setup,
-    /// It waits for a reply.
+    /// Waiting for a reply.
     Policy,
     /// An action runs.
     Step,
-    /// It is being graded.
+    /// Grading.
     Grade,
-    /// Its environment is being closed.
+    /// Closing the environment.
     Close,
-    /// Its result is being judged and recorded.
+    /// Recording the result.
     Record,
 }
 
@@ -98,14 +98,14 @@ struct Recent {
 /// A run at about one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgressSnapshot {
-    /// Slots that were open at the start of this process: the whole plan, or what a resume had left. With
-    /// [`crate::SchedulerConfig::demand`], those to come to an end are these less the withheld ones.
+    /// Open slots at the start of this process: the whole plan, or the rest after a resume. With
+    /// [`crate::SchedulerConfig::demand`], only those of them that are not withheld will be closed.
     pub slots: u32,
-    /// Of those, closed by now.
+    /// Slots closed by now.
     pub closed: u32,
-    /// Of the closed, passed.
+    /// Closed slots that passed.
     pub passed: u32,
-    /// Of the closed, by a fault.
+    /// Slots closed by a fault.
     pub faulted: u32,
     /// Attempts cancelled.
     pub cancelled: u32,
@@ -113,11 +113,11 @@ pub struct ProgressSnapshot {
     pub running: u32,
     /// Slots that wait for a permit or rest before a retry.
     pub queued: u32,
-    /// Slots whose groups are not wanted yet.
+    /// Slots whose groups are not in demand yet.
     pub withheld: u32,
     /// Attempts started.
     pub attempts: u32,
-    /// Of those, retries.
+    /// Dispatches that are retries.
     pub retries: u32,
     /// Results that came too late.
     pub discarded: u32,
@@ -129,7 +129,7 @@ pub struct ProgressSnapshot {
     pub latencies: Latencies,
 }
 
-/// Attempts by what they are doing.
+/// Live attempts by phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseCounts([u32; Phase::ALL.len()]);
 
@@ -146,7 +146,7 @@ impl PhaseCounts {
 pub struct Latencies([Option<Latency>; Phase::ALL.len()]);
 
 impl Latencies {
-    /// Of a phase; `None` before its first operation.
+    /// Latencies of a phase; `None` before its first operation.
     #[must_use]
     pub fn get(&self, phase: Phase) -> Option<Latency> {
         self.0[phase as usize]
@@ -165,7 +165,7 @@ pub struct Latency {
 }
 
 impl Progress {
-    /// Of a run that has not begun; `withheld` of its slots are not wanted yet.
+    /// Progress of a run that has not started; `withheld` slots are not in demand yet.
     pub(crate) fn new(slots: u32, withheld: u32) -> Self {
         let recent = || Recent { count: AtomicU32::new(0), micros: [const { AtomicU32::new(0) }; RECENT] };
         let figures = Figures {

@@ -1,13 +1,13 @@
-//! Takes attempts from executors that give no sign of life.
+//! Takes attempts from executors that send no heartbeat.
 //!
-//! I1. An attempt is taken only if its sign of life is overdue by `reap_margin` at two scans, at least
-//! `reap_scan_gap` apart, with no new sign in between: a process that was stopped and goes on must not lose
-//! what is fine. I2. An attempt with an operation under way within its bounds is never taken. I3. An
-//! overdue attempt is taken in the end: the next scan is always set while anything lives.
+//! I1. An attempt is taken only if its heartbeat is overdue by `reap_margin` at two scans, at least
+//! `reap_scan_gap` apart, without a new heartbeat in between: a process that was suspended and resumed must not
+//! lose healthy attempts. I2. An attempt whose operation is within its bounds is never taken. I3. An
+//! overdue attempt is always taken in the end: while any attempt is live, the next scan is scheduled.
 //!
-//! This is a backstop. Executors end their own operations on time; only one whose thread is blocked, or that
-//! is gone, is overdue. So a scan may be late by up to the longest operation limit: deadlines are not
-//! announced to the dispatcher, which reads them when the earliest it knows has passed.
+//! This is a backstop. Executors end their own operations in time; only an executor whose thread is blocked, or that
+//! is gone, is overdue. A scan may be late by up to the longest operation limit: executors do not announce
+//! deadlines to the dispatcher, which reads them when the earliest known deadline has passed.
 //!
 //! Units: time since the start of the run. Pure; nothing to cancel.
 
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use clawrl_core::SlotId;
 
-use crate::limits::Patience;
-use crate::vital::Sign;
+use crate::heartbeat::Beat;
+use crate::limits::SchedulerTimeouts;
 
 /// Knows when to look again.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(crate) struct Reaper {
 }
 
 impl Reaper {
-    pub(crate) fn new(patience: Patience) -> Self {
-        let Patience { reap_margin, reap_scan_gap, .. } = patience;
+    pub(crate) fn new(timeouts: SchedulerTimeouts) -> Self {
+        let SchedulerTimeouts { reap_margin, reap_scan_gap, .. } = timeouts;
         Self { next: Duration::MAX, margin: reap_margin, scan_gap: reap_scan_gap }
     }
 
@@ -39,16 +39,16 @@ impl Reaper {
     }
 
     /// A new attempt gave its first sign.
-    pub(crate) fn watch(&mut self, sign: Sign) {
+    pub(crate) fn watch(&mut self, sign: Beat) {
         self.next = self.next.min(sign.until + self.margin);
     }
 
-    /// Reads the signs of all live attempts, each with what made it suspect at the last scan; gives those to
-    /// take.
+    /// Reads the heartbeats of all live attempts, each with its overdue heartbeat from the last scan; returns the attempts
+    /// to take.
     pub(crate) fn scan<'a>(
         &mut self,
         now: Duration,
-        live: impl Iterator<Item = (SlotId, Sign, &'a mut Option<Sign>)>,
+        live: impl Iterator<Item = (SlotId, Beat, &'a mut Option<Beat>)>,
     ) -> Vec<SlotId> {
         let mut taken = Vec::new();
         self.next = Duration::MAX;
@@ -71,13 +71,13 @@ mod tests {
     use super::*;
     use crate::progress::Phase;
 
-    fn sign(until_secs: u64) -> Sign {
-        Sign { phase: Phase::Step, until: Duration::from_secs(until_secs) }
+    fn sign(until_secs: u64) -> Beat {
+        Beat { phase: Phase::Step, until: Duration::from_secs(until_secs) }
     }
 
     /// Signs of one attempt at each scan the reaper asks for; the scan, counted from 0, that takes it.
     fn check(signs: &[u64], expected: Option<usize>) {
-        let mut reaper = Reaper::new(Patience::default());
+        let mut reaper = Reaper::new(SchedulerTimeouts::default());
         reaper.watch(sign(signs[0]));
         let mut suspect = None;
         let mut now = Duration::ZERO;

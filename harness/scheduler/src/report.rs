@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! The report at the end of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use clawrl_core::{Boundary, Fault, Limit, SinkError, SlotId};
 /// Most leftovers that are listed; of more, only the number goes to the log.
 const LEFTOVERS_LISTED: usize = 1_000;
 
-/// The end of a run. The record has the results; this has what they do not say.
+/// The end of a run. It complements the results in the record.
 #[derive(Debug, Clone, Default)]
 pub struct RunReport {
     /// Why it ended.
     pub end: RunEnd,
     /// Slots that were open at the start.
     pub slots: u32,
-    /// Of those, closed.
+    /// Slots that were closed.
     pub closed: u32,
-    /// Of the closed, passed.
+    /// Closed slots that passed.
     pub passed: u32,
-    /// Of the closed, by a fault.
+    /// Slots closed by a fault.
     pub faulted: u32,
     /// Attempts started.
     pub attempts: u32,
-    /// Of those, retries.
+    /// Attempts that were retries.
     pub retries: u32,
     /// Attempts cancelled.
     pub cancelled: u32,
@@ -35,15 +35,15 @@ pub struct RunReport {
     pub steps: u64,
     /// Slots that are still open, in plan order. A resume runs them.
     pub left_open: Vec<SlotId>,
-    /// Of those, never wanted. 0 without [`crate::SchedulerConfig::demand`].
+    /// Open slots that were never in demand. 0 without [`crate::SchedulerConfig::demand`].
     pub withheld: u32,
     /// Faulted attempts by kind, retried ones included.
     pub faults: BTreeMap<FaultKind, u32>,
-    /// What closing and shutting down could not remove, one sentence each.
+    /// Leftovers of closing and shutting down, one sentence each.
     pub leftovers: Vec<String>,
     /// Executors that were still busy when the run gave up waiting for them.
     pub lost_executors: u32,
-    /// Environments of all kinds, at most, at once (sum of the kinds' peaks).
+    /// Maximum number of environments of all kinds at once (sum of the kinds' peaks).
     pub peak_environments: u32,
     /// From the start of the run to the end of the providers.
     pub elapsed: Duration,
@@ -60,15 +60,15 @@ impl RunReport {
         let more = leftovers.len().saturating_sub(room);
         self.leftovers.extend(leftovers.into_iter().take(room));
         if more > 0 {
-            tracing::warn!(more, "leftovers are no longer listed");
+            tracing::warn!(more, "further leftovers are not listed");
         }
     }
 }
 
-/// What faults are counted by.
+/// Key for counting faults.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FaultKind {
-    /// Where it broke.
+    /// Boundary of the fault.
     pub boundary: Boundary,
     /// Stable name.
     pub code: String,
@@ -82,11 +82,11 @@ pub enum RunEnd {
     /// Every slot is closed.
     #[default]
     Completed,
-    /// No more was wanted ([`crate::Demand::closed`]): what ran has finished, other slots are open.
-    Sated,
-    /// It was asked to finish what ran and start nothing.
+    /// The demand was closed ([`crate::Demand::closed`]): live attempts finished, other slots are open.
+    DemandClosed,
+    /// Drained on request: live attempts finished, no others started.
     Drained,
-    /// It was asked to cancel what ran.
+    /// Cancelled on request.
     Cancelled,
     /// The plan's number of faulted slots was reached.
     TooManyFaults,
@@ -96,15 +96,15 @@ pub enum RunEnd {
     SinkFailed,
 }
 
-/// A run that could not go on. Everything is closed all the same, and what was recorded is valid.
+/// A run that had to stop. Everything is closed all the same, and recorded results are valid.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Records could not be kept.
-    #[error("results can no longer be recorded: {source}")]
+    #[error("failed to record results: {source}")]
     Sink {
-        /// What the sink said.
+        /// The error of the sink.
         source: SinkError,
-        /// What was done until then.
+        /// Report up to the error.
         report: Box<RunReport>,
     },
     /// Our own code broke a rule.
@@ -112,13 +112,13 @@ pub enum RunError {
     Harness {
         /// The first one.
         fault: Fault,
-        /// What was done until then.
+        /// Report up to the error.
         report: Box<RunReport>,
     },
 }
 
 impl RunError {
-    /// What was done until the error.
+    /// Report up to the error.
     #[must_use]
     pub fn report(&self) -> &RunReport {
         match self {

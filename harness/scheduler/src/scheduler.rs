@@ -29,7 +29,7 @@ pub struct Scheduler {
 struct WarmUp {
     kind: &'static str,
     count: u32,
-    patience: Duration,
+    timeouts: Duration,
 }
 
 impl Scheduler {
@@ -62,7 +62,7 @@ impl Scheduler {
             sink: config.sink,
             providers,
             progress,
-            patience: config.patience,
+            timeouts: config.timeouts,
             started: Instant::now(),
         };
         Ok(Self {
@@ -81,16 +81,16 @@ impl Scheduler {
         self.shared.progress.clone()
     }
 
-    /// Runs to the end: every attempt resolved and recorded, every environment closed, every provider shut
+    /// Runs to the end: resolves and records every attempt, closes every environment and shuts every provider
     /// down. Needs a tokio runtime with time.
     ///
-    /// Cancellation: raise [`Interrupt`]. Dropping the future aborts all attempts, whose environments are
-    /// dropped; their synchronous backstops end what they started, and leases without resolution stay in
+    /// Cancellation: raise [`Interrupt`]. Dropping the future aborts all attempts and drops their
+    /// environments; their synchronous backstops end everything they started, and leases without a resolution stay in
     /// the journal for a resume.
     ///
     /// # Errors
-    /// [`RunError`] when records could not be kept or our own code broke a rule. Everything is closed then,
-    /// too, and the error carries the report.
+    /// [`RunError`] if records could not be written or our own code broke a rule. Everything is closed in this case,
+    /// too, and the error contains the report.
     pub async fn run(self) -> Result<RunReport, RunError> {
         let Self { shared, state, open_slots, mut interrupts, demand, warm_ups } = self;
         let started = Instant::now();
@@ -104,7 +104,7 @@ impl Scheduler {
         report.left_open = open_slots.into_iter().filter(|&slot| state.is_open(slot)).collect();
         report.left_open.sort_unstable();
         report.withheld = u32::try_from(state.withheld()).unwrap_or(u32::MAX);
-        let ended_early = matches!(report.end, RunEnd::Sated | RunEnd::Drained | RunEnd::Cancelled);
+        let ended_early = matches!(report.end, RunEnd::DemandClosed | RunEnd::Drained | RunEnd::Cancelled);
         if report.left_open.is_empty() && ended_early {
             report.end = RunEnd::Completed;
         }
@@ -126,7 +126,7 @@ impl Scheduler {
     }
 }
 
-/// What to make ready for each kind: no more than has use.
+/// Number of environments to prepare per kind: never more than are needed.
 fn warm_ups(config: &SchedulerConfig) -> Vec<WarmUp> {
     let plan = &config.plan;
     let of_kind = |kind: &'static str| {
@@ -136,23 +136,23 @@ fn warm_ups(config: &SchedulerConfig) -> Vec<WarmUp> {
     let warm_up = |kind: &'static str| {
         let useful = u32::try_from(of_kind(kind).count()).unwrap_or(u32::MAX);
         let count = plan.limits.prewarm.min(useful).min(plan.limits.concurrency);
-        let patience = of_kind(kind).map(|task| task.timeouts.lease).max().unwrap_or_default();
-        WarmUp { kind, count, patience }
+        let timeouts = of_kind(kind).map(|task| task.timeouts.lease).max().unwrap_or_default();
+        WarmUp { kind, count, timeouts }
     };
     config.providers.keys().copied().map(warm_up).filter(|warm_up| warm_up.count > 0).collect()
 }
 
-/// Makes environments ready. A failure is no end: the leases that meet the same cause report it.
+/// Prepares environments. A failure does not end the run: later leases report the same cause.
 async fn warm_up(shared: &Shared, warm_ups: &[WarmUp], interrupts: &mut watch::Receiver<Interrupt>) {
-    for &WarmUp { kind, count, patience } in warm_ups {
+    for &WarmUp { kind, count, timeouts } in warm_ups {
         let provider = &shared.providers[kind];
-        let ready = timeout(patience, catch_panic(async { provider.warm_up(count).await }));
+        let ready = timeout(timeouts, catch_panic(async { provider.warm_up(count).await }));
         tokio::select! {
             ready = ready => match ready {
                 Ok(Ok(Ok(()))) => {}
                 Ok(Ok(Err(fault))) => tracing::warn!(kind, %fault, "not all environments could be made ready"),
                 Ok(Err(panic)) => tracing::warn!(kind, panic, "making environments ready panicked"),
-                Err(_) => tracing::warn!(kind, ?patience, "making environments ready took too long"),
+                Err(_) => tracing::warn!(kind, ?timeouts, "making environments ready took too long"),
             },
             Ok(_) = interrupts.wait_for(|&interrupt| interrupt != Interrupt::None) => return,
         }
@@ -163,11 +163,11 @@ async fn warm_up(shared: &Shared, warm_ups: &[WarmUp], interrupts: &mut watch::R
 async fn shut_down(shared: &Shared, report: &mut RunReport) {
     for (kind, provider) in &shared.providers {
         report.peak_environments += provider.usage().peak;
-        match timeout(shared.patience.shutdown, catch_panic(async { provider.shutdown().await })).await {
+        match timeout(shared.timeouts.shutdown, catch_panic(async { provider.shutdown().await })).await {
             Ok(Ok(closed)) => report.note_leftovers(closed.leftovers),
             Ok(Err(text)) => report.note_leftovers(vec![format!("shutting down `{kind}` panicked: {text}")]),
             Err(_) => {
-                let seconds = shared.patience.shutdown.as_secs();
+                let seconds = shared.timeouts.shutdown.as_secs();
                 report.note_leftovers(vec![format!("shutting down `{kind}` took longer than {seconds} s")]);
             }
         }

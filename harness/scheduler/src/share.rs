@@ -1,14 +1,14 @@
-//! Which slot gets the next permit: weighted fair sharing over suites.
+//! Assigns permits to slots: weighted fair sharing over suites.
 //!
 //! I1. While two suites have open slots and every permit is held, each holds its weighted share of the
-//! permits to within one. I2. No suite with an open slot starves: among suites below their share, the one
-//! served least for its weight goes first (stride scheduling). I3. Work-conserving: a free permit is
-//! granted whenever any slot can use it. I4. Within a suite the open slot that comes first in the plan goes
-//! first, so members of a group are dispatched next to each other, and a retry overtakes what follows it.
+//! permits to within one. I2. No suite with an open slot starves: among suites below their share, the suite
+//! with the least service for its weight goes first (stride scheduling). I3. Work-conserving: a free permit is
+//! granted whenever any slot can use it. I4. Within a suite the first open slot in plan order goes
+//! first, so members of a group are dispatched together, and a retry overtakes later slots.
 //! I5. No kind of provider ever holds more than its permits.
 //!
-//! Stride scheduling alone would share *dispatches*: a suite of long episodes would then hold nearly every
-//! permit. So the share of held permits comes first, and the stride decides among those below their share.
+//! Stride scheduling alone would share *dispatches*: a suite of long episodes would then hold nearly all
+//! permits. Therefore the share of held permits is considered first; the stride decides among suites below their share.
 //!
 //! Pure; nothing to cancel.
 //! Source: Waldspurger and Weihl 1995, "Stride scheduling". Deviation: the cap on held permits above.
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use clawrl_core::SlotId;
 
-/// Advance of a suite of weight 1 per grant. Large, so that the rounding of `STRIDE / weight` is far below
+/// Stride of a suite of weight 1 per grant. Large, so that rounding `STRIDE / weight` stays far below
 /// one grant over any run; small enough that `u64` lasts for 2^31 grants.
 const STRIDE: u64 = 1 << 32;
 
@@ -29,7 +29,7 @@ pub(crate) struct KindIndex(pub(crate) usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SuiteIndex(pub(crate) usize);
 
-/// What a slot needs and whose share it counts against.
+/// The suite and the kind of provider that a slot's permit counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) suite: SuiteIndex,
@@ -99,7 +99,7 @@ impl FairShare {
         }
     }
 
-    /// Takes the permits for the slot whose turn it is; `None` when no permit or no fitting slot is there.
+    /// Takes the permits for the next slot; `None` if no permit or no suitable slot is free.
     pub(crate) fn grant(&mut self) -> Option<SlotId> {
         if !self.run.free() {
             return None;
@@ -130,7 +130,7 @@ impl FairShare {
         Some(slot)
     }
 
-    /// Gives back what [`Self::grant`] took.
+    /// Returns the permits that [`Self::grant`] took.
     pub(crate) fn release(&mut self, claim: Claim) {
         let held =
             [&mut self.suites[claim.suite.0].held, &mut self.kinds[claim.kind.0].held, &mut self.run.held];
@@ -147,7 +147,7 @@ impl FairShare {
 }
 
 impl Suite {
-    /// The first slot in plan order whose kind has a permit free.
+    /// The first slot in plan order whose kind has a free permit.
     fn first(&self, kinds: &[Permits]) -> Option<(SlotId, KindIndex)> {
         let fitting = self.open.iter().enumerate().filter(|&(kind, _)| kinds[kind].free());
         fitting
@@ -168,7 +168,7 @@ mod tests {
         Claim { suite: SuiteIndex(suite), kind: KIND }
     }
 
-    /// Slot ids carry their suite, so that a grant can be attributed.
+    /// Slot ids contain their suite, so that a grant can be attributed.
     fn slot(suite: usize, number: u32) -> SlotId {
         SlotId(number * 16 + suite as u32)
     }
@@ -275,9 +275,9 @@ mod tests {
             }
         }
 
-        /// I2: between two grants to a suite, the others get at most what their weights allow.
+        /// I2: between two grants to a suite, the others get no more than their weights allow.
         #[test]
-        fn nobody_starves(
+        fn no_suite_starves(
             weights in proptest::collection::vec(1u32..9, 2..6),
             permits in 1u32..12,
             releases in proptest::collection::vec(any::<prop::sample::Index>(), 300),

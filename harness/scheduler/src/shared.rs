@@ -1,4 +1,4 @@
-//! What every executor of a run may look at. Nothing in it changes but metrics.
+//! State shared by all executors of a run. Only its metrics change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clawrl_core::{BlobStore, EnvProvider, EpisodeSink, Policy, RunPlan, TaskSpec};
 use tokio::time::Instant;
 
-use crate::limits::Patience;
+use crate::limits::SchedulerTimeouts;
 use crate::progress::Progress;
 
 /// Read by executors, made by the scheduler.
@@ -14,11 +14,11 @@ pub(crate) struct Shared {
     pub(crate) plan: Arc<RunPlan>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) sink: Arc<dyn EpisodeSink>,
-    /// That of the sink.
+    /// The blob store of the sink.
     pub(crate) blobs: Arc<dyn BlobStore>,
     pub(crate) providers: BTreeMap<&'static str, Arc<dyn EnvProvider>>,
     pub(crate) progress: Progress,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: SchedulerTimeouts,
     pub(crate) started: Instant,
 }
 

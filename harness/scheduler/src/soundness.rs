@@ -1,7 +1,7 @@
-//! Scores and rewards that cannot be right are faults of whoever gave them, and never become rewards.
+//! Turns invalid scores and rewards into faults of their source, so that they never become rewards.
 //!
-//! I1. A score is a number from 0 to 1, a process reward is finite. Environments are to see to that themselves; here nothing
-//! else gets past.
+//! I1. A score is a number from 0 to 1, a process reward is finite. Environments should guarantee this themselves; here
+//! it is enforced.
 //!
 //! Pure; nothing to cancel.
 
@@ -10,17 +10,17 @@ use clawrl_core::{Boundary, Fault, Grade};
 /// Name of such a fault.
 const BAD_REWARD: &str = "bad-reward";
 
-/// A grade whose scores can be right.
+/// Validates the scores of a grade.
 ///
 /// # Errors
-/// The fault that it is instead.
+/// A fault that names the invalid score.
 pub(crate) fn sound_grade(grade: Grade) -> Result<Grade, Fault> {
     let scores = grade.checks.iter().map(|check| (check.label.as_str(), check.score));
     let unsound = scores.chain([("the grade", grade.score)]).find(|(_, score)| !(0.0..=1.0).contains(score));
     match unsound {
         None => Ok(grade),
         Some((what, score)) => {
-            let message = format!("{what} has a score of {score}, which is not from 0 to 1");
+            let message = format!("{what} has the score {score}, which is not in [0, 1]");
             Err(Fault::permanent(Boundary::Grader, BAD_REWARD, message))
         }
     }
@@ -34,7 +34,7 @@ pub(crate) fn sound_process_reward(reward: Option<f64>) -> Result<Option<f64>, F
     match reward.filter(|reward| !reward.is_finite()) {
         None => Ok(reward),
         Some(reward) => {
-            let message = format!("a step has a reward of {reward}, which is not finite");
+            let message = format!("a step has the reward {reward}, which is not finite");
             Err(Fault::permanent(Boundary::Env, BAD_REWARD, message))
         }
     }

@@ -3,13 +3,13 @@
 //! I1. Every attempt is accepted exactly once; any further result, and any result of another epoch than the
 //! slot's current one, is discarded and counted. I2. A slot has at most one live attempt, closes at most
 //! once, and is never dispatched after that. I3. Epochs of grants rise by one. I4. A slot is retried at most
-//! `max_retries` times in a run, only for faults whose retry is sound, each time under a new attempt number.
+//! `max_retries` times in a run, only for faults with a sound retry, each time under a new attempt number.
 //! I5. A finished attempt always closes its slot; a cancelled one, and a harness fault, never do: the first
-//! says nothing about the task, the second is ours. A fault closes it unless a retry is due, here or (when
-//! the run ends early) after a resume. I6. A permit is held until the attempt's record is kept, so records
-//! in flight are bounded by the permits. I7. Once nothing is live and nothing may be dispatched, the run is
-//! done, or it waits for demand: slots are withheld and whoever releases them has not said that no more is
-//! wanted. No state waits for an event that cannot come. I8. A withheld slot is not dispatched, and once
+//! says nothing about the task, the second is our own error. A fault closes the slot unless a retry is due, here or (if
+//! the run ends early) after a resume. I6. A permit is held until the attempt's record is written, so the permits
+//! bound the records in flight. I7. When no attempt is live and no slot may be dispatched, the run is
+//! done, or it waits for demand: slots are withheld and the demand is not closed.
+//! No state waits for an event that cannot come. I8. A withheld slot is not dispatched, and once
 //! released it is treated like any other: its retries need no further demand.
 //!
 //! Units: time is the [`Duration`] since the start of the run. Pure; nothing to cancel.
@@ -20,10 +20,10 @@ use std::time::Duration;
 use clawrl_core::{AttemptId, Boundary, CancelReason, Epoch, Retry, SlotId};
 
 use crate::backoff;
-use crate::demand::Wanted;
+use crate::demand::GroupDemand;
 use crate::share::{Claim, FairShare};
 
-/// What the state is made from.
+/// Initial values of the state.
 #[derive(Debug)]
 pub(crate) struct StateConfig<'a> {
     /// By slot id.
@@ -47,7 +47,7 @@ pub(crate) struct Grant {
     pub(crate) epoch: Epoch,
 }
 
-/// How an attempt ended, as far as the state cares.
+/// End of an attempt, as the state needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolution {
     Finished { passed: bool },
@@ -55,16 +55,16 @@ pub(crate) enum Resolution {
     Cancelled,
 }
 
-/// What becomes of a result.
+/// Handling of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Disposition {
     /// Keep the record.
     Accepted { closes_slot: bool },
-    /// It came too late, or twice.
+    /// The result came too late, or twice.
     Discarded,
 }
 
-/// Why the run dispatches nothing more and cancels what is live.
+/// Reason for which the run dispatches nothing more and cancels live attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopCause {
     Interrupted,
@@ -82,12 +82,12 @@ impl StopCause {
     }
 }
 
-/// Whether the run goes on.
+/// Whether the run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Running,
     /// No more is wanted.
-    Sated,
+    DemandClosed,
     Draining,
     Stopping(StopCause),
 }
@@ -114,7 +114,7 @@ pub(crate) struct RunState {
     /// By the position of their group.
     withheld: BTreeMap<u32, Vec<SlotId>>,
     withheld_slots: usize,
-    /// Of groups that are wanted one by one, how many were released.
+    /// Number of released groups, if groups are demanded one by one.
     released: usize,
     resting: BTreeSet<(Duration, SlotId)>,
     next_epoch: Epoch,
@@ -220,11 +220,11 @@ impl RunState {
     }
 
     /// A result arrived. An accepted one must be followed by [`Self::recorded`] or [`Self::abandoned`].
-    pub(crate) fn resolve(&mut self, slot: SlotId, epoch: Epoch, resolution: Resolution) -> Verdict {
+    pub(crate) fn resolve(&mut self, slot: SlotId, epoch: Epoch, resolution: Resolution) -> Disposition {
         let cell = &mut self.cells[slot.0 as usize];
         if cell.stage != Stage::Driving(epoch) {
             self.tally.discarded += 1;
-            return Verdict::Discarded;
+            return Disposition::Discarded;
         }
         let next = match resolution {
             Resolution::Finished { passed } => Next::Close(Closing::Finished { passed }),
@@ -240,7 +240,7 @@ impl RunState {
         if matches!(resolution, Resolution::Faulted { boundary: Boundary::Harness, .. }) {
             self.stop(StopCause::HarnessFault);
         }
-        Verdict::Accepted { closes_slot: matches!(next, Next::Close(_)) }
+        Disposition::Accepted { closes_slot: matches!(next, Next::Close(_)) }
     }
 
     /// The record of an accepted result is kept: its permit is free, and a retry may be due.
@@ -278,7 +278,7 @@ impl RunState {
         Stage::Resting
     }
 
-    /// The attempt left nothing in the record, and the run cannot go on for that.
+    /// The attempt left no record, and the run cannot continue because of it.
     pub(crate) fn abandoned(&mut self, slot: SlotId, epoch: Epoch, cause: StopCause) {
         self.stop(cause);
         if self.leave(slot, epoch).is_some() {
@@ -286,7 +286,7 @@ impl RunState {
         }
     }
 
-    /// Frees the permit of a live attempt; what was decided about its slot, if the epoch is current.
+    /// Frees the permit of a live attempt; returns the decision about its slot, if the epoch is current.
     fn leave(&mut self, slot: SlotId, epoch: Epoch) -> Option<Next> {
         let next = match self.cells[slot.0 as usize].stage {
             Stage::Driving(current) if current == epoch => Next::Leave,
@@ -317,12 +317,12 @@ impl RunState {
     }
 
     /// Queues the withheld slots of these groups.
-    pub(crate) fn release(&mut self, wanted: &Wanted) {
+    pub(crate) fn release(&mut self, wanted: &GroupDemand) {
         if self.mode != Mode::Running {
             return;
         }
         match wanted {
-            Wanted::First(groups) => {
+            GroupDemand::First(groups) => {
                 while let Some(group) = self.withheld.first_entry()
                     && group.key() < groups
                 {
@@ -330,7 +330,7 @@ impl RunState {
                     self.queue(slots);
                 }
             }
-            Wanted::These(positions) => {
+            GroupDemand::These(positions) => {
                 for position in positions.iter().skip(self.released) {
                     let slots = self.withheld.remove(position).unwrap_or_default();
                     self.queue(slots);
@@ -352,18 +352,18 @@ impl RunState {
     /// Dispatches nothing more, because no more is wanted.
     pub(crate) fn sate(&mut self) {
         if self.mode == Mode::Running {
-            self.mode = Mode::Sated;
+            self.mode = Mode::DemandClosed;
         }
     }
 
-    /// Dispatches nothing more, because a person said so. What was first, that or [`Self::sate`], stays.
+    /// Dispatches nothing more, on request. The first reason, this or closed demand, is kept.
     pub(crate) fn drain(&mut self) {
         if self.mode == Mode::Running {
             self.mode = Mode::Draining;
         }
     }
 
-    /// Dispatches nothing more, and wants what is live cancelled. The first cause stays.
+    /// Dispatches nothing more, and cancels live attempts. The first cause is kept.
     pub(crate) fn stop(&mut self, cause: StopCause) {
         if !matches!(self.mode, Mode::Stopping(_)) {
             self.mode = Mode::Stopping(cause);
@@ -374,7 +374,7 @@ impl RunState {
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
         match self.mode {
             Mode::Stopping(cause) => Some(cause.cancel_reason()),
-            Mode::Running | Mode::Sated | Mode::Draining => None,
+            Mode::Running | Mode::DemandClosed | Mode::Draining => None,
         }
     }
 
@@ -383,7 +383,7 @@ impl RunState {
         self.cells[slot.0 as usize].stage == Stage::Driving(epoch)
     }
 
-    /// Whether no attempt is live and none will be started.
+    /// Whether no attempt is live and none will start.
     pub(crate) fn is_done(&self) -> bool {
         let waiting = self.share.open() > 0 || !self.resting.is_empty() || !self.withheld.is_empty();
         self.live == 0 && !(self.mode == Mode::Running && waiting)
@@ -412,7 +412,7 @@ impl RunState {
         self.withheld_slots
     }
 
-    /// Whether the slot is open. True for no slot that is not of this run.
+    /// Whether the slot is open. False for slots that are not part of this run.
     pub(crate) fn is_open(&self, slot: SlotId) -> bool {
         self.cells[slot.0 as usize].stage != Stage::Closed
     }

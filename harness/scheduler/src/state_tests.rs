@@ -1,4 +1,4 @@
-//! The state against a model: a list of everything that was granted and what became of it.
+//! Tests the state against a model: a list of all grants and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,14 +52,14 @@ fn check(resolution: Resolution, closes_slot: bool, mode: Mode) {
     let mut state = state(1, 1, None);
     let grant = state.grant().unwrap();
     let verdict = state.resolve(grant.attempt.slot, grant.epoch, resolution);
-    assert_eq!(verdict, Verdict::Accepted { closes_slot }, "{resolution:?}");
+    assert_eq!(verdict, Disposition::Accepted { closes_slot }, "{resolution:?}");
     state.recorded(grant.attempt.slot, grant.epoch, Duration::ZERO);
     assert_eq!(state.is_open(grant.attempt.slot), !closes_slot, "{resolution:?}");
     assert_eq!(state.mode(), mode, "{resolution:?}");
 }
 
 #[test]
-fn what_closes_a_slot() {
+fn outcomes_that_close_a_slot() {
     check(PASSED, true, Mode::Running);
     check(Resolution::Finished { passed: false }, true, Mode::Running);
     check(NEVER, true, Mode::Running);
@@ -88,9 +88,9 @@ fn a_late_result_of_an_older_epoch_is_discarded() {
     state.wake(state.next_wake().unwrap());
     let second = state.grant().unwrap();
     assert_eq!((second.attempt.number, second.epoch), (first.attempt.number + 1, Epoch(8)));
-    assert_eq!(state.resolve(slot, first.epoch, PASSED), Verdict::Discarded);
-    assert_eq!(state.resolve(slot, second.epoch, PASSED), Verdict::Accepted { closes_slot: true });
-    assert_eq!(state.resolve(slot, second.epoch, PASSED), Verdict::Discarded);
+    assert_eq!(state.resolve(slot, first.epoch, PASSED), Disposition::Discarded);
+    assert_eq!(state.resolve(slot, second.epoch, PASSED), Disposition::Accepted { closes_slot: true });
+    assert_eq!(state.resolve(slot, second.epoch, PASSED), Disposition::Discarded);
     assert_eq!(state.tally().discarded, 2);
 }
 
@@ -127,10 +127,10 @@ fn an_unrecorded_result_closes_nothing() {
     assert_eq!((state.tally().closed, state.tally().passed), (0, 0));
 }
 
-/// What is granted to the end with 4 slots in 2 groups and permits for all, after these demands.
+/// Slots granted in the end with 4 slots in 2 groups and permits for all, after these demands.
 fn check_released(demands: &[u32], expected: &[u32]) {
     let mut state = withheld_state(4, 9, None);
-    demands.iter().for_each(|&groups| state.release(&Wanted::First(groups)));
+    demands.iter().for_each(|&groups| state.release(&GroupDemand::First(groups)));
     let granted: Vec<u32> = std::iter::from_fn(|| state.grant()).map(|grant| grant.attempt.slot.0).collect();
     assert_eq!(granted, expected, "{demands:?}");
     assert_eq!(state.withheld(), 4 - expected.len());
@@ -146,10 +146,10 @@ fn demand_releases_whole_groups_and_only_rises() {
 }
 
 #[test]
-fn demand_releases_the_groups_that_it_names_and_each_once() {
+fn demand_releases_each_named_group_once() {
     let check = |orders: &[&[u32]], expected: &[u32]| {
         let mut state = withheld_state(6, 9, None);
-        orders.iter().for_each(|&order| state.release(&Wanted::These(order.into())));
+        orders.iter().for_each(|&order| state.release(&GroupDemand::These(order.into())));
         let granted: Vec<u32> =
             std::iter::from_fn(|| state.grant()).map(|grant| grant.attempt.slot.0).collect();
         assert_eq!(granted, expected, "{orders:?}");
@@ -158,26 +158,26 @@ fn demand_releases_the_groups_that_it_names_and_each_once() {
     check(&[&[]], &[]);
     check(&[&[2]], &[4, 5]);
     check(&[&[2], &[2, 0]], &[0, 1, 4, 5]);
-    // What is wanted once stays wanted, and what the plan or the run does not have is passed over.
+    // Demand never shrinks, and positions outside the plan or the run are ignored.
     check(&[&[2, 0], &[2], &[2, 0, 9]], &[0, 1, 4, 5]);
 }
 
 #[test]
-fn i7_waiting_for_demand_is_not_the_end_and_its_end_is() {
+fn i7_run_ends_with_demand_not_while_waiting() {
     let mut state = withheld_state(2, 2, None);
     assert!(state.grant().is_none() && !state.is_done());
     assert_eq!((state.waiting(), state.withheld()), (0, 2));
     state.sate();
     assert!(state.is_done() && state.is_open(SlotId(0)));
-    state.release(&Wanted::First(1));
+    state.release(&GroupDemand::First(1));
     assert!(state.grant().is_none(), "nothing is released after the end");
-    assert_eq!(state.mode(), Mode::Sated);
+    assert_eq!(state.mode(), Mode::DemandClosed);
 }
 
 #[test]
-fn i8_a_released_slot_is_retried_without_further_demand() {
+fn i8_released_slot_retries_without_demand() {
     let mut state = withheld_state(4, 2, None);
-    state.release(&Wanted::First(1));
+    state.release(&GroupDemand::First(1));
     let grant = state.grant().unwrap();
     assert!(state.grant().is_some());
     state.resolve(grant.attempt.slot, grant.epoch, SOUND);
@@ -188,15 +188,15 @@ fn i8_a_released_slot_is_retried_without_further_demand() {
 }
 
 #[test]
-fn what_ends_a_run_that_has_enough() {
+fn closed_demand_ends_a_run() {
     let check = |end: fn(&mut RunState), mode: Mode| {
         let mut state = withheld_state(2, 2, None);
         state.sate();
         end(&mut state);
         assert_eq!(state.mode(), mode);
     };
-    check(|_| {}, Mode::Sated);
-    check(RunState::drain, Mode::Sated);
+    check(|_| {}, Mode::DemandClosed);
+    check(RunState::drain, Mode::DemandClosed);
     check(|state| state.stop(StopCause::Interrupted), Mode::Stopping(StopCause::Interrupted));
 }
 
@@ -233,7 +233,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the model knows of one attempt.
+/// The model's knowledge of one attempt.
 #[derive(Debug)]
 struct Attempt {
     grant: Grant,
@@ -284,11 +284,11 @@ impl Model {
         let attempt = &mut self.attempts[at];
         let verdict = state.resolve(attempt.grant.attempt.slot, attempt.grant.epoch, resolution);
         if attempt.accepted.is_some() || attempt.ended {
-            prop_assert_eq!(verdict, Verdict::Discarded);
+            prop_assert_eq!(verdict, Disposition::Discarded);
             self.discarded += 1;
             return Ok(());
         }
-        let Verdict::Accepted { closes_slot } = verdict else {
+        let Disposition::Accepted { closes_slot } = verdict else {
             return Err(TestCaseError::fail("the first result of the current epoch counts"));
         };
         attempt.accepted = Some((resolution, closes_slot));
@@ -350,7 +350,7 @@ proptest! {
                     state.wake(now);
                 }
                 Op::Release(groups) => {
-                    state.release(&Wanted::First(groups));
+                    state.release(&GroupDemand::First(groups));
                     model.released = model.released.map(|before| before.max(groups));
                 }
                 Op::Sate => {
@@ -368,8 +368,8 @@ proptest! {
             }
         }
 
-        // The tail: everything live ends, every retry becomes due, and the run is done or waits for demand. What
-        // is demanded then, or that it is not, ends it.
+        // The tail: all live attempts end, every retry becomes due, and the run is done or waits for demand. Then
+        // demand, or its end, ends the run.
         while !state.is_done() {
             while model.grant(&mut state, permits)? {}
             for at in 0..model.attempts.len() {
@@ -387,7 +387,7 @@ proptest! {
                     state.sate();
                     model.ended = true;
                 } else {
-                    state.release(&Wanted::First(slots));
+                    state.release(&GroupDemand::First(slots));
                     model.released = Some(slots);
                 }
             }

@@ -14,24 +14,24 @@ const HEAD_PERCENT: usize = 30;
 
 /// The turns that stay: those before `left_out` and those after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptTurns {
     /// The turns that are left out; empty when all stay.
     pub(crate) left_out: Range<usize>,
 }
 
 /// Chooses by the sizes of the turns.
-pub(crate) fn keep_within(sizes: &[usize], budget: usize) -> Kept {
+pub(crate) fn keep_within(sizes: &[usize], budget: usize) -> KeptTurns {
     let all = sizes.iter().sum::<usize>();
     let Some(last) = sizes.len().checked_sub(1).filter(|_| all > budget) else {
-        return Kept { left_out: sizes.len()..sizes.len() };
+        return KeptTurns { left_out: sizes.len()..sizes.len() };
     };
     let head_budget = budget * HEAD_PERCENT / 100;
     let head = fitting(sizes[..last].iter(), head_budget);
     let tail = fitting(sizes.iter().rev(), budget - head_budget).max(1);
-    Kept { left_out: head..sizes.len() - tail }
+    KeptTurns { left_out: head..sizes.len() - tail }
 }
 
-/// How many of the sizes fit into a budget, from the first on.
+/// Number of leading sizes that fit into a budget.
 fn fitting<'a>(sizes: impl Iterator<Item = &'a usize>, budget: usize) -> usize {
     let mut used = 0usize;
     sizes
@@ -71,7 +71,7 @@ mod tests {
             more in 0usize..40,
             budget in 0usize..400,
         ) {
-            let Kept { left_out } = keep_within(&sizes, budget);
+            let KeptTurns { left_out } = keep_within(&sizes, budget);
             prop_assert!(left_out.start <= left_out.end && left_out.end <= sizes.len());
             prop_assert!(sizes.is_empty() || left_out.is_empty() || left_out.end < sizes.len(), "I2");
             let kept: usize = sizes[..left_out.start].iter().chain(&sizes[left_out.end..]).sum();

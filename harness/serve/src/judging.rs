@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use clawrl_config::JudgingPlan;
 use clawrl_core::{
-    ActionFormat, AttemptId, Ballot, Boundary, CancelToken, EnvSpec, Fault, Judge, Matter, Question,
-    RewardMap, SeenTurn, SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, Verdict, Vote, derive_seed,
+    ActionFormat, AttemptId, Boundary, CancelToken, EnvSpec, Fault, Judge, JudgeRequest, JudgeResponse,
+    JudgeSubject, RewardMap, SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, TurnContext, Vote, VoteValue,
+    derive_seed,
 };
 use clawrl_gateway::{
     FeedbackView, LedgerChange, LedgerError, LedgerEvent, NewReward, NewSample, NewVote, RecorderHandle,
@@ -168,21 +169,21 @@ impl ChatJudge {
     async fn ask(&self, turn: TurnId, exchange: &Exchange) -> Result<Judged, LedgerError> {
         let task = Arc::new(task(&exchange.asked));
         let next = exchange.next.as_ref().map(|(role, text)| (*role, text.as_str()));
-        let seen = SeenTurn { before: &exchange.before, reply: &exchange.reply, next };
+        let seen = TurnContext { before: &exchange.before, reply: &exchange.reply, next };
         let deadline = Instant::now() + self.timeout;
         let cancel = CancelToken::new();
-        let question = |matter, purpose: &str| Question {
+        let question = |subject, purpose: &str| JudgeRequest {
             attempt: AttemptId { slot: SlotId(0), number: 0 },
             task: &task,
-            matter,
+            subject,
             votes: self.votes,
             seed: derive_seed(turn.0.0, purpose, &[]),
             deadline,
             cancel: &cancel,
         };
         let (of_turn, of_hint) = tokio::join!(
-            self.judge.ask(question(Matter::Turn(seen), VOTE)),
-            self.judge.ask(question(Matter::Hint(seen), HINT))
+            self.judge.ask(question(JudgeSubject::Turn(seen), VOTE)),
+            self.judge.ask(question(JudgeSubject::Hint(seen), HINT))
         );
         let votes = kept(turn, VOTE, &of_turn).into_iter().chain(kept(turn, HINT, &of_hint));
         self.recorder.add_votes(turn, votes.collect()).await?;
@@ -208,37 +209,37 @@ fn answers_with_feedback(turn: &TurnView) -> Vec<((RequestId, u32), Worth)> {
 
 /// What the ledger has of judges.
 fn recorded(turn: &TurnView) -> Option<Judged> {
-    let ballot = |judge: &str| {
-        let mut ballot = Ballot::default();
+    let response = |judge: &str| {
+        let mut response = JudgeResponse::default();
         for vote in turn.votes.iter().filter(|vote| vote.judge == judge) {
             let verdict = match (vote.score, vote.reason.as_deref()) {
-                (Some(1), _) => Verdict::Met,
-                (Some(-1), _) => Verdict::NotMet,
-                (Some(_), _) => Verdict::Undecided,
-                (None, Some(ABOUT_A_HINT)) if vote.hint.is_some() => Verdict::Met,
-                (None, Some(ABOUT_A_HINT)) => Verdict::NotMet,
+                (Some(1), _) => VoteValue::Met,
+                (Some(-1), _) => VoteValue::NotMet,
+                (Some(_), _) => VoteValue::Undecided,
+                (None, Some(ABOUT_A_HINT)) if vote.hint.is_some() => VoteValue::Met,
+                (None, Some(ABOUT_A_HINT)) => VoteValue::NotMet,
                 (None, why) => {
                     let why = why.unwrap_or_default().to_owned();
-                    ballot.missing.push(Fault::permanent(Boundary::Grader, "judge-silent", why));
+                    response.missing.push(Fault::permanent(Boundary::Grader, "judge-silent", why));
                     continue;
                 }
             };
-            ballot.votes.push(Vote { verdict, reason: vote.raw.clone(), hint: vote.hint.clone() });
+            response.votes.push(Vote { verdict, reason: vote.raw.clone(), hint: vote.hint.clone() });
         }
-        ballot
+        response
     };
-    (!turn.votes.is_empty()).then(|| Judged::of(&ballot(VOTE), &ballot(HINT)))
+    (!turn.votes.is_empty()).then(|| Judged::of(&response(VOTE), &response(HINT)))
 }
 
 /// A ballot as the ledger has it. What is missing is kept, too: nobody is asked again.
-fn kept(turn: TurnId, judge: &str, ballot: &Ballot) -> Vec<NewVote> {
-    let cast = ballot.votes.iter().map(|vote| {
+fn kept(turn: TurnId, judge: &str, response: &JudgeResponse) -> Vec<NewVote> {
+    let cast = response.votes.iter().map(|vote| {
         // What somebody says of a hint is no score of the turn.
         let is_score = judge == VOTE;
         let score = is_score.then(|| vote.verdict.sign()).ok_or_else(|| ABOUT_A_HINT.to_owned());
         (score, vote.hint.clone(), vote.reason.clone())
     });
-    let missing = ballot.missing.iter().map(|fault| (Err(fault.message.clone()), None, String::new()));
+    let missing = response.missing.iter().map(|fault| (Err(fault.message.clone()), None, String::new()));
     let numbered = (0..).zip(cast.chain(missing));
     numbered
         .map(|(ballot, (score, hint, raw))| NewVote {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_core::{AttemptId, CancelToken, Judge, Matter, Question, Role, SeenTurn, SlotId};
+use clawrl_core::{AttemptId, CancelToken, Judge, JudgeRequest, JudgeSubject, Role, SlotId, TurnContext};
 
 use super::judging::task;
 use super::verdict::Judged;
@@ -16,18 +16,20 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// One vote about a reply by what followed it, and one about what should have been known before.
 pub async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> Judged {
     let task = Arc::new(task(""));
-    let seen = SeenTurn { before: "", reply, next: Some((next.0, &next.1)) };
+    let seen = TurnContext { before: "", reply, next: Some((next.0, &next.1)) };
     let cancel = CancelToken::new();
-    let question = |matter| Question {
+    let question = |subject| JudgeRequest {
         attempt: AttemptId { slot: SlotId(0), number: 0 },
         task: &task,
-        matter,
+        subject,
         votes: 1,
         seed: 0,
         deadline: Instant::now() + TIMEOUT,
         cancel: &cancel,
     };
-    let (of_turn, of_hint) =
-        tokio::join!(judge.ask(question(Matter::Turn(seen))), judge.ask(question(Matter::Hint(seen))));
+    let (of_turn, of_hint) = tokio::join!(
+        judge.ask(question(JudgeSubject::Turn(seen))),
+        judge.ask(question(JudgeSubject::Hint(seen)))
+    );
     Judged::of(&of_turn, &of_hint)
 }

@@ -6,7 +6,7 @@
 //!
 //! Pure; nothing to cancel.
 
-use clawrl_core::{Ballot, Role, Verdict};
+use clawrl_core::{JudgeResponse, Role, VoteValue};
 use clawrl_gateway::FeedbackView;
 
 /// Characters of a hint. Longer ones are cut: nobody means all of what they paste.
@@ -78,10 +78,10 @@ pub struct Judged {
 
 impl Judged {
     /// Of two ballots, about the turn and about what should have been known.
-    pub(super) fn of(turn: &Ballot, hint: &Ballot) -> Self {
-        let is_given = hint.verdict() == Some(Verdict::Met);
+    pub(super) fn of(turn: &JudgeResponse, hint: &JudgeResponse) -> Self {
+        let is_given = hint.majority() == Some(VoteValue::Met);
         let hints = hint.votes.iter().filter(|_| is_given).filter_map(|vote| vote.hint.clone());
-        Self { verdict: turn.verdict().map(Verdict::sign), hint: hints.min_by_key(String::len) }
+        Self { verdict: turn.majority().map(VoteValue::sign), hint: hints.min_by_key(String::len) }
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn ballots_are_read_by_their_majority() {
-        let ballot = |votes: &[(Verdict, Option<&str>)]| Ballot {
+        let response = |votes: &[(VoteValue, Option<&str>)]| JudgeResponse {
             votes: votes
                 .iter()
                 .map(|(verdict, hint)| Vote {
@@ -204,13 +204,16 @@ mod tests {
                     hint: hint.map(str::to_owned),
                 })
                 .collect(),
-            ..Ballot::default()
+            ..JudgeResponse::default()
         };
-        let turn = ballot(&[(Verdict::Met, None), (Verdict::NotMet, None), (Verdict::NotMet, None)]);
-        let hint =
-            ballot(&[(Verdict::Met, Some("longer")), (Verdict::Met, Some("short")), (Verdict::NotMet, None)]);
+        let turn = response(&[(VoteValue::Met, None), (VoteValue::NotMet, None), (VoteValue::NotMet, None)]);
+        let hint = response(&[
+            (VoteValue::Met, Some("longer")),
+            (VoteValue::Met, Some("short")),
+            (VoteValue::NotMet, None),
+        ]);
         assert_eq!(Judged::of(&turn, &hint), judged(-1, Some("short")));
-        let silent = ballot(&[(Verdict::NotMet, None)]);
-        assert_eq!(Judged::of(&Ballot::default(), &silent), Judged::default());
+        let silent = response(&[(VoteValue::NotMet, None)]);
+        assert_eq!(Judged::of(&JudgeResponse::default(), &silent), Judged::default());
     }
 }

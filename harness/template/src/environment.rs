@@ -1,4 +1,4 @@
-//! An environment with the bounds set: what is written, and filters that look at sizes first.
+//! A template environment with limits: on output, and on filters with large results.
 
 use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, escape_formatter, filters, tests};
@@ -7,7 +7,7 @@ use crate::growth;
 use crate::meter::{chained, factor, hold, keep, keep_result, operand, step, times, written};
 use crate::weighed::{FACTORS, HOLD, KEEP, OPERAND, RESULT};
 
-/// Sets the bounds. Filters that are added afterwards have to bound what they make themselves.
+/// Sets the limits. Filters added afterwards must limit their results themselves.
 pub fn bound(environment: &mut Environment<'_>) {
     environment.set_formatter(|output, state, value| {
         written(state, value)?;
@@ -40,7 +40,7 @@ pub fn bound(environment: &mut Environment<'_>) {
         environment.add_filter(name, bounded_filter);
     }
     environment.add_filter("chain", |state: &mut State<'_, '_>, parts: Rest<Value>| chained(state, &parts));
-    // It prints the engine's own state, which is no function of the values and has no bound.
+    // It prints the engine's internal state, which is not a function of the values and has no limit.
     environment.remove_global("debug");
     // `select` calls it for each entry, and each time it may look through a long text.
     environment.add_test("in", |state: &mut State<'_, '_>, value: &Value, other: &Value| {

@@ -1,22 +1,22 @@
-//! Operations whose results may be much larger than what they are given: how large, before anything is made.
+//! Size checks of operations whose results may be much larger than their arguments, before the result exists.
 
 use std::borrow::Cow;
 
 use minijinja::{Error, Value};
 
-use crate::meter::{ENTRY_BYTES, Exceeded, MOST_DEPTH, VALUE_BYTES, bytes_of};
+use crate::meter::{ENTRY_BYTES, Exceeded, MAX_DEPTH, VALUE_BYTES, bytes_of};
 
-/// Characters to trim, each of which is compared with each character of the text.
-const MOST_TRIMMED: usize = 256;
+/// Maximum characters to trim; each is compared with each character of the text.
+const MAX_TRIMMED: usize = 256;
 
-/// Refuses a call whose result would be too large. `arguments` begin with the value itself; names that are not known pass.
+/// Refuses a call whose result would be too large. `arguments` start with the value itself; unknown names pass.
 pub(crate) fn check(name: &str, arguments: &[Value]) -> Result<(), Error> {
     let text_at = |index: usize| arguments.get(index).map_or(Cow::Borrowed(""), text);
     let number_at = |index: usize| arguments.get(index).and_then(Value::as_usize);
     let bytes = match name {
         "replace" => text_at(0).matches(&*text_at(1)).count().saturating_mul(text_at(2).len()),
         "join" => {
-            // As a filter the list comes first, as a method of Python's texts what stands between its entries.
+            // As a filter, the list comes first; as a method of Python strings, the separator does.
             let [first, second, ..] = arguments else { return Ok(()) };
             let (list, between) = if first.as_object().is_some() { (first, second) } else { (second, first) };
             list.len().unwrap_or(0).saturating_mul(text(between).len())
@@ -36,9 +36,9 @@ pub(crate) fn check(name: &str, arguments: &[Value]) -> Result<(), Error> {
             format.matches(['%', '{']).count().saturating_mul(longest).saturating_add(widths(&format))
         }
         // Each entry is indented by its depth, time and again.
-        "pprint" => bytes_of(arguments.first().unwrap_or(&Value::UNDEFINED))?.saturating_mul(MOST_DEPTH),
-        "trim" | "strip" | "lstrip" | "rstrip" if text_at(1).len() > MOST_TRIMMED => {
-            return Err(Exceeded::error(format!("more than {MOST_TRIMMED} bytes of characters to trim")));
+        "pprint" => bytes_of(arguments.first().unwrap_or(&Value::UNDEFINED))?.saturating_mul(MAX_DEPTH),
+        "trim" | "strip" | "lstrip" | "rstrip" if text_at(1).len() > MAX_TRIMMED => {
+            return Err(Exceeded::error(format!("more than {MAX_TRIMMED} bytes of characters to trim")));
         }
         _ => 0,
     };

@@ -1,4 +1,4 @@
-//! What a rendering has taken, and how large a value is.
+//! Limits of a rendering, and sizes of values.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,24 +10,24 @@ use crate::growth;
 
 /// Steps of one rendering: passes of loops, and operations that make or write a value. Chat templates of real models take some dozens
 /// for a message.
-const MOST_STEPS: usize = 1_000_000;
+const MAX_STEPS: usize = 1_000_000;
 
-/// Bytes of one value with everything in it, counted as often as it is in it.
+/// Maximum bytes of one value with everything in it, counted once per occurrence.
 pub const VALUE_BYTES: usize = 16 << 20;
 
 /// Bytes that a rendering makes, those that it drops again among them.
 const ALL_BYTES: usize = 512 << 20;
 
-/// Values in values. A document of JSON has at most 128.
-pub(crate) const MOST_DEPTH: usize = 200;
+/// Maximum nesting of values. A JSON document has at most 128.
+pub(crate) const MAX_DEPTH: usize = 200;
 
-/// What one rendering may take, which bounds what no count of steps does: one step may compare values of [`VALUE_BYTES`].
+/// Maximum time of a rendering, which bounds what counting steps does not: one step may compare values of [`VALUE_BYTES`].
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a byte may become when it is written: a control character in a list is `\u{1}`, and one in a page may be `&quot;`.
+/// Maximum growth of a byte when it is printed: a control character in a list is `\u{1}`, and one in a page may be `&quot;`.
 const ESCAPED: usize = 6;
 
-/// Bytes of an entry of a list or a map, besides what is in it.
+/// Bytes of an entry of a list or map, besides its content.
 pub(crate) const ENTRY_BYTES: usize = 24;
 
 /// A bound that a rendering came to; as the source of its [`Error`].
@@ -35,7 +35,7 @@ pub(crate) const ENTRY_BYTES: usize = 24;
 pub struct Exceeded(String);
 
 impl Exceeded {
-    /// Where an error, or what it comes from, is one.
+    /// Whether an error, or its cause, is this one.
     #[must_use]
     pub fn of(error: &Error) -> Option<&Self> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -60,7 +60,7 @@ impl Exceeded {
     }
 }
 
-/// As in "the template takes too much: ...".
+/// Clause of "the template takes too much: ...".
 impl std::fmt::Display for Exceeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -69,19 +69,19 @@ impl std::fmt::Display for Exceeded {
 
 impl std::error::Error for Exceeded {}
 
-/// Of one rendering.
+/// Limits of one rendering.
 #[derive(Debug)]
 struct Meter {
     steps: usize,
     bytes: usize,
     until: Instant,
-    /// First factors of products whose second ones are being computed.
+    /// First factors of products whose second factors are being computed.
     factors: Vec<Value>,
 }
 
 fn meter<'s>(state: &'s mut State<'_, '_>) -> &'s mut Meter {
     let new = || Meter {
-        steps: MOST_STEPS,
+        steps: MAX_STEPS,
         bytes: ALL_BYTES,
         until: Instant::now() + TIME_LIMIT,
         factors: Vec::new(),
@@ -93,7 +93,7 @@ fn meter<'s>(state: &'s mut State<'_, '_>) -> &'s mut Meter {
 pub(crate) fn step(state: &mut State<'_, '_>) -> Result<(), Error> {
     let meter = meter(state);
     meter.steps = meter.steps.checked_sub(1).ok_or_else(|| {
-        Exceeded::error(format!("more than {MOST_STEPS} steps; those of nested loops multiply"))
+        Exceeded::error(format!("more than {MAX_STEPS} steps; those of nested loops multiply"))
     })?;
     if Instant::now() < meter.until {
         return Ok(());
@@ -119,7 +119,7 @@ pub(crate) fn keep(state: &mut State<'_, '_>, value: Value) -> Result<Value, Err
     Ok(value)
 }
 
-/// As [`keep`], where what is in the value may be new, too.
+/// Like [`keep`], for values that may contain new values.
 pub(crate) fn keep_result(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     step(state)?;
     let (value, bytes) = bounded(value)?;
@@ -127,9 +127,9 @@ pub(crate) fn keep_result(state: &mut State<'_, '_>, value: Value) -> Result<Val
     Ok(value)
 }
 
-/// A value within the bounds, and its bytes. The entries of a lazy sequence are made here, so that no later step makes them again.
+/// Weighs a value, and returns it with its bytes. The entries of a lazy sequence are computed here, so that no later step computes them again.
 fn bounded(value: Value) -> Result<(Value, usize), Error> {
-    // What the engine makes of two lists that are added looks through both of them each time.
+    // The engine's sum of two lists searches both of them on each access.
     let is_sum = value.as_object().is_some_and(|object| object.type_name().ends_with("::MergeSeq"));
     if value.kind() != ValueKind::Iterable && !is_sum {
         return bytes_of(&value).map(|bytes| (value, bytes));
@@ -168,8 +168,8 @@ pub(crate) fn operand(value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// One map of these, of which the last one with a key counts, or one list. The engine's own filter `chain` gives a value that looks
-/// through all of them each time, and such values in each other are endless.
+/// Merges these maps, of which the last with a key counts, or lists. The engine's own filter `chain` returns a value that
+/// searches all of them on each access, and nested values of this kind never end.
 pub(crate) fn chained(state: &mut State<'_, '_>, parts: &[Value]) -> Result<Value, Error> {
     step(state)?;
     let mut left = VALUE_BYTES;
@@ -206,7 +206,7 @@ pub(crate) fn times(state: &mut State<'_, '_>, value: Value) -> Result<Value, Er
     Ok(value)
 }
 
-/// Counts what is about to be written.
+/// Counts bytes that are about to be printed.
 pub(crate) fn written(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     step(state)?;
     let bytes = bytes_of(value)?;
@@ -217,23 +217,23 @@ pub(crate) fn written(state: &mut State<'_, '_>, value: &Value) -> Result<(), Er
 /// Bytes of a value, with everything in it.
 ///
 /// # Errors
-/// It is larger than [`VALUE_BYTES`], or nested too deeply, or it holds a namespace.
+/// If it is larger than [`VALUE_BYTES`], nested too deeply, or contains a namespace.
 pub fn bytes_of(value: &Value) -> Result<usize, Error> {
     let mut left = VALUE_BYTES;
     weigh(value, 0, &mut left)?;
     Ok(VALUE_BYTES - left)
 }
 
-/// Takes the bytes of a value, with everything in it, from what is left.
+/// Subtracts the bytes of a value, with everything in it, from the remaining ones.
 ///
 /// # Errors
-/// Too little is left, the value is nested too deeply, or it holds a namespace.
+/// If too few bytes remain, the value is nested too deeply, or it contains a namespace.
 fn weigh(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
     let own = ENTRY_BYTES + value.as_bytes().map_or(0, <[u8]>::len);
     *left = left.checked_sub(own).ok_or_else(Exceeded::large_value)?;
     let Some(object) = value.as_object() else { return Ok(()) };
-    if depth == MOST_DEPTH {
-        return Err(Exceeded::error(format!("values nested more than {MOST_DEPTH} deep")));
+    if depth == MAX_DEPTH {
+        return Err(Exceeded::error(format!("values nested more than {MAX_DEPTH} deep")));
     }
     if depth > 0 && is_namespace(object) {
         return Err(Exceeded::error("a namespace in another value".to_owned()));

@@ -1,23 +1,23 @@
-//! How deep a template's expressions are nested, before it is parsed.
+//! Checks the nesting of a template's expressions before it is parsed.
 //!
-//! The engine's parser bounds the depth of brackets and blocks, but not what is written in a row: `1 + 1 + ...`, `a|f|f|...` and
+//! The engine's parser limits the depth of brackets and blocks, but not of chains: `1 + 1 + ...`, `a|f|f|...` and
 //! branches with `elif` are nested too, and the compiler recurses along them.
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
 
-/// Words and signs of an expression. Of what commas separate, the longest counts.
-const MOST_TOKENS: usize = 1_000;
+/// Maximum tokens of an expression. With commas, the longest part counts.
+const MAX_TOKENS: usize = 1_000;
 
 /// Brackets in brackets.
-const MOST_BRACKETS: usize = 150;
+const MAX_BRACKETS: usize = 150;
 
 /// Entries of one list or call. The compiler counts arguments in 16 bits.
-const MOST_ENTRIES: usize = 60_000;
+const MAX_ENTRIES: usize = 60_000;
 
 /// Branches of a template that begin with `elif`.
-const MOST_BRANCHES: usize = 300;
+const MAX_BRANCHES: usize = 300;
 
 /// Between two brackets, or of a whole expression.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(crate) fn check(source: &str, is_expression: bool, syntax: SyntaxConfig) -> 
     let mut levels = vec![Level::default()];
     let mut branches = 0;
     for token in tokenize(source, is_expression, syntax) {
-        // What is no token is told by the parser, with its place.
+        // The parser reports invalid tokens, with their position.
         let Ok((token, _)) = token else { return Ok(()) };
         branches += usize::from(matches!(token, Token::Ident("elif")));
         match token {
@@ -59,17 +59,17 @@ pub(crate) fn check(source: &str, is_expression: bool, syntax: SyntaxConfig) -> 
             _ => levels.last_mut().expect("there is one").tokens += 1,
         }
         let level = levels.last().expect("there is one");
-        if level.tokens > MOST_TOKENS {
-            return refused(format!("an expression has more than {MOST_TOKENS} words and signs in a row"));
+        if level.tokens > MAX_TOKENS {
+            return refused(format!("an expression has more than {MAX_TOKENS} words and signs in a row"));
         }
-        if levels.len() > MOST_BRACKETS {
-            return refused(format!("brackets are nested more than {MOST_BRACKETS} deep"));
+        if levels.len() > MAX_BRACKETS {
+            return refused(format!("brackets are nested more than {MAX_BRACKETS} deep"));
         }
-        if level.commas > MOST_ENTRIES {
-            return refused(format!("a list or a call has more than {MOST_ENTRIES} entries"));
+        if level.commas > MAX_ENTRIES {
+            return refused(format!("a list or a call has more than {MAX_ENTRIES} entries"));
         }
-        if branches > MOST_BRANCHES {
-            return refused(format!("there are more than {MOST_BRANCHES} branches with `elif`"));
+        if branches > MAX_BRANCHES {
+            return refused(format!("there are more than {MAX_BRANCHES} branches with `elif`"));
         }
     }
     Ok(())

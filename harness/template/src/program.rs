@@ -17,10 +17,10 @@ pub struct Program<'s> {
 }
 
 impl<'s> Program<'s> {
-    /// Compiles a template; `name` is what its errors call it.
+    /// Compiles a template; `name` is its name in errors.
     ///
     /// # Errors
-    /// It does not parse, or could not be compiled within the bounds.
+    /// If it does not parse, or exceeds the limits of compilation.
     pub fn template(name: &'s str, source: &'s str, syntax: SyntaxConfig) -> Result<Self, Error> {
         nesting::check(source, false, syntax.clone())?;
         let parsed = parse(source, name, syntax)?;
@@ -36,7 +36,7 @@ impl<'s> Program<'s> {
     pub fn names(source: &str, syntax: SyntaxConfig) -> Result<BTreeSet<String>, Error> {
         nesting::check(source, false, syntax.clone())?;
         let parsed = parse(source, "names", syntax)?;
-        // A macro takes along what its body names, and the code that declares it says what that is, behind the body.
+        // A macro captures the names in its body; its declaration lists them after the body.
         let body = vec![weighed::statement(&parsed)];
         let whole = Macro { name: "whole", args: Vec::new(), defaults: Vec::new(), body };
         let mut generator = CodeGenerator::new("names", source);
@@ -63,10 +63,10 @@ impl<'s> Program<'s> {
         Ok(Self { code: generator.finish().0 })
     }
 
-    /// The text of a template.
+    /// Renders a template.
     ///
     /// # Errors
-    /// Those of the engine, and [`Exceeded`](crate::Exceeded) where it takes more than the bounds allow.
+    /// Errors of the engine, and [`Exceeded`](crate::Exceeded) if it exceeds the limits.
     pub fn render<'e>(&self, environment: &'e Environment<'e>, values: Value) -> Result<String, Error>
     where
         's: 'e,

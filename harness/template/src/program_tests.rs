@@ -18,7 +18,7 @@ fn values() -> Value {
     context! { word => "ab", list => vec![3, 1, 2], map => context! { k => "v" } }
 }
 
-/// I4: what our program and the engine's own render is the same.
+/// I4: our program and the engine render the same text.
 fn same(source: &str) {
     let plain = Environment::new().render_str(source, values()).map_err(|error| error.to_string());
     let environment = environment();
@@ -76,7 +76,7 @@ fn i4_names_are_those_that_the_engine_finds() {
     }
 }
 
-/// What the error says, the part of the template where it is, and whether a bound was exceeded.
+/// The error's message, its position in the template, and whether a limit was exceeded.
 fn failure(source: &str) -> (String, String, bool) {
     let environment = environment();
     let program = Program::template("t", source, SyntaxConfig::default());
@@ -126,7 +126,7 @@ fn i1_loops_without_an_end_are_refused() {
 
 /// There is nothing in them to weigh.
 #[test]
-fn i1_empty_lists_and_maps_are_put_together_at_once() {
+fn i1_empty_lists_and_maps_join_at_once() {
     let fifty = vec!["n.v"; 50].join(", ");
     for (begin, value) in [
         ("[]", "n.v + n.v".to_owned()),
@@ -195,7 +195,7 @@ fn i2_values_that_grow_are_refused_where_they_do() {
 }
 
 #[test]
-fn i2_results_larger_than_their_arguments_are_not_made() {
+fn i2_oversized_results_are_refused() {
     for call in [
         "(word * 999999) | replace('', word * 999999)",
         "range(99999) | join(word * 999999)",
@@ -227,7 +227,7 @@ fn i2_all_that_a_rendering_makes_is_bounded() {
 }
 
 #[test]
-fn i3_what_is_nested_without_a_bound_is_refused() {
+fn i3_unbounded_nesting_is_refused() {
     refused(&repeated("1", 99_999, "[n.v]"), DEEP);
 }
 
@@ -250,7 +250,7 @@ fn i4_no_value_holds_a_namespace() {
 }
 
 #[test]
-fn i3_what_the_compiler_could_not_take_is_refused() {
+fn i3_too_deep_for_the_compiler_is_refused() {
     let in_a_row = |sign: &str| failure(&format!("{{{{ 1{} }}}}", sign.repeat(99_999))).0;
     for sign in [
         " + 1",
@@ -286,7 +286,7 @@ fn i3_what_the_compiler_could_not_take_is_refused() {
 }
 
 #[test]
-fn i3_what_is_nested_as_deeply_as_may_be_fits_on_the_stack() {
+fn i3_deepest_nesting_fits_on_the_stack() {
     let environment = environment();
     let rendered = |source: &str| {
         let program = Program::template("t", source, SyntaxConfig::default()).unwrap();
@@ -306,7 +306,7 @@ fn i3_what_is_nested_as_deeply_as_may_be_fits_on_the_stack() {
 }
 
 #[test]
-fn i2_products_of_constants_are_not_computed_before_the_rendering() {
+fn i2_constant_products_are_computed_at_render() {
     refused("{{ 'x' * 99999999 }}", LARGE);
     refused("{{ [1, 2] * (9999 * 9999) }}", LARGE);
     refused("{{ ('x' * 1000) * 1000 * 1000 }}", LARGE);

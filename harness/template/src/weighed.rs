@@ -14,13 +14,13 @@ use minijinja::machinery::ast::{
 /// The filter that weighs the value that an operation made. No template can name it.
 pub(crate) const KEEP: &str = "=keep";
 
-/// The filter that weighs what a filter, a function or a method gave.
+/// The filter that weighs the result of a filter, a function or a method.
 pub(crate) const RESULT: &str = "=result";
 
 /// The filter that weighs a value that a namespace is about to hold.
 pub(crate) const HOLD: &str = "=hold";
 
-/// The filter that weighs an operand or an argument that nobody has weighed yet.
+/// The filter that weighs an operand or argument that was not weighed yet.
 pub(crate) const OPERAND: &str = "=operand";
 
 /// The filters of the factors of a product, which may be much larger than both. The second one looks at the size.
@@ -31,7 +31,7 @@ pub(crate) fn statement<'s>(statement: &Stmt<'s>) -> Stmt<'s> {
         Stmt::Template(whole) => {
             Stmt::Template(Spanned::new(Template { children: statements(&whole.children) }, whole.span()))
         }
-        // What is written is weighed by the formatter.
+        // The formatter weighs printed values.
         Stmt::EmitExpr(emit) => {
             Stmt::EmitExpr(Spanned::new(EmitExpr { expr: plain(&emit.expr) }, emit.span()))
         }
@@ -68,7 +68,7 @@ pub(crate) fn statement<'s>(statement: &Stmt<'s>) -> Stmt<'s> {
             Stmt::Set(Spanned::new(weighed, set.span()))
         }
         Stmt::SetBlock(set) => {
-            // A filter without an expression takes what was captured.
+            // A filter without an expression applies to the captured text.
             let keep = || {
                 Expr::Filter(Spanned::new(Filter { name: KEEP, expr: None, args: Vec::new() }, set.span()))
             };
@@ -123,7 +123,7 @@ fn declaration<'s>(declared: &Spanned<Macro<'s>>) -> Spanned<Macro<'s>> {
     Spanned::new(weighed, declared.span())
 }
 
-/// What is assigned to: names, also in lists, and attributes of namespaces.
+/// Targets of an assignment: names, also in lists, and attributes of namespaces.
 fn target<'s>(to: &Expr<'s>) -> Expr<'s> {
     match to {
         Expr::List(list) => {
@@ -164,7 +164,7 @@ pub(crate) fn expression<'s>(expression: &Expr<'s>) -> Expr<'s> {
     }
 }
 
-/// An expression whose parts are weighed, and it itself is not.
+/// An expression whose parts are weighed, but not itself.
 fn plain<'s>(of: &Expr<'s>) -> Expr<'s> {
     let optional = |part: &Option<Expr<'s>>| part.as_ref().map(expression);
     let span = of.span();
@@ -226,7 +226,7 @@ fn plain<'s>(of: &Expr<'s>) -> Expr<'s> {
     }
 }
 
-/// What is called is no value of its own: `a.b()` calls a method.
+/// A callee is not a value of its own: `a.b()` calls a method.
 fn call<'s>(called: &Spanned<Call<'s>>) -> Spanned<Call<'s>> {
     Spanned::new(Call { expr: plain(&called.expr), args: arguments(&called.args) }, called.span())
 }

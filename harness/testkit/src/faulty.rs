@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::null::{Live, LiveMark};
 use crate::plan::{run_tool, submit_tool};
 
-/// Where something goes wrong.
+/// Operation that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Site {
     /// While leasing.
@@ -34,7 +34,7 @@ pub enum Site {
     Close,
 }
 
-/// What goes wrong.
+/// Kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
     /// A fault, at the site's own boundary.
@@ -43,25 +43,25 @@ pub enum Mishap {
     HarnessFault,
     /// A panic.
     Panic,
-    /// It never returns, whatever the deadline and the cancellation.
+    /// Never returns, whatever the deadline and the cancellation.
     Hang,
-    /// It takes this long, without regard for deadline or cancellation, and then does what it should.
+    /// Takes this long, ignoring deadline and cancellation, and then succeeds.
     Slow(Duration),
-    /// It would take for ever, and keeps to deadline and cancellation as the contract demands.
+    /// Would take forever, but respects deadline and cancellation, as the contract requires.
     Endless,
-    /// It answers with a score, or a process reward, that is no number.
+    /// Returns a score, or a process reward, that is NaN.
     Unsound,
 }
 
-/// The mishaps of one attempt; at most one a site.
+/// Failures of one attempt; at most one per operation.
 pub type Script = Vec<(Site, Mishap)>;
 
-/// How often things go wrong in a random script, in percent per site.
+/// Rates of failures in a random script, in percent per operation.
 #[derive(Debug, Clone, Copy)]
 pub struct MishapRates {
-    /// That anything goes wrong at a site.
+    /// Rate of any failure of an operation.
     pub any_percent: u64,
-    /// Whether harness faults are among it; one ends the run.
+    /// Whether harness faults are among them; one ends the run.
     pub harness_faults: bool,
 }
 
@@ -112,7 +112,7 @@ impl fmt::Debug for FaultyProvider {
 }
 
 impl FaultyProvider {
-    /// A provider whose attempts go wrong as the function says.
+    /// A provider whose attempts fail as the function says.
     #[must_use]
     pub fn new(script: impl Fn(AttemptId) -> Script + Send + Sync + 'static) -> Self {
         Self { script: Box::new(script), live: Arc::default(), notes: Arc::default() }
@@ -249,7 +249,7 @@ struct FaultyEnv {
 }
 
 impl FaultyEnv {
-    /// One operation: allowed in `from`, leads to `to`.
+    /// One operation: allowed in state `from`, leads to `to`.
     async fn operate(
         &mut self,
         (from, to): (Stage, Stage),

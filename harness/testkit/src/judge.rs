@@ -2,24 +2,24 @@
 
 use std::future::pending;
 
-use clawrl_core::{Ballot, BoxFuture, Judge, Question};
+use clawrl_core::{BoxFuture, Judge, JudgeRequest, JudgeResponse};
 
 /// Answers as its closure says; never, where that gives nothing.
 pub struct ScriptedJudge<F>(F);
 
-impl<F: Fn(&Question<'_>) -> Option<Ballot> + Send + Sync> ScriptedJudge<F> {
+impl<F: Fn(&JudgeRequest<'_>) -> Option<JudgeResponse> + Send + Sync> ScriptedJudge<F> {
     /// A judge that answers as the closure says.
     #[must_use]
-    pub fn new(ballot: F) -> Self {
-        Self(ballot)
+    pub fn new(response: F) -> Self {
+        Self(response)
     }
 }
 
-impl<F: Fn(&Question<'_>) -> Option<Ballot> + Send + Sync> Judge for ScriptedJudge<F> {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Ballot> {
+impl<F: Fn(&JudgeRequest<'_>) -> Option<JudgeResponse> + Send + Sync> Judge for ScriptedJudge<F> {
+    fn ask<'a>(&'a self, question: JudgeRequest<'a>) -> BoxFuture<'a, JudgeResponse> {
         Box::pin(async move {
             match self.0(&question) {
-                Some(ballot) => ballot,
+                Some(response) => response,
                 None => pending().await,
             }
         })

@@ -1,18 +1,18 @@
-//! What tests of the workspace share. A dev-dependency only.
+//! Shared code for tests of the workspace. A dev-dependency only.
 //!
-//! - [`conformance`]: what every `EnvProvider` must pass, whatever it provides; a crate of its own, since `clawrl env check`
-//!   asks it, too.
+//! - [`conformance`]: the conformance suite of `EnvProvider`; a separate crate, because `clawrl env check`
+//!   uses it, too.
 //! - Fakes for tests of the harness itself: environments that do nothing ([`NullProvider`]) or fail as
 //!   scripted ([`FaultyProvider`]), a policy from a closure ([`ScriptedPolicy`]), a sink in memory that checks
 //!   the sink's contract ([`MemorySink`]), and small plans ([`PlanShape`]).
-//! - Terminals, whoever provides them: small tasks ([`terminal_task`]), their case for the suite ([`terminal_case`]), and
-//!   the way through an episode ([`ready`], [`step`]).
-//! - Software engineering environments, whoever provides them: a small repository ([`swe_spec`]), their case for the suite
-//!   ([`swe_case`]), and what agents try instead of mending it ([`SWE_ATTACKS`], [`SWE_SHADOWS`]).
-//! - [`again_as_normal_user`]: a test once more, as somebody who is not root.
-//! - [`unpack_image`]: a small root file system to put sandboxes on, of this machine's own programs.
+//! - Terminals of any provider: small tasks ([`terminal_task`]), their conformance case ([`terminal_case`]), and
+//!   steps of an episode ([`ready`], [`step`]).
+//! - Software engineering environments of any provider: a small repository ([`swe_spec`]), their conformance case
+//!   ([`swe_case`]), and attacks on grading ([`SWE_ATTACKS`], [`SWE_SHADOWS`]).
+//! - [`again_as_normal_user`]: runs a test again without root.
+//! - [`unpack_image`]: a small root file system for sandboxes, made of this machine's own programs.
 //!
-//! Fakes are for what is under test around them. What an environment does is tested with the real one.
+//! Fakes are for testing the code around them. Environments are tested with real ones.
 
 mod faulty;
 mod judge;
@@ -38,7 +38,7 @@ pub use swe::{
     swe_grade, swe_grades, swe_spec, swe_spec_flat, swe_spec_with_history, swe_task,
 };
 pub use terminal::{
-    file_equals, furnished, lease_request, ready, small_terminal, step, step_ctx, terminal_case,
+    file_equals, populated, lease_request, ready, small_terminal, step, step_ctx, terminal_case,
     terminal_task, text_file,
 };
 pub use unpack_image::unpack_image;

@@ -12,14 +12,14 @@ use clawrl_core::{
     SinkError, SlotId,
 };
 
-/// How a sink fails.
+/// Failure of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkFailure {
-    /// It returns an error.
+    /// Returns an error.
     Error,
-    /// It panics.
+    /// Panics.
     Panic,
-    /// It never returns.
+    /// Never returns.
     Hang,
 }
 
@@ -49,7 +49,7 @@ impl MemorySink {
         Self { failure: Some((calls, failure)), ..Self::default() }
     }
 
-    /// What broke the contract, in order.
+    /// Violations of the contract, in order.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         self.kept().violations.clone()

@@ -1,4 +1,4 @@
-//! Tests once more, as somebody who is not root.
+//! Runs tests again without root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,14 +8,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// A user id that is nobody's.
+/// An unused user id.
 const NORMAL_USER: u32 = 1_899_999_999;
 
-/// When we are root, runs the test of this name in a process of a normal user, with copies of these programs beside it;
-/// whether it did. Whoever is a normal user already has no need of it.
+/// If this process is root, runs the test of this name in a process of a normal user, with copies of these programs beside it;
+/// returns whether it did. A normal user does not need this.
 ///
 /// # Panics
-/// When the test did not pass there, or is not there.
+/// If the test fails there, or does not exist.
 pub fn again_as_normal_user(test: &str, programs: &[&Path]) -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;

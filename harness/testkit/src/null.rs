@@ -1,8 +1,8 @@
-//! Environments that do nothing, at no cost: for throughput and for tests in which they do not matter.
+//! Environments that do nothing, at no cost: for throughput, and for tests that do not depend on the environment.
 //!
-//! I1. `usage().live` counts what was leased and neither closed nor dropped. I2. An episode ends by `submit`,
-//! or with the given number of steps; it passes if its last command was `pass` or a submit. I3. The same
-//! seed and calls give the same observations.
+//! I1. `usage().live` counts leased environments that are neither closed nor dropped. I2. An episode ends by `submit`,
+//! or after the given number of steps; it passes if its last command was `pass` or a submit. I3. Equal
+//! seeds and calls give equal observations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,12 +14,12 @@ use clawrl_core::{
 
 use crate::plan::{run_tool, submit_tool};
 
-/// What null environments do.
+/// Settings of null environments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NullSettings {
     /// Steps after which the environment ends the episode (`steps-done`); `None` for never.
     pub steps: Option<u32>,
-    /// Whether each operation gives way to other tasks once, as real ones do.
+    /// Whether each operation yields once to other tasks, as real ones do.
     pub yields: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct NullProvider {
     live: Arc<Live>,
 }
 
-/// Counts what lives.
+/// Counts live environments.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     now: AtomicU32,
@@ -56,7 +56,7 @@ impl Live {
     }
 }
 
-/// One that lives, until it is ended or dropped.
+/// A live environment, until it is ended or dropped.
 #[derive(Debug)]
 pub(crate) struct LiveMark {
     live: Option<Arc<Live>>,

@@ -24,11 +24,11 @@ pub struct PlanShape {
     pub timeouts: Timeouts,
     /// Turns of every task.
     pub max_turns: u32,
-    /// How replies are read.
+    /// Format in which replies are parsed.
     pub action_format: ActionFormat,
 }
 
-/// One suite of a shape.
+/// One suite of a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct SuiteShape {
     /// Weight in fair sharing.
@@ -38,7 +38,7 @@ pub struct SuiteShape {
 }
 
 impl PlanShape {
-    /// One suite of `tasks` tasks, groups of one, `concurrency` permits, no retries.
+    /// A plan of one suite with `tasks` tasks, groups of one, `concurrency` permits and no retries.
     #[must_use]
     pub fn flat(tasks: u32, concurrency: u32) -> Self {
         Self {

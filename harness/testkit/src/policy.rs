@@ -9,7 +9,7 @@ use clawrl_core::{Action, AttemptId, BoxFuture, Fault, Policy, PolicyRequest, To
 
 use crate::plan::call;
 
-/// What a scripted policy does with a request.
+/// Reaction of a scripted policy to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Answers.
@@ -47,7 +47,7 @@ impl Reply {
 /// Replies as its closure says.
 pub struct ScriptedPolicy {
     reply: Box<dyn Fn(&PolicyRequest<'_>) -> Reply + Send + Sync>,
-    /// Whether each attempt that was heard of is over.
+    /// Whether each known attempt is over.
     ended: Mutex<BTreeMap<AttemptId, bool>>,
     violations: Mutex<Vec<String>>,
 }
@@ -59,7 +59,7 @@ impl ScriptedPolicy {
         Self { reply: Box::new(reply), ended: Mutex::default(), violations: Mutex::default() }
     }
 
-    /// How the run broke the contract of [`Policy`]: asked after the end, ended twice, or never.
+    /// Violations of the contract of [`Policy`]: asked after the end, ended twice, or never.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let mut violations = locked(&self.violations).clone();
@@ -106,7 +106,7 @@ impl Policy for ScriptedPolicy {
     }
 }
 
-/// What a panicking policy left is still what happened.
+/// The state after a panic is still valid.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

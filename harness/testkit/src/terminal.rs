@@ -11,7 +11,7 @@ use clawrl_core::{
 use crate::conformance::Case;
 use crate::plan::{call, task};
 
-/// What an operation may take on a busy machine.
+/// Time limit of an operation on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal of the default kind with small limits, which soon says that nothing comes any more.
@@ -50,12 +50,12 @@ pub fn file_equals(path: &str, expected: &str) -> Check {
 
 /// The terminal with a file `in.txt` of three lines, and a folder `made` by its setup.
 #[must_use]
-pub fn furnished(terminal: TerminalSpec) -> TerminalSpec {
+pub fn populated(terminal: TerminalSpec) -> TerminalSpec {
     let files = vec![text_file("in.txt", "three\nlines\nhere\n")];
     TerminalSpec { files, setup: vec!["mkdir made".to_owned()], ..terminal }
 }
 
-/// Providers of terminals like this one, [`furnished`], for the conformance suite.
+/// Providers of terminals like this one, [`populated`], for the conformance suite.
 pub fn terminal_case(
     make_provider: impl Fn() -> Arc<dyn EnvProvider> + Send + Sync + 'static,
     terminal: TerminalSpec,
@@ -63,7 +63,7 @@ pub fn terminal_case(
 ) -> Case {
     Case {
         make_provider: Box::new(make_provider),
-        task: terminal_task(furnished(terminal), vec![file_equals("out.txt", "3\n")]),
+        task: terminal_task(populated(terminal), vec![file_equals("out.txt", "3\n")]),
         quick_calls: vec![call("wc -l < in.txt > out.txt; ls; echo $RANDOM $PYTHONHASHSEED")],
         long_calls: Some(vec![call("sleep 1000")]),
         ending_calls: Some(vec![ToolCall::new("submit", serde_json::json!({}))]),
@@ -103,10 +103,10 @@ pub async fn ready(provider: &dyn EnvProvider, task: &Arc<TaskSpec>) -> Box<dyn 
     env
 }
 
-/// One action of one command; what the policy sees.
+/// Runs one action with one command; returns the observation.
 ///
 /// # Panics
-/// The step is a fault.
+/// If the step faults.
 pub async fn step(env: &mut dyn Env, command: &str) -> String {
     let result = env.step(&[call(command)], step_ctx(1)).await.expect("a step");
     result.observation.joined_text()

@@ -64,7 +64,7 @@ pub fn unpack_image(folder: &Path, more: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// What line editing needs to know of the terminal.
+/// Terminal data for line editing.
 fn terminal_description() -> io::Result<PathBuf> {
     let folders = ["/lib/terminfo", "/usr/share/terminfo", "/etc/terminfo"].iter().map(Path::new);
     folders.map(|folder| folder.join("x").join(TERMINAL)).find(|path| path.is_file()).ok_or_else(|| {
@@ -79,7 +79,7 @@ fn which(program: &str) -> io::Result<PathBuf> {
     })
 }
 
-/// What `ldd` names: `NAME => PATH (…)` and `PATH (…)`. A script has none.
+/// Files that `ldd` lists: `NAME => PATH (…)` and `PATH (…)`. A script has none.
 fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clawrl_config::TrainPlan;
 use clawrl_core::RunId;
-use clawrl_record::{HeldOut, Metric, RunStore, UpdateFigures, best_of, fall_of, fall_words, write_held_out};
+use clawrl_record::{HeldOut, Metric, RunStore, UpdateMetrics, best_of, fall_of, fall_text, write_held_out};
 use clawrl_torch::ModelFiles;
 
 use super::evaluation::held_out;
@@ -49,7 +49,7 @@ pub(super) fn recorded(
     let mut evaluated = Vec::new();
     for at in 0..=updates {
         let of = figures.iter().find(|figures| figures.update == u64::from(at));
-        let has = |metric| of.is_some_and(|of: &UpdateFigures| of.figures.contains_key(&metric));
+        let has = |metric| of.is_some_and(|of: &UpdateMetrics| of.figures.contains_key(&metric));
         let branch = branches.get(&at).copied();
         let version = branch.unwrap_or_else(|| version_after(at, &made));
         let read = |run: RunId, by_gate: bool| {
@@ -110,7 +110,7 @@ pub(super) fn keep(files: &TrainingFiles, plan: &TrainPlan, evaluated: &[HeldOut
 
 /// That the last of these evaluations is a fall, in words, and what is kept.
 pub(super) fn warning(files: &TrainingFiles, evaluated: &[HeldOut]) -> Option<String> {
-    let words = fall_of(evaluated).map(fall_words)?;
+    let words = fall_of(evaluated).map(fall_text)?;
     let Some(BestVersion { version, policy: Some(folder), .. }) = best_version(files, evaluated) else {
         return Some(words);
     };

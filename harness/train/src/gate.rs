@@ -7,7 +7,7 @@
 
 use clawrl_config::GatePlan;
 use clawrl_learn::{BatchStats, GateBounds, GateFindings, Learner, Rejection, TrainBatch, UpdateReport};
-use clawrl_record::{Metric, UpdateFigures};
+use clawrl_record::{Metric, UpdateMetrics};
 
 use super::learning::{Learning, broken, now_ms};
 use super::versions::Made;
@@ -157,8 +157,8 @@ impl Learning {
 
 /// Held-out success of the last accepted evaluation, by the figures of a training: that before the first update, or a later one
 /// of the gate. No number where there is none.
-pub(super) fn accepted_success(figures: &[UpdateFigures]) -> f64 {
-    let of = |figures: &UpdateFigures| match figures.update {
+pub(super) fn accepted_success(figures: &[UpdateMetrics]) -> f64 {
+    let of = |figures: &UpdateMetrics| match figures.update {
         0 => figures.get(Metric::TrainHeldOutSuccessRatio),
         _ if figures.get(Metric::TrainVersionsRejectedCount) == Some(0.0) => {
             figures.get(Metric::TrainGateSuccessRatio)
@@ -189,9 +189,9 @@ mod tests {
                 figures.insert(Metric::TrainGateSuccessRatio, success);
                 figures.insert(Metric::TrainVersionsRejectedCount, rejected);
             }
-            UpdateFigures { update, t_ms: 0, figures }
+            UpdateMetrics { update, t_ms: 0, figures }
         };
-        let check = |all: &[UpdateFigures], expected: f64| assert_eq!(accepted_success(all), expected);
+        let check = |all: &[UpdateMetrics], expected: f64| assert_eq!(accepted_success(all), expected);
         assert!(accepted_success(&[]).is_nan());
         check(&[figures(0, 0.3, None), figures(1, 0.9, None)], 0.3);
         let accepted = figures(2, 0.9, Some((0.5, 0.0)));

@@ -9,7 +9,7 @@
 
 use clawrl_config::{DistillationPlan, HintSource, HintedEpisodes, Reward};
 use clawrl_core::{CheckReport, Grade, Message, Part, Role, TaskSpec, ToolSpec, Turn};
-use clawrl_judge::MOST_HINTS;
+use clawrl_judge::MAX_HINTS;
 use clawrl_learn::CONSTANT_SPREAD;
 use clawrl_record::{JudgedTurn, Judgement};
 use clawrl_scripted::script_actions;
@@ -46,7 +46,7 @@ pub(super) enum Hint {
 pub(super) struct TurnHints {
     /// From 0.
     pub(super) turn: usize,
-    /// At least one, the shortest first: one where a teacher is asked about sampled tokens, [`MOST_HINTS`] at most where it is asked about
+    /// At least one, the shortest first: one where a teacher is asked about sampled tokens, [`MAX_HINTS`] at most where it is asked about
     /// candidates.
     pub(super) hints: Vec<String>,
 }
@@ -100,7 +100,7 @@ pub(super) fn hints(
 
 /// What judges say of turns, as far as the plan allows; and how many of their hints are too long.
 fn of_turns(plan: &DistillationPlan, chat: &Chat, judged: &[JudgedTurn]) -> (Vec<TurnHints>, u64) {
-    let most = if plan.top_k.is_some() { MOST_HINTS } else { 1 };
+    let most = if plan.top_k.is_some() { MAX_HINTS } else { 1 };
     let (mut turns, mut too_long) = (Vec::new(), 0);
     for judged in judged {
         let said = judged.hint.iter().flat_map(Judgement::hints);

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use clawrl_config::{JudgingPlan, RlPlan};
 use clawrl_core::{
-    AttemptRecord, CancelToken, Judge, Matter, Message, Outcome, Question, Role, RunPlan, SeenTurn, TaskSpec,
-    Turn, derive_seed,
+    AttemptRecord, CancelToken, Judge, JudgeRequest, JudgeSubject, Message, Outcome, Role, RunPlan, TaskSpec,
+    Turn, TurnContext, derive_seed,
 };
 use clawrl_record::{JudgedTurn, Judgement, RunSink};
 use clawrl_scheduler::{Interrupt, context};
@@ -120,18 +120,18 @@ impl TurnJudge {
             let before = before(&trajectory.prompt, &turns[..number]);
             let reply = said(&turns[number].reply);
             let next = next(turns, number);
-            let seen = SeenTurn {
+            let seen = TurnContext {
                 before: &before,
                 reply: &reply,
                 next: next.as_ref().map(|(role, text)| (*role, text.as_str())),
             };
-            let ask = |matter, purpose, wanted| {
+            let ask = |subject, purpose, wanted| {
                 let seed = derive_seed(self.seed, purpose, &[number as u64]);
-                self.ask(task, record, matter, seed, deadline, wanted)
+                self.ask(task, record, subject, seed, deadline, wanted)
             };
             let (process, hint) = tokio::join!(
-                ask(Matter::Turn(seen), "turn", rewards),
-                ask(Matter::Hint(seen), "hint", self.hints)
+                ask(JudgeSubject::Turn(seen), "turn", rewards),
+                ask(JudgeSubject::Hint(seen), "hint", self.hints)
             );
             let turn = u32::try_from(number).unwrap_or(u32::MAX);
             JudgedTurn { attempt: record.attempt, turn, process, hint }
@@ -143,7 +143,7 @@ impl TurnJudge {
         &self,
         task: &Arc<TaskSpec>,
         record: &AttemptRecord,
-        matter: Matter<'_>,
+        subject: JudgeSubject<'_>,
         seed: u64,
         deadline: Instant,
         wanted: bool,
@@ -152,7 +152,7 @@ impl TurnJudge {
             return None;
         }
         let (attempt, votes, cancel) = (record.attempt, self.votes, CancelToken::new());
-        let question = Question { attempt, task, matter, votes, seed, deadline, cancel: &cancel };
+        let question = JudgeRequest { attempt, task, subject, votes, seed, deadline, cancel: &cancel };
         Some(Judgement::from(&self.judge.ask(question).await))
     }
 }

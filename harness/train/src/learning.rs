@@ -18,7 +18,7 @@ use clawrl_learn::{
     StreamEnd, StreamError, StreamSnapshot, Vitals, repetition,
 };
 use clawrl_record::{JudgedTurn, Metric, MetricRow, RunSink};
-use clawrl_scheduler::{Demand, Wanted};
+use clawrl_scheduler::{Demand, GroupDemand};
 use clawrl_torch::{Chat, TorchLearner};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -155,10 +155,11 @@ impl Learning {
     }
 
     /// The groups that may be dispatched by now.
-    pub(super) fn wanted(&self) -> Wanted {
-        self.stream
-            .order()
-            .map_or_else(|| Wanted::First(self.stream.demand()), |order| Wanted::These(order.into()))
+    pub(super) fn wanted(&self) -> GroupDemand {
+        self.stream.order().map_or_else(
+            || GroupDemand::First(self.stream.demand()),
+            |order| GroupDemand::These(order.into()),
+        )
     }
 
     /// What the stream came to, if it did.

@@ -20,7 +20,7 @@ use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
-    fall_of, fall_words,
+    fall_of, fall_text,
 };
 use clawrl_remote::Secret;
 use clawrl_scheduler::{Demand, Interrupt};
@@ -305,7 +305,7 @@ impl Session<'_> {
             "{} demonstrations in real environments, right on purpose in {} %",
             warm_start.demonstrations, warm_start.oracle_percent
         ));
-        let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed);
+        let demonstrator = Demonstrator::new(warm_start.oracle_percent, plan.seed, (&plan).into());
         let demonstrator = demonstrator
             .ok_or_else(|| TrainError::refused("`oracle_percent` is a whole number from 0 to 100"))?;
         let run = self.whole(plan, Arc::new(demonstrator), 0).fill()?;
@@ -465,7 +465,7 @@ impl Session<'_> {
             held_out: evaluated.iter().map(rate).collect(),
             evaluated: evaluated.to_vec(),
             best: best::best_version(&self.files, evaluated),
-            fall: fall_of(evaluated).map(fall_words),
+            fall: fall_of(evaluated).map(fall_text),
             page: self.files.page(),
             policy: self.files.model_of(version),
         })
@@ -572,7 +572,7 @@ impl Session<'_> {
         if run.state().is_none_or(|state| state.finished().is_none()) {
             let (writer, ..) =
                 RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
-            writer.finish(RunEnd::Sated)?;
+            writer.finish(RunEnd::DemandClosed)?;
         }
         Ok(())
     }

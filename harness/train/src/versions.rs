@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clawrl_config::{CheckpointPlan, TrainPlan};
 use clawrl_core::RunId;
-use clawrl_record::{Metric, Run, RunStore, UpdateFigures, best_of};
+use clawrl_record::{Metric, Run, RunStore, UpdateMetrics, best_of};
 use clawrl_torch::{Branch, CheckpointFacts, Checkpoints, Device, Retention, TorchError, load_merged};
 use serde::{Deserialize, Serialize};
 
@@ -186,7 +186,7 @@ impl Training {
         this: &Made,
         all: &BTreeMap<u64, Made>,
         kept: &[CheckpointFacts],
-        figures: &[UpdateFigures],
+        figures: &[UpdateMetrics],
         best: Option<u64>,
     ) -> Result<PolicyVersion, TrainError> {
         // What a training went back to was measured when it was new, and maybe again.

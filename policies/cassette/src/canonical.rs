@@ -1,7 +1,7 @@
-//! One text for each JSON value, and the hash of it.
+//! A canonical text of a JSON value, and its hash.
 //!
-//! I1. Equal values have equal hashes, in whatever order their members were written; lists keep theirs.
-//! I2. A hash of several pieces tells where one ends and the next begins.
+//! I1. Equal values have equal hashes, whatever the order of their members; the order of lists matters.
+//! I2. The hash of several pieces depends on their boundaries.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct Hash([u8; 32]);
 
 impl Hash {
-    /// Of a value (I1).
+    /// Hash of a value (I1).
     pub(crate) fn of(value: &Value) -> Self {
         let mut text = String::new();
         write(value, &mut text);
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
-    /// Of lists of hashes, one after the other (I2).
+    /// Hash of lists of hashes, in order (I2).
     pub(crate) fn over<'a>(lists: impl IntoIterator<Item = Vec<&'a Self>>) -> Self {
         let mut hasher = Sha256::new();
         for list in lists {
@@ -45,7 +45,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Object(members) => {
-            // Not left to the map, whose order depends on a feature that any crate may turn on.
+            // The map is not relied on: its order depends on a feature that any crate may enable.
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(key, _)| key.as_str());
             text.push('{');
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_order_of_members_is_nothing_and_order_of_lists_is_something() {
+    fn i1_order_matters_in_lists_only() {
         let parsed = |text: &str| serde_json::from_str(text).unwrap();
         check(parsed(r#"{"a":1,"b":{"c":2,"d":3}}"#), parsed(r#"{"b":{"d":3,"c":2},"a":1}"#), true);
         check(json!([1, 2]), json!([2, 1]), false);

@@ -10,30 +10,30 @@ use std::sync::Arc;
 use clawrl_core::{Action, Message, PolicySpec, RunId, TaskId, ToolSpec};
 use serde_json::Value;
 
-use crate::asked::{Asked, Piece, Pieces};
 use crate::canonical::Hash;
+use crate::model_request::{ModelRequest, Piece, Pieces};
 
-/// Where replies come from.
+/// Origin of the replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The program that wrote the cassette, with its version.
     pub program: String,
     /// The run in which the replies were given.
     pub run: RunId,
-    /// Who gave them. Names of variables, never their values.
+    /// The recorded policy. With names of variables, never their values.
     pub policy: PolicySpec,
-    /// Variables whose values were struck out of what is recorded.
+    /// Variables whose values were redacted in the recording.
     pub redacted: Vec<String>,
 }
 
-/// What a reply is filed under.
+/// Key of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Of the request.
+    /// Hash of the request.
     pub(crate) asked: Hash,
-    /// Seed of the request: it tells the attempts of a run apart that ask the same, and is a function of the plan's seed.
+    /// Seed of the request: it distinguishes equal requests of several attempts, and is a function of the plan's seed.
     pub(crate) seed: u64,
-    /// How many times the attempt had made the request with the seed before.
+    /// Number of earlier equal requests, with the same seed, by this attempt.
     pub(crate) repeat: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Reply {
 impl Reply {
     /// `repeat`: how many times the attempt had made the same request, with the same seed, before.
     #[must_use]
-    pub fn new(task: TaskId, turn: u32, seed: u64, repeat: u32, asked: Asked, said: Action) -> Self {
+    pub fn new(task: TaskId, turn: u32, seed: u64, repeat: u32, asked: ModelRequest, said: Action) -> Self {
         Self::of_pieces(task, turn, seed, repeat, asked.into(), said)
     }
 
@@ -77,7 +77,7 @@ pub struct Cassette {
 }
 
 impl Cassette {
-    /// Of replies in any order. Of several under one key the first counts; whether there were any.
+    /// Builds a cassette from replies in any order. Of several replies with one key the first counts; the flag tells whether there were any.
     #[must_use]
     pub fn new(origin: Origin, replies: impl IntoIterator<Item = Reply>) -> (Self, bool) {
         let mut shared = Shared::default();
@@ -101,19 +101,19 @@ impl Cassette {
         (Self { origin, replies: kept, by_key, by_seed }, doubled)
     }
 
-    /// Where the replies come from.
+    /// Origin of the replies.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// How many replies there are.
+    /// Number of replies.
     #[must_use]
     pub fn len(&self) -> usize {
         self.replies.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no replies.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()
@@ -146,7 +146,7 @@ impl Cassette {
     }
 }
 
-/// One of each piece.
+/// One shared copy of each piece.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     settings: HashMap<Hash, Arc<Value>>,

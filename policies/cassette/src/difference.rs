@@ -1,14 +1,14 @@
-//! What is different about a request that nobody recorded.
+//! Explains how a request without a recording differs from the recorded ones.
 //!
-//! I1. The nearest recorded request is the one that a person would compare with: of the same attempt if there is one, then
-//! of the same task, then with the most messages alike in their places. I2. What is told is the first difference, in the order in which
-//! a model reads: settings, messages, tools. I3. Texts are cut short around it, and do nothing to a terminal.
+//! I1. The nearest recorded request is the one that a person would compare with: of the same attempt if possible, otherwise
+//! of the same task, then with the most equal messages at the same positions. I2. The first difference is reported, in the order in which
+//! a model reads: settings, messages, tools. I3. Texts are cut around it, and cannot control a terminal.
 
 use clawrl_core::{Message, Role, TaskId, ToolSpec, printable_line};
 use serde_json::Value;
 
-use crate::asked::{Piece, Pieces};
 use crate::cassette::{Key, Reply};
+use crate::model_request::{Piece, Pieces};
 
 /// Characters of a text that are shown.
 const SHOWN: usize = 100;
@@ -19,7 +19,7 @@ const BEFORE: usize = 24;
 /// The first difference from the nearest of the replies, in words.
 pub(crate) fn difference(replies: &[&Reply], task: &TaskId, key: &Key, asked: &Pieces) -> String {
     let Some(nearest) = replies.iter().max_by_key(|reply| nearness(reply, task, key, asked)) else {
-        return "the cassette holds no replies".to_owned();
+        return "the cassette has no replies".to_owned();
     };
     let recorded = &nearest.pieces;
     let place = match (nearest.key.seed == key.seed, nearest.task == *task) {
@@ -46,7 +46,7 @@ fn nearness(reply: &Reply, task: &TaskId, key: &Key, asked: &Pieces) -> impl Ord
         alike,
         std::cmp::Reverse(longer),
         reply.key.asked == key.asked,
-        // Of equals, the first.
+        // Among equals, the first.
         std::cmp::Reverse((reply.turn, reply.key.repeat)),
     )
 }
@@ -75,14 +75,14 @@ fn messages_differ(recorded: &[Piece<Message>], asked: &[Piece<Message>]) -> Opt
         return match (recorded.get(shorter), asked.get(shorter)) {
             (None, None) => None,
             (Some(old), _) => Some(format!(
-                "it had {} messages where {} are sent now; the next was {} of the {}",
+                "it had {} messages and the request has {}; the next was {} of the {}",
                 recorded.len(),
                 asked.len(),
                 short(&text_of(&old.value)),
                 role(&old.value)
             )),
             (_, Some(new)) => Some(format!(
-                "it had {} messages where {} are sent now; the next is {} of the {}",
+                "it had {} messages and the request has {}; the next is {} of the {}",
                 recorded.len(),
                 asked.len(),
                 short(&text_of(&new.value)),
@@ -132,12 +132,12 @@ fn tools_differ(recorded: &[Piece<ToolSpec>], asked: &[Piece<ToolSpec>]) -> Opti
 fn keys_differ(recorded: &Key, asked: &Key) -> String {
     if recorded.seed == asked.seed {
         format!(
-            "it is the same request, which the attempt now makes {} times, and made {} times when it was recorded",
+            "it is the same request, made {} times by this attempt and {} times in the recording",
             u64::from(asked.repeat) + 1,
             u64::from(recorded.repeat) + 1
         )
     } else {
-        "it is the same request under another seed: `--seed`, `--group-size` and `--repeats` have to be as they were"
+        "it is the same request under another seed: use the recorded `--seed`, `--group-size` and `--repeats`"
             .to_owned()
     }
 }
@@ -157,7 +157,7 @@ fn text_of(message: &Message) -> String {
     for call in &message.tool_calls {
         text += &format!("[call of {} with {}, id {}]", call.name, call.arguments, call.id);
     }
-    // What images show is no text; only their names tell them apart.
+    // Images have no text; only their names distinguish them.
     for part in &message.parts {
         if let clawrl_core::Part::Image { sha256, .. } = part {
             text += &format!("[image {}]", sha256.get(..12).unwrap_or(sha256));
@@ -192,7 +192,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::asked::Asked;
+    use crate::model_request::ModelRequest;
 
     fn tool(name: &str, description: &str) -> ToolSpec {
         let parameters = json!({ "type": "object" });
@@ -204,8 +204,8 @@ mod tests {
         }
     }
 
-    fn asked() -> Asked {
-        Asked {
+    fn asked() -> ModelRequest {
+        ModelRequest {
             settings: json!({ "model": "m", "temperature": 0.5 }),
             messages: vec![
                 Message::text(Role::System, "Be brief."),
@@ -215,12 +215,12 @@ mod tests {
         }
     }
 
-    fn reply(task: &str, turn: u32, seed: u64, asked: Asked) -> Reply {
+    fn reply(task: &str, turn: u32, seed: u64, asked: ModelRequest) -> Reply {
         Reply::new(TaskId(task.to_owned()), turn, seed, 0, asked, Action::default())
     }
 
     /// The difference of a request with seed 7 of task `a` from one with the same seed.
-    fn check(change: impl Fn(&mut Asked), expected: &str) {
+    fn check(change: impl Fn(&mut ModelRequest), expected: &str) {
         let mut changed = asked();
         change(&mut changed);
         let replies = [reply("b", 0, 8, changed.clone()), reply("a", 2, 7, asked())];
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_the_first_difference_is_told() {
+    fn i2_first_difference_is_reported() {
         check(
             |asked| asked.settings["temperature"] = json!(0.7),
             "its setting `temperature` was `0.5` and is `0.7`",

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// What was wrong with a file, and where.
+/// Problem of a cassette file.
 #[derive(Debug, Error)]
 pub enum CassetteError {
     /// The file system says no.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried: `read`.
+        /// The operation: `read`.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -19,37 +19,37 @@ pub enum CassetteError {
         source: io::Error,
     },
     /// There is such a file, and it was not to be replaced.
-    #[error("{} is there already", path.display())]
+    #[error("{} already exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// It is something else.
-    #[error("{} is no cassette: {why}", path.display())]
+    /// The file is not a cassette.
+    #[error("{} is not a cassette: {why}", path.display())]
     NoCassette {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The reason.
         why: String,
     },
     /// A later version of this program wrote it.
-    #[error("{} is a cassette of format {format}, and this program reads up to {known}", path.display())]
+    #[error("{} has cassette format {format}, and this program reads formats up to {known}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         format: u32,
         /// The latest that is known.
         known: u32,
     },
-    /// It was a cassette.
-    #[error("the cassette {} is damaged in line {line}: {why}", path.display())]
+    /// The file is a damaged cassette.
+    #[error("the cassette {} is damaged at line {line}: {why}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Counted from 1, of the text in it.
         line: usize,
-        /// What was found.
+        /// The damage.
         why: String,
     },
 }

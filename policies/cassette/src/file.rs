@@ -1,8 +1,8 @@
 //! Cassettes as files: lines of JSON in one zstd frame.
 //!
-//! I1. What is read is what was written, float by float. I2. A file without its last line, or with bytes that are not
-//! what was written, is refused. I3. A file is written beside its place, synced and renamed: it is there whole or not at
-//! all. I4. What is read from a file is bounded.
+//! I1. Reading returns exactly what was written, floats bit by bit. I2. A file without its last line, or with changed
+//! bytes, is refused. I3. A file is written to a temporary name, synced and renamed: it is complete or missing.
+//! I4. The size of everything read is bounded.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,29 +14,29 @@ use clawrl_core::{Message, RunId, ToolSpec};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::asked::{Piece, Pieces, message_piece, settings_piece, tool_piece};
 use crate::canonical::{Hash, hex};
 use crate::cassette::{Cassette, Origin, Reply};
 use crate::error::CassetteError;
-use crate::line::{Head, Line, ReplyLine, SaidLine};
+use crate::line::{ActionLine, Head, Line, ReplyLine};
+use crate::model_request::{Piece, Pieces, message_piece, settings_piece, tool_piece};
 
-/// Version of the format. Readers take it and all older ones, of which there are none, and refuse newer ones.
+/// Version of the format. Readers accept older versions, of which there are none yet, and refuse newer ones.
 pub const FORMAT: u32 = 1;
 
 /// Level of compression: a cassette is written once and kept under version control.
 const LEVEL: i32 = 9;
 
 /// Most bytes of a cassette's text.
-const MOST_BYTES: u64 = 8 << 30;
+const MAX_BYTES: u64 = 8 << 30;
 
 /// Most bytes of one line; a conversation's longest message has a few MiB.
-const MOST_LINE: u64 = 256 << 20;
+const MAX_LINE: u64 = 256 << 20;
 
 impl Cassette {
-    /// Reads a file; with it, the hex SHA-256 of its bytes.
+    /// Reads a file; returns it with the hex SHA-256 of its bytes.
     ///
     /// # Errors
-    /// [`CassetteError`] for what is no whole cassette of a known format.
+    /// [`CassetteError`] if the file is not a complete cassette of a known format.
     pub fn read(path: &Path) -> Result<(Self, String), CassetteError> {
         let bytes = fs::read(path).map_err(io_error("read", path))?;
         let sha256 = hex(&Sha256::digest(&bytes));
@@ -44,10 +44,10 @@ impl Cassette {
         Ok((cassette, sha256))
     }
 
-    /// Where the replies of a file come from, without reading them; with it, the hex SHA-256 of its bytes.
+    /// The origin of a file, without reading its replies; with the hex SHA-256 of its bytes.
     ///
     /// # Errors
-    /// As [`Cassette::read`], as far as the first line tells.
+    /// As for [`Cassette::read`], as far as the first line shows.
     pub fn read_origin(path: &Path) -> Result<(Origin, String), CassetteError> {
         let bytes = fs::read(path).map_err(io_error("read", path))?;
         let origin = Reader::new(path, &bytes)?.origin()?;
@@ -67,7 +67,7 @@ impl Cassette {
         let part = path.with_file_name(name);
         let written = self.write_part(&part).and_then(|()| fs::rename(&part, path));
         written.map_err(|source| {
-            // Nobody is helped by half a file.
+            // Removes the incomplete file.
             let _ = fs::remove_file(&part);
             io_error("write", path)(source)
         })
@@ -102,7 +102,7 @@ impl Cassette {
                     .iter()
                     .map(|tool| number(&mut known.tools, tool, into, Line::Tool))
                     .collect::<io::Result<_>>()?,
-                said: SaidLine::from(&reply.said),
+                said: ActionLine::from(&reply.said),
             };
             write_line(into, &Line::Reply(Box::new(line)))?;
         }
@@ -150,7 +150,7 @@ struct Reader<'a> {
     text: BufReader<io::Take<zstd::Decoder<'static, BufReader<&'a [u8]>>>>,
     /// Number of the last line that was read, from 1.
     at: usize,
-    /// Whether it begins as zstd does: then it was something before it was cut.
+    /// Whether it starts like zstd: then it is a truncated file.
     is_compressed: bool,
 }
 
@@ -160,7 +160,7 @@ const ZSTD: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 impl<'a> Reader<'a> {
     fn new(path: &Path, bytes: &'a [u8]) -> Result<Self, CassetteError> {
         let decoder = zstd::Decoder::new(bytes).map_err(io_error("read", path))?;
-        let text = BufReader::new(decoder.take(MOST_BYTES));
+        let text = BufReader::new(decoder.take(MAX_BYTES));
         Ok(Self { path: path.to_owned(), text, at: 0, is_compressed: bytes.starts_with(&ZSTD) })
     }
 
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         let no_cassette = |path: &Path, why: String| CassetteError::NoCassette { path: path.to_owned(), why };
         let bytes = match self.next_bytes() {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(no_cassette(&self.path, "it holds nothing".to_owned())),
+            Ok(None) => return Err(no_cassette(&self.path, "the file is empty".to_owned())),
             Err(why) if self.is_compressed => return Err(self.damaged(&why)),
             Err(why) => return Err(no_cassette(&self.path, why)),
         };
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
             serde_json::from_slice(&bytes).map_err(|error| no_cassette(&self.path, error.to_string()))?;
         let format = value["cassette"]["format"].as_u64().and_then(|format| u32::try_from(format).ok());
         match format {
-            None => return Err(no_cassette(&self.path, "its first line names no format".to_owned())),
+            None => return Err(no_cassette(&self.path, "its first line has no format".to_owned())),
             Some(format) if format > FORMAT => {
                 return Err(CassetteError::Newer { path: self.path.clone(), format, known: FORMAT });
             }
@@ -185,9 +185,9 @@ impl<'a> Reader<'a> {
         }
         let Ok(Line::Cassette(Head { program, run, policy, redacted, .. })) = serde_json::from_value(value)
         else {
-            return Err(self.damaged("it does not say where its replies come from"));
+            return Err(self.damaged("its header is missing"));
         };
-        let run = RunId::new(&run).ok_or_else(|| self.damaged("its run has no name"))?;
+        let run = RunId::new(&run).ok_or_else(|| self.damaged("its header has no valid run name"))?;
         Ok(Origin { program, run, policy, redacted })
     }
 
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         loop {
             let line = match self.next_bytes() {
                 Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
-                Ok(None) => Err("its end is missing".to_owned()),
+                Ok(None) => Err("its last line is missing".to_owned()),
                 Err(why) => Err(why),
             };
             match line.map_err(|why| self.damaged(&why))? {
@@ -207,9 +207,11 @@ impl<'a> Reader<'a> {
                 Line::Message(message) => pieces.messages.push(message_piece(message)),
                 Line::Tool(tool) => pieces.tools.push(tool_piece(tool)),
                 Line::Reply(line) => {
-                    replies.push(pieces.reply(*line).ok_or_else(|| {
-                        self.damaged("a reply names a part of its request that is not there")
-                    })?);
+                    replies.push(
+                        pieces
+                            .reply(*line)
+                            .ok_or_else(|| self.damaged("a reply refers to a missing part of its request"))?,
+                    );
                 }
                 Line::End { replies: expected } if expected == replies.len() as u64 => break,
                 Line::End { .. } => return Err(self.damaged("replies are missing")),
@@ -217,23 +219,23 @@ impl<'a> Reader<'a> {
         }
         match self.next_bytes() {
             Ok(None) => {}
-            Ok(Some(_)) => return Err(self.damaged("something stands behind its end")),
+            Ok(Some(_)) => return Err(self.damaged("it continues after its last line")),
             Err(why) => return Err(self.damaged(&why)),
         }
         let (cassette, doubled) = Cassette::new(origin, replies);
-        if doubled { Err(self.damaged("two replies are filed under one request")) } else { Ok(cassette) }
+        if doubled { Err(self.damaged("two replies have the same request")) } else { Ok(cassette) }
     }
 
     /// The next line without its end; `None` after the last.
     fn next_bytes(&mut self) -> Result<Option<Vec<u8>>, String> {
         self.at += 1;
         let mut line = Vec::new();
-        let read = (&mut self.text).take(MOST_LINE).read_until(b'\n', &mut line);
+        let read = (&mut self.text).take(MAX_LINE).read_until(b'\n', &mut line);
         match read {
             Err(error) => Err(error.to_string()),
             Ok(0) => Ok(None),
             Ok(_) if line.pop() == Some(b'\n') => Ok(Some(line)),
-            Ok(_) => Err("a line has no end, or is too long".to_owned()),
+            Ok(_) => Err("a line is too long or has no line break".to_owned()),
         }
     }
 

@@ -1,33 +1,33 @@
-//! Cassettes: what a policy said, filed under what it was asked, and served again.
+//! Cassettes: recorded replies of a policy, keyed by request, as VCR does for HTTP.
 //!
-//! A change of the harness, of a prompt or of a tool is tested with no model: where it leaves what a model would be shown
-//! alone, the recorded reply is played, and where it does not, the attempt faults and says what is different. That is not
-//! the policy `replay`, which plays the replies of a run by slot and turn and compares nothing.
+//! They test changes of the harness, of prompts or of tools without a model. If a request of the model is unchanged,
+//! the recorded reply is played; otherwise the attempt faults with the difference. The policy `replay` is different:
+//! it plays the replies of a run by slot and turn and compares nothing.
 //!
-//! I1. A reply is played only to a request that would be sent exactly as it was when it was recorded: the settings that
-//! decide how a reply is drawn, every message, every tool as the model is told of it. I2. A request without a recording is
-//! the permanent policy fault `cassette-miss`. Nothing else is ever asked. I3. What is played is a function of the request,
-//! of its seed, and of how many times the attempt has made that request: neither the order nor the number of
-//! the attempts at once changes it. I4. Faults are not recorded. I5. The same replies make the same file, whatever the order they
-//! came in; a file is whole or refused.
+//! I1. A reply is played only to a request that equals the recorded one exactly: the settings that
+//! affect sampling, every message, and every tool as the model sees it. I2. A request without a recording is
+//! the permanent policy fault `cassette-miss`; no model is called. I3. The played reply is a function of the request,
+//! of its seed, and of the number of equal requests by the same attempt: neither the order nor the number of
+//! concurrent attempts matters. I4. Faults are not recorded. I5. Equal replies give equal files, in whatever order they
+//! were recorded; a file is complete or refused.
 //!
-//! What a model is shown depends on who it is behind; whoever makes these policies says it ([`Show`]).
+//! The request of a model depends on the policy; the code that builds policies provides it ([`Show`]).
 //! Cancellation: a recorded reply is ready when it is asked for; dropping a request that is being recorded records nothing.
 
-mod asked;
 mod canonical;
 mod cassette;
 mod difference;
 mod error;
 mod file;
 mod line;
+mod model_request;
 mod policy;
 mod recorder;
 mod repeats;
 
-pub use asked::{Asked, Show};
 pub use cassette::{Cassette, Origin, Reply};
 pub use error::CassetteError;
 pub use file::FORMAT;
+pub use model_request::{ModelRequest, Show};
 pub use policy::CassettePolicy;
 pub use recorder::{Recorder, RecordingPolicy};

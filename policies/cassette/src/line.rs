@@ -21,7 +21,7 @@ pub(crate) enum Line {
     End { replies: u64 },
 }
 
-/// Where the replies come from.
+/// Origin of the replies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) format: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Head {
     pub(crate) redacted: Vec<String>,
 }
 
-/// A reply, and what it is filed under.
+/// A reply and its key.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReplyLine {
     pub(crate) task: TaskId,
@@ -43,12 +43,12 @@ pub(crate) struct ReplyLine {
     pub(crate) settings: u32,
     pub(crate) messages: Vec<u32>,
     pub(crate) tools: Vec<u32>,
-    pub(crate) said: SaidLine,
+    pub(crate) said: ActionLine,
 }
 
 /// An [`Action`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SaidLine {
+pub(crate) struct ActionLine {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<ToolCall>,
@@ -59,16 +59,16 @@ pub(crate) struct SaidLine {
     usage: Option<Usage>,
 }
 
-impl From<&Action> for SaidLine {
+impl From<&Action> for ActionLine {
     fn from(action: &Action) -> Self {
         let Action { text, tool_calls, finish, tokens, usage } = action.clone();
         Self { text, calls: tool_calls, finish, tokens, usage }
     }
 }
 
-impl From<SaidLine> for Action {
-    fn from(said: SaidLine) -> Self {
-        let SaidLine { text, calls, finish, tokens, usage } = said;
+impl From<ActionLine> for Action {
+    fn from(said: ActionLine) -> Self {
+        let ActionLine { text, calls, finish, tokens, usage } = said;
         Self { text, tool_calls: calls, finish, tokens, usage }
     }
 }

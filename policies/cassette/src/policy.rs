@@ -1,22 +1,22 @@
 //! Plays a cassette.
 //!
-//! I1. A request without a recording is a permanent fault that says what is different. I2. What was played and what was asked in
-//! vain is counted, and told at the end of a run.
+//! I1. A request without a recording is a permanent fault that explains the difference. I2. Played replies and misses
+//! are counted, and reported at the end of a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{Action, AttemptId, Boundary, BoxFuture, Fault, Policy, PolicyRequest};
 
-use crate::asked::{Pieces, Show};
 use crate::cassette::{Cassette, Key};
 use crate::difference::difference;
+use crate::model_request::{Pieces, Show};
 use crate::repeats::Repeats;
 
-/// Stands among the notes of what a played reply took: that was taken when it was recorded.
+/// Usage note of a played reply: its usage is that of the recording.
 const NOTE: &str = "from-cassette";
 
-/// Answers with what was recorded, and with nothing else.
+/// Answers with recorded replies only.
 pub struct CassettePolicy {
     cassette: Cassette,
     show: Show,
@@ -30,12 +30,12 @@ pub struct CassettePolicy {
 #[derive(Default)]
 struct Misses {
     count: u64,
-    /// What the first of them was told.
+    /// Message of the first miss.
     first: Option<String>,
 }
 
 impl CassettePolicy {
-    /// `show` says what the recorded policy would show its model.
+    /// `show` gives the request that the recorded policy would send to its model.
     #[must_use]
     pub fn new(cassette: Cassette, show: Show) -> Self {
         let played = (0..cassette.len()).map(|_| AtomicBool::new(false)).collect();
@@ -60,7 +60,7 @@ impl CassettePolicy {
         let task = &request.task.id;
         let why = difference(&self.cassette.comparable(task, key.seed), task, key, pieces);
         let turn = u64::from(request.turn) + 1;
-        let message = format!("nothing is recorded for turn {turn} of task {}: {why}", request.task.id);
+        let message = format!("no recorded reply for turn {turn} of task {}: {why}", request.task.id);
         let mut misses = self.misses();
         misses.count += 1;
         misses.first.get_or_insert_with(|| message.clone());
@@ -68,7 +68,7 @@ impl CassettePolicy {
     }
 
     fn misses(&self) -> MutexGuard<'_, Misses> {
-        // A count and a text: whoever panicked left both in order.
+        // A panic leaves the count and the text consistent.
         self.misses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,12 +90,12 @@ impl Policy for CassettePolicy {
         let all = self.cassette.len();
         let played = self.played.iter().filter(|played| played.load(Ordering::Relaxed)).count();
         let mut notes =
-            vec![format!("{played} of {all} recorded replies were played, {} were not", all - played)];
+            vec![format!("{played} of {all} recorded replies were played, {} unused", all - played)];
         let misses = self.misses();
         if let Some(first) = &misses.first {
             let count = misses.count;
             notes.push(format!(
-                "{count} requests had no recorded reply and no model was asked; the first: {first}"
+                "{count} requests had no recorded reply, and no model was called; the first: {first}"
             ));
         }
         notes

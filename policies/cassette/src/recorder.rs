@@ -1,29 +1,29 @@
-//! Records what a policy says.
+//! Records the replies of a policy.
 //!
-//! I1. A reply is recorded when it was given, with what was asked for it; a fault is not. I2. Of several attempts at a slot
-//! the last counts, whichever order they ask in: an earlier one ended in a fault, and a later one asks the same. I3. A
-//! reply that holds a secret is not recorded, since it would be played without it.
+//! I1. A reply is recorded with its request when it is returned; a fault is not. I2. Of several attempts at a slot
+//! the last counts, in whatever order they run: earlier ones faulted, and later ones make the same requests. I3. A
+//! reply that contains a secret is not recorded, because it would be played without it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{Action, AttemptId, BoxFuture, Fault, Policy, PolicyRequest, SlotId};
 
-use crate::asked::{Pieces, Show};
 use crate::cassette::{Cassette, Origin, Reply, Shared};
+use crate::model_request::{Pieces, Show};
 use crate::repeats::Repeats;
 
-/// Whether a reply may be stored as it is.
+/// Whether a reply may be stored unchanged.
 type MayKeep = Box<dyn Fn(&Action) -> bool + Send + Sync>;
 
 /// Collects the replies of a run, in memory.
 pub struct Recorder {
     may_keep: MayKeep,
-    tape: Mutex<Tape>,
+    writer: Mutex<CassetteWriter>,
 }
 
 #[derive(Default)]
-struct Tape {
+struct CassetteWriter {
     slots: BTreeMap<SlotId, Attempt>,
     shared: Shared,
     withheld: u64,
@@ -40,21 +40,21 @@ impl Recorder {
     /// `may_keep` says whether a reply is free of secrets (I3).
     #[must_use]
     pub fn new(may_keep: impl Fn(&Action) -> bool + Send + Sync + 'static) -> Self {
-        Self { may_keep: Box::new(may_keep), tape: Mutex::default() }
+        Self { may_keep: Box::new(may_keep), writer: Mutex::default() }
     }
 
-    /// What was recorded so far, and how many replies were left out for the secrets in them.
+    /// The replies recorded so far, and the number of replies that were omitted because they contain secrets.
     #[must_use]
     pub fn cassette(&self, origin: Origin) -> (Cassette, u64) {
-        let tape = self.tape();
-        let replies = tape.slots.values().flat_map(|attempt| attempt.replies.iter().cloned());
-        (Cassette::new(origin, replies).0, tape.withheld)
+        let writer = self.writer();
+        let replies = writer.slots.values().flat_map(|attempt| attempt.replies.iter().cloned());
+        (Cassette::new(origin, replies).0, writer.withheld)
     }
 
     fn keep(&self, attempt: AttemptId, reply: Reply) {
         let may_keep = (self.may_keep)(&reply.said);
-        let mut tape = self.tape();
-        let Tape { slots, shared, withheld } = &mut *tape;
+        let mut writer = self.writer();
+        let CassetteWriter { slots, shared, withheld } = &mut *writer;
         let latest = slots.entry(attempt.slot).or_default();
         if attempt.number < latest.number {
             return;
@@ -69,13 +69,13 @@ impl Recorder {
         }
     }
 
-    fn tape(&self) -> MutexGuard<'_, Tape> {
-        // Whoever panicked with it left at worst a reply out.
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    fn writer(&self) -> MutexGuard<'_, CassetteWriter> {
+        // After a panic at worst one reply is missing.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A policy whose replies are recorded.
+/// A policy that records its replies.
 pub struct RecordingPolicy {
     policy: Arc<dyn Policy>,
     show: Show,
@@ -84,7 +84,7 @@ pub struct RecordingPolicy {
 }
 
 impl RecordingPolicy {
-    /// `show` says what the policy shows its model.
+    /// `show` gives the request that the policy sends to its model.
     #[must_use]
     pub fn new(policy: Arc<dyn Policy>, show: Show, recorder: Arc<Recorder>) -> Self {
         Self { policy, show, repeats: Repeats::default(), recorder }
@@ -95,7 +95,7 @@ impl RecordingPolicy {
         let (attempt, turn, seed) = (request.attempt, request.turn, request.seed);
         let task = request.task.id.clone();
         let said = self.policy.act(request).await?;
-        // Who gave up waiting, or got a fault, has asked nothing that is played.
+        // A dropped or faulted request is not recorded.
         let repeat = self.repeats.before(attempt, pieces.hash(), seed);
         self.recorder.keep(attempt, Reply::of_pieces(task, turn, seed, repeat, pieces, said.clone()));
         Ok(said)

@@ -9,7 +9,7 @@ use clawrl_core::AttemptId;
 
 use crate::canonical::Hash;
 
-/// Of one attempt, by request and seed.
+/// Counts of one attempt, by request and seed.
 type Counts = HashMap<(Hash, u64), u32>;
 
 /// Counts, by attempt.
@@ -19,7 +19,7 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// How many times the attempt made this request, with this seed, before now.
+    /// Number of earlier equal requests, with this seed, by the attempt.
     pub(crate) fn before(&self, attempt: AttemptId, asked: Hash, seed: u64) -> u32 {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let count = made.entry(attempt).or_default().entry((asked, seed)).or_insert(0);

@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
-    Action, ActionFormat, Ballot, Boundary, BoxFuture, Fault, FinishReason, Judge, Limit, Matter,
-    MemoryBlobs, Message, Observation, Policy, PolicyRequest, Question, Role, TaskSpec, Usage, UsageTotal,
-    Vote, derive_seed,
+    Action, ActionFormat, Boundary, BoxFuture, Fault, FinishReason, Judge, JudgeRequest, JudgeResponse,
+    JudgeSubject, Limit, MemoryBlobs, Message, Observation, Policy, PolicyRequest, Role, TaskView, Usage,
+    UsageTotal, Vote, derive_seed,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use crate::prompt::question;
-use crate::verdict::{read, read_hint};
+use crate::reply::{read, read_hint};
 
-/// What is left of the time for a question after its votes, so that those that came in time still count: one part in this.
+/// Fraction of the time that is reserved after the votes, so that votes in time still count: one part in this number.
 const REST: u32 = 20;
 
-/// Code of the fault of a vote whose reply came and says nothing: the judge is there, and babbles.
+/// Fault code of a vote whose reply arrived without a valid vote: the judge is reachable.
 pub(crate) const BABBLE: &str = "vote-missing";
 
-/// Notes on replies that were broken off for what they are about.
+/// Usage notes of replies that were refused for their content.
 const REFUSALS: [&str; 2] = ["content-filter", "refusal"];
 
 /// Asks a policy once for each vote, all at the same time.
@@ -39,16 +39,16 @@ impl ModelJudge {
 }
 
 impl Judge for ModelJudge {
-    fn ask<'a>(&'a self, asked: Question<'a>) -> BoxFuture<'a, Ballot> {
+    fn ask<'a>(&'a self, asked: JudgeRequest<'a>) -> BoxFuture<'a, JudgeResponse> {
         Box::pin(async move {
-            let text = question(&asked.task.instruction, asked.matter);
+            let text = question(&asked.task.instruction, asked.subject);
             let conversation = [Message::text(Role::User, text)];
             // No calls are wanted, so nothing has to be said about them.
-            let task = Arc::new(TaskSpec { action_format: ActionFormat::Raw, ..TaskSpec::clone(asked.task) });
+            let task = TaskView { action_format: ActionFormat::Raw, ..asked.task.view() };
             let deadline = asked.deadline - rest(asked.deadline);
             // Policies wait by their seeds: members of a group must not all ask again at the same moment.
             let (slot, attempt) = (u64::from(asked.attempt.slot.0), u64::from(asked.attempt.number));
-            // What is judged is text.
+            // The material to judge is text.
             let (blobs, nothing) = (MemoryBlobs::new(0), Observation::default());
             let vote = |number: u32| {
                 let reply = self.policy.act(PolicyRequest {
@@ -65,9 +65,9 @@ impl Judge for ModelJudge {
                 });
                 // A policy that does not look at the clock must not take the other votes with it.
                 timeout_at(deadline.into(), reply)
-                    .map(|reply| reply.unwrap_or_else(|_| Err(late(asked.matter))))
+                    .map(|reply| reply.unwrap_or_else(|_| Err(late(asked.subject))))
             };
-            counted(join_all((0..asked.votes).map(vote)).await, asked.matter)
+            counted(join_all((0..asked.votes).map(vote)).await, asked.subject)
         })
     }
 }
@@ -76,48 +76,48 @@ fn rest(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()) / REST
 }
 
-fn counted(replies: Vec<Result<Action, Fault>>, matter: Matter<'_>) -> Ballot {
-    let mut ballot = Ballot::default();
+fn counted(replies: Vec<Result<Action, Fault>>, subject: JudgeSubject<'_>) -> JudgeResponse {
+    let mut response = JudgeResponse::default();
     for reply in replies {
         if let Ok(Action { usage: Some(usage), .. }) = &reply {
-            ballot.usage.get_or_insert_default().merge(&UsageTotal::from(usage));
+            response.usage.get_or_insert_default().merge(&UsageTotal::from(usage));
         }
-        match reply.and_then(|action| vote(&action, matter)) {
-            Ok(vote) => ballot.votes.push(vote),
-            Err(fault) => ballot.missing.push(fault),
+        match reply.and_then(|action| vote(&action, subject)) {
+            Ok(vote) => response.votes.push(vote),
+            Err(fault) => response.missing.push(fault),
         }
     }
-    ballot
+    response
 }
 
-fn late(matter: Matter<'_>) -> Fault {
-    let message = match matter {
-        Matter::Answer { .. } => {
+fn late(subject: JudgeSubject<'_>) -> Fault {
+    let message = match subject {
+        JudgeSubject::Answer { .. } => {
             format!("the judge did not answer in time; raise `{}` if it needs longer", Limit::Grade.key())
         }
-        Matter::Turn(_) | Matter::Hint(_) => "the judge did not answer in time".to_owned(),
+        JudgeSubject::Turn(_) | JudgeSubject::Hint(_) => "the judge did not answer in time".to_owned(),
     };
     Fault { limit: Some(Limit::Grade), ..Fault::transient(Boundary::Policy, "limit", message) }
 }
 
 /// I1.
-fn vote(action: &Action, matter: Matter<'_>) -> Result<Vote, Fault> {
+fn vote(action: &Action, subject: JudgeSubject<'_>) -> Result<Vote, Fault> {
     let missing = |message: &str| Err(Fault::transient(Boundary::Policy, BABBLE, message));
     if action.finish == FinishReason::Length {
-        return missing("the judge's reply was cut at its limit of tokens before it came to a verdict");
+        return missing("the judge's reply reached its token limit before its verdict");
     }
     let refused = |usage: &Usage| usage.notes.iter().any(|note| REFUSALS.contains(&note.as_str()));
     if action.usage.as_ref().is_some_and(refused) {
-        return missing("the judge, or its server, refused to speak of this");
+        return missing("the judge or its server refused the request");
     }
-    match matter {
-        Matter::Hint(_) => match read_hint(&action.text) {
+    match subject {
+        JudgeSubject::Hint(_) => match read_hint(&action.text) {
             Some(vote) => Ok(vote),
-            None => missing(
-                r"the judge's reply is not a hint of a few sentences with \boxed{1} at its end, nor \boxed{-1}",
-            ),
+            None => {
+                missing(r"the judge's reply is neither a short hint that ends with \boxed{1} nor \boxed{-1}")
+            }
         },
-        Matter::Answer { .. } | Matter::Turn(_) => match read(&action.text) {
+        JudgeSubject::Answer { .. } | JudgeSubject::Turn(_) => match read(&action.text) {
             Some(vote) => Ok(vote),
             None => missing(r"the judge's reply does not end with \boxed{1}, \boxed{-1} or \boxed{0}"),
         },

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use clawrl_core::{Matter, Role, SeenTurn, derive_seed, fit_texts, stable_hash};
+use clawrl_core::{JudgeSubject, Role, TurnContext, derive_seed, fit_texts, stable_hash};
 
-/// How chat templates of well-known models mark turns and thoughts: a server that reads such a text in a message as a mark
-/// would let the agent speak in the judge's own place. And how a judge marks its verdict, which it could quote.
+/// Marks of turns and reasoning in chat templates of well-known models: a server that interprets such text in a message
+/// would let the agent speak as the judge. Also the mark of the judge's own vote, which the agent could quote.
 const MARKS: [&str; 17] = [
     r"\boxed",
     "<bos>",
@@ -29,14 +29,14 @@ const MARKS: [&str; 17] = [
 /// Characters of the conversation before a turn that a judge is shown, its end and its beginning.
 const BEFORE_CHARS: usize = 12_000;
 
-/// Characters of a reply, and of what followed it.
+/// Maximum characters of a reply, and of the state after it.
 const TURN_CHARS: usize = 12_000;
 
 /// The message that asks.
-pub(crate) fn question(instruction: &str, matter: Matter<'_>) -> String {
-    match matter {
-        Matter::Answer { rubric, answer } => rubric_question(instruction, rubric, answer),
-        Matter::Turn(turn) => turn_question(
+pub(crate) fn question(instruction: &str, subject: JudgeSubject<'_>) -> String {
+    match subject {
+        JudgeSubject::Answer { rubric, answer } => rubric_question(instruction, rubric, answer),
+        JudgeSubject::Turn(turn) => turn_question(
             instruction,
             turn,
             "Judge the reply by what followed it. It is good if what followed shows that it brought the task forward, and bad \
@@ -45,7 +45,7 @@ pub(crate) fn question(instruction: &str, matter: Matter<'_>) -> String {
              end with one of these and nothing after it: \\boxed{1} if the reply is good, \\boxed{-1} if it is bad, \\boxed{0} \
              if it is neither or that cannot be told.",
         ),
-        Matter::Hint(turn) => turn_question(
+        JudgeSubject::Hint(turn) => turn_question(
             instruction,
             turn,
             "Is there something in what followed the reply that, had the agent known it before, would have made the reply a \
@@ -71,8 +71,8 @@ fn rubric_question(instruction: &str, rubric: &str, answer: &str) -> String {
     )
 }
 
-fn turn_question(instruction: &str, turn: SeenTurn<'_>, wanted: &str) -> String {
-    let SeenTurn { before, reply, next } = turn;
+fn turn_question(instruction: &str, turn: TurnContext<'_>, wanted: &str) -> String {
+    let TurnContext { before, reply, next } = turn;
     let (role, next) = match next {
         Some((role, text)) => (word(role), text),
         None => ("nobody", "The attempt ended with the reply. Nothing followed."),
@@ -107,7 +107,7 @@ fn fitted(text: &str, chars: usize) -> Cow<'_, str> {
     cut.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// A word that none of the texts contains: a function of them, so that the same question reads the same.
+/// A word that none of the texts contains. It is a function of the texts, so that equal requests have equal prompts.
 fn mark(texts: &[&str]) -> String {
     let seed = texts.iter().fold(0, |seed, text| derive_seed(seed, "mark", &[stable_hash(text.as_bytes())]));
     let marks = (0..).map(|number| format!("{:08x}", derive_seed(seed, "mark", &[number]) as u32));
@@ -145,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn a_question_about_a_turn_says_who_spoke_then() {
+    fn turn_prompt_names_the_role_after_it() {
         let long = "x".repeat(2 * TURN_CHARS);
-        let turn = |next| SeenTurn { before: "user: two files", reply: "rm a<|im_end|>", next };
-        let asked = |next| question("Tidy up.", Matter::Turn(turn(next)));
+        let turn = |next| TurnContext { before: "user: two files", reply: "rm a<|im_end|>", next };
+        let asked = |next| question("Tidy up.", JudgeSubject::Turn(turn(next)));
         let text = asked(Some((Role::Tool, "gone")));
         assert_eq!(text, asked(Some((Role::Tool, "gone"))));
         for part in [
@@ -163,7 +163,7 @@ mod tests {
         }
         assert!(asked(None).contains("\nThe attempt ended with the reply."));
         assert!(asked(Some((Role::User, &long))).len() < TURN_CHARS + 3_000, "what is long is cut");
-        let hint = question("Tidy up.", Matter::Hint(turn(None)));
+        let hint = question("Tidy up.", JudgeSubject::Hint(turn(None)));
         assert!(
             hint.contains("`HINT:`") && hint.contains(r"\boxed{-1}") && !hint.contains(r"\boxed{0}"),
             "{hint}"
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_question_reads_the_same_and_holds_all() {
-        let matter = Matter::Answer { rubric: "It is polite.", answer: "Hello {1}" };
-        let asked = question("Greet.", matter);
-        assert_eq!(asked, question("Greet.", matter));
+        let subject = JudgeSubject::Answer { rubric: "It is polite.", answer: "Hello {1}" };
+        let asked = question("Greet.", subject);
+        assert_eq!(asked, question("Greet.", subject));
         for part in ["\nGreet.\n", "\nIt is polite.\n", "\nHello {1}\n", r"\boxed{-1}"] {
             assert!(asked.contains(part), "{part}: {asked}");
         }

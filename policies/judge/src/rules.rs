@@ -1,67 +1,68 @@
-//! A judge that is a list of rules about turns, before one that is asked where none of them speaks.
+//! A judge made of rules about turns, with another judge for turns that no rule matches.
 //!
-//! R1. The first rule that matches and has a verdict gives it; without one, and without anybody to ask, a turn is undecided:
-//! what nothing is said against merely did not fail. R2. Every rule that matches and has a hint gives it, [`MOST_HINTS`] at
-//! most; without one, and without anybody to ask, there is none.
+//! R1. The first matching rule with a value decides. Without one, and without another judge, a turn is undecided:
+//! it merely did not fail. R2. Every matching rule with a hint gives it, up to [`MAX_HINTS`];
+//! without one, and without another judge, there is no hint.
 //!
-//! Cancellation: as of the judge that is asked.
+//! Cancellation: as for the other judge.
 
 use std::sync::Arc;
 
 use clawrl_core::{
-    Ballot, Boundary, BoxFuture, Fault, Judge, Matter, Question, Role, SeenTurn, Verdict, Vote,
+    Boundary, BoxFuture, Fault, Judge, JudgeRequest, JudgeResponse, JudgeSubject, Role, TurnContext, Vote,
+    VoteValue,
 };
 use regex::Regex;
 
 /// Hints of one turn.
-pub const MOST_HINTS: usize = 3;
+pub const MAX_HINTS: usize = 3;
 
-/// Which text of a turn a rule looks at.
+/// Text of a turn that a rule is matched against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RulePlace {
-    /// What the policy said.
+pub enum RuleTarget {
+    /// The reply of the policy.
     Reply,
-    /// What followed.
+    /// The next state.
     NextState,
-    /// What followed, where a user speaks there: outputs of programs begin with any word.
+    /// The next state, if it is a user message: program output may start with any word.
     User,
 }
 
 /// Says something of every turn that it matches.
 #[derive(Debug, Clone)]
 pub struct TurnRule {
-    /// What it looks at.
-    pub place: RulePlace,
+    /// The text to match.
+    pub place: RuleTarget,
     /// Matches anywhere in it.
     pub matches: Regex,
-    /// What the turn is worth.
-    pub verdict: Option<Verdict>,
-    /// What should have been known before it.
+    /// Value of the turn.
+    pub verdict: Option<VoteValue>,
+    /// Hint for the turn.
     pub hint: Option<String>,
 }
 
 impl TurnRule {
-    fn is_of(&self, turn: SeenTurn<'_>) -> bool {
+    fn is_of(&self, turn: TurnContext<'_>) -> bool {
         match self.place {
-            RulePlace::Reply => self.matches.is_match(turn.reply),
-            RulePlace::NextState => turn.next.is_some_and(|(_, text)| self.matches.is_match(text)),
-            RulePlace::User => {
+            RuleTarget::Reply => self.matches.is_match(turn.reply),
+            RuleTarget::NextState => turn.next.is_some_and(|(_, text)| self.matches.is_match(text)),
+            RuleTarget::User => {
                 turn.next.is_some_and(|(role, text)| role == Role::User && self.matches.is_match(text))
             }
         }
     }
 
-    fn vote(&self, verdict: Verdict, hint: Option<String>) -> Vote {
+    fn vote(&self, verdict: VoteValue, hint: Option<String>) -> Vote {
         let place = match self.place {
-            RulePlace::Reply => "reply",
-            RulePlace::NextState => "next state",
-            RulePlace::User => "what the user says next",
+            RuleTarget::Reply => "reply",
+            RuleTarget::NextState => "next state",
+            RuleTarget::User => "what the user says next",
         };
         Vote { verdict, reason: format!("{place} matches `{}`", self.matches), hint }
     }
 }
 
-/// The rules, and who is asked where they say nothing.
+/// The rules, and the judge for turns that they do not match.
 pub struct RuleJudge {
     rules: Vec<TurnRule>,
     otherwise: Option<Arc<dyn Judge>>,
@@ -74,43 +75,45 @@ impl RuleJudge {
         Self { rules, otherwise }
     }
 
-    fn votes(&self, matter: Matter<'_>) -> Vec<Vote> {
-        match matter {
-            Matter::Answer { .. } => Vec::new(),
-            Matter::Turn(turn) => {
+    fn votes(&self, subject: JudgeSubject<'_>) -> Vec<Vote> {
+        match subject {
+            JudgeSubject::Answer { .. } => Vec::new(),
+            JudgeSubject::Turn(turn) => {
                 let spoken = self.rules.iter().filter(|rule| rule.is_of(turn));
                 spoken.filter_map(|rule| Some(rule.vote(rule.verdict?, None))).take(1).collect()
             }
-            Matter::Hint(turn) => {
+            JudgeSubject::Hint(turn) => {
                 let spoken = self.rules.iter().filter(|rule| rule.is_of(turn));
                 let hinted = spoken.filter_map(|rule| {
                     let hint = rule.hint.clone()?;
-                    Some(rule.vote(Verdict::Met, Some(hint)))
+                    Some(rule.vote(VoteValue::Met, Some(hint)))
                 });
-                hinted.take(MOST_HINTS).collect()
+                hinted.take(MAX_HINTS).collect()
             }
         }
     }
 }
 
 impl Judge for RuleJudge {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Ballot> {
-        let votes = self.votes(question.matter);
+    fn ask<'a>(&'a self, question: JudgeRequest<'a>) -> BoxFuture<'a, JudgeResponse> {
+        let votes = self.votes(question.subject);
         let silent = |verdict| Vote { verdict, reason: "no rule matches".to_owned(), hint: None };
-        let ballot = match (&self.otherwise, question.matter) {
-            _ if !votes.is_empty() => Ballot { votes, ..Ballot::default() },
+        let response = match (&self.otherwise, question.subject) {
+            _ if !votes.is_empty() => JudgeResponse { votes, ..JudgeResponse::default() },
             (Some(judge), _) => return judge.ask(question),
-            (None, Matter::Turn(_)) => {
-                Ballot { votes: vec![silent(Verdict::Undecided)], ..Ballot::default() }
+            (None, JudgeSubject::Turn(_)) => {
+                JudgeResponse { votes: vec![silent(VoteValue::Undecided)], ..JudgeResponse::default() }
             }
-            (None, Matter::Hint(_)) => Ballot { votes: vec![silent(Verdict::NotMet)], ..Ballot::default() },
-            (None, Matter::Answer { .. }) => {
-                let message = "rules judge turns, and no rubric";
+            (None, JudgeSubject::Hint(_)) => {
+                JudgeResponse { votes: vec![silent(VoteValue::NotMet)], ..JudgeResponse::default() }
+            }
+            (None, JudgeSubject::Answer { .. }) => {
+                let message = "rules judge turns only, not rubrics";
                 let missing = vec![Fault::permanent(Boundary::Grader, "judge-missing", message)];
-                Ballot { missing, ..Ballot::default() }
+                JudgeResponse { missing, ..JudgeResponse::default() }
             }
         };
-        Box::pin(std::future::ready(ballot))
+        Box::pin(std::future::ready(response))
     }
 }
 
@@ -118,40 +121,41 @@ impl Judge for RuleJudge {
 mod tests {
     use super::*;
 
-    fn rule(place: RulePlace, pattern: &str, verdict: Option<Verdict>, hint: Option<&str>) -> TurnRule {
+    fn rule(place: RuleTarget, pattern: &str, verdict: Option<VoteValue>, hint: Option<&str>) -> TurnRule {
         TurnRule { place, matches: Regex::new(pattern).unwrap(), verdict, hint: hint.map(str::to_owned) }
     }
 
     fn rules() -> RuleJudge {
-        use RulePlace::{NextState, Reply};
+        use RuleTarget::{NextState, Reply};
         let rules = vec![
-            rule(NextState, "^error", Some(Verdict::NotMet), Some("Mind the error.")),
+            rule(NextState, "^error", Some(VoteValue::NotMet), Some("Mind the error.")),
             rule(Reply, "rm", None, Some("Keep files.")),
-            rule(NextState, "done", Some(Verdict::Met), None),
+            rule(NextState, "done", Some(VoteValue::Met), None),
             rule(Reply, ".", None, Some("Third.")),
             rule(Reply, ".", None, Some("Fourth.")),
         ];
         RuleJudge::new(rules, None)
     }
 
-    fn check(reply: &str, next: Option<&str>, verdict: Verdict, hints: &[&str]) {
-        let turn = SeenTurn { before: "", reply, next: next.map(|text| (Role::User, text)) };
+    fn check(reply: &str, next: Option<&str>, verdict: VoteValue, hints: &[&str]) {
+        let turn = TurnContext { before: "", reply, next: next.map(|text| (Role::User, text)) };
         let judge = rules();
-        let found: Vec<Verdict> = judge.votes(Matter::Turn(turn)).iter().map(|vote| vote.verdict).collect();
-        let expected = if verdict == Verdict::Undecided { Vec::new() } else { vec![verdict] };
+        let found: Vec<VoteValue> =
+            judge.votes(JudgeSubject::Turn(turn)).iter().map(|vote| vote.verdict).collect();
+        let expected = if verdict == VoteValue::Undecided { Vec::new() } else { vec![verdict] };
         assert_eq!(found, expected, "{reply}, {next:?}");
-        let found = judge.votes(Matter::Hint(turn));
+        let found = judge.votes(JudgeSubject::Hint(turn));
         let found: Vec<&str> = found.iter().filter_map(|vote| vote.hint.as_deref()).collect();
         assert_eq!(found, hints, "{reply}, {next:?}");
     }
 
     #[test]
-    fn what_users_say_is_not_what_programs_say() {
-        let rules = [rule(RulePlace::User, "^no", Some(Verdict::NotMet), None)];
+    fn user_rules_ignore_program_output() {
+        let rules = [rule(RuleTarget::User, "^no", Some(VoteValue::NotMet), None)];
         let judge = RuleJudge::new(rules.to_vec(), None);
         let votes = |role| {
-            let turn = SeenTurn { before: "", reply: "", next: Some((role, "no such file")) };
-            judge.votes(Matter::Turn(turn)).len()
+            let turn = TurnContext { before: "", reply: "", next: Some((role, "no such file")) };
+            judge.votes(JudgeSubject::Turn(turn)).len()
         };
         assert_eq!((votes(Role::User), votes(Role::Tool)), (1, 0));
     }
@@ -161,11 +165,11 @@ mod tests {
         check(
             "rm a",
             Some("error: no\ndone"),
-            Verdict::NotMet,
+            VoteValue::NotMet,
             &["Mind the error.", "Keep files.", "Third."],
         );
-        check("ls", Some("all is done"), Verdict::Met, &["Third.", "Fourth."]);
-        check("ls", Some("a b"), Verdict::Undecided, &["Third.", "Fourth."]);
-        check("", None, Verdict::Undecided, &[]);
+        check("ls", Some("all is done"), VoteValue::Met, &["Third.", "Fourth."]);
+        check("ls", Some("a b"), VoteValue::Undecided, &["Third.", "Fourth."]);
+        check("", None, VoteValue::Undecided, &[]);
     }
 }

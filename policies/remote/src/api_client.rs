@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use clawrl_core::{RemotePatience, read_json};
+use clawrl_core::{RemoteTimeouts, read_json};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
@@ -170,7 +170,7 @@ impl ApiClient {
         *request.uri_mut() = self.endpoint.route(route);
         *request.headers_mut() = headers;
         let now = Instant::now();
-        let patience = RemotePatience { connect: CONNECT, first_byte: SILENCE, stall: SILENCE };
+        let patience = RemoteTimeouts { connect: CONNECT, first_byte: SILENCE, stall: SILENCE };
         let silence = Silence::new(patience, now + LONGEST, now);
         let Ok(sent) = timeout_at(silence.end(), self.client.send(request)).await else {
             return Err(told(&silence.trouble(Instant::now()), self.key.as_ref()));

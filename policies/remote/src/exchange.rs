@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::{RemoteDialect, RemotePatience, RemoteSpec, utf8_text};
+use clawrl_core::{RemoteDialect, RemoteSpec, RemoteTimeouts, utf8_text};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
@@ -52,7 +52,7 @@ pub(crate) struct Server {
     dialect: RemoteDialect,
     model: String,
     headers: HeaderMap,
-    patience: RemotePatience,
+    patience: RemoteTimeouts,
     key: Option<Secret>,
 }
 

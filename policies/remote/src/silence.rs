@@ -4,8 +4,8 @@
 //! space, the beginning of an event. A keep-alive shows that somebody is there, which may be a proxy before a model
 //! that hangs, so it prolongs a wait and never outlasts it.
 //!
-//! I1. Until the reply has begun, the server is silent [`RemotePatience::first_byte`] after it last sent anything, and
-//! at the latest when the request is given up. I2. A reply that has begun stalls [`RemotePatience::stall`] after
+//! I1. Until the reply has begun, the server is silent [`RemoteTimeouts::first_byte`] after it last sent anything, and
+//! at the latest when the request is given up. I2. A reply that has begun stalls [`RemoteTimeouts::stall`] after
 //! anything last came. From the time to give up on, only parts of the reply that come within [`BREATH`] of each other
 //! show that it is still being given.
 //!
@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use clawrl_core::RemotePatience;
+use clawrl_core::RemoteTimeouts;
 use tokio::time::Instant;
 
 use crate::trouble::Trouble;
@@ -24,7 +24,7 @@ const BREATH: Duration = Duration::from_secs(2);
 /// What was heard of a server, and when.
 #[derive(Debug)]
 pub(crate) struct Silence {
-    patience: RemotePatience,
+    patience: RemoteTimeouts,
     /// Shortly before the deadline.
     give_up: Instant,
     asked: Instant,
@@ -36,7 +36,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// From a request that is sent now.
-    pub(crate) fn new(patience: RemotePatience, give_up: Instant, now: Instant) -> Self {
+    pub(crate) fn new(patience: RemoteTimeouts, give_up: Instant, now: Instant) -> Self {
         Self { patience, give_up, asked: now, heard: now, said: None }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     }
     use Comes::{Part, Ping};
 
-    const PATIENCE: RemotePatience = RemotePatience {
+    const PATIENCE: RemoteTimeouts = RemoteTimeouts {
         connect: Duration::from_secs(1),
         first_byte: Duration::from_secs(60),
         stall: Duration::from_secs(30),

@@ -9,34 +9,36 @@
 //! Source: the recipe for learning from nothing (an oracle share of 0.35).
 
 use clawrl_core::{
-    Action, Boundary, BoxFuture, Fault, Policy, PolicyRequest, Script, SplitMix64, derive_seed, stable_hash,
+    Action, Boundary, BoxFuture, Fault, Policy, PolicyRequest, Script, SlotId, SplitMix64, TaskSpec,
+    derive_seed, stable_hash,
 };
 
 use crate::oracle::oracle_of;
 use crate::script::scripted_action;
+use crate::slot_tasks::SlotTasks;
 
-/// Plays the oracle with a given probability, else one of the task's mistakes, each as likely; then submits.
+/// Plays the oracle with a given probability, otherwise one of the task's mistakes with equal probability; then submits.
 ///
 /// The choice is a function of the seed given at construction, the task's id and the slot. A request's own
-/// seed differs from turn to turn, so it takes no part. A task that lacks what the percentage may ask for
-/// is a permanent policy fault, `no-oracle` or `no-mistakes`, on every slot: the share would silently be
-/// another one if such tasks fell back to something else.
+/// seed differs from turn to turn, so it is not used. A task without an oracle or mistakes that the percentage requires
+/// is a permanent policy fault, `no-oracle` or `no-mistakes`, on every slot: a fallback would silently change
+/// the share.
 #[derive(Debug, Clone)]
 pub struct Demonstrator {
     oracle_percent: u8,
     seed: u64,
+    tasks: SlotTasks,
 }
 
 impl Demonstrator {
     /// `oracle_percent` is the probability of the oracle in percent; `None` above 100. `seed` is usually
     /// the plan's.
     #[must_use]
-    pub fn new(oracle_percent: u8, seed: u64) -> Option<Self> {
-        (oracle_percent <= 100).then_some(Self { oracle_percent, seed })
+    pub fn new(oracle_percent: u8, seed: u64, tasks: SlotTasks) -> Option<Self> {
+        (oracle_percent <= 100).then_some(Self { oracle_percent, seed, tasks })
     }
 
-    fn script_for<'a>(&self, request: &PolicyRequest<'a>) -> Result<&'a Script, Fault> {
-        let task = request.task.as_ref();
+    fn script_for<'a>(&self, task: &'a TaskSpec, slot: SlotId) -> Result<&'a Script, Fault> {
         if self.oracle_percent < 100 && task.mistakes.is_empty() {
             let message = format!(
                 "task `{}` has no mistakes to demonstrate; add `mistakes:` to the task, or demonstrate with \
@@ -46,7 +48,7 @@ impl Demonstrator {
             return Err(Fault::permanent(Boundary::Policy, "no-mistakes", message));
         }
         let oracle = if self.oracle_percent > 0 { Some(oracle_of(task)?) } else { None };
-        let slot = [stable_hash(task.id.0.as_bytes()), u64::from(request.attempt.slot.0)];
+        let slot = [stable_hash(task.id.0.as_bytes()), u64::from(slot.0)];
         let mut draw = SplitMix64::new(derive_seed(self.seed, "demonstrator", &slot));
         let right = draw.below(100) < u64::from(self.oracle_percent);
         let mistake = draw.below(task.mistakes.len() as u64) as usize;
@@ -63,7 +65,10 @@ impl Policy for Demonstrator {
     }
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
-        let action = self.script_for(&request).map(|script| scripted_action(script, &request));
-        Box::pin(std::future::ready(action))
+        let action = || {
+            let task = self.tasks.of(&request)?;
+            Ok(scripted_action(self.script_for(task, request.attempt.slot)?, task, &request))
+        };
+        Box::pin(std::future::ready(action()))
     }
 }

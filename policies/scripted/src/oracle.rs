@@ -1,14 +1,25 @@
-//! The policy that knows the answer, because the task brings it.
+//! The policy that knows the answers: it plays the oracles of the tasks.
 
 use clawrl_core::{Action, Boundary, BoxFuture, Fault, Policy, PolicyRequest, Script, TaskSpec};
 
 use crate::script::scripted_action;
+use crate::slot_tasks::SlotTasks;
 
 /// Plays the task's oracle, one call a turn, then submits.
 ///
 /// A task without an oracle is a permanent policy fault `no-oracle`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Oracle;
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    tasks: SlotTasks,
+}
+
+impl Oracle {
+    /// A policy that plays the oracles of these tasks.
+    #[must_use]
+    pub fn new(tasks: SlotTasks) -> Self {
+        Self { tasks }
+    }
+}
 
 impl Policy for Oracle {
     fn name(&self) -> &str {
@@ -16,8 +27,11 @@ impl Policy for Oracle {
     }
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
-        let action = oracle_of(request.task).map(|oracle| scripted_action(oracle, &request));
-        Box::pin(std::future::ready(action))
+        let action = || {
+            let task = self.tasks.of(&request)?;
+            Ok(scripted_action(oracle_of(task)?, task, &request))
+        };
+        Box::pin(std::future::ready(action()))
     }
 }
 

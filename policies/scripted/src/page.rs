@@ -1,7 +1,7 @@
-//! What a GUI environment shows, read back from its text.
+//! Parses a page from the text of a GUI observation.
 //!
-//! I1. Any text is read: what has not the form of a page is left out, and nothing is guessed. I2. Only what an agent sees
-//! is known here.
+//! I1. Any text parses: lines without the form of a page are ignored, and nothing is guessed. I2. Only what an agent sees
+//! is used here.
 //!
 //! Source: the format of observations, `harness/docs/environments/gui.md`.
 
@@ -14,19 +14,19 @@ pub(crate) struct Page {
 /// Something that a page shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Node {
-    /// How far it is indented, in steps of two; an entry of a list counts as one within it.
+    /// Indentation in steps of two; an entry of a list counts as one more.
     pub(crate) depth: usize,
     /// By which it can be acted on.
     pub(crate) number: Option<u32>,
     /// `text`, `button`, `textbox`, `svg circle`, ...
     pub(crate) role: String,
-    /// What it is called; of a text, the text.
+    /// Name of the element; for a text, the text.
     pub(crate) name: String,
     /// Words beside the name: colours, sizes, `#id`, `.class`.
     pub(crate) words: Vec<String>,
-    /// What a field holds; of a list, what is chosen first.
+    /// Value of a field; for a list, the first selection.
     pub(crate) value: Option<String>,
-    /// What can be chosen.
+    /// Options of a list.
     pub(crate) options: Vec<String>,
     /// `checked`, `focused`, ...
     pub(crate) states: Vec<String>,
@@ -45,12 +45,12 @@ impl Node {
         self.states.iter().any(|one| one == state)
     }
 
-    /// Whether a word beside its name is this one.
+    /// Whether a word beside the name is this one.
     pub(crate) fn says(&self, word: &str) -> bool {
         self.words.iter().any(|one| one == word)
     }
 
-    /// Whether it has a class or an id of this name.
+    /// Whether it has a class or an id with this name.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let marked = self.words.iter().filter(|word| word.starts_with(['.', '#']));
         marked.flat_map(|word| word.split(['.', '#'])).any(|part| part == name)
@@ -84,7 +84,7 @@ impl Page {
         Self { nodes }
     }
 
-    /// Those that can be acted on.
+    /// Elements that can be acted on.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.number.is_some())
     }
@@ -94,7 +94,7 @@ impl Page {
     }
 }
 
-/// What stands before a page.
+/// Lines before a page.
 const HEADINGS: [&str; 6] = ["url: ", "title: ", "error: ", "tabs: ", "dialog: ", "downloaded: "];
 
 #[derive(Debug, PartialEq)]
@@ -144,7 +144,7 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Where the words of a node belong.
+/// Part of a node that words belong to.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Head,
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_page_is_left_out() {
+    fn page_headers_are_skipped() {
         check("error: there is no element 9 in this page", &[]);
         check("url: http://a.localhost/\ntitle: A\ntext: url: b", &[node("text", "url: b")]);
         check("- [1] link \"1\"", &[Node { depth: 1, ..numbered(1, "link", "1") }]);

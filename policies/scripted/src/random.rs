@@ -4,10 +4,10 @@ use clawrl_core::{
     Action, ActionFormat, BoxFuture, Fault, Policy, PolicyRequest, SplitMix64, derive_seed, parse_calls,
 };
 
-/// Draws each action from a list of lines by the request's seed, each line as likely.
+/// Draws each action from a list of lines with the request's seed, with equal probability.
 ///
-/// A line is read as a raw action whatever the task's format is: `ls -l` runs, `submit` ends the episode. A
-/// line that is no raw action goes out as text alone, so a list may hold malformed replies too. Repeat a
+/// A line is parsed as a raw action whatever the task's format: `ls -l` runs, `submit` ends the episode. A
+/// line that is not a raw action is sent as text, so a list may contain malformed replies, too. Repeat a
 /// line to raise its weight.
 #[derive(Debug, Clone)]
 pub struct Random {

@@ -1,8 +1,8 @@
-//! A policy that says again what was said in a recorded run.
+//! A policy that repeats the replies of a recorded run.
 //!
-//! I1. Replies are verbatim: text, calls in the server's own form, finish reason and sampled tokens. What
-//! was malformed then is malformed again, at the same turn.
-//! I2. Nothing is guessed: a slot that was not recorded, another task under a recorded slot, or a turn past
+//! I1. Replies are verbatim: text, native calls, finish reason and sampled tokens. A malformed
+//! reply is malformed again, at the same turn.
+//! I2. Nothing is guessed: an unrecorded slot, another task under a recorded slot, or a turn past
 //! the end of the recording is a permanent fault.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use clawrl_core::{
     Action, Boundary, BoxFuture, Fault, FinishReason, Policy, PolicyRequest, SlotId, TaskId, Turn,
 };
 
-/// What a recording is filed under. The task's id is part of it, so that a plan whose slots have shifted
-/// is noticed.
+/// Key of a recording. It contains the task's id, so that a plan with shifted slots
+/// is detected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplayKey {
     /// The task that was played.
@@ -31,7 +31,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// One reply a turn for each key; make them with [`recorded_action`].
+    /// One reply per turn for each key; make them with [`recorded_action`].
     #[must_use]
     pub fn new(recordings: BTreeMap<ReplayKey, Vec<Action>>) -> Self {
         Self { recordings }

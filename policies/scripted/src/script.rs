@@ -1,21 +1,21 @@
 //! From a script and a turn index to the reply: the part that the scripted policies share.
 
-use clawrl_core::{Action, ActionFormat, PolicyRequest, Script, ToolCall, ToolSpec, parse_calls};
+use clawrl_core::{Action, ActionFormat, PolicyRequest, Script, TaskSpec, ToolCall, ToolSpec, parse_calls};
 use serde_json::json;
 
 use crate::solver::solved_call;
 
-/// What a script plays at the turn of a request: its call of that index, and `submit` after its end; or what a solver says.
+/// The action of a script at the turn of a request: its call with that index, and `submit` after the end; or the solver's action.
 ///
-/// A script whose last call is a submission of its own ends the episode there, so that the added one is
+/// If the last call of a script is a submission, the episode ends there, and the added one is
 /// never reached.
-pub(crate) fn scripted_action(script: &Script, request: &PolicyRequest<'_>) -> Action {
+pub(crate) fn scripted_action(script: &Script, task: &TaskSpec, request: &PolicyRequest<'_>) -> Action {
     let call = match script {
         Script::Calls(calls) => {
             let index = usize::try_from(request.turn).unwrap_or(usize::MAX);
             calls.get(index).cloned().unwrap_or_else(submit_call)
         }
-        Script::Solver(solver) => solved_call(*solver, request),
+        Script::Solver(solver) => solved_call(*solver, task, request),
     };
     action_with_raw_text(call, request.tools)
 }
@@ -40,8 +40,8 @@ pub(crate) fn action_with_raw_text(call: ToolCall, tools: &[ToolSpec]) -> Action
     Action { text, ..Action::call(call) }
 }
 
-/// The raw text that reads as exactly this call. `None` where there is none: `keys C-c`, a command that
-/// reads as a submission, a command that ends in a newline.
+/// The raw text that parses to exactly this call. `None` if there is none: `keys C-c`, a command that
+/// parses as a submission, a command that ends in a newline.
 fn raw_text(call: &ToolCall, tools: &[ToolSpec]) -> Option<String> {
     let candidate = if call.name == "submit" {
         match call.str_argument("answer") {

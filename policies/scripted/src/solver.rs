@@ -1,4 +1,4 @@
-//! Solvers: what to say next, from what is seen.
+//! Solvers: choose the next line from the observations.
 
 use clawrl_core::{
     EnvSpec, Message, Part, PolicyRequest, Role, Solver, SplitMix64, TaskSpec, ToolCall, derive_seed,
@@ -10,16 +10,16 @@ use crate::page::Page;
 use crate::script::submit_call;
 
 /// The call that a solver makes at the turn of a request; `submit` where it knows no other.
-pub(crate) fn solved_call(solver: Solver, request: &PolicyRequest<'_>) -> ToolCall {
+pub(crate) fn solved_call(solver: Solver, task: &TaskSpec, request: &PolicyRequest<'_>) -> ToolCall {
     let line = match solver {
-        Solver::Miniwob => miniwob_line(request),
+        Solver::Miniwob => miniwob_line(task, request),
         Solver::RandomClick => random_click(request),
         _ => None,
     };
     line.map_or_else(submit_call, |line| ToolCall::new("act", json!({ "line": line })))
 }
 
-fn miniwob_line(request: &PolicyRequest<'_>) -> Option<String> {
+fn miniwob_line(task: &TaskSpec, request: &PolicyRequest<'_>) -> Option<String> {
     let said: Vec<String> = request
         .conversation
         .iter()
@@ -30,7 +30,7 @@ fn miniwob_line(request: &PolicyRequest<'_>) -> Option<String> {
     let (first, seen) = (first_seen(request.conversation), last_seen(request.conversation));
     let turn = usize::try_from(request.turn).ok()?;
     let history = History { first: &first, seen: &seen, said: &said, turn };
-    miniwob::next_line(family(request.task)?, &history)
+    miniwob::next_line(family(task)?, &history)
 }
 
 /// The name of the first page's file.
@@ -40,7 +40,7 @@ fn family(task: &TaskSpec) -> Option<&str> {
     path.rsplit('/').next()?.strip_suffix(".html")
 }
 
-/// One of the elements of the first page. The seed of the first turn's request is the slot's own, so that a retry clicks
+/// Clicks one element of the first page. The seed of the first turn's request is that of the slot, so a retry clicks
 /// the same.
 fn random_click(request: &PolicyRequest<'_>) -> Option<String> {
     if request.turn > 0 {

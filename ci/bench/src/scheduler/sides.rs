@@ -11,7 +11,7 @@ use clawrl_core::{
     LeaseRecord, LeaseRequest, MemoryBlobs, Policy, PolicyRequest, RunPlan, SinkError, StepCtx, parse_calls,
 };
 use clawrl_record::{LockFile, RunEnd, RunWriter};
-use clawrl_scheduler::{Interrupt, Patience, ProviderConfig, RunReport, Scheduler, SchedulerConfig};
+use clawrl_scheduler::{Interrupt, ProviderConfig, RunReport, Scheduler, SchedulerConfig, SchedulerTimeouts};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -64,7 +64,7 @@ fn run(
         sink,
         interrupts,
         demand: None,
-        patience: Patience::default(),
+        timeouts: SchedulerTimeouts::default(),
     };
     Ok(runtime.block_on(Scheduler::new(config)?.run())?)
 }
@@ -130,7 +130,7 @@ async fn episode(
     for turn in 0..task.max_turns {
         let request = PolicyRequest {
             attempt,
-            task,
+            task: &task.view(),
             conversation: &[],
             observation: &seen,
             tools: &tools,

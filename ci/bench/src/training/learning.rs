@@ -8,7 +8,7 @@ use clawrl_core::{
     AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, MemoryBlobs, Outcome, SinkError,
 };
 use clawrl_learn::{FormedBatch, GroupStream, Learner, MemberResult, Replies};
-use clawrl_scheduler::{Demand, Interrupt, Wanted, context};
+use clawrl_scheduler::{Demand, GroupDemand, Interrupt, context};
 use clawrl_torch::{Chat, SampledTurn, TorchLearner, segments};
 use tokio::sync::{mpsc, watch};
 
@@ -118,7 +118,7 @@ impl Learning {
         self.demand.send_if_modified(|wanted| {
             let more = wanted.groups.count() < groups;
             if more {
-                wanted.groups = Wanted::First(groups);
+                wanted.groups = GroupDemand::First(groups);
             }
             more
         });

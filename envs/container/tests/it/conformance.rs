@@ -9,7 +9,7 @@ use clawrl_core::{Determinism, EnvProvider, SandboxKind, TerminalSpec};
 use clawrl_sandbox::{SandboxBackend, WarmMarks};
 use clawrl_terminal::{TerminalConfig, TerminalProvider};
 use clawrl_testkit::conformance::check_provider;
-use clawrl_testkit::{furnished, small_terminal, terminal_case};
+use clawrl_testkit::{populated, small_terminal, terminal_case};
 
 use crate::engine::{backend, containers, small, with_engine};
 
@@ -42,7 +42,7 @@ pub(crate) fn provider(backend: ContainerBackend) -> TerminalProvider {
     })
 }
 
-/// In a container of the small image, furnished.
+/// In a container of the small image, populated.
 pub(crate) fn terminal() -> TerminalSpec {
-    furnished(TerminalSpec { sandbox: SandboxKind::Container, image: Some(small()), ..small_terminal() })
+    populated(TerminalSpec { sandbox: SandboxKind::Container, image: Some(small()), ..small_terminal() })
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use clawrl_core::spelled_out;
+use clawrl_core::error_text;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -180,10 +180,10 @@ impl Endpoint {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let request =
             request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
-        let answer = self.client.request(request).await.map_err(|error| unreachable(spelled_out(&error)))?;
+        let answer = self.client.request(request).await.map_err(|error| unreachable(error_text(&error)))?;
         let status = answer.status();
         let read = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
-        let bytes = read.map_err(|error| unreachable(spelled_out(error.as_ref())))?.to_bytes();
+        let bytes = read.map_err(|error| unreachable(error_text(error.as_ref())))?.to_bytes();
         let foreign = || EndpointCallError::Refused {
             error: "no WebDriver".to_owned(),
             message: format!("unexpected answer with status {status}"),
@@ -327,14 +327,14 @@ impl Service<Uri> for Connector {
             Self::Open(tcp) => {
                 let connecting = tcp.call(uri);
                 Box::pin(async move {
-                    let stream = connecting.await.map_err(|error| io::Error::other(spelled_out(&error)))?;
+                    let stream = connecting.await.map_err(|error| io::Error::other(error_text(&error)))?;
                     Ok(MaybeHttpsStream::Http(stream))
                 })
             }
             Self::Secure(secure) => {
                 let connecting = secure.call(uri);
                 Box::pin(async move {
-                    connecting.await.map_err(|error| io::Error::other(spelled_out(error.as_ref())))
+                    connecting.await.map_err(|error| io::Error::other(error_text(error.as_ref())))
                 })
             }
         }

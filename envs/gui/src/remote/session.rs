@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clawrl_core::{Boundary, Fault, spelled_out};
+use clawrl_core::{Boundary, Fault, error_text};
 use clawrl_sandbox::PutFile;
 use fantoccini::Client;
 use http::Method;
@@ -86,9 +86,9 @@ async fn begin_at(
     })?;
     let (url, connector) = endpoint.with_user();
     let client = Client::with_existing_session(url.as_str(), &held.id, connector).await;
-    let client = client.map_err(|error| failed(spelled_out(&error)))?;
+    let client = client.map_err(|error| failed(error_text(&error)))?;
     // The holder ends the session, and waits for that.
-    client.persist().await.map_err(|error| failed(spelled_out(&error)))?;
+    client.persist().await.map_err(|error| failed(error_text(&error)))?;
     let Some(address) = answer["capabilities"]["webSocketUrl"].as_str() else {
         let message = format!(
             "the sessions of {endpoint} lack WebDriver BiDi, which is required: the driver is too old, or a \

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AnswerCheck, Ballot, Boundary, Check, ElementPattern, EnvProvider, Fault, Grade, Judge, Matter,
-    PageCheck, Retry, StorageArea, TextPattern, ToolCall, Verdict, Vote,
+    AnswerCheck, Boundary, Check, ElementPattern, EnvProvider, Fault, Grade, Judge, JudgeResponse,
+    JudgeSubject, PageCheck, Retry, StorageArea, TextPattern, ToolCall, Vote, VoteValue,
 };
 use clawrl_testkit::ScriptedJudge;
 use serde_json::json;
@@ -13,17 +13,18 @@ use crate::support::{
     begin, checked_task, ctx, graded, map, page, spec, step, task, with_changed, with_provider,
 };
 
-use Verdict::{Met, NotMet};
+use VoteValue::{Met, NotMet};
 
 /// Votes; the others of three are missing.
-fn voting(votes: Vec<Verdict>) -> Arc<dyn Judge> {
+fn voting(votes: Vec<VoteValue>) -> Arc<dyn Judge> {
     Arc::new(ScriptedJudge::new(move |question| {
-        let Matter::Answer { rubric, answer } = question.matter else { panic!("{question:?}") };
+        let JudgeSubject::Answer { rubric, answer } = question.subject else { panic!("{question:?}") };
         assert_eq!((rubric, answer, question.votes), ("It says thanks.", "Ta!", 3));
-        let vote = |verdict: &Verdict| Vote { verdict: *verdict, reason: "So it is.".to_owned(), hint: None };
+        let vote =
+            |verdict: &VoteValue| Vote { verdict: *verdict, reason: "So it is.".to_owned(), hint: None };
         let silent = Fault::transient(Boundary::Policy, "silent", "no answer");
         let missing = vec![silent; 3 - votes.len()];
-        Some(Ballot { votes: votes.iter().map(vote).collect(), missing, usage: None })
+        Some(JudgeResponse { votes: votes.iter().map(vote).collect(), missing, usage: None })
     }))
 }
 
@@ -46,7 +47,7 @@ async fn judged(provider: &dyn EnvProvider, answer: Option<&str>) -> Result<Grad
 
 #[test]
 fn judge_grades_answers_and_silence_is_fault() {
-    let check = |votes: Option<Vec<Verdict>>, answer, expected: Result<[f64; 3], (&str, Retry)>| {
+    let check = |votes: Option<Vec<VoteValue>>, answer, expected: Result<[f64; 3], (&str, Retry)>| {
         with_changed(
             |config| config.judge = votes.map(voting),
             |provider| async move {

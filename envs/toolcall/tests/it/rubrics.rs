@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    AnswerCheck, Ballot, Boundary, Check, EnvProvider, Fault, Grade, Judge, Matter, Retry, ToolKind, Verdict,
-    Vote,
+    AnswerCheck, Boundary, Check, EnvProvider, Fault, Grade, Judge, JudgeResponse, JudgeSubject, Retry,
+    ToolKind, Vote, VoteValue,
 };
 use clawrl_testkit::{ScriptedJudge, file_equals, ready, step_ctx};
 
@@ -12,24 +12,24 @@ use crate::support::{
     act, bare_provider, code, in_process, judged_provider, sandboxed, submit, tool, toolcall_task, with_judge,
 };
 
-use Verdict::{Met, NotMet, Undecided};
+use VoteValue::{Met, NotMet, Undecided};
 
 fn rubric() -> Check {
     Check::Rubric { rubric: "It says thanks.".to_owned(), votes: 3 }
 }
 
 /// Votes with reasons; the others of three are missing.
-fn voting(votes: &'static [(Verdict, &'static str)], fault: Fault) -> Arc<dyn Judge> {
+fn voting(votes: &'static [(VoteValue, &'static str)], fault: Fault) -> Arc<dyn Judge> {
     Arc::new(ScriptedJudge::new(move |question| {
-        let Matter::Answer { rubric, .. } = question.matter else { panic!("{question:?}") };
+        let JudgeSubject::Answer { rubric, .. } = question.subject else { panic!("{question:?}") };
         assert_eq!((rubric, question.votes), ("It says thanks.", 3));
-        let vote = |(verdict, reason): &(Verdict, &str)| Vote {
+        let vote = |(verdict, reason): &(VoteValue, &str)| Vote {
             verdict: *verdict,
             reason: (*reason).to_owned(),
             hint: None,
         };
         let missing = vec![fault.clone(); 3 - votes.len()];
-        Some(Ballot { votes: votes.iter().map(vote).collect(), missing, usage: None })
+        Some(JudgeResponse { votes: votes.iter().map(vote).collect(), missing, usage: None })
     }))
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    AttemptId, Ballot, Boundary, CancelToken, Check, CheckReport, Fault, Judge, Matter, Question, TaskSpec,
-    UsageTotal, Verdict, derive_seed,
+    AttemptId, Boundary, CancelToken, Check, CheckReport, Fault, Judge, JudgeRequest, JudgeResponse,
+    JudgeSubject, TaskSpec, UsageTotal, VoteValue, derive_seed,
 };
 use futures_util::future::try_join_all;
 
@@ -80,32 +80,32 @@ impl JudgeContext<'_> {
         let judge = self.judge.ok_or_else(|| {
             Fault::permanent(Boundary::Grader, "judge-missing", "a check needs a judge, but the run has none")
         })?;
-        let question = Question {
+        let question = JudgeRequest {
             attempt: self.attempt,
             task: self.task,
-            matter: Matter::Answer { rubric, answer },
+            subject: JudgeSubject::Answer { rubric, answer },
             votes,
             seed: derive_seed(self.seed, "rubric", &[place as u64]),
             deadline: self.deadline,
             cancel: self.cancel,
         };
-        let ballot = judge.ask(question).await;
-        let verdict = ballot.outcome()?;
-        Ok((Finding::of(verdict == Verdict::Met, words(&ballot, verdict)), ballot.usage))
+        let response = judge.ask(question).await;
+        let verdict = response.outcome()?;
+        Ok((Finding::of(verdict == VoteValue::Met, words(&response, verdict)), response.usage))
     }
 }
 
 /// The distribution of votes, and a reason of the winning side.
-fn words(ballot: &Ballot, outcome: Verdict) -> String {
+fn words(response: &JudgeResponse, outcome: VoteValue) -> String {
     let parts = [
-        (ballot.count(Verdict::Met), "for it"),
-        (ballot.count(Verdict::NotMet), "against"),
-        (ballot.count(Verdict::Undecided), "undecided"),
-        (ballot.missing.len(), "missing"),
+        (response.count(VoteValue::Met), "for it"),
+        (response.count(VoteValue::NotMet), "against"),
+        (response.count(VoteValue::Undecided), "undecided"),
+        (response.missing.len(), "missing"),
     ];
     let counted: Vec<_> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}")).collect();
-    let said = ballot.votes.iter().find(|vote| vote.verdict == outcome && !vote.reason.is_empty());
+    let said = response.votes.iter().find(|vote| vote.verdict == outcome && !vote.reason.is_empty());
     let said = said.map_or(String::new(), |vote| format!(": {}", vote.reason));
     format!("votes: {}{said}", counted.join(", "))
 }
@@ -118,20 +118,20 @@ mod tests {
 
     #[test]
     fn votes_in_words() {
-        let check = |verdicts: &[Verdict], missing: usize, outcome, expected: &str| {
+        let check = |verdicts: &[VoteValue], missing: usize, outcome, expected: &str| {
             let vote =
-                |verdict: &Verdict| Vote { verdict: *verdict, reason: format!("{verdict:?}."), hint: None };
+                |verdict: &VoteValue| Vote { verdict: *verdict, reason: format!("{verdict:?}."), hint: None };
             let fault = Fault::transient(Boundary::Policy, "x", "y");
-            let ballot = Ballot {
+            let response = JudgeResponse {
                 votes: verdicts.iter().map(vote).collect(),
                 missing: vec![fault; missing],
                 usage: None,
             };
-            assert_eq!(words(&ballot, outcome), expected);
+            assert_eq!(words(&response, outcome), expected);
         };
-        let (met, not_met) = (Verdict::Met, Verdict::NotMet);
+        let (met, not_met) = (VoteValue::Met, VoteValue::NotMet);
         check(&[met, not_met, met], 0, met, "votes: 2 for it, 1 against: Met.");
         check(&[not_met, not_met], 1, not_met, "votes: 2 against, 1 missing: NotMet.");
-        check(&[Verdict::Undecided], 0, Verdict::Undecided, "votes: 1 undecided: Undecided.");
+        check(&[VoteValue::Undecided], 0, VoteValue::Undecided, "votes: 1 undecided: Undecided.");
     }
 }

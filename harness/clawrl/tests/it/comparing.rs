@@ -66,7 +66,7 @@ fn what_cannot_be_compared_is_named() {
         let said = place.clawrl(&[&["compare"], arguments].concat()).ends(code);
         assert!(said.err.contains(expected) && said.out.is_empty(), "{}", said.err);
     };
-    check(&["good", "other"], 8, "there is no run other");
+    check(&["good", "other"], 8, "run other not found");
     check(&["good"], 2, "<CANDIDATE>");
     check(&["good", "../bad"], 2, "a run's name has");
     check(&["good", "bad", "--html", "no/such/folder/c.html"], 7, "cannot write no/such/folder/c.html");

@@ -22,7 +22,7 @@ fn check(place: &Place, suite: &Path, tasks: usize) {
     assert!(said.out.contains("pass  C16 two-sessions"), "{}", said.out);
     assert!(said.out.ends_with("1 of 1 environments conform\n"), "{}", said.out);
     assert!(said.out.contains("pass  C3  dropped-step"), "{}", said.out);
-    assert!(said.out.contains("not asked: a step whose time is up while it is under way"), "{}", said.out);
+    assert!(said.out.contains("not covered: a step that exceeds its deadline while running"), "{}", said.out);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_call_that_takes_long_may_be_named() {
     place.suite("shaky", &SHAKY.replace("SOURCE", &program.replace('\n', "\\n").replace('"', "\\\"")));
     let call = r#"{"name": "wait", "arguments": {}}"#;
     let said = place.clawrl(&["env", "check", "shaky", "--long-call", call]).ends(0);
-    assert!(said.out.contains("pass  C5  deadline") && !said.out.contains("not asked"), "{}", said.out);
+    assert!(said.out.contains("pass  C5  deadline") && !said.out.contains("not covered"), "{}", said.out);
     // This one is answered at once.
     let said = place.clawrl(&["env", "check", "shaky", "--long-call", r#"{"name": "say"}"#]).ends(3);
     assert!(said.out.contains("the long calls returned at once"), "{}", said.out);

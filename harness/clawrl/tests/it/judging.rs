@@ -50,7 +50,7 @@ fn a_judge_votes_and_the_record_says_how() {
     "#);
     let said = bare(&place, &with(&["run", "manners", "--name", "one"], &judge)).ends(0);
     assert!(said.err.contains(&format!(", judge openai:able at {}", server.base_url())), "{}", said.err);
-    assert!(said.out.contains("\njudge: tokens 300 in, of these 0 cached, 24 out; "), "{}", said.out);
+    assert!(said.out.contains("\njudge: tokens 300 in (0 cached), 24 out"), "{}", said.out);
     let run = place.run("one");
     assert_eq!(run.summary().total.passed, 1);
     assert_eq!(run.summary().total.judge_usage.unwrap().replies, 3);

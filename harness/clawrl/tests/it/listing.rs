@@ -102,8 +102,8 @@ fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
     }
     let told = |said: Said| {
         let words = said.out.clone() + &said.err;
-        assert!(words.contains("runs/closed") && words.contains("may not be read by this user"), "{words}");
-        assert!(!words.contains("there is no run") && !words.contains("damaged"), "{words}");
+        assert!(words.contains("runs/closed") && words.contains("is not readable for this user"), "{words}");
+        assert!(!words.contains("not found") && !words.contains("damaged"), "{words}");
     };
     told(place.clawrl(&["show", "closed"]).ends(7));
     told(place.clawrl(&["report", "closed"]).ends(7));
@@ -124,7 +124,7 @@ fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
     let runs = place.results().join("runs");
     fs::set_permissions(&runs, fs::Permissions::from_mode(0o000)).unwrap();
     let said = place.clawrl(&["ls"]).ends(7);
-    assert!(said.err.contains("runs may not be read by this user"), "{}", said.err);
+    assert!(said.err.contains("runs is not readable for this user"), "{}", said.err);
     fs::set_permissions(&runs, fs::Permissions::from_mode(0o755)).unwrap();
     mode(0o755);
 }

@@ -67,8 +67,8 @@ fn broken_suites_point_at_the_place() {
 fn runs_that_are_not_there_or_there_already() {
     let place = Place::new();
     insta::assert_snapshot!(check(&place, &["run", "--resume", "nobody"], 8), @"
-    error: there is no run nobody in [folder]/results/runs
-      help: `clawrl ls` lists what is there
+    error: run nobody not found in [folder]/results/runs
+      help: `clawrl ls` lists all runs
     ");
     check(&place, &["show", "nobody"], 8);
     check(&place, &["clean", "nobody", "--yes"], 8);
@@ -76,7 +76,7 @@ fn runs_that_are_not_there_or_there_already() {
     place.clawrl(&["run", "small", "--name", "one", "--limit", "3", "--quiet"]).ends(0);
     insta::assert_snapshot!(check(&place, &["run", "small", "--name", "one"], 8), @"
     error: run one exists already
-      help: choose another name, or go on with `clawrl run --resume one`
+      help: choose another name, or resume it with `clawrl run --resume one`
     ");
     insta::assert_snapshot!(check(&place, &["show", "one", "--attempt", "s99.0"], 2), @"error: run one has no record of attempt s99.0");
 }
@@ -89,7 +89,7 @@ fn records_that_were_tampered_with() {
     run("plan");
     let plan = fs::read_to_string(file("plan", "plan.json")).unwrap();
     fs::write(file("plan", "plan.json"), plan.replace("\"seed\":0", "\"seed\":1")).unwrap();
-    assert!(check(&place, &["run", "--resume", "plan"], 7).contains("was changed after the run began"));
+    assert!(check(&place, &["run", "--resume", "plan"], 7).contains("was changed after the run started"));
     run("middle");
     let journal = fs::read_to_string(file("middle", "journal.jsonl")).unwrap();
     fs::write(file("middle", "journal.jsonl"), journal.replacen("leased", "laesed", 1)).unwrap();

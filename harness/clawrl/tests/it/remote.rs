@@ -32,7 +32,7 @@ fn a_model_does_the_tasks_and_the_record_says_what_it_took() {
     policy_file(&place, &server, "prices: { input: 1, output: 10 }\n");
     let said = clawrl(&place, &REMOTE).ends(0);
     assert!(said.err.contains(&format!("policy openai:able at {}", server.base_url())), "{}", said.err);
-    let expected = "tokens 800 in, of these 0 cached, 64 out; cost 0.0014 USD; requests retried 0";
+    let expected = "tokens 800 in (0 cached), 64 out; cost 0.0014 USD\n";
     assert!(said.out.contains(expected), "{}", said.out);
     let run = place.run("r");
     assert_eq!((run.summary().total.passed, run.summary().total.slots), (4, 4));

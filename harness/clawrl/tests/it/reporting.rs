@@ -21,7 +21,7 @@ fn a_run_is_told_and_its_page_is_written() {
         "24 of 24 episodes in 12 tasks",
         "pass@k",
         "small",
-        "policy (a turn)",
+        "policy (per turn)",
         "page     ",
     ] {
         assert!(said.out.contains(part), "{part}:\n{}", said.out);
@@ -71,7 +71,7 @@ fn slots_are_had_as_junit_and_csv() {
 #[test]
 fn what_cannot_be_reported_is_named() {
     let place = with_run();
-    assert!(place.clawrl(&["report", "other"]).ends(8).err.contains("there is no run other"));
+    assert!(place.clawrl(&["report", "other"]).ends(8).err.contains("run other not found"));
     assert!(place.clawrl(&["report", "one", "--page-mib", "many"]).ends(2).err.contains("--page-mib"));
     let said = place.clawrl(&["report", "one", "--output", "no/such/folder/page.html"]).ends(7);
     assert!(said.err.contains("cannot write no/such/folder/page.html"), "{}", said.err);

@@ -98,7 +98,7 @@ fn a_run_under_way_is_nobody_elses() {
     let mut live = place.start(&["run", "slow", "--name", "busy", "--concurrency", "4"]);
     live.hears("4/8 closed");
     let said = place.clawrl(&["run", "--resume", "busy"]).ends(8);
-    let expected = format!("run busy is under way in process {}\n", live.id());
+    let expected = format!("run busy is still running in process {}\n", live.id());
     assert!(said.err.contains(&expected), "{}", said.err);
     place.clawrl(&["clean", "busy", "--yes"]).ends(8);
     assert!(place.clawrl(&["ls"]).ends(0).out.contains("running"));

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
-    figures: &'a clawrl_report::Figures,
+    figures: &'a clawrl_report::RunStats,
     /// As it is shown: JSON cannot say a path that is not UTF-8.
     page: String,
     atif_files: u64,

@@ -90,7 +90,7 @@ pub(super) fn conclude(
     let cost = account.max_cost_usd.map(|most_usd| CostNote::of(&summary, most_usd, open));
     let exit = match exit_of(&report, error.as_ref(), summary.total.faulted) {
         // Not all was done, though nothing went wrong.
-        Exit::Success | Exit::Faulted if report.end == RunEnd::Sated && open => Exit::Interrupted,
+        Exit::Success | Exit::Faulted if report.end == RunEnd::DemandClosed && open => Exit::Interrupted,
         exit => exit,
     };
     if account.json {
@@ -143,7 +143,7 @@ pub(super) fn tell_finished(run: &Run, json: bool) -> Result<Exit, Failure> {
 pub(super) fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
     match end {
         RunEnd::Completed => clawrl_record::RunEnd::Completed,
-        RunEnd::Sated => clawrl_record::RunEnd::Sated,
+        RunEnd::DemandClosed => clawrl_record::RunEnd::DemandClosed,
         RunEnd::Drained | RunEnd::Cancelled => clawrl_record::RunEnd::Interrupted,
         RunEnd::TooManyFaults => clawrl_record::RunEnd::TooManyFaults,
         RunEnd::HarnessFault | RunEnd::SinkFailed => clawrl_record::RunEnd::HarnessFault,
@@ -168,8 +168,8 @@ pub(super) fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32
         _ if !report.leftovers.is_empty() => Exit::Internal,
         (None, RunEnd::Drained | RunEnd::Cancelled) => Exit::Interrupted,
         (None, RunEnd::TooManyFaults) => Exit::Faulted,
-        (None, RunEnd::Completed | RunEnd::Sated) if faulted > 0 => Exit::Faulted,
-        (None, RunEnd::Completed | RunEnd::Sated) => Exit::Success,
+        (None, RunEnd::Completed | RunEnd::DemandClosed) if faulted > 0 => Exit::Faulted,
+        (None, RunEnd::Completed | RunEnd::DemandClosed) => Exit::Success,
     }
 }
 

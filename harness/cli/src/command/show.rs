@@ -8,7 +8,7 @@ use clawrl_record::{
     AttemptSummary, Ending, HeldOut, JudgedTurn, Run, RunSummary, best_of, blob_path, render_held_out,
     render_summary,
 };
-use clawrl_report::{cancel_words, stop_words};
+use clawrl_report::{cancel_text, stop_text};
 use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
@@ -122,7 +122,10 @@ fn overview(run: &Run, results: &ResultsArguments) -> Result<String, Failure> {
         }
     }
     if let Some(tail) = run.torn_tail() {
-        text += &format!("\nthe last {} bytes of the journal are torn; a resume cuts them\n", tail.bytes);
+        text += &format!(
+            "\nthe last {} bytes of the journal are incomplete; `--resume` removes them\n",
+            tail.bytes
+        );
     }
     let held_out = run.held_out()?;
     if !held_out.is_empty() {
@@ -238,7 +241,7 @@ fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
     }
     match &record.outcome {
         Outcome::Finished { stop, grade, reward } => {
-            let stop = stop_words(stop);
+            let stop = stop_text(stop);
             text += &format!("\nended    {stop}, score {:.3}, reward {reward:.3}\n", grade.score);
             for check in &grade.checks {
                 text += &format!("check    {:.2} {}: {}\n", check.score, check.label, check.message);
@@ -246,7 +249,7 @@ fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
         }
         // In from the margin: what a program wrote is not to be taken for ours.
         Outcome::Faulted(fault) => text += &format!("\n{}\n", fault.to_string().replace('\n', "\n  ")),
-        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {}\n", cancel_words(*reason)),
+        Outcome::Cancelled(reason) => text += &format!("\ncancelled: {}\n", cancel_text(*reason)),
     }
     text
 }
@@ -262,9 +265,9 @@ fn role_word(role: Role) -> &'static str {
 
 /// What judges said of a turn.
 fn said_of(judged: &JudgedTurn) -> String {
-    let process = judged.process.as_ref().map(|judgement| indented("judged", &judgement.words()));
+    let process = judged.process.as_ref().map(|judgement| indented("judged", &judgement.summary()));
     let hint = judged.hint.as_ref().map(|judgement| match judgement.hints().as_slice() {
-        [] => indented("no hint", &judgement.words()),
+        [] => indented("no hint", &judgement.summary()),
         hints => indented("hint", &hints.join("\n")),
     });
     process.into_iter().chain(hint).collect()

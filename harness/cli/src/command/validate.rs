@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         first_epoch: Epoch(0),
         attempt_numbers: BTreeMap::new(),
         demand: None,
-        policy: Arc::new(CasePolicy { noop: noop_slots(&cases) }),
+        policy: Arc::new(CasePolicy { noop: noop_slots(&cases), oracle: Oracle::new(plan.as_ref().into()) }),
         sink: Arc::new(sink.clone()),
         metrics: None,
         cast_bytes: 0,
@@ -168,6 +168,7 @@ fn noop_slots(cases: &[Case]) -> HashSet<SlotId> {
 /// Plays the case of each slot.
 struct CasePolicy {
     noop: HashSet<SlotId>,
+    oracle: Oracle,
 }
 
 impl Policy for CasePolicy {
@@ -176,6 +177,6 @@ impl Policy for CasePolicy {
     }
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
-        if self.noop.contains(&request.attempt.slot) { Noop.act(request) } else { Oracle.act(request) }
+        if self.noop.contains(&request.attempt.slot) { Noop.act(request) } else { self.oracle.act(request) }
     }
 }

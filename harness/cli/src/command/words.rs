@@ -78,7 +78,7 @@ pub(super) fn remote_words(remote: &RemoteSpec) -> String {
 pub(super) fn end_word(end: RunEnd) -> &'static str {
     match end {
         RunEnd::Completed => "completed",
-        RunEnd::Sated => "completed: no more was wanted",
+        RunEnd::DemandClosed => "completed: no more was wanted",
         RunEnd::Interrupted => "interrupted",
         RunEnd::TooManyFaults => "given up after too many faults",
         RunEnd::HarnessFault => "ended by a fault of the harness",

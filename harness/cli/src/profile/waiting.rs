@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{GroupId, RunPlan, SlotId};
-use clawrl_scheduler::Wanted;
+use clawrl_scheduler::GroupDemand;
 
 /// What is known of a run's slots.
 #[derive(Debug)]
@@ -41,13 +41,13 @@ impl Waiting {
     }
 
     /// These groups are wanted by now.
-    pub(super) fn wanted(&mut self, groups: &Wanted, now: Instant) {
+    pub(super) fn wanted(&mut self, groups: &GroupDemand, now: Instant) {
         let Some(released) = &mut self.released else { return };
         match groups {
-            Wanted::First(groups) => {
+            GroupDemand::First(groups) => {
                 released.wanted.entry(*groups).or_insert(now);
             }
-            Wanted::These(places) => {
+            GroupDemand::These(places) => {
                 let new = places.iter().skip(released.chosen.len());
                 released.chosen.extend(new.map(|&place| (place, now)));
             }
@@ -99,15 +99,15 @@ mod tests {
         let check = |waiting: &Waiting, slot, now, expected| {
             assert_eq!(waiting.leased(SlotId(slot), at(now)), Duration::from_secs(expected), "slot {slot}");
         };
-        waiting.wanted(&Wanted::First(1), at(0));
+        waiting.wanted(&GroupDemand::First(1), at(0));
         check(&waiting, 0, 2, 2);
-        waiting.wanted(&Wanted::First(2), at(5));
-        waiting.wanted(&Wanted::First(2), at(6));
+        waiting.wanted(&GroupDemand::First(2), at(5));
+        waiting.wanted(&GroupDemand::First(2), at(6));
         check(&waiting, 1, 7, 7);
         check(&waiting, 2, 7, 2);
         // Wanted already, but not heard of yet.
         check(&waiting, 3, 7, 7);
-        waiting.wanted(&Wanted::First(3), at(8));
+        waiting.wanted(&GroupDemand::First(3), at(8));
         waiting.ended(SlotId(3), at(9));
         check(&waiting, 3, 10, 1);
     }
@@ -118,8 +118,8 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let released = Released { places: vec![0, 1, 2], wanted: BTreeMap::new(), chosen: HashMap::new() };
         let mut waiting = Waiting { began: start, ended: HashMap::new(), released: Some(released) };
-        waiting.wanted(&Wanted::These([2].into()), at(3));
-        waiting.wanted(&Wanted::These([2, 0].into()), at(5));
+        waiting.wanted(&GroupDemand::These([2].into()), at(3));
+        waiting.wanted(&GroupDemand::These([2, 0].into()), at(5));
         let waits = [0, 2].map(|slot| waiting.leased(SlotId(slot), at(9)));
         assert_eq!(waits, [Duration::from_secs(4), Duration::from_secs(6)]);
     }

@@ -69,7 +69,7 @@ impl Checker {
         let metrics = self.metrics(&file.metrics);
         let deterministic = file.deterministic.as_ref().filter(|deterministic| deterministic.value);
         let repeats = self.repeats(file.repeats.as_ref(), deterministic, &metrics, &file.metrics);
-        let looks = self.looks(file.looks.as_ref(), deterministic, &metrics);
+        let interim_analyses = self.interim_analyses(file.interim_analyses.as_ref(), deterministic, &metrics);
         let findings = &mut self.findings;
         CiPlan {
             gate: file.gate.value,
@@ -83,7 +83,7 @@ impl Checker {
             each_task: file.each_task.map(|each_task| each_task.value),
             alpha: self.findings.real("alpha", file.alpha.as_ref(), &ALPHA, 0.05),
             power: self.findings.real("power", file.power.as_ref(), &POWER, 0.9),
-            looks,
+            interim_analyses,
             deterministic: deterministic.is_some(),
             completeness: self.completeness(&file.completeness.unwrap_or_default()),
             budget: self.budget(&file.budget.unwrap_or_default()),
@@ -145,7 +145,7 @@ impl Checker {
 
     fn metrics(&mut self, files: &Located<Vec<MetricFile>>) -> Vec<CiMetric> {
         if files.is_empty() {
-            let help = "say what has to be kept: `metrics: [{ metric: pass_rate, matters: 0.1 }]`";
+            let help = "say what has to be kept: `metrics: [{ metric: pass_rate, min_effect: 0.1 }]`";
             self.problem(files.span, "the gate compares nothing", "no metrics here", help);
         }
         let mut metrics: Vec<(CiMetric, Span)> = Vec::new();
@@ -166,19 +166,22 @@ impl Checker {
     fn metric(&mut self, file: &MetricFile) -> CiMetric {
         let kind = self.kind(file);
         let tolerance = self.findings.real("tolerance", file.tolerance.as_ref(), &AT_LEAST_0, 0.0);
-        let matters = self.findings.real("matters", Some(&file.matters), &ABOVE_0, tolerance + 0.1);
-        if matters <= tolerance {
-            let message =
-                format!("what matters of `{}` is {matters}, and {tolerance} is tolerated", kind.name());
-            let help = "write a larger `matters`: between the two, a gate may say either";
-            self.problem(file.matters.span, message, "not above the tolerance", help);
+        let min_effect = self.findings.real("min_effect", Some(&file.min_effect), &ABOVE_0, tolerance + 0.1);
+        if min_effect <= tolerance {
+            let message = format!(
+                "`min_effect` of `{}` is {min_effect}, and its tolerance is {tolerance}",
+                kind.name()
+            );
+            let help = "write a larger `min_effect`: a gate may pass or fail a worsening between the two";
+            self.problem(file.min_effect.span, message, "not above the tolerance", help);
         }
-        if kind.is_share() && matters > 1.0 {
-            let message = format!("`{}` cannot be worse by {matters}", kind.name());
-            let help = format!("it is a share: write `matters: {}` for {matters} points", matters / 100.0);
-            self.problem(file.matters.span, message, "more than all", help);
+        if kind.is_share() && min_effect > 1.0 {
+            let message = format!("`{}` cannot be worse by {min_effect}", kind.name());
+            let help =
+                format!("it is a share: write `min_effect: {}` for {min_effect} points", min_effect / 100.0);
+            self.problem(file.min_effect.span, message, "more than all", help);
         }
-        CiMetric { kind, tolerance, matters }
+        CiMetric { kind, tolerance, min_effect }
     }
 
     fn kind(&mut self, file: &MetricFile) -> MetricKind {
@@ -253,27 +256,27 @@ impl Checker {
         repeats
     }
 
-    fn looks(
+    fn interim_analyses(
         &mut self,
         file: Option<&Located<i64>>,
         deterministic: Option<&Located<bool>>,
         metrics: &[CiMetric],
     ) -> u32 {
-        let looks = self.findings.whole("looks", file, 1..=bounds::MAX_LOOKS, 1);
-        let Some(file) = file.filter(|_| looks > 1) else { return looks };
+        let count = self.findings.whole("interim_analyses", file, 1..=bounds::MAX_INTERIM_ANALYSES, 1);
+        let Some(file) = file.filter(|_| count > 1) else { return count };
         if let Some(deterministic) = deterministic {
-            let message =
-                "a policy that does the same each time is tried once, and there is nothing to look at before";
-            let problem = Problem::new(message, "leave `looks` out, or `deterministic`")
+            let message = "a deterministic policy gets one attempt per task, so there is nothing to analyse before the end";
+            let problem = Problem::new(message, "remove `interim_analyses` or `deterministic`")
                 .at(&self.findings.source, file.span, "more than one")
                 .and_at(deterministic.span, "said here");
             self.findings.push(problem);
         } else if !metrics.iter().any(|metric| metric.kind.is_pass_fail()) {
-            let message = "looks are at a metric that passes or fails by attempt, and this gate has none";
-            let help = "add `pass_rate` or `fault_rate` to the metrics, or leave `looks` out";
+            let message =
+                "interim analyses need a metric that passes or fails by attempt, and this gate has none";
+            let help = "add `pass_rate` or `fault_rate` to the metrics, or remove `interim_analyses`";
             self.problem(file.span, message, "at none", help);
         }
-        looks
+        count
     }
 
     fn completeness(&mut self, file: &CompletenessFile) -> CiCompleteness {

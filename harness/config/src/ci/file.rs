@@ -29,7 +29,7 @@ pub(crate) struct CiFile {
     /// Root of all seeds; the same for baseline and candidate. Default: 0.
     #[schemars(range(min = 0, max = bounds::MAX_SEED))]
     pub(crate) seed: Option<Located<i64>>,
-    /// Attempts at each task; `auto` for as many as it takes to see the drop of `pass_rate` that matters. Default: 1 with
+    /// Attempts at each task; `auto` for as many as it takes to see a drop of `pass_rate` by `min_effect`. Default: 1 with
     /// `deterministic`, otherwise auto.
     pub(crate) repeats: Option<Located<RepeatsFile>>,
     /// What is compared. They share `alpha` among them; all of them have to pass.
@@ -44,13 +44,14 @@ pub(crate) struct CiFile {
     /// Probability of a fail where nothing is worse than is tolerated. Default: 0.05.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub(crate) alpha: Option<Located<f64>>,
-    /// Probability of not passing where something is worse by what matters. Default: 0.9.
+    /// Probability of not passing if a metric is worse by `min_effect`. Default: 0.9.
     #[schemars(range(min = 0.5, max = 1.0))]
     pub(crate) power: Option<Located<f64>>,
-    /// How often it is looked, ahead of the end and at the end, whether attempts can be saved; 1 for the end alone. Looks are at the
-    /// first of the metrics that passes or fails by attempt. Default: 1.
-    #[schemars(range(min = 1, max = bounds::MAX_LOOKS))]
-    pub(crate) looks: Option<Located<i64>>,
+    /// Number of interim analyses, the final one included; 1 for the final one only. They test the first metric that passes or fails
+    /// by attempt, and may stop the run early. Default: 1.
+    #[serde(alias = "looks")]
+    #[schemars(range(min = 1, max = bounds::MAX_INTERIM_ANALYSES))]
+    pub(crate) interim_analyses: Option<Located<i64>>,
     /// Whether the policy does the same each time: then one attempt is made at each task, and where all came out as before it passes.
     /// Default: false.
     pub(crate) deterministic: Option<Located<bool>>,
@@ -106,9 +107,10 @@ pub(crate) struct MetricFile {
     /// How much worse it may be and nothing is wrong, in units of the metric; of shares as a share, 0.02 for two points. Default: 0.
     #[schemars(range(min = 0.0))]
     pub(crate) tolerance: Option<Located<f64>>,
-    /// The smallest worsening that matters, in the same units: the gate passes only when it can be ruled out.
+    /// Smallest effect of interest, in the same units: the gate passes only if a worsening of this size is ruled out.
+    #[serde(alias = "matters")]
     #[schemars(range(min = 0.0))]
-    pub(crate) matters: Located<f64>,
+    pub(crate) min_effect: Located<f64>,
 }
 
 /// What is compared.

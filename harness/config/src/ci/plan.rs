@@ -41,10 +41,10 @@ pub struct CiPlan {
     pub each_task: Option<bool>,
     /// Probability of a fail where nothing is worse than is tolerated.
     pub alpha: f64,
-    /// Probability of not passing where something is worse by what matters.
+    /// Probability of not passing if a metric is worse by `min_effect`.
     pub power: f64,
-    /// How often it is looked, the end included; at least 1.
-    pub looks: u32,
+    /// Number of interim analyses, the final one included; at least 1.
+    pub interim_analyses: u32,
     /// Whether the policy does the same each time.
     pub deterministic: bool,
     /// How much may lack before nothing is judged.
@@ -66,7 +66,7 @@ pub struct CiSuite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
-    /// As many as it takes to see the drop that matters.
+    /// As many as it takes to see a drop by `min_effect`.
     Auto,
     /// So many; at least 1.
     Exactly(u32),
@@ -79,8 +79,9 @@ pub struct CiMetric {
     pub kind: MetricKind,
     /// Worsening up to which nothing is wrong.
     pub tolerance: f64,
-    /// The smallest worsening that matters; above the tolerance.
-    pub matters: f64,
+    /// Smallest effect of interest; above the tolerance.
+    #[serde(rename = "matters")]
+    pub min_effect: f64,
 }
 
 /// What is compared.
@@ -151,7 +152,7 @@ impl MetricKind {
         matches!(self, Self::PassRate | Self::PassAtK(_) | Self::PassHatK(_) | Self::FaultRate)
     }
 
-    /// Whether each attempt is one of two things, so that looks ahead of the end can be at it.
+    /// Whether each attempt passes or fails, so that interim analyses can test the metric.
     #[must_use]
     pub fn is_pass_fail(self) -> bool {
         matches!(self, Self::PassRate | Self::FaultRate)

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clawrl_core::{
-    KeySource, MaxTokensField, Prices, RemoteDialect, RemotePatience, RemoteSampling, RemoteSpec,
+    KeySource, MaxTokensField, Prices, RemoteDialect, RemoteSampling, RemoteSpec, RemoteTimeouts,
     TokenSource, ToolUse, check_base_url,
 };
 use serde_json::{Map, Value};
@@ -241,7 +241,7 @@ impl Checker {
         stream.map_or(!whole, |stream| stream.value)
     }
 
-    fn patience(&mut self, file: &TimeoutsFile, usual: RemotePatience) -> RemotePatience {
+    fn patience(&mut self, file: &TimeoutsFile, usual: RemoteTimeouts) -> RemoteTimeouts {
         let mut seconds = |key: &str, number: &Option<Located<f64>>, usual: Duration| {
             let Some(number) = number else { return usual };
             if number.value >= 0.001 && number.value <= bounds::MAX_TIMEOUT_SECS {
@@ -252,7 +252,7 @@ impl Checker {
             self.problem(number.span, message, "out of bounds", help);
             usual
         };
-        RemotePatience {
+        RemoteTimeouts {
             connect: seconds("connect_secs", &file.connect_secs, usual.connect),
             first_byte: seconds("first_byte_secs", &file.first_byte_secs, usual.first_byte),
             stall: seconds("stall_secs", &file.stall_secs, usual.stall),

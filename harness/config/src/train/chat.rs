@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::check::Checker;
 use super::check_rl::{ABOVE_0, LEARNING_RATE};
 use super::file::section;
-use super::judging::{JudgingFile, JudgingPlan, RulePlace, RulePlan};
+use super::judging::{JudgingFile, JudgingPlan, RulePlan, RuleTarget};
 use super::lora::{LoraFile, LoraPlan};
 use crate::bounds;
 use crate::dialect;
@@ -163,7 +163,7 @@ impl Default for ChatPlan {
 /// Rules about what users say first.
 fn usual_judging() -> JudgingPlan {
     let rule = |matches: &str, verdict| RulePlan {
-        place: RulePlace::User,
+        place: RuleTarget::User,
         matches: matches.to_owned(),
         verdict: Some(verdict),
         hint: None,

@@ -63,7 +63,7 @@ impl JudgingFile {
 struct RuleFile {
     /// What is looked at.
     #[serde(rename = "where")]
-    place: RulePlace,
+    place: RuleTarget,
     /// A regular expression that matches anywhere in it.
     matches: Located<String>,
     /// What the turn is worth: 1, 0 or -1.
@@ -77,7 +77,7 @@ struct RuleFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum RulePlace {
+pub enum RuleTarget {
     /// What the policy said.
     Reply,
     /// What followed.
@@ -106,7 +106,7 @@ pub struct JudgingPlan {
 pub struct RulePlan {
     /// What is looked at.
     #[serde(rename = "where")]
-    pub place: RulePlace,
+    pub place: RuleTarget,
     /// A regular expression.
     pub matches: String,
     /// 1, 0 or -1.

@@ -36,7 +36,7 @@ pub use devices::{DeviceError, DeviceSplit, DeviceWish, GpuRole, split_devices};
 pub use distillation::{CandidateWeight, DistillationPlan, HintSource, HintedEpisodes, Teacher};
 pub(crate) use file::TrainFile;
 pub use gate::{GatePlan, HeldOutGatePlan};
-pub use judging::{JudgingPlan, RulePlace, RulePlan};
+pub use judging::{JudgingPlan, RulePlan, RuleTarget};
 pub use layout::TrainRun;
 pub use length::LengthPlan;
 pub use lora::{LoraPlan, LoraTarget};

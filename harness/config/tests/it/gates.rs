@@ -15,7 +15,7 @@ const BROKEN: [&str; 11] = [
     "auto-of-nothing",
     "deterministic-and-more",
     "format-zero",
-    "matters-missing",
+    "min-effect-missing",
     "metric-unknown",
     "metrics-of-attempts",
     "nothing-to-do",
@@ -34,11 +34,11 @@ fn good(name: &str) -> CiPlan {
 #[test]
 fn what_is_left_out_has_a_default() {
     let plan = good("minimal");
-    assert_eq!((plan.alpha, plan.power, plan.looks, plan.seed), (0.05, 0.9, 1, 0));
+    assert_eq!((plan.alpha, plan.power, plan.interim_analyses, plan.seed), (0.05, 0.9, 1, 0));
     assert_eq!((plan.repeats, plan.deterministic), (Repeats::Auto, false));
     assert_eq!((plan.completeness.max_fault_share, plan.completeness.max_lost_share), (0.1, 0.0));
     assert_eq!(plan.budget, CiBudget::default());
-    assert_eq!(plan.metrics, [CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, matters: 0.1 }]);
+    assert_eq!(plan.metrics, [CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, min_effect: 0.1 }]);
     assert_eq!(plan.suites[0].choice, TaskChoice::default());
     assert!(plan.judges_each_task(100) && !plan.judges_each_task(101));
 }
@@ -46,7 +46,7 @@ fn what_is_left_out_has_a_default() {
 #[test]
 fn each_task_is_judged_where_the_gate_says_so_or_is_small_and_about_passes() {
     let judges = |each_task, kind, tasks| {
-        let metrics = vec![CiMetric { kind, tolerance: 0.0, matters: 0.1 }];
+        let metrics = vec![CiMetric { kind, tolerance: 0.0, min_effect: 0.1 }];
         CiPlan { each_task, metrics, ..good("minimal") }.judges_each_task(tasks)
     };
     assert!(judges(None, MetricKind::PassHatK(2), 6));
@@ -59,7 +59,7 @@ fn each_task_is_judged_where_the_gate_says_so_or_is_small_and_about_passes() {
 fn what_is_written_is_what_is_planned() {
     let plan = good("everything");
     assert_eq!(plan.policy, "remote:policy.yaml");
-    assert_eq!((plan.repeats, plan.looks, plan.seed), (Repeats::Exactly(8), 4, 7));
+    assert_eq!((plan.repeats, plan.interim_analyses, plan.seed), (Repeats::Exactly(8), 4, 7));
     assert_eq!((plan.alpha, plan.power, plan.each_task), (0.01, 0.8, Some(false)));
     let names: Vec<String> = plan.metrics.iter().map(|metric| metric.kind.name()).collect();
     assert_eq!(names, ["pass_rate", "pass_hat_4", "latency_s"]);
@@ -67,6 +67,12 @@ fn what_is_written_is_what_is_planned() {
     assert_eq!((plan.budget, plan.completeness.max_lost_share), (budget, 0.05));
     let choice = TaskChoice { split: Split::All, filter: Vec::new(), limit: Some(1) };
     assert_eq!(plan.suites[1].choice, choice);
+}
+
+#[test]
+fn old_keys_read_like_the_new_ones() {
+    let (old, new) = (good("old-keys"), good("minimal"));
+    assert_eq!((old.interim_analyses, &old.metrics), (4, &new.metrics));
 }
 
 #[test]

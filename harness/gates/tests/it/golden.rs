@@ -1,7 +1,7 @@
 //! Statistics against the numbers that `ci/golden/gates.py` got from scipy and statsmodels.
 
 use clawrl_gates::{
-    Alternative, Looks, Spending, SubsetMeans, TaskRate, bca, binomial_test, clopper_pearson, holm,
+    Alternative, InterimAnalyses, Spending, SubsetMeans, TaskRate, bca, binomial_test, clopper_pearson, holm,
     lower_rate, mcnemar, sign_flip, sign_test, tasks, wilson,
 };
 use serde::Deserialize;
@@ -165,7 +165,7 @@ fn adjusted_p_values() {
 #[test]
 fn boundaries_of_looks() {
     for Bounds { fractions, alpha, spending, z } in golden().looks {
-        let looks = Looks { fractions, alpha, spending, futility: None };
+        let looks = InterimAnalyses { fractions, alpha, spending, futility: None };
         let plan = looks.plan().unwrap();
         assert_eq!(plan.boundaries.len(), z.len());
         for (boundary, expected) in plan.boundaries.iter().zip(z) {

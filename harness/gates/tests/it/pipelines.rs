@@ -4,8 +4,8 @@
 
 use clawrl_core::SplitMix64;
 use clawrl_gates::{
-    Decision, Direction, Gate, LookPlan, Looks, Promise, Says, Spending, Spread, TaskRate, clopper_pearson,
-    plan,
+    Decision, Direction, Gate, InterimAnalyses, InterimDecision, InterimPlan, Promise, Spending, Spread,
+    TaskRate, clopper_pearson, plan,
 };
 
 use crate::verdicts::{gate, paired};
@@ -90,8 +90,8 @@ fn an_unchanged_agent_seldom_fails() {
 }
 
 #[test]
-fn a_drop_that_is_tolerated_seldom_fails_and_one_that_matters_seldom_passes() {
-    let tolerant = Gate { tolerance: 0.05, matters: 0.1, ..gate() };
+fn tolerated_drops_pass_and_large_drops_fail() {
+    let tolerant = Gate { tolerance: 0.05, min_effect: 0.1, ..gate() };
     let (failed, _) = verdicts(&tolerant, 0.05, 5);
     at_most_alpha("alarms at the tolerance", PIPELINES, failed);
     for repeats in [1, 5, 20] {
@@ -101,7 +101,7 @@ fn a_drop_that_is_tolerated_seldom_fails_and_one_that_matters_seldom_passes() {
 }
 
 #[test]
-fn what_was_planned_is_seen() {
+fn planned_drop_is_detected_in_simulation() {
     let mut random = SplitMix64::new(1);
     let baseline = run(&rates(&mut random), 20, &mut random);
     let known: Vec<TaskRate> =
@@ -117,7 +117,7 @@ fn what_was_planned_is_seen() {
 }
 
 /// Of pipelines that are looked at four times: how many stopped for harm, and the share of attempts they took.
-fn looked_at(plan: &LookPlan, drop: f64, repeats: u32) -> (u64, f64) {
+fn looked_at(plan: &InterimPlan, drop: f64, repeats: u32) -> (u64, f64) {
     let (mut harmed, mut taken) = (0, 0.0);
     for pipeline in 0..PIPELINES {
         let mut random = SplitMix64::new(pipeline);
@@ -132,8 +132,8 @@ fn looked_at(plan: &LookPlan, drop: f64, repeats: u32) -> (u64, f64) {
             }
             let z = Spread::of(&paired(&baseline, &candidate), Direction::Higher).z(0.0).unwrap();
             let says = plan.says(look, z);
-            if says != Says::GoOn {
-                harmed += u64::from(says == Says::StopForHarm);
+            if says != InterimDecision::Continue {
+                harmed += u64::from(says == InterimDecision::StopForHarm);
                 taken += boundary.fraction;
                 break;
             }
@@ -145,7 +145,7 @@ fn looked_at(plan: &LookPlan, drop: f64, repeats: u32) -> (u64, f64) {
 #[test]
 fn looks_save_attempts_and_raise_no_more_alarms() {
     let spending = Spending::ObrienFleming;
-    let looks = Looks {
+    let looks = InterimAnalyses {
         fractions: vec![0.25, 0.5, 0.75, 1.0],
         alpha: 0.05,
         spending,

@@ -1,7 +1,7 @@
 //! What gates say of outcomes that somebody might have.
 
 use clawrl_gates::{
-    Attempts, Completeness, Decision, Direction, Gate, Kind, Lack, Paired, Side, judge_together,
+    Attempts, Completeness, Decision, Direction, Gate, InconclusiveReason, Kind, Paired, Side, judge_together,
 };
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ pub(crate) fn gate() -> Gate {
         metric: "pass rate".to_owned(),
         direction: Direction::Higher,
         tolerance: 0.0,
-        matters: 0.1,
+        min_effect: 0.1,
         alpha: 0.05,
         deterministic: false,
         span: None,
@@ -41,27 +41,27 @@ fn passes_fails_and_neither() {
     check(
         &gate(),
         &paired(&[(4, 4); 20], &[(4, 4); 20]),
-        "pass rate: pass. Over 20 tasks the candidate is as good as the baseline (100 % after 100 %); with 95 % confidence it \
-         is worse by at most 3.7 points, and 10 points would matter (p < 0.001).",
+        "pass rate: pass. Over 20 tasks the candidate is equal to the baseline (100 % vs 100 %); with 95 % confidence it \
+         is worse by at most 3.7 points (min_effect 10 points, p < 0.001).",
     );
     check(
         &gate(),
         &paired(&[(4, 4); 6], &[(3, 4); 6]),
-        "pass rate: fail. Over 6 tasks the candidate is 25 points worse than the baseline (75 % after 100 %); with 95 % confidence \
-         it is worse by at least 25 points, and 0 points is tolerated (p = 0.016).",
+        "pass rate: fail. Over 6 tasks the candidate is 25 points worse than the baseline (75 % vs 100 %); with 95 % confidence \
+         it is worse by at least 25 points (tolerance 0 points, p = 0.016).",
     );
     check(
         &gate(),
         &paired(&[(1, 1); 5], &[(1, 1); 5]),
-        "pass rate: inconclusive. Over 5 tasks the candidate is as good as the baseline (100 % after 100 %); it may be worse by 0 \
-         to 45.1 points, where 0 is tolerated and 10 points would matter. About 5 more repeats of each task, of both sides, would \
+        "pass rate: inconclusive. Over 5 tasks the candidate is equal to the baseline (100 % vs 100 %); it may be worse by 0 \
+         to 45.1 points (tolerance 0, min_effect 10 points). About 5 more repeats of each task, on both sides, would \
          decide.",
     );
     check(
         &gate(),
         &paired(&[(4, 4); 4], &[(0, 4); 4]),
-        "pass rate: inconclusive. Over 4 tasks the candidate is 100 points worse than the baseline (0 % after 100 %); how much worse \
-         it may be is not known, and 10 points would matter. More repeats would not decide; about 5 such tasks would.",
+        "pass rate: inconclusive. Over 4 tasks the candidate is 100 points worse than the baseline (0 % vs 100 %); the interval \
+         has no bounds (min_effect 10 points). More repeats would not decide; about 5 tasks like these would.",
     );
 }
 
@@ -69,22 +69,22 @@ fn passes_fails_and_neither() {
 fn a_deterministic_agent_passes_by_doing_the_same() {
     let deterministic = Gate { deterministic: true, ..gate() };
     let same = paired(&[(1, 1), (0, 1)], &[(1, 1), (0, 1)]);
-    let expected = "pass rate: pass. The agent is deterministic, and this is what it was in all 2 tasks.";
+    let expected = "pass rate: pass. The agent is deterministic, and all 2 tasks have the baseline's value.";
     check(&deterministic, &same, expected);
     assert_ne!(gate().judge(&same, 1).unwrap().decision, Decision::Pass);
     check(
         &deterministic,
         &paired(&[(1, 1), (0, 1)], &[(1, 1), (1, 1)]),
-        "pass rate: pass. Over 2 tasks the candidate is 50 points better than the baseline (100 % after 50 %); the agent is \
-         deterministic, so that this is certain, and 0 points is tolerated.",
+        "pass rate: pass. Over 2 tasks the candidate is 50 points better than the baseline (100 % vs 50 %); the agent is \
+         deterministic, so this is certain (tolerance 0 points).",
     );
     check(
         &deterministic,
         &paired(&[(1, 1), (1, 1)], &[(1, 1), (0, 1)]),
-        "pass rate: fail. Over 2 tasks the candidate is 50 points worse than the baseline (50 % after 100 %); the agent is \
-         deterministic, so that this is certain, and 0 points is tolerated.",
+        "pass rate: fail. Over 2 tasks the candidate is 50 points worse than the baseline (50 % vs 100 %); the agent is \
+         deterministic, so this is certain (tolerance 0 points).",
     );
-    let tolerant = Gate { tolerance: 0.5, matters: 0.6, ..deterministic };
+    let tolerant = Gate { tolerance: 0.5, min_effect: 0.6, ..deterministic };
     let worse = paired(&[(1, 1), (1, 1)], &[(1, 1), (0, 1)]);
     assert_eq!(tolerant.judge(&worse, 1).unwrap().decision, Decision::Pass);
     // What varies is not deterministic, whatever somebody said.
@@ -98,13 +98,13 @@ fn an_agent_that_draws_passes_by_drawing_the_same() {
         let attempts = |values: &&[f64]| Attempts::of(values.to_vec());
         tasks.iter().enumerate().map(|(at, values)| (format!("{at}"), attempts(values))).collect()
     };
-    let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, matters: 0.5, ..gate() };
+    let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, min_effect: 0.5, ..gate() };
     let check = |baseline: &[&[f64]], candidate: &[&[f64]], expected: &str| {
         let paired = Paired::new(&of(baseline), &of(candidate), Kind::Number, Completeness::default());
         let told = turns.judge(&paired.unwrap(), 1).unwrap().to_string();
         assert!(told.starts_with(expected), "{told}");
     };
-    let same = "turns: pass. Attempt by attempt it is what it was, in all 6 tasks.";
+    let same = "turns: pass. Every attempt equals the baseline's, in all 6 tasks.";
     // Of 48 attempts without a difference at most 6 % may differ, by 4 turns each.
     let long = |pattern: &[f64]| pattern.iter().copied().cycle().take(8).collect::<Vec<f64>>();
     let patterns: [&[f64]; 6] = [&[1.0, 2.0], &[2.0, 1.0], &[3.0, 1.0], &[1.0, 4.0], &[2.0, 4.0], &[5.0]];
@@ -126,7 +126,7 @@ fn an_agent_that_draws_passes_by_drawing_the_same() {
 }
 
 #[test]
-fn what_lacks_outcomes_never_passes() {
+fn missing_outcomes_never_pass() {
     let full = side(&[(4, 4); 20]);
     let spoil = |change: fn(&mut Side)| {
         let mut spoiled = full.clone();
@@ -136,7 +136,10 @@ fn what_lacks_outcomes_never_passes() {
     let check = |paired: Paired, expected: &str| {
         for deterministic in [false, true] {
             let verdict = Gate { deterministic, ..gate() }.judge(&paired, 1).unwrap();
-            assert!(matches!(verdict.decision, Decision::Inconclusive(Lack::Outcomes(_))), "{verdict}");
+            assert!(
+                matches!(verdict.decision, Decision::Inconclusive(InconclusiveReason::Outcomes(_))),
+                "{verdict}"
+            );
             assert!(verdict.to_string().contains(expected), "{verdict} says nothing of {expected:?}");
         }
     };
@@ -144,7 +147,7 @@ fn what_lacks_outcomes_never_passes() {
         spoil(|side| {
             side.remove("003");
         }),
-        "tasks without a value of both sides: 1 of 20, beginning with \"003\"",
+        "1 of 20 tasks lack a value on one side, the first is \"003\"",
     );
     check(
         spoil(|side| side.values_mut().for_each(|task| *task = Attempts::default())),
@@ -158,11 +161,11 @@ fn what_lacks_outcomes_never_passes() {
     );
     check(
         spoil(|side| side.values_mut().for_each(|task| task.faults = 1)),
-        "20 of 100 attempts of the candidate ended in faults, and 10 % are allowed",
+        "20 of 100 attempts of the candidate ended in faults (limit: 10 %)",
     );
     check(
         spoil(|side| side.values_mut().for_each(|task| task.missing = 1)),
-        "20 attempts of the candidate have no end: the run was cut short",
+        "20 attempts of the candidate are unfinished: the run was cut short",
     );
 }
 
@@ -172,7 +175,7 @@ fn numbers_that_never_vary_do_not_pass() {
         let attempts = Attempts::of(vec![value; 3]);
         (0..8).map(|at| (format!("{at}"), attempts.clone())).collect()
     };
-    let cost = Gate { metric: "cost".to_owned(), direction: Direction::Lower, matters: 2.0, ..gate() };
+    let cost = Gate { metric: "cost".to_owned(), direction: Direction::Lower, min_effect: 2.0, ..gate() };
     let check = |candidate: f64, expected: &str| {
         let paired = Paired::new(&of(5.0), &of(candidate), Kind::Number, Completeness::default()).unwrap();
         let told = cost.judge(&paired, 1).unwrap().to_string();
@@ -180,32 +183,32 @@ fn numbers_that_never_vary_do_not_pass() {
     };
     check(
         5.0,
-        "cost: inconclusive. Over 8 tasks the candidate is as good as the baseline (5 after 5), and it differs in none of 8 tasks, so",
+        "cost: inconclusive. Over 8 tasks the candidate is equal to the baseline (5 vs 5); none of 8 tasks differs, so",
     );
     check(
         6.0,
-        "cost: fail. Over 8 tasks the candidate is 1 worse than the baseline (6 after 5); with 95 % confidence it is worse by at",
+        "cost: fail. Over 8 tasks the candidate is 1 worse than the baseline (6 vs 5); with 95 % confidence it is worse by at",
     );
     check(
         4.0,
-        "cost: inconclusive. Over 8 tasks the candidate is 1 better than the baseline (4 after 5), by the same in all 8 tasks, so that",
+        "cost: inconclusive. Over 8 tasks the candidate is 1 better than the baseline (4 vs 5); the difference is the same in all 8 tasks, so",
     );
 }
 
 /// One attempt in six tasks that took a turn more: what else may happen is bounded by the turns that there are, if that is known.
 #[test]
-fn a_number_that_seldom_differs_passes_where_its_span_is_known_and_attempts_are_many() {
+fn rare_differences_pass_with_span_and_attempts() {
     let side = |last: f64| -> Side {
         let of = |task: usize| if task == 5 { [vec![3.0; 7], vec![last]].concat() } else { vec![3.0; 8] };
         (0..6).map(|task| (format!("{task}"), Attempts::of(of(task)))).collect()
     };
-    let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, matters: 2.0, ..gate() };
+    let turns = Gate { metric: "turns".to_owned(), direction: Direction::Lower, min_effect: 2.0, ..gate() };
     let check = |gate: &Gate, expected: &str| {
         let paired = Paired::new(&side(3.0), &side(4.0), Kind::Number, Completeness::default()).unwrap();
         let told = gate.judge(&paired, 1).unwrap().to_string();
         assert!(told.contains(expected), "{told}");
     };
-    check(&turns, "and it differs in 1 of 6 tasks, which are too few to say how far it may be off.");
+    check(&turns, "1 of 6 tasks differ, which are too few to estimate the error.");
     check(
         &Gate { span: Some(20.0), ..turns.clone() },
         "turns: pass. Over 6 tasks the candidate is 0.0208 worse than",
@@ -213,20 +216,26 @@ fn a_number_that_seldom_differs_passes_where_its_span_is_known_and_attempts_are_
     // Of 48 attempts one more in sixteen may be otherwise, by 50 turns each.
     check(
         &Gate { span: Some(50.0), ..turns },
-        "2 would matter. About 9 more repeats of each task, of both sides, would decide.",
+        "min_effect 2). About 9 more repeats of each task, on both sides, would decide.",
     );
 }
 
 /// Two tasks of six: the mean says nothing of other tasks, whatever the number of repeats.
 #[test]
-fn repeats_are_not_asked_for_where_they_do_not_help() {
+fn useless_repeats_are_not_proposed() {
     let after = [(0, 8), (0, 8), (8, 8), (8, 8), (8, 8), (8, 8)];
     let verdict = gate().judge(&paired(&[(8, 8); 6], &after), 1).unwrap();
-    assert!(matches!(verdict.decision, Decision::Inconclusive(Lack::Tasks { needed: 7.. })), "{verdict}");
+    assert!(
+        matches!(verdict.decision, Decision::Inconclusive(InconclusiveReason::Tasks { needed: 7.. })),
+        "{verdict}"
+    );
     // The same with fifty times the attempts.
     let after = [(0, 400), (0, 400), (400, 400), (400, 400), (400, 400), (400, 400)];
     let verdict = gate().judge(&paired(&[(400, 400); 6], &after), 1).unwrap();
-    assert!(matches!(verdict.decision, Decision::Inconclusive(Lack::Tasks { .. })), "{verdict}");
+    assert!(
+        matches!(verdict.decision, Decision::Inconclusive(InconclusiveReason::Tasks { .. })),
+        "{verdict}"
+    );
 }
 
 #[test]
@@ -250,14 +259,11 @@ fn gates_that_are_none() {
         assert!(judge_together(&[(gate, &paired)], 1).is_err());
     };
     check(
-        Gate { matters: 0.0, ..gate() },
-        "the harm that matters of \"pass rate\" is 0, and has to be above the tolerance",
+        Gate { min_effect: 0.0, ..gate() },
+        "min_effect of \"pass rate\" is 0, but must be above the tolerance",
     );
-    check(Gate { alpha: 0.5, ..gate() }, "alpha of \"pass rate\" is 0.5, and has to be between 0 and 0.5");
-    check(
-        Gate { tolerance: f64::NAN, ..gate() },
-        "tolerance of \"pass rate\" is NaN, and has to be 0 or more",
-    );
+    check(Gate { alpha: 0.5, ..gate() }, "alpha of \"pass rate\" is 0.5, but must be between 0 and 0.5");
+    check(Gate { tolerance: f64::NAN, ..gate() }, "tolerance of \"pass rate\" is NaN, but must be 0 or more");
 }
 
 proptest! {
@@ -268,7 +274,7 @@ proptest! {
         tasks in prop::collection::vec((0u32..=4, 0u32..=4), 1..12),
         tolerance in 0.0f64..0.2,
     ) {
-        let gate = Gate { tolerance, matters: tolerance + 0.1, ..gate() };
+        let gate = Gate { tolerance, min_effect: tolerance + 0.1, ..gate() };
         let of = |tasks: &[(u32, u32)]| {
             let baseline: Vec<(u32, u32)> = tasks.iter().map(|task| (task.0, 4)).collect();
             let candidate: Vec<(u32, u32)> = tasks.iter().map(|task| (task.1, 4)).collect();
@@ -280,7 +286,7 @@ proptest! {
         prop_assert!(found.lower <= found.harm + 1e-9 && found.harm <= found.upper + 1e-9);
         prop_assert_eq!(verdict.decision == Decision::Fail, found.lower > tolerance + 1e-9);
         if verdict.decision == Decision::Pass {
-            prop_assert!(found.upper < gate.matters && found.p_pass <= gate.alpha);
+            prop_assert!(found.upper < gate.min_effect && found.p_pass <= gate.alpha);
         }
         let mut backwards = tasks.clone();
         backwards.reverse();
@@ -292,7 +298,7 @@ proptest! {
 
 /// A number that is passed or not is as uncertain as a pass, whatever it is called; and of what hardly varies nothing is known.
 #[test]
-fn numbers_that_seldom_differ_do_not_pass_for_that() {
+fn rare_differences_alone_do_not_pass() {
     let numbers = |values: &[f64]| -> Side {
         let attempts = |value: &f64| Attempts::of(vec![*value]);
         values.iter().enumerate().map(|(at, value)| (format!("{at:03}"), attempts(value))).collect()
@@ -305,16 +311,16 @@ fn numbers_that_seldom_differ_do_not_pass_for_that() {
     // One task that failed before and passes now.
     let mut before = [1.0; 20];
     before[3] = 0.0;
-    let gate = Gate { matters: 0.05, ..gate() };
+    let gate = Gate { min_effect: 0.05, ..gate() };
     for kind in [Kind::PassFail, Kind::Share, Kind::Number] {
         let found = decision(kind, &before, &[1.0; 20], &gate);
         assert!(matches!(found, Decision::Inconclusive(_)), "{kind:?}: {found:?}");
     }
     let mut turns = [3.0; 20];
     turns[3] = 4.0;
-    let of_turns = Gate { direction: Direction::Lower, matters: 0.5, ..gate.clone() };
+    let of_turns = Gate { direction: Direction::Lower, min_effect: 0.5, ..gate.clone() };
     let found = decision(Kind::Number, &turns, &[3.0; 20], &of_turns);
-    assert_eq!(found, Decision::Inconclusive(Lack::Variation));
+    assert_eq!(found, Decision::Inconclusive(InconclusiveReason::Variation));
     let known = Gate { deterministic: true, ..of_turns };
     assert_eq!(decision(Kind::Number, &turns, &[3.0; 20], &known), Decision::Pass);
     assert_eq!(decision(Kind::Number, &[3.0; 20], &turns, &known), Decision::Fail);
@@ -322,11 +328,11 @@ fn numbers_that_seldom_differ_do_not_pass_for_that() {
 
 /// Five tasks can fail one gate, and not one of two.
 #[test]
-fn too_few_tasks_for_several_gates_are_told_as_that() {
+fn too_few_tasks_for_several_gates_are_reported() {
     let fell = paired(&[(1, 1); 5], &[(0, 1); 5]);
     let gates = [(gate(), &fell), (Gate { metric: "other".to_owned(), ..gate() }, &fell)];
     assert_eq!(judge_together(&gates[..1], 1).unwrap()[0].decision, Decision::Fail);
     for verdict in judge_together(&gates, 1).unwrap() {
-        assert_eq!(verdict.decision, Decision::Inconclusive(Lack::Tasks { needed: 6 }));
+        assert_eq!(verdict.decision, Decision::Inconclusive(InconclusiveReason::Tasks { needed: 6 }));
     }
 }

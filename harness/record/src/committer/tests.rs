@@ -26,7 +26,7 @@ struct Content {
     synced: usize,
 }
 
-/// Two files on a disk that does as it is told.
+/// Two files on a simulated disk.
 #[derive(Debug, Default)]
 struct Disk {
     files: [Content; 2],
@@ -158,7 +158,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// Leases and resolves these slots at once; the slots whose resolution was acknowledged.
+/// Leases and resolves these slots at once; returns the slots whose resolution was acknowledged.
 fn fill(sink: &RunSink, slots: std::ops::Range<u32>) -> Vec<u32> {
     let attempt = async |slot| {
         sink.leased(lease(slot)).await.ok()?;
@@ -172,7 +172,7 @@ fn resolved_in(state: &JournalState) -> Vec<u32> {
 }
 
 #[test]
-fn i1_more_at_once_than_a_group_or_the_queue_holds() {
+fn i1_more_commands_than_group_or_queue() {
     let writing = start(Disk::default(), SYNC_INTERVAL);
     assert_eq!(fill(&writing.sink, 0..SLOTS).len(), SLOTS as usize);
     let (ended, disk) = writing.end(Command::Close);
@@ -183,7 +183,7 @@ fn i1_more_at_once_than_a_group_or_the_queue_holds() {
 }
 
 #[test]
-fn i2_a_single_record_is_synced_without_another_behind_it() {
+fn i2_single_record_is_synced_alone() {
     let (synced, heard) = unbounded();
     let writing = start(Disk { synced: Some(synced), ..Disk::default() }, SYNC_INTERVAL);
     assert_eq!(fill(&writing.sink, 0..1), [0]);
@@ -205,9 +205,9 @@ fn i4_a_failed_sync_ends_it_all() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// I1 of `logs.rs`: what is acknowledged is there, and nothing is there in part.
+    /// I1 of `logs.rs`: acknowledged records exist completely, others completely or not at all.
     #[test]
-    fn a_disk_that_fills_up_keeps_what_was_acknowledged(room in 0usize..30_000, at_once in 1u32..60) {
+    fn full_disk_keeps_acknowledged_records(room in 0usize..30_000, at_once in 1u32..60) {
         let writing = start(Disk { room: Some(room), ..Disk::default() }, SYNC_INTERVAL);
         let mut acknowledged: Vec<u32> = Vec::new();
         for group in 0..SLOTS / at_once {
@@ -228,10 +228,10 @@ proptest! {
         prop_assert_eq!(disk.files[FRAMES].bytes.len() as u64, replayed.frames_end);
     }
 
-    /// A loss of power keeps what was synced and any part of the rest; what is resumed is a beginning of what
-    /// was written, with everything synced in it.
+    /// A loss of power keeps all synced bytes and any part of the rest; the resumed journal is a prefix of the
+    /// written one that contains everything synced.
     #[test]
-    fn a_loss_of_power_takes_only_what_was_not_synced(
+    fn loss_of_power_loses_unsynced_records_only(
         power in 1u32..80,
         at_once in 1u32..40,
         each_group in any::<bool>(),
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// Length of the journal's lines that are synced. Frames are synced first, so that these refer to synced frames.
+/// Length of the synced journal lines. Frames are synced first, so that these lines refer to synced frames.
 fn synced_lines(image: &[Content; 2]) -> usize {
     let synced = journal::replay(&image[JOURNAL].bytes[..image[JOURNAL].synced]).unwrap();
     assert!(synced.frames_end <= image[FRAMES].synced as u64, "a synced line refers to an unsynced frame");

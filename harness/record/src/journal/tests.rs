@@ -49,7 +49,7 @@ fn finished_ending(score: f64) -> Ending {
     }
 }
 
-/// Turns random numbers into a journal that keeps the rules, by asking the state what may come next.
+/// Turns random numbers into a valid journal, by asking the state for valid next entries.
 fn history(choices: &[(u8, u32, f64)]) -> (Vec<Line>, JournalState) {
     let first = opened();
     let mut state = JournalState::open(&first).unwrap();
@@ -234,7 +234,7 @@ fn i3_broken_rules_are_named_with_their_line() {
 }
 
 #[test]
-fn what_a_sync_vouches_for_is_never_cut() {
+fn synced_bytes_are_never_cut() {
     let entries =
         [opened().entry, Entry::Leased(lease(0, 0, 1)), Entry::Leased(lease(1, 0, 2)), Entry::Synced];
     let lines: Vec<Line> = entries.into_iter().map(|entry| Line { t_ms: 0, entry }).collect();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use clawrl_core::{BlobError, BlobRef, BlobStore, EpisodeSink, MOST_BLOB_BYTES, RunId};
+use clawrl_core::{BlobError, BlobRef, BlobStore, EpisodeSink, MAX_BLOB_BYTES, RunId};
 use clawrl_record::{RecordError, ResumeMode, Run, RunWriter, blob_path};
 
 use crate::fixture::{block_on, lock, plan};
@@ -10,7 +10,7 @@ use crate::fixture::{block_on, lock, plan};
 const NAME: &str = "pictures";
 
 #[test]
-fn the_same_bytes_are_one_file_whoever_keeps_them_and_however_many_at_once() {
+fn equal_bytes_become_one_file_concurrently() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(NAME, 1);
     let writer = RunWriter::create(results.path(), &plan, &lock(&plan)).unwrap();
@@ -25,15 +25,15 @@ fn the_same_bytes_are_one_file_whoever_keeps_them_and_however_many_at_once() {
     assert_eq!(fs::read(&path).unwrap(), bytes);
     let beside: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
     assert_eq!(beside.len(), 1, "{beside:?}");
-    let large = block_on(blobs.keep("image/png", vec![0; MOST_BLOB_BYTES + 1]));
-    assert_eq!(large, Err(BlobError::TooLarge { bytes: MOST_BLOB_BYTES + 1 }));
+    let large = block_on(blobs.keep("image/png", vec![0; MAX_BLOB_BYTES + 1]));
+    assert_eq!(large, Err(BlobError::TooLarge { bytes: MAX_BLOB_BYTES + 1 }));
     let nothing = BlobRef::of("image/png", b"never kept");
     assert_eq!(block_on(blobs.read(&nothing)), Err(BlobError::Missing { sha256: nothing.sha256.clone() }));
     assert_eq!(Run::open_read(writer.dir()).unwrap().blob(&nothing).unwrap(), None);
 }
 
 #[test]
-fn a_damaged_one_is_told_and_written_anew_and_what_was_left_half_way_goes() {
+fn damaged_blob_is_reported_and_rewritten() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(NAME, 1);
     let writer = RunWriter::create(results.path(), &plan, &lock(&plan)).unwrap();

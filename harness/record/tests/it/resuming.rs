@@ -104,7 +104,10 @@ fn a_torn_tail_is_cut_and_reported() {
 
     let listed = RunStore::open(results.path()).unwrap().info(&run_id());
     assert_eq!(listed.state, RunState::Interrupted);
-    assert_eq!(listed.problem.unwrap(), "the last 12 bytes of the journal are torn; a resume cuts them");
+    assert_eq!(
+        listed.problem.unwrap(),
+        "the last 12 bytes of the journal are incomplete; `--resume` removes them"
+    );
 
     let (writer, state) = resume(results.path(), ResumeMode::OpenSlots).unwrap();
     assert_eq!(state.cut.as_ref().unwrap().bytes, 12);
@@ -115,7 +118,7 @@ fn a_torn_tail_is_cut_and_reported() {
 }
 
 #[test]
-fn damage_before_the_tail_is_an_error_that_says_what_to_do() {
+fn damage_before_the_tail_is_an_error_with_remedy() {
     let (results, dir) = interrupted();
     let journal = dir.join("journal.jsonl");
     let mut bytes = fs::read(&journal).unwrap();
@@ -141,7 +144,7 @@ fn damage_before_the_tail_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn trajectories_that_were_on_the_disk_must_be_there() {
+fn synced_trajectories_must_exist() {
     let (results, dir) = interrupted();
     let trajectories = dir.join("trajectories.zst");
     let bytes = fs::read(&trajectories).unwrap();
@@ -220,7 +223,7 @@ fn a_refused_line_fails_its_caller_only() {
     let error = writer.finish(RunEnd::Interrupted).unwrap_err();
     assert!(error.to_string().contains("the run finished while s1.0 was under way"), "{error}");
     let error = block_on(sink.leased(lease(0, 0, 2))).unwrap_err();
-    assert_eq!(error.message, "the run's journal is closed; the record was not kept");
+    assert_eq!(error.message, "the run's journal is closed; the record was not written");
     let (writer, state) = resume(results.path(), ResumeMode::OpenSlots).unwrap();
     assert_eq!((state.open_slots.len(), state.next_epoch), (2, Epoch(2)));
 
@@ -239,7 +242,7 @@ fn redactor(names: &[&str]) -> Redactor {
 }
 
 #[test]
-fn what_is_redacted_is_named_in_the_lock_file_and_nothing_else_of_it_changes() {
+fn lock_file_adds_redacted_names_only() {
     let (results, dir) = interrupted();
     let path = dir.join("lock.json");
     let mut written: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

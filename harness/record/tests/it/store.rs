@@ -22,7 +22,7 @@ fn files(dir: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
 }
 
 #[test]
-fn readers_work_beside_the_writer_and_change_nothing() {
+fn readers_work_beside_the_writer() {
     let results = tempfile::tempdir().unwrap();
     let plan = fixture::plan("a", 3);
     let writer = RunWriter::create(results.path(), &plan, &fixture::lock(&plan)).unwrap();

@@ -66,7 +66,7 @@ fn turns_that_did_nothing_are_counted_by_reason() {
     let summary = AttemptSummary::new(&record, FrameRef::default());
     state.apply(&Line { t_ms: 2, entry: Entry::Resolved(summary) }).unwrap();
     let text = render_summary(&RunSummary::new(&plan, &state));
-    let expected = "lost turns: 1 had no action, 3 left a command unfinished (C-c abandons it)";
+    let expected = "lost turns: 1 had no valid action, 3 left a command running (C-c interrupts it)";
     assert!(text.lines().any(|line| line == expected), "{text}");
 }
 
@@ -82,7 +82,7 @@ fn table() {
       find               3     0       0     n/a        n/a     n/a       1     2
     total                9     4       2    50.0   0.6-99.4   0.250       2     3
 
-    32 turns in 12.3 s; retries 1, cancelled 1, lost 0; resumed never
+    32 turns in 12.3 s, retries 1, cancelled 1
 
     phase        p50       p95
     lease     2.0 ms    5.0 ms
@@ -109,7 +109,7 @@ fn table_of_nothing() {
     more                 0     0       0     n/a      n/a     n/a       0     0
     total                2     0       0     n/a      n/a     n/a       0     2
 
-    0 turns in 0 us; retries 0, cancelled 0, lost 0; resumed never
+    0 turns in 0 us
     ");
 }
 

@@ -97,7 +97,7 @@ fn a_run_that_is_no_training_has_no_train_file() {
 }
 
 #[test]
-fn groups_that_the_checkpoint_has_not_consumed_run_again_as_a_whole() {
+fn unconsumed_groups_run_again_completely() {
     let (results, dir) = interrupted();
     let (writer, state) = back_to(results.path(), 1, &[0]);
     assert_eq!(state.open_slots, [2, 3, 4, 5, 6, 7].map(SlotId));
@@ -113,7 +113,7 @@ fn groups_that_the_checkpoint_has_not_consumed_run_again_as_a_whole() {
             sink.resolved(record(lease, finished(0.0), true, 2)).await.unwrap();
         }
     });
-    let summary = writer.finish(RunEnd::Sated).unwrap();
+    let summary = writer.finish(RunEnd::DemandClosed).unwrap();
     let total = &summary.total;
     assert_eq!((total.finished, total.passed, total.faulted, total.open), (5, 1, 0, 3));
     assert_eq!((total.superseded_attempts, total.faulted_attempts, total.retries), (4, 1, 3));

@@ -1,6 +1,6 @@
-//! Two texts side by side in a terminal.
+//! Prints two texts side by side in a terminal.
 //!
-//! C1. No line is wider than both columns and what stands between them. C2. What does not fit is cut with a mark, never wrapped into the other
+//! C1. No line is wider than both columns and the separator. C2. Long lines are cut with a mark, never wrapped into the other
 //! column.
 //!
 //! Pure; nothing to cancel.
@@ -10,7 +10,7 @@ use clawrl_core::printable_line;
 /// Characters of a column.
 const WIDTH: usize = 47;
 /// Lines of one text.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 
 /// Both, line by line; each line ends.
 pub(super) fn beside(left: &str, right: &str) -> String {
@@ -26,7 +26,7 @@ pub(super) fn beside(left: &str, right: &str) -> String {
 
 fn lines(text: &str) -> Vec<String> {
     let all: Vec<&str> = text.lines().collect();
-    let shown = if all.len() > MOST_LINES { MOST_LINES - 1 } else { all.len() };
+    let shown = if all.len() > MAX_LINES { MAX_LINES - 1 } else { all.len() };
     let mut lines: Vec<String> = all.iter().take(shown).map(|line| printable_line(line, WIDTH)).collect();
     if shown < all.len() {
         lines.push(format!("… {} more lines", all.len() - shown));
@@ -59,7 +59,7 @@ mod tests {
         check("", "", ["", ""]);
         check("a\u{1b}[m\tb", &"x".repeat(99), [r"a\u{1b}[m\tb", &format!("{}…", "x".repeat(WIDTH - 1))]);
         let long: String = (0..9).map(|line| format!("{line}\n")).collect();
-        assert_eq!(beside(&long, "").lines().count(), MOST_LINES);
+        assert_eq!(beside(&long, "").lines().count(), MAX_LINES);
         assert!(beside(&long, "").contains("… 4 more lines"));
     }
 

@@ -19,13 +19,13 @@ use super::notes;
 use super::story::Story;
 use crate::outcomes::{Outcomes, TaskOutcomes, by_task, outcomes, side};
 
-/// Confidence of what is said of single tasks.
+/// Confidence level of statements about single tasks.
 const LEVEL: f64 = 0.95;
 
-/// Compares two runs, each with who acted in it and how it ended. Reads the trajectories of tasks that flipped.
+/// Compares two runs. Reads the trajectories of tasks that flipped.
 ///
 /// # Errors
-/// [`CompareError`]: nothing in common, nothing graded, or a record that cannot be read.
+/// [`CompareError`]: no task in common, no graded attempts, or an unreadable record.
 pub fn compare(baseline: (&Run, Heading), candidate: (&Run, Heading)) -> Result<RunComparison, CompareError> {
     let ((before_run, before_heading), (after_run, after_heading)) = (baseline, candidate);
     let (before, after) = (outcomes(before_run, u32::MAX), outcomes(after_run, u32::MAX));
@@ -41,7 +41,7 @@ pub fn compare(baseline: (&Run, Heading), candidate: (&Run, Heading)) -> Result<
         if side.values().all(|task| task.episodes.is_empty()) {
             return Err(CompareError::NothingGraded {
                 run: run.plan().run.clone(),
-                why: notes::what_became(side),
+                why: notes::ungraded_summary(side),
             });
         }
     }
@@ -89,7 +89,7 @@ fn tasks(before: &Outcomes, after: &Outcomes) -> Result<Vec<TaskComparison>, Com
     let rules = Completeness { max_fault_share: 1.0, max_lost_share: 1.0 };
     let metric = MetricKind::PassRate;
     let paired = Paired::new(&side(before, metric), &side(after, metric), Kind::PassFail, rules)
-        .map_err(|source| CompareError::Refused { metric: metric.name(), source })?;
+        .map_err(|source| CompareError::Pairing { metric: metric.name(), source })?;
     let reports = clawrl_gates::tasks(&paired, LEVEL).unwrap_or_default();
     let reports: BTreeMap<&str, &TaskReport> =
         reports.iter().map(|report| (report.task.as_str(), report)).collect();
@@ -112,7 +112,7 @@ fn tasks(before: &Outcomes, after: &Outcomes) -> Result<Vec<TaskComparison>, Com
         .collect())
 }
 
-/// Which way a task flipped, and the slots of the attempts to show.
+/// Direction of a flip, and the slots of the attempts to show.
 fn flipped(
     before: &TaskOutcomes,
     after: &TaskOutcomes,
@@ -138,12 +138,12 @@ fn flipped(
     Some((turned, same.or_else(first)?))
 }
 
-/// Which repeat of its task a slot is, from 0, faults and all.
+/// Number of the repeat of a slot, from 0, faults included.
 fn repeats(run: &Run) -> BTreeMap<SlotId, usize> {
     by_task(run.plan()).into_values().flat_map(|slots| slots.into_iter().zip(0..)).collect()
 }
 
-/// Whether most graded attempts passed; nothing where as many did not.
+/// Whether most graded attempts passed; `None` for a tie.
 fn mostly(task: &TaskOutcomes) -> Option<bool> {
     let counts = task.counts();
     let (twice, all) = (2 * u64::from(counts.passes), u64::from(counts.attempts));
@@ -168,7 +168,7 @@ fn flip(
     })
 }
 
-/// The attempt that closed a slot; the slot's first try where the record has changed meanwhile, which reading it will tell.
+/// The attempt that closed a slot; the first attempt if the record changed meanwhile, in which case reading it fails.
 fn closing((run, slot): (&Run, SlotId)) -> AttemptId {
     let state = run.state().and_then(|state| state.slots().get(slot.0 as usize));
     let closing = state.and_then(|slot| slot.closing());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn p2_what_flipped_and_p3_what_is_shown() {
+    fn p2_p3_flips_and_shown_attempts() {
         let check = |before: &[bool], after: &[bool], expected: Option<(Turned, [u32; 2])>| {
             let tens = || |slot: SlotId| Some(slot.0 as usize / 10);
             let found = flipped(&task(before), &task(after), [tens(), tens()]);

@@ -1,7 +1,7 @@
-//! Where two attempts at one task part.
+//! Finds the first difference between two attempts at one task.
 //!
-//! D1. The first text that differs, in the order in which texts came: what was asked, then of each turn what was done and what was seen. D2. What
-//! a policy thought beside its calls is no action: the same calls are the same action.
+//! D1. The result is the first differing text in order: the prompt, then the action and the observation of each turn. D2. Text
+//! beside calls is not part of an action: equal calls are equal actions.
 //!
 //! Pure; nothing to cancel.
 
@@ -13,47 +13,47 @@ use serde::Serialize;
 use super::story::Story;
 
 /// Characters of a text that a comparison keeps.
-const MOST_TEXT: usize = 2_000;
+const MAX_TEXT: usize = 2_000;
 
 /// The first text that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Which text it is.
-    pub place: Place,
-    /// As the baseline has it, the first 2,000 characters; empty where it has none.
+    /// The kind of text.
+    pub place: DifferencePlace,
+    /// Text of the baseline, the first 2,000 characters; empty if it has none.
     pub baseline: String,
-    /// As the candidate has it.
+    /// Text of the candidate.
     pub candidate: String,
 }
 
-/// Which text of an attempt.
+/// Kind of text of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// What was asked.
+pub enum DifferencePlace {
+    /// The prompt.
     Asked,
-    /// What was done in a turn, counted from 1.
+    /// The action of a turn, counted from 1.
     Action {
-        /// Which turn.
+        /// The turn.
         turn: u32,
     },
-    /// What was seen after it.
+    /// The observation after the action.
     Observation {
-        /// Which turn.
+        /// The turn.
         turn: u32,
     },
-    /// One went on where the other had ended.
+    /// One attempt continued after the other had ended.
     Length {
         /// The first turn that only one has.
         turn: u32,
-        /// Which side has it.
+        /// The side that continued.
         goes_on: SideName,
     },
     /// All texts are the same.
     Nowhere,
 }
 
-impl Place {
+impl DifferencePlace {
     /// The turn, counted from 1.
     pub(crate) fn turn(self) -> Option<u32> {
         match self {
@@ -63,18 +63,18 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DifferencePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked => f.write_str("they were asked differently"),
+            Self::Asked => f.write_str("their prompts differ"),
             Self::Action { turn } => write!(f, "they first differ in the action of turn {turn}"),
             Self::Observation { turn } => {
-                write!(f, "they first differ in what they saw after the same action of turn {turn}")
+                write!(f, "they first differ in the observation of turn {turn}, after the same action")
             }
             Self::Length { turn, goes_on } => {
-                write!(f, "they are the same up to turn {turn}, which only the {goes_on} has")
+                write!(f, "they are equal up to turn {turn}, which only the {goes_on} has")
             }
-            Self::Nowhere => f.write_str("they did and saw the same throughout"),
+            Self::Nowhere => f.write_str("they are equal in all turns"),
         }
     }
 }
@@ -84,26 +84,30 @@ impl Difference {
     pub(crate) fn between(baseline: &Story, candidate: &Story) -> Self {
         let at = |place, baseline: &str, candidate: &str| Self {
             place,
-            baseline: baseline.chars().take(MOST_TEXT).collect(),
-            candidate: candidate.chars().take(MOST_TEXT).collect(),
+            baseline: baseline.chars().take(MAX_TEXT).collect(),
+            candidate: candidate.chars().take(MAX_TEXT).collect(),
         };
         if baseline.asked != candidate.asked {
-            return at(Place::Asked, &baseline.asked, &candidate.asked);
+            return at(DifferencePlace::Asked, &baseline.asked, &candidate.asked);
         }
         for ((before, after), turn) in baseline.turns.iter().zip(&candidate.turns).zip(1..) {
             if before.did != after.did {
-                return at(Place::Action { turn }, &before.did, &after.did);
+                return at(DifferencePlace::Action { turn }, &before.did, &after.did);
             }
             if before.saw != after.saw {
-                return at(Place::Observation { turn }, &before.saw, &after.saw);
+                return at(DifferencePlace::Observation { turn }, &before.saw, &after.saw);
             }
         }
         let common = baseline.turns.len().min(candidate.turns.len());
         let turn = u32::try_from(common + 1).unwrap_or(u32::MAX);
         match (baseline.turns.get(common), candidate.turns.get(common)) {
-            (Some(more), _) => at(Place::Length { turn, goes_on: SideName::Baseline }, &more.did, ""),
-            (None, Some(more)) => at(Place::Length { turn, goes_on: SideName::Candidate }, "", &more.did),
-            (None, None) => at(Place::Nowhere, "", ""),
+            (Some(more), _) => {
+                at(DifferencePlace::Length { turn, goes_on: SideName::Baseline }, &more.did, "")
+            }
+            (None, Some(more)) => {
+                at(DifferencePlace::Length { turn, goes_on: SideName::Candidate }, "", &more.did)
+            }
+            (None, None) => at(DifferencePlace::Nowhere, "", ""),
         }
     }
 }
@@ -130,19 +134,19 @@ mod tests {
                 (place, texts[0], texts[1])
             );
         };
-        check("do it", &[], Place::Asked, ["do", "do it"]);
-        check("do", &[("ls", "a"), ("cat b", "x")], Place::Action { turn: 2 }, ["cat a", "cat b"]);
-        check("do", &[("ls", "b"), ("cat b", "x")], Place::Observation { turn: 1 }, ["a", "b"]);
+        check("do it", &[], DifferencePlace::Asked, ["do", "do it"]);
+        check("do", &[("ls", "a"), ("cat b", "x")], DifferencePlace::Action { turn: 2 }, ["cat a", "cat b"]);
+        check("do", &[("ls", "b"), ("cat b", "x")], DifferencePlace::Observation { turn: 1 }, ["a", "b"]);
         let goes_on = SideName::Baseline;
-        check("do", &[("ls", "a")], Place::Length { turn: 2, goes_on }, ["cat a", ""]);
+        check("do", &[("ls", "a")], DifferencePlace::Length { turn: 2, goes_on }, ["cat a", ""]);
         let goes_on = SideName::Candidate;
         let longer = [("ls", "a"), ("cat a", "x"), ("submit", ""), ("more", "")];
-        check("do", &longer, Place::Length { turn: 4, goes_on }, ["", "more"]);
-        check("do", &longer[..3], Place::Nowhere, ["", ""]);
+        check("do", &longer, DifferencePlace::Length { turn: 4, goes_on }, ["", "more"]);
+        check("do", &longer[..3], DifferencePlace::Nowhere, ["", ""]);
     }
 
     proptest! {
-        /// What is before the place is the same, and the texts at it are not.
+        /// Texts before the place are equal, and the texts at it differ.
         #[test]
         fn d1_nothing_differs_before(
             left in prop::collection::vec(("[ab]", "[ab]"), 0..5),

@@ -1,7 +1,7 @@
 //! Why two runs cannot be compared.
 
 use clawrl_core::RunId;
-use clawrl_gates::Refused;
+use clawrl_gates::PairingError;
 use clawrl_record::RecordError;
 use thiserror::Error;
 
@@ -26,20 +26,20 @@ pub enum CompareError {
         /// Suites of the second.
         candidate_suites: String,
     },
-    /// One of them has come to nothing yet.
+    /// One run has no graded attempts yet.
     #[error("run {run} has no graded attempt to compare: {why}")]
     NothingGraded {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// What became of its attempts.
+        /// State of its attempts.
         why: String,
     },
-    /// A record says what no record should.
+    /// A record contains invalid values.
     #[error("{metric} cannot be compared: {source}")]
-    Refused {
-        /// Which metric.
+    Pairing {
+        /// The metric.
         metric: String,
         /// Why.
-        source: Refused,
+        source: PairingError,
     },
 }

@@ -1,7 +1,7 @@
-//! Numbers of both runs, paired by task.
+//! Metrics of both runs, paired by task.
 //!
-//! M1. The interval is that of the paired difference over tasks, two-sided at 95 %. There is none where tasks are too few to reach the level, nor
-//! where all of them differ by the same, which says nothing of how far others may; which way it changed may be known all the same. M2. A number that one side has of no task is left out.
+//! M1. The interval is that of the paired difference over tasks, two-sided at 95 %. There is none if there are too few tasks for the level, or
+//! if all tasks differ by the same amount; the direction of the change may be significant all the same. M2. A metric without any value on one side is omitted.
 //!
 //! Pure; nothing to cancel.
 //! Source: [`SubsetMeans`]. Deviations: none.
@@ -17,10 +17,10 @@ use crate::outcomes::{Outcomes, direction_of, kind_of, side, unit_of};
 
 /// Each end of an interval leaves so much beyond it.
 const TAIL: f64 = 0.025;
-/// Of the subsets that are drawn where tasks are many; the same for all, so that a comparison is a function of its records.
+/// Seed of the subsets drawn for many tasks; always the same, so that a comparison is a function of its records.
 const SEED: u64 = 0;
 
-/// Of each suite, and of all together where there are several; both sides hold the same tasks.
+/// Metrics of each suite, and of all suites together if there are several; both sides have the same tasks.
 pub(super) fn suites(before: &Outcomes, after: &Outcomes) -> Result<Vec<SuiteComparison>, CompareError> {
     let names: BTreeSet<&String> = before.values().map(|task| &task.suite).collect();
     let of = |suite: Option<&String>| {
@@ -66,14 +66,14 @@ fn metric(
     before: &Outcomes,
     after: &Outcomes,
 ) -> Result<Option<MetricComparison>, CompareError> {
-    // What lacks is told in notes.
+    // Notes report missing data.
     let rules = Completeness { max_fault_share: 1.0, max_lost_share: 1.0 };
     let paired = Paired::new(&side(before, kind), &side(after, kind), kind_of(kind), rules)
-        .map_err(|source| CompareError::Refused { metric: kind.name(), source })?;
+        .map_err(|source| CompareError::Pairing { metric: kind.name(), source })?;
     if paired.tasks().is_empty() {
         return Ok(None);
     }
-    // A harm of what is better the lower it is, is the difference.
+    // For metrics to minimise, the harm is the difference itself.
     let differences = paired.harms(Direction::Lower);
     let (baseline, candidate) = paired.means();
     let ends = ends(&differences);

@@ -1,9 +1,9 @@
-//! Two runs side by side: numbers by suite and metric, tasks that flipped, and where their trajectories part.
+//! Compares two runs: metrics by suite, flipped tasks, and the first difference of their trajectories.
 //!
-//! No gate: it judges nothing, and any two runs with tasks in common can be compared.
+//! It is not a gate: it judges nothing, and any two runs with common tasks can be compared.
 //!
-//! I1. A comparison is a function of both records: no clock, no time zone. I2. A fault is never a failure: it is in no denominator but that
-//! of the fault rate. I3. What lacks is told in a note, never left out in silence. I4. What attempts wrote is shown as text.
+//! I1. A comparison is a function of both records: no clock, no time zone. I2. A fault is never a failure: it counts only in
+//! the fault rate. I3. Missing data is reported in a note, never dropped silently. I4. Text of attempts is escaped.
 //!
 //! Errors: [`CompareError`]. Reads both records; nothing to cancel.
 
@@ -19,7 +19,7 @@ mod story;
 mod text;
 
 pub use compared::compare;
-pub use difference::{Difference, Place};
+pub use difference::{Difference, DifferencePlace};
 pub use error::CompareError;
 pub use model::{
     COMPARISON_FORMAT, Flip, Known, MetricComparison, RunComparison, RunNote, SuiteComparison,

@@ -1,9 +1,9 @@
-//! What a comparison says. Its JSON is what `clawrl compare --json` prints.
+//! The result of a comparison. Its JSON is the output of `clawrl compare --json`.
 //!
-//! Units: those of [`Unit`]. A difference is the candidate's number less the baseline's, whichever way is better.
+//! Units: those of [`Unit`]. A difference is candidate minus baseline, whatever the optimisation direction.
 
 use clawrl_core::{AttemptId, RunId};
-use clawrl_gates::{Change, Direction, Steadiness};
+use clawrl_gates::{Change, Direction, Flakiness};
 use serde::Serialize;
 
 use super::difference::Difference;
@@ -17,11 +17,11 @@ pub const COMPARISON_FORMAT: u32 = 1;
 pub struct RunComparison {
     /// [`COMPARISON_FORMAT`] of the program that wrote it.
     pub format: u32,
-    /// What is compared with.
+    /// The baseline run.
     pub baseline: RunNote,
-    /// What is compared.
+    /// The candidate run.
     pub candidate: RunNote,
-    /// What a reader has to know of the numbers, in sentences.
+    /// Notes on the numbers, one sentence each.
     pub notes: Vec<String>,
     /// Numbers of each suite, and, where there are several, of all tasks together.
     pub suites: Vec<SuiteComparison>,
@@ -35,21 +35,21 @@ pub struct RunComparison {
     pub candidate_alone: Vec<String>,
 }
 
-/// One of both runs.
+/// One of the runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunNote {
-    /// Its name.
+    /// Name of the run.
     pub run: RunId,
-    /// Who acted, in words.
+    /// Description of the policy.
     pub policy: String,
-    /// How it ended, in words.
+    /// Description of its end.
     pub state: String,
 }
 
 /// The tasks of one suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SuiteComparison {
-    /// Its name; `None` for all of them together.
+    /// Name of the suite; `None` for all suites together.
     pub suite: Option<String>,
     /// Tasks that both have.
     pub tasks: usize,
@@ -57,84 +57,84 @@ pub struct SuiteComparison {
     pub metrics: Vec<MetricComparison>,
 }
 
-/// One number.
+/// Comparison of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricComparison {
-    /// Its name, as gate files have it.
+    /// Name of the metric, as in gate files.
     pub metric: String,
-    /// What it is.
+    /// Unit of the metric.
     pub unit: Unit,
-    /// Which way it is better.
+    /// Optimisation direction.
     pub direction: Direction,
     /// Tasks with a number on both sides.
     pub tasks: usize,
     /// Mean over these tasks of the baseline.
     pub baseline: f64,
-    /// That of the candidate.
+    /// Mean over these tasks of the candidate.
     pub candidate: f64,
     /// By how much the candidate is above it.
     pub difference: f64,
     /// Ends of the 95 % interval of the difference, paired by task; nothing where tasks are too few, or all differ by the same.
     pub interval: Option<(f64, f64)>,
-    /// Which way it changed, where that is more than chance brings about in one of twenty runs of the same agent; it is no gate.
+    /// Direction of a change that is significant at the 5 % level; it is not a gate.
     pub turned: Option<Turned>,
 }
 
-/// One task on both sides.
+/// A task on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskComparison {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
-    /// Its suite.
+    /// Suite of the task.
     pub suite: String,
     /// The row of the suite that it was made from.
     pub family: String,
-    /// What the baseline did.
+    /// Results of the baseline.
     pub baseline: Counts,
-    /// What the candidate did.
+    /// Results of the candidate.
     pub candidate: Counts,
-    /// Of tasks with graded attempts on both sides.
+    /// Statistics of tasks with graded attempts on both sides.
     #[serde(flatten)]
     pub known: Option<Known>,
 }
 
-/// What passes and failures of both sides say of a task.
+/// Statistics of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Known {
     /// From always passing to never, or the other way.
     pub change: Change,
-    /// Whether the baseline does the same each time.
-    pub baseline_steadiness: Steadiness,
-    /// Whether the candidate does.
-    pub candidate_steadiness: Steadiness,
+    /// Flakiness of the baseline.
+    pub baseline_steadiness: Flakiness,
+    /// Flakiness of the candidate.
+    pub candidate_steadiness: Flakiness,
     /// Probability that the candidate passes less often.
     pub probably_worse: f64,
 }
 
-/// Which way something changed.
+/// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Turned {
-    /// It was better.
+    /// The candidate is worse.
     Worse,
-    /// It is better now.
+    /// The candidate is better.
     Better,
 }
 
 /// A task that flipped, with an attempt of each side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Flip {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
-    /// Which way.
+    /// Direction of the flip.
     pub turned: Turned,
-    /// Whether either side did both.
+    /// Whether one side is flaky.
     pub flaky: bool,
     /// An attempt of the baseline that is as most of them are.
     pub baseline: AttemptId,
-    /// One of the candidate.
+    /// A typical attempt of the candidate.
     pub candidate: AttemptId,
-    /// Where they part.
+    /// The first difference between the two attempts.
     pub difference: Difference,
 }
 
@@ -148,7 +148,7 @@ impl RunComparison {
 }
 
 impl TaskComparison {
-    /// Whether one side passed and did not.
+    /// Whether one side both passed and failed.
     #[must_use]
     pub fn is_flaky(&self) -> bool {
         self.known.is_some_and(|known| {

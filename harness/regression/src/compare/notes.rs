@@ -1,4 +1,4 @@
-//! What a reader has to know of the numbers of a comparison.
+//! Notes on the numbers of a comparison.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ pub(super) fn suites(run: &Run) -> String {
     if names.is_empty() { "no suite".to_owned() } else { names.join(", ") }
 }
 
-/// What became of attempts that were not graded.
-pub(super) fn what_became(side: &Outcomes) -> String {
+/// Summary of attempts that were not graded.
+pub(super) fn ungraded_summary(side: &Outcomes) -> String {
     let faults: u64 = side.values().map(|task| u64::from(task.faults)).sum();
     let missing: u64 = side.values().map(|task| u64::from(task.missing)).sum();
-    format!("{} ended in a fault, and {missing} are open", counted(faults, "slot"))
+    format!("{} ended in a fault, {missing} are open", counted(faults, "slot"))
 }
 
-/// Of both runs, and of what they have not in common.
+/// Notes on both runs and on their differences.
 pub(super) fn notes(
     before: &Run,
     after: &Run,
@@ -38,7 +38,7 @@ pub(super) fn notes(
     for (run, names) in [(before, alone.0), (after, alone.1)] {
         if let Some(first) = names.first() {
             notes.push(format!(
-                "{} of {} alone, beginning with {first}, and in no number here",
+                "{} only in {}, first {first}, and excluded from all numbers here",
                 if names.len() == 1 { "1 task is".to_owned() } else { format!("{} tasks are", names.len()) },
                 run.plan().run
             ));
@@ -58,18 +58,18 @@ fn of_run(run: &Run, side: &Outcomes) -> Vec<String> {
     let mut notes = Vec::new();
     let unfinished = match end {
         _ if run.is_running() => Some("is under way"),
-        Some(RunEnd::Completed | RunEnd::Sated) => None,
+        Some(RunEnd::Completed | RunEnd::DemandClosed) => None,
         Some(RunEnd::Interrupted) => Some("was interrupted"),
-        Some(RunEnd::TooManyFaults) => Some("was given up after too many faults"),
-        Some(RunEnd::HarnessFault) => Some("broke by a fault of the harness"),
+        Some(RunEnd::TooManyFaults) => Some("was aborted after too many faults"),
+        Some(RunEnd::HarnessFault) => Some("was ended by a harness fault"),
         None => Some("was cut short: its process died"),
     };
     if let Some(how) = unfinished {
-        notes.push(format!("{name} is unfinished: it {how}, and {} open", are(open, "slot")));
+        notes.push(format!("{name} is incomplete: it {how}, and {} open", are(open, "slot")));
     }
     let faults: u64 = side.values().map(|task| u64::from(task.faults)).sum();
     if faults > 0 {
-        notes.push(format!("{} of {name} ended in a fault, and count as nothing", counted(faults, "slot")));
+        notes.push(format!("{} of {name} ended in a fault and are excluded", counted(faults, "slot")));
     }
     let ungraded = side.values().filter(|task| task.episodes.is_empty()).count() as u64;
     if ungraded > 0 {
@@ -86,7 +86,7 @@ fn are(count: u64, what: &str) -> String {
 fn other_tasks(before: &Run, after: &Run) -> Option<String> {
     let others: BTreeMap<&str, &TaskSpec> =
         after.plan().tasks.iter().map(|task| (task.id.0.as_str(), &**task)).collect();
-    // What is compared is what the agent can see and is held to; where its files lie does not matter.
+    // Compares what the agent sees and how it is checked; the location of files does not matter.
     let same = |one: &TaskSpec, other: &TaskSpec| {
         one.asked() == other.asked() && one.checks == other.checks && one.max_turns == other.max_turns
     };
@@ -97,7 +97,7 @@ fn other_tasks(before: &Run, after: &Run) -> Option<String> {
     let first = names.next()?;
     let count = 1 + names.count() as u64;
     Some(format!(
-        "{} of one name asked, checked or limited otherwise, beginning with {first}",
+        "{} of the same name with another instruction, checks or turn limit, first {first}",
         are(count, "task")
     ))
 }

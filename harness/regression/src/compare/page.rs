@@ -1,28 +1,28 @@
-//! A comparison as one page of HTML, in the look of the report of a run.
+//! A comparison as one HTML page in the style of run reports.
 //!
-//! P1. As the page of gates: one file, no script, everything from outside escaped. P2. Trajectories have so much room and no more; of what is beyond,
-//! the page says how to see it. P3. A text is cut where it is long, and says so.
+//! P1. Like the page of gates: one file, no script, all foreign text escaped. P2. Trajectories have a byte limit; beyond it the page
+//! names the command that prints them. P3. Long texts are cut, with a note.
 
 use clawrl_core::{AttemptId, RunId};
 use clawrl_gates::Direction;
 use clawrl_record::Run;
 
 use super::compared::story;
-use super::difference::Place;
+use super::difference::DifferencePlace;
 use super::error::CompareError;
 use super::model::{Flip, MetricComparison, RunComparison, SuiteComparison, TaskComparison, Turned};
 use super::story::{Story, TurnTexts};
 use super::text::{change_word, word};
 use crate::render::{Frame, NONE, Scale, change, counted, counts, interval, rate, signed, text, unsigned};
 
-/// Rows of a table that the page shows; the rest is in the JSON.
-const MOST_ROWS: usize = 500;
-/// Characters of one text of a trajectory.
-const MOST_TEXT: usize = 8_000;
-/// Flipped tasks whose attempts stand open.
+/// Maximum rows of a table; the JSON has all of them.
+const MAX_ROWS: usize = 500;
+/// Maximum characters of one text of a trajectory.
+const MAX_TEXT: usize = 8_000;
+/// Flipped tasks whose attempts are shown unfolded.
 const OPEN_FLIPS: usize = 3;
 
-/// The page, with at most so many bytes of trajectories.
+/// Renders the page with at most `trajectory_bytes` of trajectories.
 ///
 /// # Errors
 /// [`CompareError::Record`] for a trajectory that cannot be read.
@@ -47,7 +47,7 @@ pub fn comparison_page(
     for note in &comparison.notes {
         page.add(format_args!("<p class=\"warning\">{}</p>\n", text(note)));
     }
-    figures(&mut page, comparison);
+    stats(&mut page, comparison);
     comparison.suites.iter().for_each(|suite| of_suite(&mut page, suite));
     let mut room = trajectory_bytes;
     flips(&mut page, comparison, (baseline, candidate), &mut room)?;
@@ -55,7 +55,7 @@ pub fn comparison_page(
     Ok(page.finish())
 }
 
-fn figures(page: &mut Frame, comparison: &RunComparison) {
+fn stats(page: &mut Frame, comparison: &RunComparison) {
     let turned = |turned| comparison.flips.iter().filter(|flip| flip.turned == turned).count();
     let flaky = comparison.tasks.iter().filter(|task| task.is_flaky()).count();
     let all = [
@@ -207,8 +207,8 @@ fn both(
     }
     for at in 0..before.turns.len().max(after.turns.len()) {
         let is_first = place.turn() == u32::try_from(at + 1).ok();
-        let did = is_first && !matches!(place, Place::Observation { .. });
-        let saw = is_first && matches!(place, Place::Observation { .. });
+        let did = is_first && !matches!(place, DifferencePlace::Observation { .. });
+        let saw = is_first && matches!(place, DifferencePlace::Observation { .. });
         let side = |turn: Option<&TurnTexts>| match turn {
             None => "<div class=\"soft\">has ended</div>".to_owned(),
             Some(TurnTexts { did: action, saw: seen }) => format!(
@@ -239,7 +239,7 @@ fn head(run: &RunId, attempt: AttemptId, story: &Story) -> String {
 }
 
 fn pre(whole: &str, class: &str) -> String {
-    let cut: String = whole.chars().take(MOST_TEXT).collect();
+    let cut: String = whole.chars().take(MAX_TEXT).collect();
     let left = whole.len() - cut.len();
     let more = if left > 0 { format!("\n… {}", counted(left as u64, "more byte")) } else { String::new() };
     format!("<pre class=\"{class}\">{}{more}</pre>", text(&cut))
@@ -252,7 +252,7 @@ fn tasks(page: &mut Frame, comparison: &RunComparison) {
         if comparison.tasks.len() <= 40 { " open" } else { "" },
         counted(comparison.tasks.len() as u64, "task")
     ));
-    for task in comparison.tasks.iter().take(MOST_ROWS) {
+    for task in comparison.tasks.iter().take(MAX_ROWS) {
         page.add(format_args!(
             "<tr><td title=\"{name}\">{name}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
             text(&task.family),
@@ -264,7 +264,7 @@ fn tasks(page: &mut Frame, comparison: &RunComparison) {
         ));
     }
     page.push("</tbody></table></div>\n");
-    if let Some(left) = comparison.tasks.len().checked_sub(MOST_ROWS).filter(|left| *left > 0) {
+    if let Some(left) = comparison.tasks.len().checked_sub(MAX_ROWS).filter(|left| *left > 0) {
         page.add(format_args!("<p class=\"key\">{left} more rows are in the JSON.</p>\n"));
     }
     page.push("</details>\n");

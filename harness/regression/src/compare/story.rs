@@ -1,31 +1,31 @@
 //! An attempt as texts, in the order in which they came.
 
 use clawrl_core::{AttemptRecord, Outcome, Role, ToolCall, Turn};
-use clawrl_report::{call_text, cancel_words, shown, stop_words};
+use clawrl_report::{call_text, cancel_text, shown, stop_text};
 
-/// One attempt.
+/// The texts of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Story {
-    /// What it was asked, all messages of it.
+    /// The prompt, all messages.
     pub(crate) asked: String,
     pub(crate) turns: Vec<TurnTexts>,
-    /// How it ended, in a line.
+    /// The end, in one line.
     pub(crate) end: String,
     /// Checks that did not pass, a line each.
     pub(crate) unmet: Vec<String>,
 }
 
-/// One turn.
+/// The texts of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TurnTexts {
     /// Calls; without any, the reply.
     pub(crate) did: String,
-    /// What the environment showed.
+    /// Observation of the environment.
     pub(crate) saw: String,
 }
 
 impl Story {
-    /// Of a record.
+    /// Texts of a record.
     pub(crate) fn of(record: &AttemptRecord) -> Self {
         let trajectory = &record.trajectory;
         let asked = if trajectory.prompt.is_empty() {
@@ -40,12 +40,12 @@ impl Story {
                 let word = if grade.passed { "passed" } else { "did not pass" };
                 let unmet = grade.checks.iter().filter(|check| check.score < 1.0);
                 (
-                    format!("{word}, score {:.3}, {}", grade.score, stop_words(stop)),
+                    format!("{word}, score {:.3}, {}", grade.score, stop_text(stop)),
                     unmet.map(|check| format!("{}: {}", check.label, check.message)).collect(),
                 )
             }
             Outcome::Faulted(fault) => (format!("fault {}/{}", fault.boundary, fault.code), Vec::new()),
-            Outcome::Cancelled(reason) => (format!("cancelled: {}", cancel_words(*reason)), Vec::new()),
+            Outcome::Cancelled(reason) => (format!("cancelled: {}", cancel_text(*reason)), Vec::new()),
         };
         Self { asked, turns: trajectory.turns.iter().map(TurnTexts::of).collect(), end, unmet }
     }

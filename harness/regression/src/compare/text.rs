@@ -8,7 +8,7 @@ use clawrl_record::{Run, aligned};
 
 use super::columns::beside;
 use super::compared::story;
-use super::difference::Place;
+use super::difference::DifferencePlace;
 use super::error::CompareError;
 use super::model::{Flip, MetricComparison, RunComparison, SuiteComparison, TaskComparison, Turned};
 use super::story::{Story, TurnTexts};
@@ -18,11 +18,11 @@ use crate::render::{NONE, counted, counts, interval, signed, unsigned};
 const TURNS_BEFORE: usize = 1;
 const TURNS_AFTER: usize = 2;
 /// Tasks of a list that are named.
-const MOST_NAMES: usize = 10;
+const MAX_NAMES: usize = 10;
 /// Rows of flipped tasks.
-const MOST_ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 
-/// The text, each line ended by a newline, with both attempts of at most so many flipped tasks.
+/// Renders the text, every line with a newline, including both attempts of up to `flips` flipped tasks.
 ///
 /// # Errors
 /// [`CompareError::Record`] for a trajectory that cannot be read.
@@ -40,7 +40,7 @@ pub fn render_comparison(
         text += &format!("  {note}\n");
     }
     text += &format!("\n{}", numbers(&comparison.suites));
-    text += &format!("\n{}", steadiness(&comparison.tasks));
+    text += &format!("\n{}", flakiness(&comparison.tasks));
     text += &format!("\n{}", flips(comparison));
     for flip in comparison.flips.iter().take(most_flips) {
         text += &format!("\n{}", both(comparison, flip, baseline, candidate)?);
@@ -77,7 +77,7 @@ fn row(metric: &MetricComparison) -> [String; 7] {
     ]
 }
 
-/// Which way a number changed; nothing where chance explains it.
+/// Direction of a significant change; empty otherwise.
 pub(super) fn word(metric: &MetricComparison) -> &'static str {
     match metric.turned {
         Some(Turned::Better) => "better",
@@ -86,10 +86,10 @@ pub(super) fn word(metric: &MetricComparison) -> &'static str {
     }
 }
 
-fn steadiness(tasks: &[TaskComparison]) -> String {
+fn flakiness(tasks: &[TaskComparison]) -> String {
     let flaky: Vec<&TaskComparison> = tasks.iter().filter(|task| task.is_flaky()).collect();
     let mut text = format!("flaky      {} of {}\n", flaky.len(), counted(tasks.len() as u64, "task"));
-    for task in flaky.iter().take(MOST_NAMES) {
+    for task in flaky.iter().take(MAX_NAMES) {
         text += &format!(
             "  {}: {}, then {}\n",
             printable_line(&task.task, 60),
@@ -97,7 +97,7 @@ fn steadiness(tasks: &[TaskComparison]) -> String {
             counts(&task.candidate)
         );
     }
-    if let Some(more) = flaky.len().checked_sub(MOST_NAMES).filter(|more| *more > 0) {
+    if let Some(more) = flaky.len().checked_sub(MAX_NAMES).filter(|more| *more > 0) {
         text += &format!("  and {more} more\n");
     }
     text
@@ -109,7 +109,7 @@ fn flips(comparison: &RunComparison) -> String {
     }
     let count = |turned| comparison.flips.iter().filter(|flip| flip.turned == turned).count();
     let mut rows = vec![["  task", "before", "now", "", ""].map(str::to_owned)];
-    for flip in comparison.flips.iter().take(MOST_ROWS) {
+    for flip in comparison.flips.iter().take(MAX_ROWS) {
         let task = comparison.task(&flip.task);
         let of = |side: fn(&TaskComparison) -> String| task.map(side).unwrap_or_default();
         rows.push([
@@ -123,7 +123,7 @@ fn flips(comparison: &RunComparison) -> String {
     format!("flipped    {} worse, {} better\n{}", count(Turned::Worse), count(Turned::Better), aligned(&rows))
 }
 
-/// What became of a task that flipped.
+/// Kind of a flip.
 pub(super) fn change_word(task: &TaskComparison) -> &'static str {
     match task.known.map(|known| known.change) {
         Some(Change::Broke) => "broke",
@@ -150,7 +150,7 @@ fn both(
         &title(&comparison.baseline.run, flip.baseline, &before),
         &title(&comparison.candidate.run, flip.candidate, &after),
     );
-    if place == Place::Asked {
+    if place == DifferencePlace::Asked {
         text += "  asked\n";
         text += &beside(&parted(&before.asked, &after.asked), &parted(&after.asked, &before.asked));
     }

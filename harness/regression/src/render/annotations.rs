@@ -1,7 +1,7 @@
-//! Assessments as annotations of GitHub: a line each, which a job prints to its log.
+//! Renders assessments as GitHub annotations: one line each, printed to the log of a job.
 //!
-//! A1. A line for each gate, then one for each part that does not pass and is no reason of the gate, the worst first; at most [`MOST`] of a kind, since GitHub shows no
-//! more of a step, and what is left out is counted. A2. What fails is an error, what is inconclusive a warning, a pass a notice.
+//! A1. One line per gate, then one per part that does not pass and is not a reason of the gate, worst first; at most [`MAX_ANNOTATIONS`] of a kind, because GitHub shows
+//! no more per step, and the rest is counted. A2. Fails are errors, inconclusive results warnings, passes notices.
 //!
 //! Pure; nothing to cancel.
 //! Source: workflow commands for GitHub Actions, "Setting an error message".
@@ -11,7 +11,7 @@ use super::part::{Part, parts};
 use crate::assessment::{Assessment, Outcome};
 
 /// Annotations of one kind that GitHub shows of a step.
-const MOST: usize = 10;
+const MAX_ANNOTATIONS: usize = 10;
 
 struct Line {
     outcome: Outcome,
@@ -42,7 +42,7 @@ pub fn annotations(gates: &[Assessment]) -> String {
     let mut text = String::new();
     for outcome in [Outcome::Fail, Outcome::Inconclusive, Outcome::Pass] {
         let of_kind: Vec<&Line> = lines.iter().filter(|line| line.outcome == outcome).collect();
-        let shown = if of_kind.len() > MOST { MOST - 1 } else { of_kind.len() };
+        let shown = if of_kind.len() > MAX_ANNOTATIONS { MAX_ANNOTATIONS - 1 } else { of_kind.len() };
         of_kind.iter().take(shown).for_each(|line| push(&mut text, outcome, &line.title, &line.said));
         if shown < of_kind.len() {
             let said = format!("{} more are in the report", of_kind.len() - shown);

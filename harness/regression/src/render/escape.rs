@@ -1,7 +1,7 @@
-//! Text of others as each format writes text.
+//! Escapes foreign text for each format.
 //!
-//! E1. Whatever the text, nothing of it is structure: no tag, no entity, no table cell, no command, no mention of anybody. E2. Reading the format
-//! gives the text as it is printable.
+//! E1. Foreign text is never markup: no tag, entity, table cell, command or mention. E2. Rendering the format
+//! shows the printable form of the text.
 //!
 //! Pure; nothing to cancel.
 //! Source: CommonMark 0.31, 2.5; the workflow commands of GitHub Actions.
@@ -11,24 +11,24 @@ use std::fmt::Write;
 use clawrl_core::{printable, printable_line};
 
 /// Characters of a name beyond which it is cut.
-const MOST_NAME: usize = 120;
+const MAX_NAME: usize = 120;
 
 /// A name in Markdown, as code, in one line and cut where it is long.
 pub(super) fn markdown_name(name: &str) -> String {
     // Addresses become links even in code, unless something stands behind their sign.
-    let name = entities(&printable_line(name, MOST_NAME)).replace("&#64;", "&#64;<!-- -->");
+    let name = entities(&printable_line(name, MAX_NAME)).replace("&#64;", "&#64;<!-- -->");
     format!("<code>{name}</code>")
 }
 
 /// A sentence in Markdown, in one line of at most `most` characters.
 pub(super) fn markdown_text(text: &str, most: usize) -> String {
-    // GitHub looks for mentions in the text that entities have become; in code it does not, and nothing goes on behind it.
+    // GitHub detects mentions in the text that entities become. In code it does not, and no markup continues after it.
     let code = |entity: &str| format!("<code>{entity}</code>");
     let escaped = entities(&printable_line(text, most));
     ["&#64;", "&#35;"].iter().fold(escaped, |escaped, entity| escaped.replace(entity, &code(entity)))
 }
 
-/// An entity cannot be structure, and so stands for what could be; the rest stays readable.
+/// Entities cannot be markup, so they replace all characters that could be; the rest stays readable.
 fn entities(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut before = None;
@@ -45,7 +45,7 @@ fn entities(text: &str) -> String {
     escaped
 }
 
-/// Whether Markdown reads a punctuation mark as itself, between these two.
+/// Whether Markdown treats a punctuation mark literally between these two.
 fn is_plain(before: Option<char>, c: char, after: Option<char>) -> bool {
     let ends = after.is_none_or(|after| after == ' ');
     let is = |side: Option<char>, kind: fn(&char) -> bool| side.is_some_and(|c| kind(&c));
@@ -53,7 +53,7 @@ fn is_plain(before: Option<char>, c: char, after: Option<char>) -> bool {
         ',' | ';' | '?' | '%' | '(' | ')' | '/' | '"' | '\'' => true,
         // A list begins with these.
         '-' | '+' | '=' => before.is_some(),
-        // What is left: `1. ` of lists, and links that GitHub makes of `www.` and `https:`.
+        // The rest: `1. ` of lists, and links that GitHub makes of `www.` and `https:`.
         '.' => {
             (is(before, char::is_ascii_alphabetic) && ends)
                 || (is(before, char::is_ascii_digit) && is(after, char::is_ascii_digit))
@@ -65,7 +65,7 @@ fn is_plain(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// What stands behind the `::` of a workflow command.
+/// The text after the `::` of a workflow command.
 pub(super) fn command_data(text: &str) -> String {
     printable(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
@@ -101,7 +101,7 @@ mod tests {
         check("a,b:c", "a,b:c", "a%2Cb%3Ac");
     }
 
-    /// What Markdown and GitHub make something of.
+    /// Text with a meaning in Markdown and on GitHub.
     const STRUCTURE: [char; 12] = ['<', '>', '|', '`', '*', '~', '[', ']', '@', '$', '\\', '\n'];
 
     proptest! {

@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::{annotations, assessments_json, gates_page, junit, markdown};
 use crate::assessment::Assessment;
 
-/// Where the outputs are.
+/// Paths of the outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outputs {
     /// For systems of CI.
@@ -33,22 +33,22 @@ pub struct Outputs {
 #[non_exhaustive]
 pub enum OutputError {
     /// A file or folder cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("failed to write {}: {source}", path.display())]
     Write {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// An assessment cannot be JSON.
-    #[error("the assessment cannot be written as JSON: {0}. This is a bug in the program")]
+    #[error("failed to write the assessment as JSON: {0}. This is a bug in ClawRL")]
     NotJson(#[from] serde_json::Error),
 }
 
-/// Writes every rendering into this folder, which is made.
+/// Writes every rendering into this folder, creating it.
 ///
 /// # Errors
-/// [`OutputError`]; what was written before stays.
+/// [`OutputError`]; files written before it stay.
 pub fn write_outputs(folder: &Path, gates: &[Assessment]) -> Result<Outputs, OutputError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -74,7 +74,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     name.push(".new");
     let beside = path.with_file_name(name);
     fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // Half a file helps nobody.
+        // Removes the incomplete file.
         let _ = fs::remove_file(&beside);
     })
 }

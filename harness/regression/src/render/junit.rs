@@ -41,7 +41,7 @@ fn case(gate: &Assessment, part: Part<'_>) -> JunitCase {
     }
 }
 
-/// Facts of the gate, and of each task what is no matter of passes.
+/// Properties of the gate, and facts about tasks that are not pass or fail.
 fn properties(gate: &Assessment) -> Vec<(String, String)> {
     let mut all = vec![
         ("outcome".to_owned(), gate.outcome.name().to_owned()),

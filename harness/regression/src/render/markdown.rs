@@ -1,8 +1,8 @@
 //! Assessments as Markdown for pull requests and step summaries of GitHub.
 //!
-//! M1. At most [`MARKDOWN_BYTES`], because GitHub refuses comments beyond 65,536 characters. What is left out is counted, and what stands is whole: no table
-//! and no fold is cut in the middle. M2. The verdicts of all gates come first, then what became worse by name, then folded details. M3. Names
-//! and sentences are text.
+//! M1. The text has at most [`MARKDOWN_BYTES`], because GitHub refuses comments beyond 65,536 characters. Omitted parts are counted, and no table
+//! or fold is cut in the middle. M2. The verdicts of all gates come first, then the tasks that became worse, then folded details. M3. Names
+//! and sentences are escaped.
 //!
 //! Pure; nothing to cancel.
 
@@ -10,27 +10,27 @@ use super::escape::{markdown_name, markdown_text};
 use super::json::worst;
 use super::part::fallen;
 use super::words::{MetricRow, counted, counts, outcome_of};
-use crate::assessment::{Assessment, LookTaken, Outcome, TaskChange};
+use crate::assessment::{Assessment, InterimResult, Outcome, TaskChange};
 
-/// Bytes, and so at most characters, of all of it.
+/// Maximum bytes, and so maximum characters.
 pub const MARKDOWN_BYTES: usize = 60_000;
 /// Characters of a sentence.
-const MOST_SENTENCE: usize = 400;
+const MAX_SENTENCE: usize = 400;
 /// Reasons that stand before the numbers; all are in the report.
-const MOST_REASONS: usize = 20;
+const MAX_REASONS: usize = 20;
 /// Tasks of a gate that are named before the fold.
 const NAMED_TASKS: usize = 20;
-/// Room that the note about what is left out needs.
+/// Bytes reserved for the note about omitted parts.
 const NOTE_BYTES: usize = 200;
 
-/// The text, of all gates.
+/// Renders all gates.
 #[must_use]
 pub fn markdown(gates: &[Assessment]) -> String {
     let mut page = Page::new(MARKDOWN_BYTES - NOTE_BYTES);
     page.push(&headline(gates));
-    // What matters most of every gate goes first, so that it is never the details of another that leave no room for it.
+    // The verdicts of all gates come first, so that the details of one gate never crowd out the verdict of another.
     let mut left = LeftOut::default();
-    // The reasons of one gate are never what keeps another from being told.
+    // The reasons of one gate never crowd out another gate.
     let most = page.room / (2 * gates.len().max(1));
     let shown = gates.iter().take_while(|gate| page.push(&verdict(gate, most))).count();
     left.gates = gates.len() - shown;
@@ -69,7 +69,7 @@ fn headline(gates: &[Assessment]) -> String {
     let of = |outcome: Outcome| gates.iter().filter(|gate| gate.outcome == outcome).count();
     let outcome = worst(gates);
     let rest = match (gates.len(), outcome) {
-        (0, _) => "no gate was judged".to_owned(),
+        (0, _) => "no gates were judged".to_owned(),
         (1, _) => outcome.name().to_owned(),
         (all, Outcome::Pass) => format!("all {all} gates pass"),
         (all, worst) => format!(
@@ -81,17 +81,17 @@ fn headline(gates: &[Assessment]) -> String {
     format!("## {} Agent quality: {rest}\n", mark(outcome))
 }
 
-/// One gate: its verdict, why, and its numbers. Reasons take `most` bytes, and one more.
+/// One gate: its verdict, reasons and numbers. Reasons take about `most` bytes.
 fn verdict(gate: &Assessment, most: usize) -> String {
     let mut text =
         format!("\n### {} {}: {}\n\n", mark(gate.outcome), markdown_name(&gate.gate), gate.outcome.name());
     let mut told = 0;
     for reason in &gate.reasons {
-        if told >= MOST_REASONS || text.len() > most {
+        if told >= MAX_REASONS || text.len() > most {
             text += &format!("- and {} more\n", gate.reasons.len() - told);
             break;
         }
-        text += &format!("- {}\n", markdown_text(reason, MOST_SENTENCE));
+        text += &format!("- {}\n", markdown_text(reason, MAX_SENTENCE));
         told += 1;
     }
     if told > 0 {
@@ -105,7 +105,7 @@ fn metrics(gate: &Assessment) -> String {
         return String::new();
     }
     let mut text =
-        "| metric | baseline | candidate | worse by | interval | tolerated | matters | verdict |\n\
+        "| metric | baseline | candidate | worse by | interval | tolerance | min_effect | verdict |\n\
                     | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n"
             .to_owned();
     for metric in &gate.metrics {
@@ -119,7 +119,7 @@ fn metrics(gate: &Assessment) -> String {
             row.worse_by,
             row.interval,
             row.tolerated,
-            row.matters,
+            row.min_effect,
             mark(outcome),
             outcome.name(),
         );
@@ -148,22 +148,22 @@ const FOLD_END: &str = "\n</details>\n";
 
 fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
     let name = markdown_name(&gate.gate);
-    let mut text = fold(&format!("{name}: what each number says, and what it rests on"));
+    let mut text = fold(&format!("{name}: explanations"));
     let sentences = gate.metrics.iter().map(|metric| &metric.sentence);
     for sentence in sentences.chain(gate.each_task.iter().map(|tasks| &tasks.sentence)) {
-        text += &format!("- {}\n", markdown_text(sentence, MOST_SENTENCE));
+        text += &format!("- {}\n", markdown_text(sentence, MAX_SENTENCE));
     }
-    // Names of runs have neither blanks nor anything that Markdown reads.
+    // Run names contain neither blanks nor Markdown syntax.
     text += &format!("- `clawrl show {} --slot SLOT` shows the attempts to look at\n", gate.run);
     text += &format!("- {}\n", basis(gate));
     text += FOLD_END;
     if !page.push(&text) {
         left.explanations += 1;
     }
-    if !gate.looks.is_empty() {
-        let rows: Vec<String> = gate.looks.iter().map(look_row).collect();
-        let open = fold(&format!("{name}: {}", counted(rows.len() as u64, "look")));
-        left.looks += page.table(&open, LOOK_HEAD, &rows, FOLD_END);
+    if !gate.interim_analyses.is_empty() {
+        let rows: Vec<String> = gate.interim_analyses.iter().map(interim_row).collect();
+        let open = fold(&format!("{name}: {}", counted(rows.len() as u64, "interim analysis")));
+        left.interim_analyses += page.table(&open, INTERIM_HEAD, &rows, FOLD_END);
     }
     let rows: Vec<String> = gate.tasks.iter().map(task_row).collect();
     if !rows.is_empty() {
@@ -172,7 +172,7 @@ fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
     }
 }
 
-/// What the gate rests on, in a line of Markdown.
+/// Run, baseline and cost of the gate, in a line of Markdown.
 fn basis(gate: &Assessment) -> String {
     let budget = &gate.budget;
     let cost = budget.cost_usd.map_or_else(String::new, |usd| format!(", {usd:.2} USD"));
@@ -185,19 +185,19 @@ fn basis(gate: &Assessment) -> String {
     )
 }
 
-const LOOK_HEAD: &str = "| repeats | information | z | |\n| ---: | ---: | ---: | --- |\n";
+const INTERIM_HEAD: &str = "| repeats | information | z | |\n| ---: | ---: | ---: | --- |\n";
 
-fn look_row(look: &LookTaken) -> String {
+fn interim_row(look: &InterimResult) -> String {
     format!(
         "| {} | {:.0} % | {} | {} |\n",
         look.repeats,
         100.0 * look.fraction,
         look.z.map_or_else(|| "n/a".to_owned(), |z| format!("{z:.2}")),
-        markdown_text(&look.said, MOST_SENTENCE),
+        markdown_text(&look.said, MAX_SENTENCE),
     )
 }
 
-/// Text that does not grow beyond its room.
+/// Text with a size limit.
 struct Page {
     text: String,
     room: usize,
@@ -217,7 +217,7 @@ impl Page {
         fits
     }
 
-    /// Takes as many rows as fit between what opens and what closes them; how many it did not take.
+    /// Adds as many rows as fit between `open` and `close`; returns the number of omitted rows.
     fn table(&mut self, open: &str, head: &str, rows: &[String], close: &str) -> usize {
         let mut table = format!("{open}{head}");
         let mut taken = 0;
@@ -236,13 +236,17 @@ impl Page {
     }
 
     fn finish(mut self, left: &LeftOut) -> String {
-        let LeftOut { gates, explanations, looks, tasks } = *left;
-        let counts: Vec<String> =
-            [(gates, "gate"), (explanations, "explanation"), (looks, "look"), (tasks, "row")]
-                .into_iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, what)| counted(count as u64, what))
-                .collect();
+        let LeftOut { gates, explanations, interim_analyses, tasks } = *left;
+        let counts: Vec<String> = [
+            (gates, "gate"),
+            (explanations, "explanation"),
+            (interim_analyses, "interim table"),
+            (tasks, "row"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| counted(count as u64, what))
+        .collect();
         if !counts.is_empty() {
             // Within NOTE_BYTES.
             self.text += &format!("\n{} left out: the report has them.\n", counts.join(", "));
@@ -251,12 +255,12 @@ impl Page {
     }
 }
 
-/// What there was no room for.
+/// Numbers of omitted parts.
 #[derive(Default)]
 struct LeftOut {
     gates: usize,
     explanations: usize,
-    looks: usize,
+    interim_analyses: usize,
     /// Rows of tables of tasks.
     tasks: usize,
 }

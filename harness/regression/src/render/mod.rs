@@ -1,9 +1,9 @@
-//! Assessments as others read them: as text for pull requests, as files for tools, as a page for people.
+//! Renders assessments: text for pull requests, files for tools, a page for people.
 //!
-//! I1. Each rendering is a function of the assessments: no clock, no time zone, no machine. I2. All of them say the same: what fails in
-//! one fails in every one. I3. Names and sentences can hold anything, and are text wherever they end up: neither markup nor commands.
+//! I1. Each rendering is a function of the assessments: no clock, no time zone, no machine. I2. All renderings agree: a part that fails in
+//! one fails in all. I3. Names and sentences may contain anything, and are always escaped: never markup or commands.
 //!
-//! Errors: [`OutputError`], of files alone. Nothing to cancel.
+//! Errors: [`OutputError`], for files only. Nothing to cancel.
 
 mod annotations;
 mod escape;

@@ -1,8 +1,8 @@
-//! The parts of an assessment, each with how it ended: the one list that every rendering is made from.
+//! The parts of an assessment with their outcomes. Every rendering is made from this list.
 //!
-//! P1. The worst of the parts is the outcome of the gate: where none of them is as bad, the gate itself is one more, with its reasons. P2. A task
-//! is to blame only where the gate fails, and for what a task can be blamed for: it broke, or passes less often while passes or
-//! scores fail. A task that one side has no graded attempt of keeps a gate that does not pass from passing.
+//! P1. The worst part has the outcome of the gate: if no part is as bad, the gate itself is one more part, with its reasons. P2. A task
+//! is blamed only if the gate fails, and only if it broke, or passes less often while passes or
+//! scores fail. A task without a graded attempt on one side is inconclusive if the gate does not pass.
 //!
 //! Pure; nothing to cancel.
 
@@ -16,12 +16,12 @@ use crate::assessment::{Assessment, Counts, EachTaskVerdict, MustPass, Outcome, 
 /// The part about single tasks, as the gate file has it.
 pub(crate) const EACH_TASK: &str = "each_task";
 
-/// What a part is about.
+/// Subject of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The gate as a whole.
     Gate,
-    /// One number.
+    /// One metric.
     Metric,
     /// A task that has to pass each time.
     MustPass,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As classes of tests are named.
+    /// Name for classes of tests.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Gate => "gate",
@@ -47,11 +47,11 @@ pub(crate) struct Part<'a> {
     pub(crate) kind: Kind,
     pub(crate) name: &'a str,
     pub(crate) outcome: Outcome,
-    /// Why, or what was seen.
+    /// The reason or the observation.
     pub(crate) said: String,
 }
 
-/// All parts, in the order in which they are told.
+/// All parts, in the order of rendering.
 pub(crate) fn parts(assessment: &Assessment) -> Vec<Part<'_>> {
     let metrics = assessment.metrics.iter().map(|metric| Part {
         kind: Kind::Metric,
@@ -69,7 +69,7 @@ pub(crate) fn parts(assessment: &Assessment) -> Vec<Part<'_>> {
         kind: Kind::MustPass,
         name: &task.task,
         outcome: must_pass_outcome(task, assessment.outcome),
-        said: format!("has to pass each time, and passed {}", counts(&counts_of(task))),
+        said: format!("must pass every time, and passed {}", counts(&counts_of(task))),
     });
     let lost: BTreeSet<&String> = assessment.lost.iter().collect();
     let fails_for_less = assessment.metrics.iter().any(|metric| {
@@ -116,14 +116,14 @@ pub(crate) fn rate(counts: &Counts) -> Option<f64> {
 
 /// Both sides of a task.
 pub(crate) fn change_words(task: &TaskChange) -> String {
-    format!("passed {} before, and {} now", counts(&task.baseline), counts(&task.candidate))
+    format!("passed {} before and {} now", counts(&task.baseline), counts(&task.candidate))
 }
 
 fn counts_of(task: &MustPass) -> Counts {
     Counts { passes: task.passes, attempts: task.attempts, faults: task.faults, missing: 0 }
 }
 
-/// Where no task could be tested, nothing is shown.
+/// Inconclusive if no task could be tested.
 pub(crate) fn each_task_outcome(tasks: &EachTaskVerdict) -> Outcome {
     match (tasks.verdict.fails(), tasks.verdict.tasks) {
         (true, _) => Outcome::Fail,
@@ -132,7 +132,7 @@ pub(crate) fn each_task_outcome(tasks: &EachTaskVerdict) -> Outcome {
     }
 }
 
-/// One that was not tried, or that faults alone kept from passing, has shown nothing. No task is worse than its gate.
+/// A task without attempts, or that only faults kept from passing, is inconclusive. No task is worse than its gate.
 fn must_pass_outcome(task: &MustPass, gate: Outcome) -> Outcome {
     match (task.ok, task.passes < task.attempts) {
         (true, _) => Outcome::Pass,

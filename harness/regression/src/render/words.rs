@@ -1,16 +1,16 @@
-//! Numbers of assessments in words, the same in every rendering.
+//! Formats the numbers of assessments, equally for every rendering.
 //!
-//! W1. A number that there is none of is `n/a`, and a bound that there is none of is said in words. W2. Shares are told in percent and
+//! W1. A missing number is `n/a`, and a missing bound is described. W2. Shares are printed in percent and
 //! their differences in points.
 //!
 //! Pure; nothing to cancel.
 
-use clawrl_gates::{Decision, Verdict};
+use clawrl_gates::{Decision, GateVerdict};
 use clawrl_record::percent;
 
 use crate::assessment::{Counts, MetricVerdict, Outcome, Unit};
 
-/// What there is no number for.
+/// Text for a missing number.
 pub(crate) const NONE: &str = "n/a";
 
 /// A number of one side.
@@ -28,7 +28,7 @@ pub(crate) fn unsigned(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A difference of two sides; what rounds to nothing has no sign.
+/// A difference of two sides; values that round to zero have no sign.
 pub(crate) fn signed(unit: Unit, value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -38,7 +38,7 @@ pub(crate) fn signed(unit: Unit, value: f64) -> String {
     format!("{sign}{number}{}", suffix(unit))
 }
 
-/// From one end to the other, or what is known of it.
+/// An interval, or the bound that exists.
 pub(crate) fn interval(unit: Unit, low: f64, high: f64) -> String {
     match (low.is_finite(), high.is_finite()) {
         (true, true) => format!("{} to {}", signed_number(unit, low), signed(unit, high)),
@@ -66,7 +66,7 @@ fn number(unit: Unit, value: f64) -> String {
 
 /// Hundredths, or three digits that matter where it is less.
 fn fine(value: f64) -> String {
-    // Less than this is what rounding has left of nothing.
+    // Smaller values are rounding errors of zero.
     let is_small = value.abs() > 1e-9 && value.abs() < 1.0;
     let digits = if is_small { (2.0 - value.abs().log10().floor()) as usize } else { 2 };
     format!("{value:.digits$}")
@@ -87,8 +87,8 @@ fn suffix(unit: Unit) -> &'static str {
     }
 }
 
-/// How a metric ends.
-pub(crate) fn outcome_of(verdict: &Verdict) -> Outcome {
+/// Outcome of a metric.
+pub(crate) fn outcome_of(verdict: &GateVerdict) -> Outcome {
     match verdict.decision {
         Decision::Pass | Decision::Same | Decision::Copied => Outcome::Pass,
         Decision::Inconclusive(_) => Outcome::Inconclusive,
@@ -96,7 +96,7 @@ pub(crate) fn outcome_of(verdict: &Verdict) -> Outcome {
     }
 }
 
-/// Passes and what stands beside them.
+/// Passes, with faults and missing attempts.
 pub(crate) fn counts(counts: &Counts) -> String {
     let Counts { passes, attempts, faults, missing } = *counts;
     let mut text = if attempts == 0 { "none graded".to_owned() } else { format!("{passes} of {attempts}") };
@@ -121,13 +121,13 @@ pub(crate) struct MetricRow {
     pub(crate) worse_by: String,
     pub(crate) interval: String,
     pub(crate) tolerated: String,
-    pub(crate) matters: String,
+    pub(crate) min_effect: String,
 }
 
 impl MetricRow {
-    /// Of one metric.
+    /// Row of one metric.
     pub(crate) fn of(metric: &MetricVerdict) -> Self {
-        let Verdict { gate, findings, .. } = &metric.verdict;
+        let GateVerdict { gate, findings, .. } = &metric.verdict;
         let unit = metric.unit;
         Self {
             baseline: unsigned(unit, findings.baseline),
@@ -135,7 +135,7 @@ impl MetricRow {
             worse_by: signed(unit, findings.harm),
             interval: interval(unit, findings.lower, findings.upper),
             tolerated: format!("{}{}", number(unit, gate.tolerance), suffix(unit)),
-            matters: format!("{}{}", number(unit, gate.matters), suffix(unit)),
+            min_effect: format!("{}{}", number(unit, gate.min_effect), suffix(unit)),
         }
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_attempts_came_to() {
+    fn counts_include_faults_and_missing() {
         let check = |passes, attempts, faults, missing, expected: &str| {
             assert_eq!(counts(&Counts { passes, attempts, faults, missing }), expected);
         };

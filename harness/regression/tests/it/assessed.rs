@@ -5,7 +5,7 @@ use clawrl_gates::{
     Attempts, Change, Completeness, Direction, EachTask, Gate, Kind, Paired, Side, judge_together,
 };
 use clawrl_regression::{
-    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, EachTaskVerdict, LookTaken,
+    ASSESSMENT_FORMAT, Assessment, BaselineNote, BudgetUse, Counts, EachTaskVerdict, InterimResult,
     MetricVerdict, MustPass, Outcome, TaskChange, Unit,
 };
 
@@ -47,7 +47,7 @@ fn assessment(gate: &str, tasks: &[(&str, u32, u32, u32)], metrics: Vec<MetricVe
         each_task: None,
         must_pass: Vec::new(),
         tasks: tasks.iter().map(change).collect(),
-        looks: Vec::new(),
+        interim_analyses: Vec::new(),
         budget: BudgetUse {
             attempts: 8 * tasks.len() as u32,
             most_attempts: Some(400),
@@ -66,7 +66,7 @@ struct Measured {
     direction: Direction,
     kind: Kind,
     tolerance: f64,
-    matters: f64,
+    min_effect: f64,
     /// Of each task, before and now.
     values: Vec<[Vec<f64>; 2]>,
 }
@@ -91,7 +91,7 @@ fn verdicts(measured: Vec<Measured>) -> Vec<MetricVerdict> {
                 metric: metric.name.to_owned(),
                 direction: metric.direction,
                 tolerance: metric.tolerance,
-                matters: metric.matters,
+                min_effect: metric.min_effect,
                 alpha: 0.05,
                 deterministic: false,
                 span: None,
@@ -134,7 +134,7 @@ fn pass_rate(pairs: impl Iterator<Item = (u32, u32)>) -> Measured {
         direction: Direction::Higher,
         kind: Kind::PassFail,
         tolerance: 0.0,
-        matters: 0.05,
+        min_effect: 0.05,
         values: pairs.map(|(before, after)| [passes(before), passes(after)]).collect(),
     }
 }
@@ -151,7 +151,7 @@ fn cost(tasks: u32, factor: f64) -> Measured {
         direction: Direction::Lower,
         kind: Kind::Number,
         tolerance: 0.0,
-        matters: 0.002,
+        min_effect: 0.002,
         values: (0..tasks).map(values).collect(),
     }
 }
@@ -183,14 +183,14 @@ pub(crate) fn failing() -> Assessment {
         MustPass { task: "copy/first-line".to_owned(), passes: 0, attempts: 8, faults: 0, ok: false },
         MustPass { task: "sort/names-01".to_owned(), passes: 8, attempts: 8, faults: 0, ok: true },
     ];
-    assessment.looks = vec![
-        LookTaken { repeats: 4, fraction: 0.5, z: Some(1.9), said: "goes on".to_owned() },
-        LookTaken { repeats: 8, fraction: 1.0, z: None, said: "ends here".to_owned() },
+    assessment.interim_analyses = vec![
+        InterimResult { repeats: 4, fraction: 0.5, z: Some(1.9), said: "continues".to_owned() },
+        InterimResult { repeats: 8, fraction: 1.0, z: None, said: "ends here".to_owned() },
     ];
     assessment.reasons = vec![
         assessment.each_task.as_ref().unwrap().sentence.clone(),
         assessment.metrics[0].sentence.clone(),
-        "\"copy/first-line\" has to pass each time, and passed 0 of 8.".to_owned(),
+        "\"copy/first-line\" must pass every time, and passed 0 of 8.".to_owned(),
     ];
     assessment
 }

@@ -6,12 +6,12 @@ use clawrl_record::RunEnd;
 use clawrl_regression::{AssessError, Assessment, Baseline, Counts, Outcome, assess};
 use proptest::prelude::*;
 
-use crate::fixture::{End, Place, Shape, TASKS, gate, metric, slot, task, usual};
+use crate::fixture::{End, Shape, TASKS, TestStore, gate, metric, slot, task, usual};
 use crate::recorded;
 
 /// Of a candidate that does this.
 fn assessed(gate: CiPlan, shape: Shape, end: impl Fn(u32, u32) -> End) -> Assessment {
-    let place = Place::new();
+    let place = TestStore::new();
     let comparison = place.comparison(gate);
     assess(&comparison, &place.run("after", shape, end)).unwrap()
 }
@@ -31,7 +31,7 @@ fn an_unchanged_agent_passes() {
     check(&found, Outcome::Pass, "");
     assert_eq!((found.run.as_str(), found.baseline.run.as_str()), ("after", "before"));
     assert_eq!(found.tasks.len(), TASKS as usize);
-    assert!(found.looks.is_empty() && found.lost.is_empty());
+    assert!(found.interim_analyses.is_empty() && found.lost.is_empty());
     assert_eq!((found.budget.attempts, found.budget.cost_usd), (32, None));
     let half = Counts { passes: 2, attempts: 4, faults: 0, missing: 0 };
     let odd = &found.tasks[1];
@@ -40,7 +40,7 @@ fn an_unchanged_agent_passes() {
 }
 
 #[test]
-fn what_got_worse_is_named() {
+fn worse_tasks_are_named() {
     // Every even task breaks but the first.
     let found = assessed(gate(), Shape::default(), |task, repeat| match task {
         0 => End::Passes,
@@ -67,43 +67,39 @@ fn bad_input_is_never_a_pass() {
         check(&found, Outcome::Inconclusive, expected);
     };
     let completed = Some(RunEnd::Completed);
-    inconclusive(None, &|_, _| End::Missing, "the run was cut short, and 32 of its attempts have no end");
-    inconclusive(None, &|_, _| End::Missing, "no attempt of the candidate has an end");
+    inconclusive(None, &|_, _| End::Missing, "the run was cut short, and 32 attempts are unfinished");
+    inconclusive(None, &|_, _| End::Missing, "no attempt of the candidate finished");
     let last_is_missing =
         |task, repeat| if (task, repeat) == (7, 3) { End::Missing } else { usual(task, repeat) };
-    inconclusive(None, &last_is_missing, "1 attempt of the candidate has no end");
-    inconclusive(Some(RunEnd::Interrupted), &last_is_missing, "a person ended the run");
-    inconclusive(Some(RunEnd::TooManyFaults), &last_is_missing, "given up after too many faults");
-    inconclusive(Some(RunEnd::HarnessFault), &last_is_missing, "a fault of the harness");
+    inconclusive(None, &last_is_missing, "1 attempt of the candidate is unfinished");
+    inconclusive(Some(RunEnd::Interrupted), &last_is_missing, "the run was interrupted");
+    inconclusive(Some(RunEnd::TooManyFaults), &last_is_missing, "aborted after too many faults");
+    inconclusive(Some(RunEnd::HarnessFault), &last_is_missing, "a harness fault ended the run");
     // All attempts are there, but nobody knows what would have followed.
-    inconclusive(None, &usual, "the run was cut short, and 0 of its attempts have no end");
+    inconclusive(None, &usual, "the run was cut short, and 0 attempts are unfinished");
     inconclusive(completed, &|_, _| End::Faults, "all 32 attempts of the candidate ended in faults");
     let many_fault = |task, repeat| if repeat == 0 { End::Faults } else { usual(task, repeat) };
-    inconclusive(
-        completed,
-        &many_fault,
-        "8 of 32 attempts of the candidate ended in faults, and 10 % are allowed",
-    );
+    inconclusive(completed, &many_fault, "8 of 32 attempts of the candidate ended in faults (limit: 10 %)");
     let second_lost = |task, repeat| if task == 1 { End::Faults } else { usual(task, repeat) };
     let rules = clawrl_config::CiCompleteness { max_fault_share: 0.5, max_lost_share: 0.0 };
     let found = assessed(CiPlan { completeness: rules, ..gate() }, Shape::default(), second_lost);
     check(
         &found,
         Outcome::Inconclusive,
-        "tasks without a value of both sides: 1 of 8, beginning with \"suite-0/task-1\"",
+        "1 of 8 tasks lack a value on one side, the first is \"suite-0/task-1\"",
     );
     assert_eq!(found.lost, [task(1)]);
 }
 
 #[test]
-fn a_run_that_was_ended_on_purpose_needs_a_reason_that_the_gate_knows() {
+fn stopped_run_needs_a_known_reason() {
     let half = |task, repeat| if repeat < 2 { usual(task, repeat) } else { End::Missing };
-    let sated = Shape { end: Some(RunEnd::Sated), ..Shape::default() };
+    let sated = Shape { end: Some(RunEnd::DemandClosed), ..Shape::default() };
     let found = assessed(gate(), sated, half);
     check(
         &found,
         Outcome::Inconclusive,
-        "the run was ended with 16 of 32 slots closed, and no look of this gate says so",
+        "the run was stopped with 16 of 32 slots closed, but not by an interim analysis of this gate",
     );
     // What was not wanted is not missing.
     assert!(found.tasks.iter().all(|task| task.candidate.missing == 0));
@@ -112,26 +108,29 @@ fn a_run_that_was_ended_on_purpose_needs_a_reason_that_the_gate_knows() {
     check(
         &found,
         Outcome::Inconclusive,
-        "inconclusive: budget: the run was ended with 16 of 32 slots closed, which took 16 of 16 attempts",
+        "inconclusive: the budget ended the run with 16 of 32 slots closed: 16 of 16 attempts used",
     );
-    assert!(found.budget.ended_the_run && found.reasons[0].starts_with("inconclusive: budget"));
+    assert!(found.budget.ended_the_run && found.reasons[0].starts_with("inconclusive: the budget ended"));
     // Of a task that others have tried more often, the rest is missing.
     let uneven = |task, repeat| {
         if repeat < 2 && (task, repeat) != (3, 1) { usual(task, repeat) } else { End::Missing }
     };
     let found = assessed(CiPlan { budget, ..gate() }, sated, uneven);
     assert_eq!(found.tasks[3].candidate.missing, 1);
-    check(&found, Outcome::Inconclusive, "1 attempt of the candidate has no end");
+    check(&found, Outcome::Inconclusive, "1 attempt of the candidate is unfinished");
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
-    let place = Place::new();
+fn other_conditions_are_refused() {
+    let place = TestStore::new();
     let comparison = place.comparison(gate());
     let check = |name: &str, shape, expected: &str| {
         let error = assess(&comparison, &place.run(name, shape, usual)).unwrap_err();
         assert!(matches!(error, AssessError::Baseline(_)), "{error}");
-        assert_eq!(error.to_string(), format!("the baseline of `g` is of another plan: {expected}"));
+        assert_eq!(
+            error.to_string(),
+            format!("the baseline of `g` was recorded under other conditions: {expected}")
+        );
     };
     check("seed", Shape { seed: 2, ..Shape::default() }, "the seed was 1 and is 2");
     check("fewer", Shape { tasks: 7, ..Shape::default() }, "1 task is gone: `suite-0/task-7`");
@@ -147,16 +146,12 @@ fn tasks_that_must_pass() {
     let must = |pattern: &str| CiPlan { must_pass: vec![pattern.to_owned()], ..gate() };
     check(&assessed(must("suite-0/task-4"), Shape::default(), usual), Outcome::Pass, "");
     let found = assessed(must("suite-0/task-1"), Shape::default(), usual);
-    check(
-        &found,
-        Outcome::Fail,
-        "The task suite-0/task-1 must pass each time, and did so in 2 of 4 attempts.",
-    );
+    check(&found, Outcome::Fail, "Task suite-0/task-1 must pass every time, but passed in 2 of 4 attempts.");
     assert!(!found.must_pass[0].ok && found.must_pass[0].attempts == 4);
     let faults = |task, repeat| if task == 4 { End::Faults } else { usual(task, repeat) };
     let found = assessed(must("suite-0/task-4"), Shape::default(), faults);
-    check(&found, Outcome::Inconclusive, "none of its attempts was graded; 4 ended in faults");
-    let place = Place::new();
+    check(&found, Outcome::Inconclusive, "none of its attempts was graded (4 ended in faults)");
+    let place = TestStore::new();
     let comparison = place.comparison(must("suite-0/gone"));
     let error = assess(&comparison, &place.run("after", Shape::default(), usual)).unwrap_err().to_string();
     assert_eq!(error, "no task of the gate `g` matches `must_pass: suite-0/gone`");
@@ -175,7 +170,7 @@ fn faults_are_values_of_their_own_rate_alone() {
 }
 
 #[test]
-fn what_a_policy_does_not_tell_is_said() {
+fn unreported_metric_is_explained() {
     let gate = CiPlan { metrics: vec![metric(MetricKind::Tokens, 100.0)], ..gate() };
     let found = assessed(gate, Shape::default(), usual);
     check(
@@ -193,7 +188,7 @@ fn a_deterministic_agent_is_compared_exactly() {
         ..gate()
     };
     let once = Shape { repeats: 1, ..Shape::default() };
-    let place = Place::new();
+    let place = TestStore::new();
     let before = place.run("before", once, usual);
     let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
     let comparison = clawrl_regression::Comparison::new(gate, baseline);
@@ -207,7 +202,7 @@ fn a_deterministic_agent_is_compared_exactly() {
     check(
         &found,
         Outcome::Fail,
-        "each_task: fail. Of 8 tasks, this task broke: suite-0/task-0 (1 of 1 passed before, 0 of 1 now). The agent is deterministic",
+        "each_task: fail. 1 of 8 tasks broke: suite-0/task-0 (1 of 1 passed before, 0 of 1 now). The agent is deterministic",
     );
     check(
         &found,
@@ -222,7 +217,7 @@ fn a_deterministic_agent_is_compared_exactly() {
 /// Two of six tasks from 8 of 8 to 0 of 8: no proof about other tasks, and certain of these.
 #[test]
 fn tasks_that_broke_fail_a_gate_by_name() {
-    let place = Place::new();
+    let place = TestStore::new();
     let shape = Shape { repeats: 8, tasks: 6, ..Shape::default() };
     let before = place.run("before", shape, |_, _| End::Passes);
     let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
@@ -234,8 +229,8 @@ fn tasks_that_broke_fail_a_gate_by_name() {
     let found = assessed(gate(), "after");
     assert_eq!(
         found.reasons[0],
-        "each_task: fail. Of 6 tasks, these tasks broke: suite-0/task-1 (8 of 8 passed before, 0 of 8 now); suite-0/task-4 (8 of 8 passed \
-         before, 0 of 8 now). With 99 % confidence, none of this is by chance."
+        "each_task: fail. 2 of 6 tasks broke: suite-0/task-1 (8 of 8 passed before, 0 of 8 now); suite-0/task-4 (8 of 8 passed \
+         before, 0 of 8 now). At 99 % confidence, none of this is due to chance."
     );
     check(&found, Outcome::Fail, "pass_rate: inconclusive. Over 6 tasks the candidate is 33.3 points worse");
     let broke: Vec<&str> = found
@@ -247,31 +242,28 @@ fn tasks_that_broke_fail_a_gate_by_name() {
     assert_eq!(broke, [task(1), task(4)]);
     let without = assessed(CiPlan { each_task: Some(false), ..gate() }, "after");
     check(&without, Outcome::Inconclusive, "More repeats would not decide; about ");
-    check(&without, Outcome::Inconclusive, " such tasks would. Add tasks to the gate.");
+    check(&without, Outcome::Inconclusive, " tasks like these would. Add tasks to the gate.");
     assert_eq!(without.each_task, None);
     // A task that passes in two of eight broke as well, by the same numbers.
     place.run("fell", shape, |task, repeat| if task == 1 && repeat > 1 { End::Fails } else { End::Passes });
     let found = assessed(gate(), "fell");
-    check(&found, Outcome::Fail, "this task broke: suite-0/task-1 (8 of 8 passed before, 2 of 8 now)");
+    check(&found, Outcome::Fail, "1 of 6 tasks broke: suite-0/task-1 (8 of 8 passed before, 2 of 8 now)");
     assert_eq!((found.tasks[1].change, found.tasks[1].flaky), (Change::Broke, true));
     place.run("same", shape, |_, _| End::Passes);
     let found = assessed(gate(), "same");
     check(&found, Outcome::Pass, "");
-    assert_eq!(
-        found.each_task.unwrap().sentence,
-        "each_task: pass. Of 6 tasks, none is shown to have broken."
-    );
+    assert_eq!(found.each_task.unwrap().sentence, "each_task: pass. None of 6 tasks broke significantly.");
 }
 
 /// The metrics of the document, of an agent that is what it was: one attempt took another turn.
 #[test]
-fn an_unchanged_agent_passes_by_the_documented_metrics_or_is_told_what_to_do() {
+fn unchanged_agent_passes_or_gets_a_remedy() {
     let metrics = vec![
         clawrl_config::CiMetric { tolerance: 0.02, ..metric(MetricKind::PassRate, 0.15) },
         metric(MetricKind::Turns, 2.0),
     ];
     let documented = CiPlan { metrics, repeats: clawrl_config::Repeats::Exactly(8), ..gate() };
-    let place = recorded::Place::new();
+    let place = recorded::TestStore::new();
     let names: Vec<String> = (0..26).map(|at| format!("task-{at:02}")).collect();
     // One attempt of eight at the third task takes a turn more.
     let run = |name: &str, tasks: usize, more: bool| {
@@ -300,14 +292,14 @@ fn an_unchanged_agent_passes_by_the_documented_metrics_or_is_told_what_to_do() {
     check(
         &few,
         Outcome::Inconclusive,
-        "More repeats would not decide; about 6 such tasks would. Add tasks to the gate.",
+        "More repeats would not decide; about 6 tasks like these would. Add tasks to the gate.",
     );
 }
 
 #[test]
 fn an_assessment_is_read_back() {
     let metrics = vec![metric(MetricKind::PassRate, 0.25), metric(MetricKind::Tokens, 1.0)];
-    let found = assessed(CiPlan { metrics, looks: 2, ..gate() }, Shape::default(), usual);
+    let found = assessed(CiPlan { metrics, interim_analyses: 2, ..gate() }, Shape::default(), usual);
     assert!(
         found.metrics[1].verdict.findings.baseline.is_nan(),
         "the test is about numbers that JSON has not"
@@ -315,7 +307,10 @@ fn an_assessment_is_read_back() {
     let text = serde_json::to_string(&found).unwrap();
     let back: Assessment = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&back).unwrap(), text);
-    assert_eq!((&back.tasks, &back.looks, &back.reasons), (&found.tasks, &found.looks, &found.reasons));
+    assert_eq!(
+        (&back.tasks, &back.interim_analyses, &back.reasons),
+        (&found.tasks, &found.interim_analyses, &found.reasons)
+    );
 }
 
 proptest! {

@@ -5,10 +5,10 @@ use std::fs;
 use clawrl_record::RunEnd;
 use clawrl_regression::{Baseline, BaselineError};
 
-use crate::fixture::{End, Place, Shape, usual};
+use crate::fixture::{End, Shape, TestStore, usual};
 
-fn written() -> (Place, Baseline) {
-    let place = Place::new();
+fn written() -> (TestStore, Baseline) {
+    let place = TestStore::new();
     let run = place.run("before", Shape::default(), usual);
     let baseline = Baseline::of("g", 1.0, &run, "clawrl 0.1.0", 5).unwrap();
     baseline.write(&place.baseline_path()).unwrap();
@@ -16,7 +16,7 @@ fn written() -> (Place, Baseline) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_file_reads_back() {
     let (place, baseline) = written();
     let path = place.baseline_path();
     assert_eq!(Baseline::read(&path, "g").unwrap(), baseline);
@@ -31,7 +31,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_was_changed_is_refused() {
+fn changed_baseline_is_refused() {
     let check = |from: &str, to: &str, expected: &str| {
         let (place, _) = written();
         let path = place.baseline_path();
@@ -57,23 +57,23 @@ fn what_was_changed_is_refused() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_accepted() {
+fn incomplete_run_is_not_accepted() {
     let check = |shape, end: fn(u32, u32) -> End, expected: &str| {
-        let run = Place::new();
+        let run = TestStore::new();
         let run = run.run("after", shape, end);
         assert_eq!(Baseline::of("g", 1.0, &run, "clawrl 0.1.0", 5).unwrap_err().to_string(), expected);
     };
     let died = Shape { end: None, ..Shape::default() };
     let whole = Shape::default();
-    check(died, |_, _| End::Missing, "run after was cut short: 32 of its attempts have no end");
-    check(died, usual, "run after was cut short: 0 of its attempts have no end");
+    check(died, |_, _| End::Missing, "run after was cut short: 32 of its attempts are unfinished");
+    check(died, usual, "run after was cut short: 0 of its attempts are unfinished");
     check(whole, |_, _| End::Faults, "no attempt of run after was graded, and 32 ended in faults");
     check(
         whole,
         |task, _| if task == 2 { End::Faults } else { End::Passes },
         "all attempts of run after at task `suite-0/task-2` ended in faults",
     );
-    let place = Place::new();
+    let place = TestStore::new();
     let run = place.run("faulty", whole, |_, repeat| if repeat == 0 { End::Faults } else { End::Passes });
     let told = Baseline::of("g", 0.2, &run, "clawrl 0.1.0", 5).unwrap_err().to_string();
     assert_eq!(told, "8 of 32 attempts of run faulty ended in faults, and the gate allows 20 %");

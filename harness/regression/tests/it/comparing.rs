@@ -2,13 +2,13 @@
 
 use clawrl_record::{Run, RunEnd};
 use clawrl_regression::{
-    Place as Parted, RunComparison, Turned, compare, comparison_page, render_comparison,
+    DifferencePlace, RunComparison, Turned, compare, comparison_page, render_comparison,
 };
 use clawrl_report::Heading;
 use proptest::prelude::*;
 
 use crate::assessed::HOSTILE;
-use crate::recorded::{Did, Place, Task, graded};
+use crate::recorded::{Did, Task, TestStore, graded};
 
 const SORT: &[(&str, &str)] = &[("ls", "names.txt"), ("sort names.txt > out", ""), ("submit", "")];
 
@@ -58,13 +58,13 @@ fn candidate() -> Vec<Task<'static>> {
 }
 
 #[test]
-fn what_flipped_is_shown_with_where_it_parts() {
-    let place = Place::new();
+fn flips_show_the_first_difference() {
+    let place = TestStore::new();
     let before = place.record("before", &baseline(), Some(RunEnd::Completed));
     let after = place.record("after", &candidate(), Some(RunEnd::Completed));
     let comparison = compared(&before, &after);
     insta::assert_snapshot!("compared_text", render_comparison(&comparison, &before, &after, 9).unwrap());
-    let flips: Vec<(&str, Turned, Parted)> = comparison
+    let flips: Vec<(&str, Turned, DifferencePlace)> = comparison
         .flips
         .iter()
         .map(|flip| (flip.task.as_str(), flip.turned, flip.difference.place))
@@ -72,13 +72,13 @@ fn what_flipped_is_shown_with_where_it_parts() {
     assert_eq!(
         flips,
         [
-            ("terminal-basics/breaks", Turned::Worse, Parted::Action { turn: 2 }),
+            ("terminal-basics/breaks", Turned::Worse, DifferencePlace::Action { turn: 2 }),
             (
                 "terminal-basics/wavers",
                 Turned::Worse,
-                Parted::Length { turn: 3, goes_on: clawrl_gates::SideName::Baseline }
+                DifferencePlace::Length { turn: 3, goes_on: clawrl_gates::SideName::Baseline }
             ),
-            ("more/mended", Turned::Better, Parted::Asked),
+            ("more/mended", Turned::Better, DifferencePlace::Asked),
         ]
     );
     assert_eq!(
@@ -89,7 +89,7 @@ fn what_flipped_is_shown_with_where_it_parts() {
 
 #[test]
 fn the_same_run_twice_differs_nowhere() {
-    let place = Place::new();
+    let place = TestStore::new();
     let run = place.record("one", &baseline(), Some(RunEnd::Completed));
     let comparison = compared(&run, &run);
     assert!(comparison.flips.is_empty());
@@ -100,8 +100,8 @@ fn the_same_run_twice_differs_nowhere() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_named() {
-    let place = Place::new();
+fn incomparable_runs_are_errors() {
+    let place = TestStore::new();
     let run = place.record("one", &baseline(), Some(RunEnd::Completed));
     let check = |name: &str, tasks: &[Task<'_>], end, expected: &str| {
         let other = place.record(name, tasks, end);
@@ -129,8 +129,8 @@ fn what_cannot_be_compared_is_named() {
 }
 
 #[test]
-fn i3_what_lacks_is_told() {
-    let place = Place::new();
+fn i3_missing_data_is_noted() {
+    let place = TestStore::new();
     let run = place.record("one", &baseline(), Some(RunEnd::Completed));
     let mut cut = baseline();
     cut[0].3 = vec![Did::Nothing; 3];
@@ -149,8 +149,8 @@ fn i3_what_lacks_is_told() {
 }
 
 #[test]
-fn p2_the_page_has_as_much_of_the_attempts_as_it_has_room() {
-    let place = Place::new();
+fn p2_page_limits_trajectory_bytes() {
+    let place = TestStore::new();
     let before = place.record("before", &baseline(), Some(RunEnd::Completed));
     let after = place.record("after", &candidate(), Some(RunEnd::Completed));
     let comparison = compared(&before, &after);
@@ -170,7 +170,7 @@ proptest! {
     /// I4 of the comparison: what an attempt wrote changes no structure of the page.
     #[test]
     fn i4_trajectories_are_text(did in any::<String>(), saw in any::<String>()) {
-        let place = Place::new();
+        let place = TestStore::new();
         let tags = |name: &str, did: &str, saw: &str| {
             let tasks = |passed| vec![("s", "a", "Do.", vec![graded(passed, &[(did, saw)])])];
             let before = place.record(&format!("{name}-1"), &tasks(true), Some(RunEnd::Completed));

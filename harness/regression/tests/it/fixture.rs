@@ -25,7 +25,7 @@ pub(crate) enum End {
 }
 
 /// A results folder.
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     folder: TempDir,
 }
 
@@ -74,7 +74,7 @@ fn outcome(end: End) -> Option<Outcome> {
     }
 }
 
-impl Place {
+impl TestStore {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -164,15 +164,15 @@ pub(crate) fn gate() -> CiPlan {
         each_task: None,
         alpha: 0.05,
         power: 0.9,
-        looks: 1,
+        interim_analyses: 1,
         deterministic: false,
         completeness: CiCompleteness { max_fault_share: 0.1, max_lost_share: 0.0 },
         budget: CiBudget::default(),
     }
 }
 
-pub(crate) fn metric(kind: MetricKind, matters: f64) -> CiMetric {
-    CiMetric { kind, tolerance: 0.0, matters }
+pub(crate) fn metric(kind: MetricKind, min_effect: f64) -> CiMetric {
+    CiMetric { kind, tolerance: 0.0, min_effect }
 }
 
 pub(crate) fn slot(task: u32, repeat: u32) -> SlotId {

@@ -4,10 +4,10 @@ use clawrl_config::CiPlan;
 use clawrl_record::RunEnd;
 use clawrl_regression::{Baseline, Comparison, Outcome, assess};
 
-use crate::fixture::{End, Place, Shape, gate, usual};
+use crate::fixture::{End, Shape, TestStore, gate, usual};
 
-fn with_looks(place: &Place) -> Comparison {
-    place.comparison(CiPlan { looks: 4, ..gate() })
+fn with_looks(place: &TestStore) -> Comparison {
+    place.comparison(CiPlan { interim_analyses: 4, ..gate() })
 }
 
 fn sated(until: u32, end: impl Fn(u32, u32) -> End) -> impl Fn(u32, u32) -> End {
@@ -15,41 +15,41 @@ fn sated(until: u32, end: impl Fn(u32, u32) -> End) -> impl Fn(u32, u32) -> End 
 }
 
 #[test]
-fn harm_ends_a_run_and_is_told_the_same_way_later() {
-    let place = Place::new();
+fn harm_stops_a_run_and_reassesses_equally() {
+    let place = TestStore::new();
     let comparison = with_looks(&place);
     let schedule = comparison.schedule(4).unwrap().unwrap();
     assert_eq!(schedule.repeats(), [1, 2, 3, 4]);
     let worse = |_, _| End::Fails;
-    let shape = Shape { end: Some(RunEnd::Sated), ..Shape::default() };
+    let shape = Shape { end: Some(RunEnd::DemandClosed), ..Shape::default() };
     let writer = place.filled("after", shape, sated(1, worse));
     let live = comparison.look(&place.recorded("after"), &schedule, 0).unwrap();
     assert!(live.ends, "{live:?}");
-    writer.finish(RunEnd::Sated).unwrap();
+    writer.finish(RunEnd::DemandClosed).unwrap();
     let found = assess(&comparison, &place.recorded("after")).unwrap();
     assert_eq!(found.outcome, Outcome::Fail, "{:?}", found.reasons);
-    assert_eq!(found.looks, [live.taken]);
+    assert_eq!(found.interim_analyses, [live.taken]);
     assert!(found.tasks.iter().all(|task| task.candidate.attempts == 1 && task.candidate.missing == 0));
 }
 
 #[test]
-fn a_run_that_is_no_worse_ends_when_every_metric_says_so() {
-    let place = Place::new();
-    let mut gate = CiPlan { looks: 4, ..gate() };
-    gate.metrics[0].matters = 0.6;
+fn run_stops_early_if_every_metric_agrees() {
+    let place = TestStore::new();
+    let mut gate = CiPlan { interim_analyses: 4, ..gate() };
+    gate.metrics[0].min_effect = 0.6;
     let comparison = place.comparison(gate);
-    let shape = Shape { end: Some(RunEnd::Sated), ..Shape::default() };
+    let shape = Shape { end: Some(RunEnd::DemandClosed), ..Shape::default() };
     let run = place.run("after", shape, sated(2, |_, _| End::Passes));
     let schedule = comparison.schedule(4).unwrap().unwrap();
     assert!(comparison.look(&run, &schedule, 1).unwrap().ends);
     let found = assess(&comparison, &run).unwrap();
     assert_eq!(found.outcome, Outcome::Pass, "{:?}", found.reasons);
-    assert_eq!(found.looks.len(), 2);
+    assert_eq!(found.interim_analyses.len(), 2);
 }
 
 #[test]
 fn a_batch_that_lacks_an_attempt_ends_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let comparison = with_looks(&place);
     let schedule = comparison.schedule(4).unwrap().unwrap();
     let writer = place.filled(
@@ -64,24 +64,24 @@ fn a_batch_that_lacks_an_attempt_ends_nothing() {
 
 /// A run that somebody made without looks is judged as a whole, at what looks would have left.
 #[test]
-fn a_look_that_nobody_took_has_ended_nothing() {
-    let place = Place::new();
+fn skipped_analysis_stops_nothing() {
+    let place = TestStore::new();
     let comparison = with_looks(&place);
     let found = assess(&comparison, &place.run("after", Shape::default(), |_, _| End::Fails)).unwrap();
     assert_eq!(found.outcome, Outcome::Fail, "{:?}", found.reasons);
-    assert_eq!(found.looks[0].said, "would have ended the run, which went on");
-    assert_eq!((found.looks.len(), found.tasks[0].candidate.attempts), (4, 4));
+    assert_eq!(found.interim_analyses[0].said, "would have stopped the run, which continued");
+    assert_eq!((found.interim_analyses.len(), found.tasks[0].candidate.attempts), (4, 4));
     assert!(found.metrics[0].verdict.gate.alpha < 0.05);
 }
 
 /// The last look decides nothing that the judgement does not, at what is left of alpha.
 #[test]
 fn looks_cost_the_end_a_part_of_alpha() {
-    let place = Place::new();
+    let place = TestStore::new();
     let comparison = with_looks(&place);
     let run = place.run("after", Shape::default(), usual);
     let found = assess(&comparison, &run).unwrap();
-    assert_eq!(found.looks.len(), 4);
+    assert_eq!(found.interim_analyses.len(), 4);
     let alpha = found.metrics[0].verdict.gate.alpha;
     assert!(alpha < 0.05 && alpha > 0.03, "{alpha}");
     assert_eq!(assess(&place_of_one_look(&comparison), &run).unwrap().metrics[0].verdict.gate.alpha, 0.04);
@@ -89,21 +89,26 @@ fn looks_cost_the_end_a_part_of_alpha() {
 
 #[test]
 fn a_task_that_broke_ends_a_run() {
-    let place = Place::new();
+    let place = TestStore::new();
     let shape = Shape { repeats: 16, ..Shape::default() };
     let before = place.run("before", shape, |_, _| End::Passes);
     let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
-    let comparison = Comparison::new(CiPlan { looks: 2, ..gate() }, baseline);
+    let comparison = Comparison::new(CiPlan { interim_analyses: 2, ..gate() }, baseline);
     let schedule = comparison.schedule(16).unwrap().unwrap();
     assert_eq!(schedule.repeats(), [8, 16]);
-    let shape = Shape { end: Some(RunEnd::Sated), ..shape };
+    let shape = Shape { end: Some(RunEnd::DemandClosed), ..shape };
     let run = place.run("after", shape, sated(8, |task, _| if task == 3 { End::Fails } else { End::Passes }));
     let look = comparison.look(&run, &schedule, 0).unwrap();
-    assert_eq!((look.ends, look.taken.said.as_str()), (true, "ends the run: a task broke"));
+    assert_eq!((look.ends, look.taken.said.as_str()), (true, "stops the run: a task broke"));
     let found = assess(&comparison, &run).unwrap();
-    assert_eq!((found.outcome, &found.looks), (Outcome::Fail, &vec![look.taken]), "{:?}", found.reasons);
+    assert_eq!(
+        (found.outcome, &found.interim_analyses),
+        (Outcome::Fail, &vec![look.taken]),
+        "{:?}",
+        found.reasons
+    );
     assert!(
-        found.reasons[0].contains("this task broke: suite-0/task-3 (16 of 16 passed before, 0 of 8 now)"),
+        found.reasons[0].contains("broke: suite-0/task-3 (16 of 16 passed before, 0 of 8 now)"),
         "{:?}",
         found.reasons
     );
@@ -112,25 +117,28 @@ fn a_task_that_broke_ends_a_run() {
 }
 
 #[test]
-fn a_run_does_not_end_well_while_a_task_may_have_broken() {
-    let place = Place::new();
+fn suspicious_task_prevents_an_early_pass() {
+    let place = TestStore::new();
     let shape = Shape { repeats: 8, ..Shape::default() };
     // All tasks but one are mended, so that the mean is much better.
     let before = place.run("before", shape, |task, _| if task == 3 { End::Passes } else { End::Fails });
     let baseline = Baseline::of("g", 1.0, &before, "clawrl 0.1.0", 5).unwrap();
-    let comparison = Comparison::new(CiPlan { looks: 4, ..gate() }, baseline);
+    let comparison = Comparison::new(CiPlan { interim_analyses: 4, ..gate() }, baseline);
     let schedule = comparison.schedule(8).unwrap().unwrap();
     assert_eq!(schedule.repeats(), [2, 4, 6, 8]);
-    let shape = Shape { end: Some(RunEnd::Sated), ..shape };
+    let shape = Shape { end: Some(RunEnd::DemandClosed), ..shape };
     let look = |name: &str, broken| {
         let end = move |task: u32, _| if task == broken { End::Fails } else { End::Passes };
         comparison.look(&place.run(name, shape, sated(2, end)), &schedule, 0).unwrap()
     };
     let suspicious = look("one", 3);
-    assert_eq!(suspicious.taken.said, "goes on: it seems no worse, but a task may have broken");
+    assert_eq!(suspicious.taken.said, "continues: the candidate seems no worse, but a task may have broken");
     assert!(!suspicious.ends && look("none", 99).ends);
 }
 
 fn place_of_one_look(comparison: &Comparison) -> Comparison {
-    Comparison::new(CiPlan { looks: 1, ..comparison.gate().clone() }, comparison.baseline().clone())
+    Comparison::new(
+        CiPlan { interim_analyses: 1, ..comparison.gate().clone() },
+        comparison.baseline().clone(),
+    )
 }

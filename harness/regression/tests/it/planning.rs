@@ -3,11 +3,11 @@
 use clawrl_config::{CiPlan, MetricKind, Repeats};
 use clawrl_regression::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};
 
-use crate::fixture::{Place, gate, metric};
+use crate::fixture::{TestStore, gate, metric};
 
 #[test]
 fn repeats_follow_from_the_promise() {
-    let place = Place::new();
+    let place = TestStore::new();
     let comparison = place.comparison(CiPlan { repeats: Repeats::Auto, ..gate() });
     let (auto, baseline) = (comparison.gate(), comparison.baseline());
     let needed = repeats_needed(auto, baseline).unwrap().unwrap();
@@ -17,7 +17,7 @@ fn repeats_follow_from_the_promise() {
     assert_eq!(repeats_of(&gate(), Some(baseline)), Ok(4));
     let seen = drop_seen(auto, baseline, needed).unwrap().unwrap();
     assert!(seen <= 0.25 && seen > 0.15, "{seen}");
-    let with_looks = CiPlan { looks: 4, ..auto.clone() };
+    let with_looks = CiPlan { interim_analyses: 4, ..auto.clone() };
     assert!(repeats_needed(&with_looks, baseline).unwrap().unwrap() > needed, "looks cost repeats");
     let with_more = CiPlan { metrics: vec![auto.metrics[0], metric(MetricKind::Turns, 1.0)], ..auto.clone() };
     assert!(repeats_needed(&with_more, baseline).unwrap().unwrap() > needed, "so do further metrics");
@@ -30,8 +30,8 @@ fn repeats_follow_from_the_promise() {
 }
 
 #[test]
-fn what_no_number_of_repeats_shows_is_said() {
-    let place = Place::new();
+fn undetectable_drop_is_an_error() {
+    let place = TestStore::new();
     let mut gate = CiPlan { repeats: Repeats::Auto, ..gate() };
     gate.alpha = 0.001;
     let comparison = place.comparison(gate.clone());

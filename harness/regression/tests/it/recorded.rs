@@ -30,11 +30,11 @@ pub(crate) fn graded(passed: bool, turns: &[(&str, &str)]) -> Did {
 pub(crate) type Task<'a> = (&'a str, &'a str, &'a str, Vec<Did>);
 
 /// A results folder.
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     folder: TempDir,
 }
 
-impl Place {
+impl TestStore {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }

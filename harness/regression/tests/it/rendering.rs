@@ -23,7 +23,7 @@ fn accepted(golden: &str, name: &str, text: &str) {
 }
 
 #[test]
-fn junit_is_what_junitparser_reads() {
+fn junit_matches_junitparser() {
     for (name, gates) in
         [("junit_all", all()), ("junit_failing", vec![failing()]), ("junit_none", Vec::new())]
     {
@@ -58,14 +58,14 @@ fn j1_suites_fail_as_their_gates_do() {
 }
 
 #[test]
-fn pull_requests_are_told() {
+fn markdown_for_pull_requests() {
     let text = markdown(&all());
     insta::assert_snapshot!("markdown_all", text);
     accepted(READ_BY_CMARK, "markdown_all", &text);
 }
 
 #[test]
-fn m1_comments_have_room_for_any_number_of_tasks_and_gates() {
+fn m1_comment_size_is_limited_for_any_input() {
     let check = |gates: &[Assessment], expected: &[&str]| {
         let text = markdown(gates);
         assert!(text.len() <= MARKDOWN_BYTES, "{}", text.len());
@@ -110,7 +110,7 @@ fn json_is_read_back() {
 }
 
 #[test]
-fn pages_hold_what_they_show_as_text() {
+fn pages_escape_foreign_text() {
     let text = gates_page(&all());
     assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"));
     assert!(!text.contains("<script"), "a page without script");
@@ -144,7 +144,7 @@ fn files_are_written_whole_or_not_at_all() {
     let blocked = place.path().join("file");
     std::fs::write(&blocked, "").unwrap();
     let error = write_outputs(&blocked, &all()).unwrap_err().to_string();
-    assert!(error.starts_with("cannot write ") && error.contains("file"), "{error}");
+    assert!(error.starts_with("failed to write ") && error.contains("file"), "{error}");
 }
 
 proptest! {
@@ -161,7 +161,7 @@ proptest! {
             gate.must_pass[0].task = name.to_owned();
             gate.reasons = vec![name.to_owned()];
             gate.lost = vec![name.to_owned()];
-            gate.looks[0].said = name.to_owned();
+            gate.interim_analyses[0].said = name.to_owned();
             gate.each_task.as_mut().unwrap().sentence = name.to_owned();
             [gate]
         };

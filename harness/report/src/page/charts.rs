@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use clawrl_record::{Rate, duration};
 
-use crate::figures::{Per, PhaseFigures};
 use crate::histogram::{BUCKETS, PER_DECADE};
+use crate::stats::{Per, PhaseStats};
 
 /// A rate and its interval on an axis with ticks at 0, a half and 1.
 pub(super) fn interval(rate: &Rate) -> String {
@@ -26,8 +26,8 @@ const HEIGHT: f64 = 70.0;
 /// Room for the axis below the bars.
 const AXIS: f64 = 18.0;
 
-/// One phase: how often it took how long, on an axis that all of them share.
-pub(super) fn phase(page: &mut String, figures: &PhaseFigures) {
+/// One phase: the histogram of its durations, on an axis common to all phases.
+pub(super) fn phase(page: &mut String, figures: &PhaseStats) {
     let durations = &figures.durations;
     let per = match figures.per {
         Per::Attempt => "an episode",

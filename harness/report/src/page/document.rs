@@ -10,20 +10,20 @@ use sha2::{Digest, Sha256};
 use super::{charts, index, tables};
 use crate::block::Extras;
 use crate::error::ReportError;
-use crate::figures::Figures;
 use crate::gather::Gathered;
+use crate::stats::RunStats;
 use crate::words::{counted, interval_words};
 
-/// What pages of figures add to [`PAGE_STYLE`].
-pub const FIGURES_STYLE: &str = include_str!("style.css");
+/// Style of pages with statistics, in addition to [`PAGE_STYLE`].
+pub const STATS_STYLE: &str = include_str!("style.css");
 const VIEWER_STYLE: &str = include_str!("viewer.css");
 const SCREEN: &str = include_str!("screen.js");
 const TERMINAL: &str = include_str!("terminal.js");
 const VIEWER: &str = include_str!("viewer.js");
 
 /// The page.
-pub(crate) fn render(run: &Run, figures: &Figures, gathered: &Gathered<'_>) -> Result<String, ReportError> {
-    let style = format!("{PAGE_STYLE}\n{FIGURES_STYLE}\n{VIEWER_STYLE}");
+pub(crate) fn render(run: &Run, figures: &RunStats, gathered: &Gathered<'_>) -> Result<String, ReportError> {
+    let style = format!("{PAGE_STYLE}\n{STATS_STYLE}\n{VIEWER_STYLE}");
     let script = format!("{SCREEN}\n{TERMINAL}\n{VIEWER}");
     let (details, extras) = (gathered.blocks.details(), gathered.blocks.extras());
     let bytes = details.iter().map(String::len).chain(extras.iter().map(Extras::len)).sum::<usize>();
@@ -66,7 +66,7 @@ pub(crate) fn render(run: &Run, figures: &Figures, gathered: &Gathered<'_>) -> R
     Ok(page)
 }
 
-/// As policies name a script or style.
+/// Hash of a script or style, in the form of content security policies.
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }
@@ -76,13 +76,13 @@ fn block(page: &mut String, id: &str, text: &str) {
     let _ = writeln!(page, "<script type=\"text/plain\" id=\"{id}\">{text}</script>");
 }
 
-fn head(page: &mut String, figures: &Figures) {
+fn head(page: &mut String, figures: &RunStats) {
     let _ = write!(page, "<h1>{}</h1>\n<p class=\"sub\">", escape_html(figures.run.as_str()));
     let _ = write!(page, "policy <b>{}</b>, {}", escape_html(&figures.policy), escape_html(&figures.state));
     if let Some(time) = figures.started_ms.and_then(started) {
         let _ = write!(page, ", started {time} UTC");
     }
-    let _ = writeln!(page, ", {} under way</p>", duration(figures.wall_ms.saturating_mul(1_000)));
+    let _ = writeln!(page, ", wall time {}</p>", duration(figures.wall_ms.saturating_mul(1_000)));
     for warning in &figures.warnings {
         let _ = writeln!(page, "<p class=\"warning\">{}</p>", escape_html(warning));
     }
@@ -111,22 +111,22 @@ fn head(page: &mut String, figures: &Figures) {
         Some(rate) => {
             let _ = writeln!(
                 page,
-                "<p>{} {}<br><span class=\"soft\">{}. Faults and open slots are in no denominator.</span></p>",
+                "<p>{} {}<br><span class=\"soft\">{}. Faults and open slots are excluded.</span></p>",
                 tables::headline(rate),
                 charts::interval(rate),
                 interval_words(rate),
             );
         }
-        None => page.push_str("<p>No episode has finished, so there is no rate.</p>\n"),
+        None => page.push_str("<p>No episode finished, so there is no rate.</p>\n"),
     }
 }
 
-fn phases(page: &mut String, figures: &Figures) {
+fn phases(page: &mut String, figures: &RunStats) {
     if figures.phases.is_empty() {
         return;
     }
     page.push_str(
-        "<h2>Latency of finished episodes</h2>\n<p class=\"key\">Four bars for each factor of ten.</p>\n\
+        "<h2>Latency of finished episodes</h2>\n<p class=\"key\">Four bars per decade.</p>\n\
          <div class=\"phases\">\n",
     );
     for phase in &figures.phases {
@@ -135,15 +135,15 @@ fn phases(page: &mut String, figures: &Figures) {
     page.push_str("</div>\n");
 }
 
-/// What the run was a function of.
+/// The inputs of the run.
 fn facts(page: &mut String, run: &Run) {
     let plan = run.plan();
     let mut rows = vec![("seed".to_owned(), plan.seed.to_string())];
     rows.extend(plan.suites.iter().map(|suite| {
         (format!("suite {}", suite.name), format!("{} (sha256 {})", suite.path.display(), suite.sha256))
     }));
-    rows.push(("attempts at once".to_owned(), plan.limits.concurrency.to_string()));
-    rows.push(("retries of a slot".to_owned(), plan.limits.max_retries.to_string()));
+    rows.push(("concurrency".to_owned(), plan.limits.concurrency.to_string()));
+    rows.push(("retries per slot".to_owned(), plan.limits.max_retries.to_string()));
     if let Ok(lock) = run.lock_file() {
         rows.push(("program".to_owned(), lock.program));
         rows.extend(lock.host);
@@ -158,7 +158,7 @@ fn facts(page: &mut String, run: &Run) {
 fn viewer(page: &mut String, gathered: &Gathered<'_>) {
     page.push_str("<section id=\"viewer\"><h2>Attempts</h2>\n");
     if gathered.attempts.is_empty() {
-        page.push_str("<p>No attempt has resolved.</p>\n");
+        page.push_str("<p>No attempt finished.</p>\n");
     }
     let place = |chunks: usize| {
         gathered.chunks[..chunks.min(gathered.chunks.len())].last().map_or(0, |range| range.end)
@@ -169,21 +169,21 @@ fn viewer(page: &mut String, gathered: &Gathered<'_>) {
     if lost_casts > 0 {
         let _ = writeln!(
             page,
-            "<p class=\"warning\">To keep the page small, {} of attempts that passed last are left out: \
-             <code>clawrl report RUN --casts DIR</code> writes them, <code>--page-mib</code> makes room.</p>",
+            "<p class=\"warning\">To keep the page small, {} of passed attempts are omitted: \
+             <code>clawrl report RUN --casts DIR</code> exports them, <code>--page-mib</code> raises the limit.</p>",
             counted(lost_casts as u64, "terminal recording", "terminal recordings"),
         );
     }
     if shown < all {
         let _ = writeln!(
             page,
-            "<p class=\"warning\">To keep the page small, {} are listed and not shown turn by turn: \
-             <code>--page-mib</code> makes room.</p>",
+            "<p class=\"warning\">To keep the page small, {} are listed without their turns: \
+             <code>--page-mib</code> raises the limit.</p>",
             counted((all - shown) as u64, "attempt", "attempts"),
         );
     }
     page.push_str(
-        "<noscript><p>The list of attempts and the replay of terminals need the script of this page.</p></noscript>\n\
+        "<noscript><p>The list of attempts and the terminal player need JavaScript.</p></noscript>\n\
          <p id=\"trouble\" class=\"failed\"></p>\n\
          <div id=\"attempts\" hidden><div class=\"filters\">\
          <label>Show <select id=\"kind\"><option value=\"\">all</option><option>passed</option><option>failed</option>\

@@ -15,9 +15,9 @@ struct Index<'a> {
     tasks: Vec<&'a str>,
     /// Chunks that the page has; of later ones the attempts were left out.
     chunks: usize,
-    /// Chunks whose recordings and small pictures the page has.
+    /// Chunks whose recordings and thumbnails are in the page.
     cast_chunks: usize,
-    /// What leads from the page to the run's folder.
+    /// Path from the page to the run's folder.
     run_folder: &'a str,
     rows: Vec<Row>,
 }
@@ -64,7 +64,7 @@ pub(super) fn block(run: &Run, gathered: &Gathered<'_>) -> Result<String, Report
     crate::block::compressed("the list of attempts", &index)
 }
 
-/// How early an attempt is listed: one that a retry made up for comes behind those that decided about their slot.
+/// Rank of an attempt in the list: attempts superseded by a retry come after those that closed their slot.
 fn rank(summary: &AttemptSummary) -> u8 {
     match Kind::of(summary) {
         Kind::Faulted if summary.closes_slot => 0,

@@ -1,8 +1,8 @@
 'use strict';
-// One screen of a terminal: cells, a cursor, a region that scrolls. `terminal.js` decides what is done to it.
+// One screen of a terminal: cells, a cursor, a scroll region. `terminal.js` controls it.
 //
 // S1. Rows have as many cells as there are columns. The column may be one past the last: the next character wraps.
-// S2. A wide character is a cell of width 2 and one of width 0 behind it; half of one never stays.
+// S2. A wide character is a cell of width 2 followed by one of width 0; half of one never stays.
 
 const DEFAULT_STYLE = Object.freeze({
   fg: null, bg: null, bold: false, dim: false, italic: false, underline: false, inverse: false,
@@ -77,7 +77,7 @@ class Screen {
     else if (this.row === this.top || this.row === 0) this.scrollDown(1);
   }
 
-  // Half a wide character is no character: its other half goes when one is overwritten.
+  // If one half of a wide character is overwritten, the other half is removed.
   parted(row, column) {
     const cells = this.cells[row];
     const cell = cells[column];
@@ -99,7 +99,7 @@ class Screen {
     this.column += width;
   }
 
-  // A combining character joins the one before it, up to a length that no script needs.
+  // A combining character joins the previous one, up to a length beyond all scripts.
   join(text) {
     if (this.column === 0) return;
     const cells = this.cells[this.row];
@@ -110,7 +110,7 @@ class Screen {
     if (base.length + text.length <= 16) cells[column] = { ...cell, text: base + text };
   }
 
-  // Of the style, the background alone is left.
+  // Only the background of the style is kept.
   erase(row, from, to, { bg }) {
     const style = bg === null ? DEFAULT_STYLE : { ...DEFAULT_STYLE, bg };
     for (let column = from; column < Math.min(to, this.columns); column++) {
@@ -122,7 +122,7 @@ class Screen {
   insertCells(count) {
     if (this.column >= this.columns) return;
     const cells = this.cells[this.row];
-    // A wide character stays whole: what is inserted at its second half comes behind it.
+    // A wide character stays whole: text inserted at its second half goes after it.
     const at = cells[this.column].width === 0 ? this.column + 1 : this.column;
     const added = Math.min(count, this.columns - this.column);
     cells.splice(at, 0, ...Array.from({ length: added }, () => blank(DEFAULT_STYLE)));
@@ -142,7 +142,7 @@ class Screen {
 
   resize(columns, rows) {
     while (this.cells.length > rows) {
-      // From below the cursor first, so that what is being looked at stays.
+      // Removes rows below the cursor first, so that the visible text stays.
       if (this.row < this.cells.length - 1) this.cells.pop();
       else {
         this.cells.shift();

@@ -6,21 +6,21 @@ use std::fmt::Write;
 use clawrl_record::{AttemptSummary, JournalState, Run, escape_html, percent};
 
 use super::charts::interval;
-use crate::figures::{Figures, GroupFigures, Row, TaskFigures};
+use crate::stats::{GroupStats, Row, RunStats, TaskStats};
 use crate::words::{k_share, share};
 
 /// Rows of a long table that are folded; the rest is in the JSON.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 /// Tables up to this length stand open, and as many failures of a longer one.
 const OPEN_ROWS: usize = 20;
 /// Attempts of a task that its row leads to one by one.
-const MOST_LINKS: usize = 6;
+const MAX_LINKS: usize = 6;
 
 const HEADINGS: &str = "<th>slots<th>finished<th>passed<th>rate<th>95 % interval<th><th>score<th>reward\
                         <th>faults<th>open</tr></thead><tbody>\n";
 
 /// Suites, and families in them.
-pub(super) fn suites(page: &mut String, figures: &Figures) {
+pub(super) fn suites(page: &mut String, figures: &RunStats) {
     page.push_str("<h2>Suites and families</h2>\n<div class=\"wide\"><table><thead><tr><th>suite / family");
     page.push_str(HEADINGS);
     for suite in &figures.suites {
@@ -36,7 +36,7 @@ pub(super) fn suites(page: &mut String, figures: &Figures) {
 }
 
 /// Success in k tries.
-pub(super) fn at_k(page: &mut String, figures: &Figures) {
+pub(super) fn at_k(page: &mut String, figures: &RunStats) {
     if figures.at_k.len() < 2 {
         return;
     }
@@ -56,14 +56,14 @@ pub(super) fn at_k(page: &mut String, figures: &Figures) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// What broke.
-pub(super) fn faults(page: &mut String, figures: &Figures) {
+/// Table of faults.
+pub(super) fn faults(page: &mut String, figures: &RunStats) {
     if figures.faults.is_empty() {
         return;
     }
     page.push_str(
-        "<h2>Faults</h2>\n<p class=\"key\">In no denominator above. A fault closes a slot when no retry helped.</p>\n\
-         <table><thead><tr><th>where and what<th>attempts<th>slots closed</tr></thead><tbody>\n",
+        "<h2>Faults</h2>\n<p class=\"key\">Excluded from all rates above. A fault closes a slot if no retry helped.</p>\n\
+         <table><thead><tr><th>boundary and code<th>attempts<th>slots closed</tr></thead><tbody>\n",
     );
     for fault in &figures.faults {
         let what = escape_html(&format!("{}/{}", fault.boundary, fault.code));
@@ -74,7 +74,7 @@ pub(super) fn faults(page: &mut String, figures: &Figures) {
 }
 
 /// Tasks, those that failed or broke first. Each leads to its attempts.
-pub(super) fn tasks(page: &mut String, figures: &Figures, run: &Run) {
+pub(super) fn tasks(page: &mut String, figures: &RunStats, run: &Run) {
     let slots = run.state().map_or(&[][..], JournalState::slots);
     let mut decisive: BTreeMap<u32, Vec<&AttemptSummary>> = BTreeMap::new();
     for (slot, state) in run.plan().slots.iter().zip(slots) {
@@ -85,7 +85,7 @@ pub(super) fn tasks(page: &mut String, figures: &Figures, run: &Run) {
     // In a run of one suite its name need not stand in every row.
     let suite = figures.suites.first().filter(|_| figures.suites.len() == 1);
     let suite = suite.map(|suite| format!("{}/", suite.suite)).unwrap_or_default();
-    let mut line = |task: &TaskFigures| {
+    let mut line = |task: &TaskStats| {
         let index = task.index.0;
         let name = task.task.strip_prefix(&suite).unwrap_or(&task.task);
         let attempts = decisive.get_mut(&index).map(std::mem::take).unwrap_or_default();
@@ -96,32 +96,32 @@ pub(super) fn tasks(page: &mut String, figures: &Figures, run: &Run) {
         )
     };
     let rows = figures.tasks.iter().map(|task| (line(task), &task.row)).collect();
-    long(page, ("Tasks", "tasks"), "task<th class=\"attempts\">failed or broken", rows);
+    long(page, ("Tasks", "tasks"), "task<th class=\"attempts\">failed or faulted", rows);
 }
 
 /// Attempts that closed a slot without a pass, those that broke first.
 fn links(mut attempts: Vec<&AttemptSummary>, task: u32) -> String {
     attempts.sort_by_key(|attempt| !attempt.faulted());
     let mut cell = String::new();
-    for attempt in attempts.iter().take(MOST_LINKS) {
+    for attempt in attempts.iter().take(MAX_LINKS) {
         let class = if attempt.faulted() { "fault" } else { "failed" };
         // Writing to a string does not fail.
         let _ = write!(cell, "<a class=\"{class}\" href=\"#{0}\">{0}</a> ", attempt.attempt);
     }
-    if let Some(more) = attempts.len().checked_sub(MOST_LINKS).filter(|more| *more > 0) {
+    if let Some(more) = attempts.len().checked_sub(MAX_LINKS).filter(|more| *more > 0) {
         let _ = write!(cell, "<a href=\"#attempts-of-{task}\">{more} more</a>");
     }
     cell
 }
 
 /// Groups, those that failed or broke first.
-pub(super) fn groups(page: &mut String, figures: &Figures) {
-    let name = |group: &GroupFigures| format!("><td>g{} {}", group.group, escape_html(&group.task));
+pub(super) fn groups(page: &mut String, figures: &RunStats) {
+    let name = |group: &GroupStats| format!("><td>g{} {}", group.group, escape_html(&group.task));
     let rows = figures.groups.iter().map(|group| (name(group), &group.row)).collect();
     long(page, ("Groups", "groups"), "group and task", rows);
 }
 
-/// Where a row stands among others: failures first, then what is open, then what passed; among failures the least successful first.
+/// Rank of a row: failures first, then open rows, then passed ones; failures with the lowest success first.
 fn standing(row: &Row) -> (u8, f64) {
     let closed = row.finished + row.faulted;
     match (row.passed < closed, row.open > 0) {
@@ -131,7 +131,7 @@ fn standing(row: &Row) -> (u8, f64) {
     }
 }
 
-/// A table that begins with failures. If it is long, what does not fit is folded.
+/// A table with failures first. The rest of a long table is folded.
 fn long(page: &mut String, (title, things): (&str, &str), heading: &str, mut rows: Vec<(String, &Row)>) {
     if rows.is_empty() {
         return;
@@ -143,8 +143,11 @@ fn long(page: &mut String, (title, things): (&str, &str), heading: &str, mut row
     });
     let failed = rows.iter().filter(|(_, row)| standing(row).0 == 0).count();
     let said = match failed {
-        0 => format!("None of {} {things} failed or broke.", rows.len()),
-        _ => format!("{failed} of {} {things} failed or broke in some attempt; they come first.", rows.len()),
+        0 => format!("None of {} {things} failed or had a fault.", rows.len()),
+        _ => format!(
+            "{failed} of {} {things} failed or had a fault in some attempt; they come first.",
+            rows.len()
+        ),
     };
     let _ = writeln!(page, "<h2 id=\"{things}\">{title}</h2>\n<p class=\"key\">{said}</p>");
     let unfolded = if rows.len() <= OPEN_ROWS { rows.len() } else { failed.min(OPEN_ROWS) };
@@ -154,15 +157,15 @@ fn long(page: &mut String, (title, things): (&str, &str), heading: &str, mut row
         return;
     }
     let _ = writeln!(page, "<details><summary>{} more {things}</summary>", rest.len());
-    table(page, heading, &rest[..rest.len().min(MOST_ROWS)]);
-    if let Some(left) = rest.len().checked_sub(MOST_ROWS).filter(|left| *left > 0) {
+    table(page, heading, &rest[..rest.len().min(MAX_ROWS)]);
+    if let Some(left) = rest.len().checked_sub(MAX_ROWS).filter(|left| *left > 0) {
         let _ =
             writeln!(page, "<p class=\"key\">{left} more rows are in <code>clawrl report --json</code>.</p>");
     }
     page.push_str("</details>\n");
 }
 
-/// Rows whose first cells are there, with the inside of their first tag.
+/// Table rows from their first cells, each with the attributes of its first tag.
 fn table(page: &mut String, heading: &str, rows: &[(String, &Row)]) {
     if rows.is_empty() {
         return;
@@ -196,7 +199,7 @@ fn faulted(row: &Row) -> String {
     if row.faulted > 0 { format!("<span class=\"fault\">{}</span>", row.faulted) } else { "0".to_owned() }
 }
 
-/// `cells`: what stands between `<tr` and the figures.
+/// `cells`: the text between `<tr` and the numbers.
 fn row(page: &mut String, cells: &str, row: &Row) {
     let (value, reach) = share(row.rate.as_ref());
     let picture = row.rate.as_ref().map(interval).unwrap_or_default();
@@ -213,8 +216,8 @@ fn row(page: &mut String, cells: &str, row: &Row) {
     );
 }
 
-/// What the policy cost, where it is known.
-pub(super) fn tokens(page: &mut String, figures: &Figures) {
+/// Cost of the policy, if known.
+pub(super) fn tokens(page: &mut String, figures: &RunStats) {
     let rows = crate::words::token_rows(figures);
     if rows.is_empty() {
         return;

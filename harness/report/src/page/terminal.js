@@ -1,21 +1,21 @@
 'use strict';
 // A terminal for replays: bytes of a recording in, rows of styled text out. No document, no clock.
 //
-// T1. Whatever is written, it neither throws nor runs long: numbers are clamped to the screen, unknown sequences are
-//     skipped whole. T2. What it shows is what the harness's own emulator (the crate vt100) shows: a test holds both
-//     against each other. Beyond that crate it knows line-drawing characters, index and next line, and CSI s and u.
+// T1. It never throws or runs long, whatever the input: numbers are clamped to the screen, unknown sequences are
+//     skipped whole. T2. It shows the same as the harness's own emulator (the crate vt100): a test compares
+//     both. Beyond that crate it supports line-drawing characters, index and next line, and CSI s and u.
 //
 // Source: ECMA-48, DEC STD 070 and xterm's control sequences, as far as shells and full-screen programs use them.
 
 // What the letters from ` to ~ draw in the set that ESC ( 0 chooses.
 const LINES = '◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·';
-const MOST_COLUMNS = 1000;
+const MAX_COLUMNS = 1000;
 
 /** A terminal of so many columns and rows. */
 class Terminal {
   constructor(columns, rows) {
-    this.columns = clamp(columns | 0, 1, MOST_COLUMNS);
-    this.rows = clamp(rows | 0, 1, MOST_COLUMNS);
+    this.columns = clamp(columns | 0, 1, MAX_COLUMNS);
+    this.rows = clamp(rows | 0, 1, MAX_COLUMNS);
     this.reset();
   }
 
@@ -33,8 +33,8 @@ class Terminal {
   }
 
   resize(columns, rows) {
-    this.columns = clamp(columns | 0, 1, MOST_COLUMNS);
-    this.rows = clamp(rows | 0, 1, MOST_COLUMNS);
+    this.columns = clamp(columns | 0, 1, MAX_COLUMNS);
+    this.rows = clamp(rows | 0, 1, MAX_COLUMNS);
     this.primary.resize(this.columns, this.rows);
     this.alternate.resize(this.columns, this.rows);
   }
@@ -45,7 +45,7 @@ class Terminal {
 
   take(character) {
     const code = character.codePointAt(0);
-    // These end whatever was begun, except that a string goes on to its terminator.
+    // These end any sequence, but a string continues to its terminator.
     if (code === 0x18 || code === 0x1a) {
       this.state = 'ground';
     } else if (code === 0x1b) {
@@ -54,7 +54,7 @@ class Terminal {
     } else if (this.state === 'string') {
       if (code === 0x07) this.state = 'ground';
     } else if (this.state === 'string-escape') {
-      // ESC ended the string; with a backslash that is its terminator, else a sequence begins.
+      // ESC ended the string: with a backslash it is the terminator, otherwise a sequence starts.
       this.state = 'escape';
       if (character === '\\') this.state = 'ground';
       else this.take(character);
@@ -115,7 +115,7 @@ class Terminal {
 
   csi(character, code) {
     if (code >= 0x20 && code <= 0x3f) {
-      // A sequence that nobody writes is read to its end and dropped.
+      // Unknown sequences are read to their end and dropped.
       if (this.sequence.length < 256) this.sequence += character;
       return;
     }
@@ -239,7 +239,7 @@ class Terminal {
       else if (code >= 90 && code <= 97) style.fg = code - 82;
       else if (code >= 100 && code <= 107) style.bg = code - 92;
       else if (code === 38 || code === 48) {
-        // 38:2::r:g:b carries its numbers along, 38;2;r;g;b is followed by them.
+        // 38:2::r:g:b contains its numbers, 38;2;r;g;b is followed by them.
         const own = rest.length > 0;
         const values = own ? rest : parameters.slice(at + 1, at + 5).map(([one]) => one);
         const color = Terminal.color(values, own);
@@ -283,7 +283,7 @@ class Recording {
     const { width = 80, height = 24 } = Recording.parsed(header) || {};
     this.size = [+width || 80, +height || 24];
     this.events = lines.map(Recording.parsed).filter(event => Array.isArray(event) && event.length === 3);
-    // Pauses longer than a second are a second: what an agent took to think is no part of what it did.
+    // Pauses are shortened to one second: thinking time is not part of the replay.
     let [before, moment] = [0, 0];
     this.moments = this.events.map(([time]) => {
       const at = Number.isFinite(+time) ? +time : before;

@@ -1,12 +1,12 @@
 'use strict';
 // The viewer of attempts: a list with filters, and one attempt turn by turn with a replay of its terminal.
 //
-// V1. Everything that an attempt wrote becomes text of a node, never markup: nothing here parses HTML.
-// V2. Data is decompressed when it is looked at, a block at a time. V3. Nothing is fetched: the page's policy forbids it.
-// A picture's file is opened by whoever follows a link to it.
+// V1. All text of an attempt becomes a text node, never markup: no code here parses HTML.
+// V2. Data is decompressed on demand, one block at a time. V3. Nothing is fetched: the content security policy forbids it.
+// Only following a link opens the file of a picture.
 //
 // The page has one element `index` with the list, and elements `d0`, `d1`... with attempts, `c0`, `c1`... with recordings and
-// `p0`, `p1`... with small pictures, each gzipped JSON in base64.
+// `p0`, `p1`... with thumbnails, each gzipped JSON in base64.
 (() => {
   const at = id => document.getElementById(id);
   const ROWS_AT_ONCE = 200;
@@ -20,7 +20,7 @@
     return element;
   }
 
-  // Control characters as pictures, so that they are seen; line ends and tabs stay what they are.
+  // Shows control characters as symbols; line ends and tabs stay unchanged.
   const visible = text => text.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, c => (c === '\r' ? '␍' : c === '\x7f' ? '␡' : String.fromCharCode(0x2400 + c.charCodeAt(0))));
   const pre = (className, text) => make('pre', className, visible(text));
 
@@ -45,7 +45,7 @@
   }
 
   let index = null;
-  // The task whose attempts alone are listed, where a link asked for them.
+  // The task to which a link limits the list.
   let onlyTask = null;
   let shown = [];
   let listed = 0;
@@ -116,7 +116,7 @@
       at('kind').value = '';
       at('task').value = index.tasks[task];
       list();
-      // Of a task with one attempt that is what was asked for.
+      // If the task has one attempt, show it.
       if (shown.length === 1) {
         location.replace('#' + shown[0].attempt);
         return;
@@ -135,11 +135,11 @@
     if (replay) replay.stop();
     const place = at('attempt');
     const task = make('a', 'soft', index.tasks[row.task]);
-    // Long tables leave rows out.
+    // Long tables omit rows.
     if (at('t' + row.task)) task.href = '#t' + row.task;
     const head = make('h3', '', `${row.attempt} `, task);
     if (row.chunk >= index.chunks) {
-      place.replaceChildren(head, make('p', '', `This attempt was left out, because the page would be too large: clawrl show ${index.run} --attempt ${row.attempt}`));
+      place.replaceChildren(head, make('p', '', `This attempt is omitted to keep the page small: clawrl show ${index.run} --attempt ${row.attempt}`));
       bring(place);
       return;
     }
@@ -147,7 +147,7 @@
     const parts = [head, ending(row, detail), phases(detail)];
     const pictures = row.chunk < index.cast_chunks && at('p' + row.chunk) ? await unpack('p' + row.chunk) : null;
     const cast = row.cast && row.chunk < index.cast_chunks ? (await unpack('c' + row.chunk))[row.place] : null;
-    // Another one may have been asked for while this one was unpacked.
+    // Another attempt may have been chosen while this one was decompressed.
     if (location.hash.slice(1) !== row.attempt) return;
     const strip = film(detail, pictures);
     if (strip) parts.push(...strip);
@@ -157,8 +157,8 @@
     } else {
       replay = null;
       const why = row.cast
-        ? `Its recording was left out, because the page would be too large: clawrl show ${index.run} --attempt ${row.attempt} --cast FILE`
-        : 'There is no recording of its terminal.';
+        ? `Its recording is omitted to keep the page small: clawrl show ${index.run} --attempt ${row.attempt} --cast FILE`
+        : 'No terminal recording.';
       if (row.cast || !strip) parts.push(make('p', 'soft', why));
     }
     for (const said of detail.prompt) parts.push(make('h4', '', said.role), pre('saw', said.text));
@@ -192,7 +192,7 @@
         'tr', '', make('td', check.score >= 1 ? 'passed' : 'failed', check.score.toFixed(2)),
         make('td', '', `x ${check.weight}`), make('td', '', visible(check.label)), make('td', 'evidence', visible(check.message)),
       ));
-      const head = make('tr', '', ...['score', 'weight', 'check', 'what was found'].map(name => make('th', '', name)));
+      const head = make('tr', '', ...['score', 'weight', 'check', 'finding'].map(name => make('th', '', name)));
       if (lines.length) box.append(make('table', 'checks', make('thead', '', head), make('tbody', '', ...lines)));
     } else if (faulted) {
       box.append(` at ${faulted.boundary}: ${faulted.code}${faulted.limit ? `, ${faulted.limit}` : ''}; a retry ${faulted.retry_is_sound ? 'may help' : 'would end the same way'}`);
@@ -200,13 +200,13 @@
     } else {
       box.append(`: ${cancelled.reason}`);
     }
-    if (!detail.closes_slot) box.append(make('p', 'soft', 'It did not close its slot: another attempt counts, or none.'));
+    if (!detail.closes_slot) box.append(make('p', 'soft', 'This attempt did not close its slot: another attempt counts, or none.'));
     return box;
   }
 
   function phases(detail) {
     const words = detail.phases_us.filter(([, us]) => us > 0).map(([name, us]) => `${name} ${duration(us)}`);
-    return make('p', 'soft', words.length ? words.join(' · ') : 'No time was measured.');
+    return make('p', 'soft', words.length ? words.join(' · ') : 'No times recorded.');
   }
 
   function turnParts(turn, number) {
@@ -226,7 +226,7 @@
     if (turn.full) {
       const text = turn.full.text;
       parts.push(text === undefined
-        ? make('p', 'soft', `The uncut output has ${turn.full.bytes} bytes and is in the record only.`)
+        ? make('p', 'soft', `The uncut output has ${turn.full.bytes} bytes and is only in the record.`)
         : make('details', '', make('summary', '', 'uncut output'), pre('saw', text)));
     }
     if (Object.keys(facts).length) {
@@ -244,7 +244,7 @@
     return [...words, ...(usage.notes || [])];
   }
 
-  // The pictures of an attempt: that of the first observation, then one of each turn, above what was done in it.
+  // Pictures of an attempt: the first observation, then one per turn, above its action.
 
   /** What was done in a turn, in a line. */
   function done(turn) {
@@ -334,7 +334,7 @@
       option.value = factor;
       return option;
     }));
-    // Commands of milliseconds are slowed down until they can be watched.
+    // Commands of milliseconds are slowed down enough to watch.
     speed.value = SPEEDS.findLast(factor => factor <= 1 && recording.duration / factor >= 2) || SPEEDS[0];
     speed.setAttribute('aria-label', 'speed');
     const clock = make('span', 'soft');
@@ -380,7 +380,7 @@
       moment = +bar.value;
       show();
     });
-    // It begins at its end, where the outcome is.
+    // Starts at the end, which shows the outcome.
     draw();
     show();
     return { element: make('figure', '', screen, make('div', 'controls', button, bar, clock, speed)), stop };
@@ -389,7 +389,7 @@
   async function start() {
     index = await unpack('index');
     blocks.delete('index');
-    // In a run of one suite, its name need not stand in every line.
+    // In a run of one suite, lines omit its name.
     const suite = (index.tasks[0] || '').split('/', 1)[0] + '/';
     index.common = index.tasks.every(name => name.startsWith(suite)) ? suite.length : 0;
     index.byAttempt = new Map();
@@ -402,7 +402,7 @@
     });
     at('more').addEventListener('click', more);
     addEventListener('hashchange', follow);
-    // A link to where the address leads already changes nothing, and is followed all the same.
+    // A link to the current address changes nothing, but must work all the same.
     addEventListener('click', event => {
       if (event.target.closest?.('a[href^="#"]')?.hash === location.hash) follow();
     });

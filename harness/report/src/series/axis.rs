@@ -6,17 +6,17 @@ use clawrl_record::{Metric, MetricRow};
 pub(super) fn name(metric: Metric) -> String {
     match serde_json::to_value(metric) {
         Ok(serde_json::Value::String(name)) => name,
-        // Names are words; this is no name of a metric, and says so.
+        // Metric names are words, so this value cannot be one.
         _ => format!("{metric:?}"),
     }
 }
 
-/// The same, below its area.
+/// The name with a prefix for its area.
 pub(super) fn path(metric: Metric) -> String {
     name(metric).replacen('_', "/", 1)
 }
 
-/// Where a figure stands on its axis: its update or step, or else the seconds since `begin_ms`.
+/// Position of a value on its axis: its update or step, otherwise the seconds since `begin_ms`.
 pub(super) fn step(row: &MetricRow, begin_ms: u64) -> u64 {
     row.update.unwrap_or_else(|| row.t_ms.saturating_sub(begin_ms) / 1000)
 }

@@ -1,8 +1,8 @@
-//! A history as Weights & Biases keeps one: JSON lines, each with `_step` and `_timestamp`.
+//! A history in the format of Weights & Biases: JSON lines, each with `_step` and `_timestamp`.
 //!
-//! I1. A line has what belongs together: the figures of an update with `update`, those of a step of the imitation with
-//! `imitation_step`, or those of one moment. I2. `_step` counts the lines, since W&B takes only what rises. I3. What is no number is
-//! left out.
+//! I1. A line holds values that belong together: those of an update with `update`, those of a step of imitation with
+//! `imitation_step`, or those of one moment. I2. `_step` counts the lines, because W&B requires it to increase. I3. Non-finite numbers
+//! are omitted.
 //!
 //! Pure. Source: the history of `wandb.Run.log`, <https://docs.wandb.ai/guides/track/log>.
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::axis::path;
 
-/// What a line is about, in order.
+/// Subject of a line, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Of {
     Imitation(u64),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_together_is_a_line() {
+    fn related_values_share_a_line() {
         let row = |t_ms, name, update, value| MetricRow { t_ms, name, update, value };
         let rows = [
             row(1_000, Metric::TrainImitationLossNats, Some(50), 0.5),

@@ -10,7 +10,7 @@ use clawrl_record::{Metric, MetricRow};
 
 use super::axis::name;
 
-/// One gauge for each figure, and `clawrl_train_update`, the newest update of which there are any.
+/// One gauge per metric, and `clawrl_train_update`, the newest update with a value.
 #[must_use]
 pub fn exposition(run: &RunId, rows: &[MetricRow]) -> String {
     let mut newest: BTreeMap<Metric, f64> = BTreeMap::new();
@@ -22,7 +22,7 @@ pub fn exposition(run: &RunId, rows: &[MetricRow]) -> String {
         }
     }
     let mut text = String::new();
-    // A run's name has no character that would have to be escaped.
+    // A run's name has no characters that need escaping.
     let mut gauge = |name: &str, value: f64| {
         let value = match value {
             value if value.is_nan() => "NaN".to_owned(),

@@ -1,10 +1,10 @@
-//! An event file of TensorBoard: scalars, and where a training went back.
+//! A TensorBoard event file: scalars, and the points where a training returned to a checkpoint.
 //!
-//! I1. Every record is whole: its length and its bytes have a check sum each. I2. Rows that are not there any more, because a
-//! training was taken up, are taken out of what was drawn: TensorBoard forgets all points at and after the step of a session's
-//! start, so what stays of those is written once more. It does so from the second start of a file on.
+//! I1. Every record is complete: its length and its bytes have a checksum each. I2. If a resumed
+//! training removed rows, they are removed from the chart: TensorBoard forgets all points at and after the step of a session's
+//! start, so the remaining points are written again. TensorBoard does so from the second start in a file on.
 //!
-//! Shapes: a record is its length (u64), the sum of that (u32), the bytes, their sum (u32), little-endian; sums are CRC-32C,
+//! Shapes: a record is its length (u64), the checksum of the length (u32), the bytes, their checksum (u32), little-endian; checksums are CRC-32C,
 //! rotated right by 15 and raised by 0xa282ead8. The bytes are a message `Event` in the wire format of protocol buffers.
 //! Pure. Source: TensorFlow's `record_writer.cc`, and `event.proto` and `summary.proto` of TensorBoard.
 
@@ -18,7 +18,7 @@ const VERSION: &str = "brain.Event:2";
 /// `SessionLog.START`
 const START: u64 = 1;
 
-/// What is in an event file by now.
+/// Content of the event file so far.
 #[derive(Debug, Clone, Default)]
 pub struct EventLog {
     begin_ms: Option<u64>,
@@ -62,7 +62,7 @@ impl EventLog {
     }
 }
 
-/// The start of a session whose first figures are of a step.
+/// The start of a session whose first values belong to a step.
 fn start(t_ms: u64, step: u64) -> Vec<u8> {
     event(t_ms, Some(step), &message(7, &number(1, START)))
 }
@@ -137,7 +137,7 @@ mod tests {
             assert_eq!(sum(8), masked(crc32c::crc32c(&bytes[..8])));
             let data = &bytes[12..12 + length];
             assert_eq!(sum(12 + length), masked(crc32c::crc32c(data)));
-            // The time is 9 bytes, then come the step of a small number and what it is.
+            // The time has 9 bytes, then follow the step of a small number and the kind.
             let has_step = data[9] == 2 << 3;
             let kind = if has_step { data[11] } else { data[9] };
             found.push((has_step.then(|| data[10]), kind == 7 << 3 | 2));
@@ -164,12 +164,12 @@ mod tests {
         assert_eq!(events(&log.bring_up(&[row(1, 0.5)])), [(None, false), (Some(0), true), (Some(1), false)]);
         let rows = [row(1, 0.5), row(2, f64::NAN)];
         assert_eq!(events(&log.bring_up(&rows)), [(Some(2), false)]);
-        // What is no number equals itself here.
+        // NaN equals itself here.
         assert_eq!(log.bring_up(&rows), Vec::<u8>::new());
     }
 
     #[test]
-    fn i2_what_a_training_went_back_behind_is_taken_out() {
+    fn i2_rolled_back_values_are_removed() {
         let imitation = MetricRow { name: Metric::TrainImitationLossNats, ..row(9, 1.0) };
         let mut log = EventLog::default();
         let _ = log.bring_up(&[imitation, row(1, 0.1), row(2, 0.2), row(3, 0.3)]);

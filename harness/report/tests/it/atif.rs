@@ -116,7 +116,7 @@ fn exported() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn files_are_what_harbor_has_accepted() {
+fn files_match_harbors_models() {
     let files = exported();
     let accepted: Accepted = serde_json::from_str(ACCEPTED).unwrap();
     for attempt in SHOWN {

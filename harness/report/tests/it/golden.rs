@@ -85,7 +85,7 @@ fn wilson_intervals_are_those_of_statsmodels() {
 }
 
 #[test]
-fn success_in_k_tries_is_the_mean_over_all_subsets() {
+fn pass_at_k_is_the_mean_over_subsets() {
     let check = |what: &str, got: &Mean, expected: &Expected| {
         close(what, got.value, expected.value);
         assert_eq!(got.interval.is_some(), expected.interval.is_some(), "{what}");

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod atif;
-mod film;
 mod fixture;
 mod golden;
 mod pages;
 mod runs;
 mod terminal;
+mod thumbnails;

@@ -63,7 +63,7 @@ fn every_attempt_is_in_it_turn_by_turn() {
 }
 
 #[test]
-fn i3_what_attempts_wrote_is_text() {
+fn i3_attempt_text_is_escaped() {
     let page = Place::with_run().report(ROOM).page;
     for wrong in ["alert(", "onerror", "<img", "<b>find", "\u{2028}", "\u{202e}", "\u{0}"] {
         assert!(!page.contains(wrong), "{wrong:?}");
@@ -75,7 +75,7 @@ fn i3_what_attempts_wrote_is_text() {
 }
 
 #[test]
-fn p1_the_policy_lets_nothing_run_but_the_page_s_own_script_and_style() {
+fn p1_csp_allows_only_own_script_and_style() {
     let page = Place::with_run().report(ROOM).page;
     let policy = between(&page, "http-equiv=\"Content-Security-Policy\" content=\"", "\"")[0];
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
@@ -93,7 +93,7 @@ fn p1_the_policy_lets_nothing_run_but_the_page_s_own_script_and_style() {
 }
 
 #[test]
-fn what_does_not_fit_is_left_out_and_told() {
+fn omitted_attempts_are_counted() {
     let place = Place::with_run();
     let whole = place.report(ROOM).page;
     assert!(!whole.contains("To keep the page small"));
@@ -156,7 +156,7 @@ fn failures_come_first_and_lead_to_their_attempts() {
 }
 
 #[test]
-fn without_failures_open_tasks_come_before_those_that_passed() {
+fn open_tasks_precede_passed_ones() {
     let place = Place::new();
     let writer = place.opened();
     crate::fixture::fill(&writer, 0..4);

@@ -33,7 +33,7 @@ fn i1_faults_are_in_no_denominator() {
 
 /// `clawrl run` ends with a summary, `clawrl report` says the same of the run: episodes of a task are no independent ones in either.
 #[test]
-fn the_summary_and_the_report_of_a_run_have_one_interval() {
+fn summary_and_report_have_one_interval() {
     let place = Place::with_run();
     let (summary, figures) = (place.run().summary(), place.report(0).figures);
     let mut rows = vec![(summary.total.pass_rate, figures.total.rate)];
@@ -51,7 +51,7 @@ fn the_summary_and_the_report_of_a_run_have_one_interval() {
 }
 
 #[test]
-fn a_run_is_listed_with_the_rate_and_the_cost_of_its_report() {
+fn listing_has_rate_and_cost_of_the_report() {
     let place = Place::with_run();
     let total = place.report(0).figures.total;
     let listed = RunStore::open(place.path()).unwrap().info(&place.run().plan().run);
@@ -92,7 +92,7 @@ fn a_run_without_any_attempt() {
     let place = Place::new();
     let writer = place.opened();
     let made = place.report(64 << 20);
-    assert!(made.page.contains("No attempt has resolved.") && made.page.contains("so there is no rate"));
+    assert!(made.page.contains("No attempt finished.") && made.page.contains("so there is no rate"));
     let mut figures = made.figures;
     figures.wall_ms = 0;
     insta::assert_snapshot!(render_text(&figures));
@@ -100,7 +100,7 @@ fn a_run_without_any_attempt() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_told_as_it_stands() {
+fn running_run_is_reported_as_a_snapshot() {
     let place = Place::new();
     let writer = place.opened();
     fill(&writer, 0..6);

@@ -164,7 +164,7 @@ proptest! {
 
     /// T2 of the script.
     #[test]
-    fn t2_it_shows_what_the_sandbox_emulator_shows(
+    fn t2_player_matches_the_sandbox_emulator(
         pieces in prop::collection::vec(piece(), 1..40),
         columns in 2u16..14,
         rows in 1u16..7,
@@ -188,7 +188,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_emulator_does_not_know_is_known_here() {
+fn player_handles_more_than_the_emulator() {
     let script = Script::new();
     let rows = |text: &str| -> Vec<String> {
         let rows = script.screen((4, 2), &[text]).rows;
@@ -220,7 +220,7 @@ fn recordings_are_replayed_to_any_moment() {
 }
 
 #[test]
-fn the_scripts_are_scripts_and_cannot_end_their_element() {
+fn scripts_parse_and_cannot_end_their_element() {
     let context = Context::full(&Runtime::new().unwrap()).unwrap();
     context.with(|scope| {
         // Compiled and not run: the viewer needs a document.

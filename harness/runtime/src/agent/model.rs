@@ -125,7 +125,7 @@ mod tests {
     async fn i1_each_request_is_an_attempt_that_begins_and_ends() {
         let scripted = Arc::new(ScriptedPolicy::new(|request| Reply::text(&format!("{}", request.turn))));
         let policy = EachAnew::new(Arc::clone(&scripted) as Arc<dyn Policy>);
-        let (task, cancel, blobs) = (Arc::new(task("a")), CancelToken::new(), MemoryBlobs::new(0));
+        let (task, cancel, blobs) = (task("a").view(), CancelToken::new(), MemoryBlobs::new(0));
         let nothing = Observation::default();
         for turn in [0, 3, 3] {
             let request = PolicyRequest {

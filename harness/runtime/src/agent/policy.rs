@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clawrl_core::{
     Action, AgentDoor, AgentSpec, AttemptId, Boundary, BoxFuture, Determinism, Fault, Observation, Policy,
-    PolicyRequest, RunId, StepResult, StopReason, TaskSpec, ToolCall, derive_seed,
+    PolicyRequest, RunId, StepResult, StopReason, ToolCall, derive_seed,
 };
 use clawrl_sandbox::LocalBackend;
 use serde_json::Value;
@@ -111,13 +111,13 @@ impl AgentPolicy {
         let house = self.house().await?;
         let spec = &self.config.spec;
         let key = key::fresh()?;
-        let mut task = TaskSpec::clone(request.task);
+        let mut task = request.task.clone();
         if let Some(model) = spec.model.as_deref() {
             task.action_format = format_of(model);
         }
         let seed = derive_seed(request.seed, "agent", &[]);
         let calls = spec.limits.model_calls;
-        let (session, visits) = Session::new(request.attempt, Arc::new(task), seed, calls);
+        let (session, visits) = Session::new(request.attempt, task, seed, calls);
         let environment = self.environment(request, &house.endpoint.url(), &key);
         let (command, folder, door) = (spec.command.as_slice(), spec.folder.as_path(), spec.door);
         // Before it runs, so that its first request finds it there.

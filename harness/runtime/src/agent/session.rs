@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clawrl_core::{Action, AttemptId, CancelToken, Fault, Message, TaskSpec, ToolCall, Usage};
+use clawrl_core::{Action, AttemptId, CancelToken, Fault, Message, TaskView, ToolCall, Usage};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,7 +28,7 @@ pub(super) struct Visit {
 pub(super) struct Session {
     pub(super) attempt: AttemptId,
     /// As it is put to the model: how it has to write calls.
-    pub(super) task: Arc<TaskSpec>,
+    pub(super) task: TaskView,
     /// Of everything that the model is asked: those requests have no turns.
     pub(super) seed: u64,
     /// Most answers of the model.
@@ -64,7 +64,7 @@ struct Written {
 impl Session {
     pub(super) fn new(
         attempt: AttemptId,
-        task: Arc<TaskSpec>,
+        task: TaskView,
         seed: u64,
         most_calls: u32,
     ) -> (Arc<Self>, mpsc::Receiver<Visit>) {
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn i3_what_the_model_wrote_is_known_by_its_calls() {
         let attempt = AttemptId { slot: SlotId(0), number: 0 };
-        let (session, _visits) = Session::new(attempt, Arc::new(task("a")), 1, 9);
+        let (session, _visits) = Session::new(attempt, task("a").view(), 1, 9);
         let call = |id: &str, path: &str| ToolCall {
             id: id.to_owned(),
             ..ToolCall::new("read", json!({ "path": path }))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{EnvProvider, ResolvedLimits, SplitMix64};
-use clawrl_scheduler::{Demand, Interrupt, RunEnd, RunError, Wanted};
+use clawrl_scheduler::{Demand, GroupDemand, Interrupt, RunEnd, RunError};
 use clawrl_testkit::{MishapRates, PlanShape, Reply, ScriptedPolicy, SuiteShape};
 use proptest::prelude::*;
 
@@ -92,7 +92,7 @@ impl Chaos {
             let Some(sender) = &stage.demand else { return std::future::pending().await };
             for &(seconds, groups) in self.demands.iter().flatten() {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
-                sender.send_replace(Demand { groups: Wanted::First(groups), closed: false });
+                sender.send_replace(Demand { groups: GroupDemand::First(groups), closed: false });
             }
             tokio::time::sleep(Duration::from_secs(20)).await;
             sender.send_modify(|demand| demand.closed = true);
@@ -132,7 +132,7 @@ impl Chaos {
         };
         let too_early = stage.sink.leases().iter().any(|lease| lease.attempt.slot.0 / 2 >= most_wanted);
         prop_assert!(!too_early, "a slot of a group that nobody wanted ran");
-        prop_assert!(report.end != RunEnd::Sated || self.demands.is_some());
+        prop_assert!(report.end != RunEnd::DemandClosed || self.demands.is_some());
         Ok(())
     }
 }

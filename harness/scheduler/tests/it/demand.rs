@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{Epoch, Retry, SlotId};
-use clawrl_scheduler::{Demand, Interrupt, RunEnd, RunReport, Scheduler, Wanted};
+use clawrl_scheduler::{Demand, GroupDemand, Interrupt, RunEnd, RunReport, Scheduler};
 use clawrl_testkit::{Mishap, PlanShape, Script, Site};
 use tokio::sync::watch;
 
@@ -25,7 +25,7 @@ fn slow(_: clawrl_core::AttemptId) -> Script {
 }
 
 fn open(groups: u32) -> Demand {
-    Demand { groups: Wanted::First(groups), closed: false }
+    Demand { groups: GroupDemand::First(groups), closed: false }
 }
 
 fn dispatched(stage: &Stage) -> Vec<u32> {
@@ -55,10 +55,10 @@ async fn groups_run_when_they_are_wanted() {
         (5, open(1)),
         (100, open(3)),
         (200, open(2)),
-        (300, Demand { groups: Wanted::First(9), closed: true }),
+        (300, Demand { groups: GroupDemand::First(9), closed: true }),
     ];
     let report = run(&stage, &sender, &wants).await;
-    assert_eq!((report.end, report.closed, report.passed), (RunEnd::Sated, 6, 6));
+    assert_eq!((report.end, report.closed, report.passed), (RunEnd::DemandClosed, 6, 6));
     assert_eq!(report.left_open, (6..12).map(SlotId).collect::<Vec<_>>());
     assert_eq!((report.slots, report.withheld), (12, 6));
     assert_eq!(dispatched(&stage), [0, 1, 2, 3, 4, 5]);
@@ -68,7 +68,7 @@ async fn groups_run_when_they_are_wanted() {
 #[tokio::test(start_paused = true)]
 async fn groups_run_in_whatever_order_they_are_wanted() {
     let (stage, sender) = stage(12, slow);
-    let these = |positions: &[u32]| Demand { groups: Wanted::These(positions.into()), closed: false };
+    let these = |positions: &[u32]| Demand { groups: GroupDemand::These(positions.into()), closed: false };
     let wants = [
         (5, these(&[4])),
         (100, these(&[4, 1, 5])),
@@ -76,18 +76,19 @@ async fn groups_run_in_whatever_order_they_are_wanted() {
         (300, Demand { closed: true, ..these(&[4, 1, 5]) }),
     ];
     let report = run(&stage, &sender, &wants).await;
-    assert_eq!((report.end, report.closed, report.passed), (RunEnd::Sated, 6, 6));
+    assert_eq!((report.end, report.closed, report.passed), (RunEnd::DemandClosed, 6, 6));
     assert_eq!((report.slots, report.withheld), (12, 6));
     // What is wanted together begins in the order of the plan.
     assert_eq!(dispatched(&stage), [8, 9, 2, 3, 10, 11]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_queued_stays_open_when_no_more_is_wanted() {
+async fn queued_slots_stay_open_after_demand_closes() {
     let (stage, sender) = stage(3, slow);
     let report =
-        run(&stage, &sender, &[(0, open(4)), (5, Demand { groups: Wanted::First(4), closed: true })]).await;
-    assert_eq!((report.end, report.closed, report.left_open.len()), (RunEnd::Sated, 3, 9));
+        run(&stage, &sender, &[(0, open(4)), (5, Demand { groups: GroupDemand::First(4), closed: true })])
+            .await;
+    assert_eq!((report.end, report.closed, report.left_open.len()), (RunEnd::DemandClosed, 3, 9));
     assert_eq!((report.withheld, report.elapsed.as_secs()), (4, 10));
 }
 
@@ -112,19 +113,19 @@ async fn a_dropped_sender_wants_no_more() {
     let scheduler = Scheduler::new(config).unwrap();
     let (report, ()) = tokio::join!(scheduler.run(), consumer);
     let report = report.unwrap();
-    assert_eq!((report.end, report.closed, report.elapsed.as_secs()), (RunEnd::Sated, 4, 20));
+    assert_eq!((report.end, report.closed, report.elapsed.as_secs()), (RunEnd::DemandClosed, 4, 20));
     stage.check_invariants(&report).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_ever_wanted_anything() {
+async fn run_without_demand_ends() {
     let (mut stage, sender) = stage(2, slow);
     sender.send_replace(open(2));
     let config = stage.config();
     stage.demand = None;
     drop(sender);
     let report = Scheduler::new(config).unwrap().run().await.unwrap();
-    assert_eq!((report.end, report.attempts, report.withheld), (RunEnd::Sated, 0, 12));
+    assert_eq!((report.end, report.attempts, report.withheld), (RunEnd::DemandClosed, 0, 12));
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,8 +135,9 @@ async fn retries_need_no_further_demand() {
         _ => Vec::new(),
     });
     let report =
-        run(&stage, &sender, &[(0, open(1)), (60, Demand { groups: Wanted::First(1), closed: true })]).await;
-    assert_eq!((report.end, report.closed, report.retries), (RunEnd::Sated, 2, 2));
+        run(&stage, &sender, &[(0, open(1)), (60, Demand { groups: GroupDemand::First(1), closed: true })])
+            .await;
+    assert_eq!((report.end, report.closed, report.retries), (RunEnd::DemandClosed, 2, 2));
     let mut slots = dispatched(&stage);
     slots.sort_unstable();
     assert_eq!(slots, [0, 0, 1, 1]);
@@ -160,7 +162,7 @@ async fn interrupts_end_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn figures_tell_what_is_withheld() {
+async fn progress_counts_withheld_slots() {
     let (stage, sender) = stage(3, slow);
     sender.send_replace(open(2));
     let scheduler = Scheduler::new(stage.config()).unwrap();
@@ -174,7 +176,7 @@ async fn figures_tell_what_is_withheld() {
         tokio::time::sleep(Duration::from_secs(25)).await;
         let waiting = progress.snapshot();
         assert_eq!((waiting.slots, waiting.closed, waiting.running, waiting.withheld), (12, 4, 0, 8));
-        sender.send_replace(Demand { groups: Wanted::First(0), closed: true });
+        sender.send_replace(Demand { groups: GroupDemand::First(0), closed: true });
     };
     let (report, ()) = tokio::join!(scheduler.run(), watcher);
     assert_eq!(report.unwrap().closed, 4);

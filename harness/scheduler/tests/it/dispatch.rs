@@ -56,7 +56,7 @@ async fn check_warm_up(slots: u32, prewarm: u32, concurrency: u32, expected: &[(
 }
 
 #[tokio::test(start_paused = true)]
-async fn warm_before_the_first_lease_and_no_more_than_has_use() {
+async fn warm_up_precedes_leases_and_is_limited() {
     check_warm_up(9, 0, 4, &[]).await;
     check_warm_up(9, 3, 4, &[(3, 0)]).await;
     check_warm_up(2, 3, 4, &[(2, 0)]).await;

@@ -35,7 +35,7 @@ async fn stop_reasons() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_reply_costs_a_turn_and_is_answered_with_the_reason() {
+async fn malformed_reply_costs_a_turn_and_gets_a_reason() {
     let mut shape = PlanShape::flat(1, 1);
     shape.action_format = ActionFormat::Fenced;
     let mut stage = Stage::new(&shape, |_| Vec::new());
@@ -53,7 +53,7 @@ async fn a_malformed_reply_costs_a_turn_and_is_answered_with_the_reason() {
 
 /// I4: what the policy saw at every turn is what the record gives.
 #[tokio::test(start_paused = true)]
-async fn the_record_gives_what_the_policy_saw() {
+async fn record_reproduces_the_conversation() {
     let seen: Arc<Mutex<Vec<Vec<Message>>>> = Arc::default();
     let mut stage = Stage::new(&PlanShape::flat(1, 1), |_| Vec::new());
     let notes = Arc::clone(&seen);

@@ -32,7 +32,7 @@ async fn interrupted(interrupts: &[Interrupt]) -> (Stage, clawrl_scheduler::RunR
 }
 
 #[tokio::test(start_paused = true)]
-async fn drain_finishes_what_runs() {
+async fn drain_finishes_live_attempts() {
     let (stage, report) = interrupted(&[Interrupt::Drain]).await;
     assert_eq!((report.end, report.closed, report.attempts), (RunEnd::Drained, 3, 3));
     assert_eq!(report.left_open, (3..10).map(SlotId).collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use clawrl_core::{
     AttemptRecord, BlobStore, Boundary, BoxFuture, EnvProvider, EpisodeSink, LeaseRecord, Outcome, SinkError,
     Timeouts,
 };
-use clawrl_scheduler::{Patience, RunEnd, Scheduler};
+use clawrl_scheduler::{RunEnd, Scheduler, SchedulerTimeouts};
 use clawrl_testkit::{FaultyProvider, MemorySink, PlanShape, Reply, ScriptedPolicy};
 
 use crate::stage::Stage;
@@ -38,13 +38,13 @@ fn stage(retries: u32) -> Stage {
     shape.limits.max_retries = retries;
     shape.timeouts = Timeouts { policy: Duration::from_millis(50), ..Timeouts::default() };
     let mut stage = Stage::new(&shape, |_| Vec::new());
-    stage.patience = Patience {
+    stage.timeouts = SchedulerTimeouts {
         operation_grace: Duration::from_millis(50),
         reap_margin: Duration::from_millis(50),
         reap_scan_gap: Duration::from_millis(50),
         // The first look at an attempt is when its journaling would be overdue.
         record: Duration::from_millis(500),
-        ..Patience::default()
+        ..SchedulerTimeouts::default()
     };
     stage
 }
@@ -111,8 +111,8 @@ impl EpisodeSink for WaitsForTheLate {
 async fn the_end_of_a_taken_executor_means_nothing() {
     let gate = Arc::new(Gate::default());
     let mut stage = stage(0);
-    stage.patience.record = Duration::from_secs(2);
-    stage.patience.reap_margin = Duration::ZERO;
+    stage.timeouts.record = Duration::from_secs(2);
+    stage.timeouts.reap_margin = Duration::ZERO;
     let at_gate = Arc::clone(&gate);
     stage.policy = Arc::new(ScriptedPolicy::new(move |request| {
         if request.attempt.slot.0 == 0 {
@@ -137,7 +137,7 @@ async fn the_end_of_a_taken_executor_means_nothing() {
 async fn the_tail_does_not_wait_for_a_blocked_thread() {
     let gate = Arc::new(Gate::default());
     let mut stage = stage(0);
-    stage.patience.tail = Duration::from_millis(100);
+    stage.timeouts.tail = Duration::from_millis(100);
     let at_gate = Arc::clone(&gate);
     stage.policy = Arc::new(ScriptedPolicy::new(move |request| {
         if request.attempt.slot.0 == 0 {

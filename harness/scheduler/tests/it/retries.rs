@@ -23,7 +23,7 @@ async fn check(script: fn(u32) -> Script, expected_attempts: u32, expected_fault
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_may_help_is_retried() {
+async fn only_sound_retries_happen() {
     let sound = Mishap::Fault(Retry::Sound);
     assert_ne!(sound, Mishap::Fault(Retry::Never));
     check(|_| Vec::new(), 1, false).await;

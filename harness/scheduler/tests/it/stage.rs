@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clawrl_core::{AttemptRecord, EnvProvider, Epoch, Outcome, RunPlan, SlotId};
 use clawrl_scheduler::{
-    Demand, Interrupt, Patience, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig,
+    Demand, Interrupt, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig, SchedulerTimeouts,
 };
 use clawrl_testkit::{FaultyProvider, MemorySink, PlanShape, Script, ScriptedPolicy};
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ pub(crate) struct Stage {
     pub(crate) interrupt: watch::Sender<Interrupt>,
     /// `None` for everything at once.
     pub(crate) demand: Option<watch::Sender<Demand>>,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: SchedulerTimeouts,
 }
 
 impl Stage {
@@ -35,7 +35,7 @@ impl Stage {
             sink: Arc::default(),
             interrupt: watch::Sender::new(Interrupt::None),
             demand: None,
-            patience: Patience::default(),
+            timeouts: SchedulerTimeouts::default(),
         }
     }
 
@@ -51,7 +51,7 @@ impl Stage {
             sink: self.sink.clone(),
             interrupts: self.interrupt.subscribe(),
             demand: self.demand.as_ref().map(watch::Sender::subscribe),
-            patience: self.patience,
+            timeouts: self.timeouts,
         }
     }
 

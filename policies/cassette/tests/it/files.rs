@@ -25,7 +25,7 @@ fn put(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn i1_what_is_read_is_what_was_written() {
+async fn i1_files_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.cassette");
     three().write(&path, false).unwrap();
@@ -70,7 +70,7 @@ fn a_file_is_replaced_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_no_cassette_is_refused() {
+fn other_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.cassette");
     let check = |bytes: &[u8], expected: &str| {
@@ -80,22 +80,19 @@ fn what_is_no_cassette_is_refused() {
     };
     let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
     check(b"", "is no cassette: ");
-    check(&zstd(""), "is no cassette: it holds nothing");
+    check(&zstd(""), "is no cassette: the file is empty");
     check(b"a text\n", "is no cassette");
     check(&zstd("a text\n"), "is no cassette: expected value");
-    check(&zstd("{\"cassette\":{}}\n"), "its first line names no format");
-    check(&zstd("{\"format\":1,\"record\":{}}\n"), "its first line names no format");
+    check(&zstd("{\"cassette\":{}}\n"), "its first line has no format");
+    check(&zstd("{\"format\":1,\"record\":{}}\n"), "its first line has no format");
     check(&zstd("{\"cassette\":{\"format\":2}}\n"), "of format 2, and this program reads up to 1");
-    check(
-        &zstd("{\"cassette\":{\"format\":1}}\n"),
-        "damaged in line 1: it does not say where its replies come from",
-    );
+    check(&zstd("{\"cassette\":{\"format\":1}}\n"), "damaged in line 1: its header is missing");
     let missing = Cassette::read(&folder.path().join("missing")).unwrap_err();
     assert!(matches!(missing, CassetteError::Io { what: "read", .. }));
 }
 
 #[test]
-fn i2_what_was_changed_is_refused_at_its_line() {
+fn i2_changed_file_is_refused_at_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.cassette");
     three().write(&path, false).unwrap();
@@ -111,16 +108,16 @@ fn i2_what_was_changed_is_refused_at_its_line() {
             lines.iter().enumerate().filter(|(place, _)| *place != line).map(|(_, line)| format!("{line}\n"));
         kept.collect::<String>()
     };
-    check(&without(lines.len() - 1), "its end is missing");
+    check(&without(lines.len() - 1), "its last line is missing");
     check(whole.trim_end(), "a line has no end");
     check(&without(lines.len() - 2), "replies are missing");
     check(&without(1), "names a part of its request that is not there");
-    check(&format!("{whole}{{}}\n"), "something stands behind its end");
+    check(&format!("{whole}{{}}\n"), "it continues after its last line");
     check(&whole.replacen("\"said\"", "\"sayed\"", 1), "damaged in line 5: missing field `said`");
     let reply = lines.iter().find(|line| line.starts_with("{\"reply\"")).unwrap();
     let doubled =
         whole.replacen(reply, &format!("{reply}\n{reply}"), 1).replace("\"replies\":3", "\"replies\":4");
-    check(&doubled, "two replies are filed under one request");
+    check(&doubled, "two replies have the same request");
 }
 
 /// A later version may say more within the format.

@@ -49,7 +49,7 @@ async fn i2_whatever_differs_is_a_miss() {
 }
 
 #[tokio::test]
-async fn i3_an_attempt_that_asks_again_is_given_what_followed() {
+async fn i3_repeated_request_gets_the_next_reply() {
     let asked = question(0, "a");
     let replies = (0..3).map(|repeat| asked.answered(repeat, plain(&repeat.to_string())));
     let policy = CassettePolicy::new(cassette(replies), show());
@@ -66,7 +66,7 @@ async fn i3_an_attempt_that_asks_again_is_given_what_followed() {
 
 /// What is compared is what a person would compare with.
 #[tokio::test]
-async fn a_miss_is_compared_with_its_attempt_then_its_task_then_all() {
+async fn miss_compares_attempt_then_task_then_all() {
     let other = Question { seed: 9, ..question(0, "Write stone.") };
     let policy =
         policy_of(&[(question(0, "Write wood."), "x"), (other, "y"), (question(1, "Write stone."), "z")]);

@@ -27,7 +27,7 @@ fn recording(
 }
 
 #[tokio::test]
-async fn what_was_said_is_played() {
+async fn recorded_replies_are_played() {
     let (policy, recorder) = recording(|_| true);
     let questions = [question(1, "a"), question(0, "a"), question(0, "a"), question(0, "b")];
     for question in &questions {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clawrl_cassette::{Asked, Cassette, Origin, Reply, Show};
+use clawrl_cassette::{Cassette, ModelRequest, Origin, Reply, Show};
 use clawrl_core::{
     Action, AttemptId, CancelToken, Fault, MemoryBlobs, Message, Policy, PolicyRequest, PolicySpec, Role,
     RunId, SampledTokens, SlotId, TaskId, ToolSpec, Usage, UsageSource,
@@ -37,7 +37,7 @@ impl Question {
 
     pub(crate) async fn put(&self, policy: &dyn Policy) -> Result<Action, Fault> {
         let (task, cancel, blobs) =
-            (Arc::new(task(&format!("task-{}", self.slot))), CancelToken::new(), MemoryBlobs::default());
+            (task(&format!("task-{}", self.slot)).view(), CancelToken::new(), MemoryBlobs::default());
         let (conversation, tools) = (self.messages(), [run_tool()]);
         let request = PolicyRequest {
             attempt: self.attempt(),
@@ -62,8 +62,8 @@ impl Question {
     }
 }
 
-fn asked(messages: Vec<Message>, tools: &[ToolSpec]) -> Asked {
-    Asked { settings: json!({ "model": "m" }), messages, tools: tools.to_vec() }
+fn asked(messages: Vec<Message>, tools: &[ToolSpec]) -> ModelRequest {
+    ModelRequest { settings: json!({ "model": "m" }), messages, tools: tools.to_vec() }
 }
 
 /// What a policy shows that shows everything.

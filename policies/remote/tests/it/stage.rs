@@ -1,6 +1,6 @@
 //! A policy over a stub, and turns asked of it.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{
@@ -51,11 +51,10 @@ impl Turn<'_> {
     pub(crate) async fn ask(&self, policy: &RemotePolicy) -> Result<Action, Fault> {
         let mut task: TaskSpec = task("suite/task");
         task.action_format = self.format;
-        let task = Arc::new(task);
         let opening = [Message::text(Role::User, "Do it.\n$ ")];
         let request = PolicyRequest {
             attempt: AttemptId { slot: SlotId(self.slot), number: 0 },
-            task: &task,
+            task: &task.view(),
             conversation: if self.conversation.is_empty() { &opening } else { self.conversation },
             observation: &clawrl_core::Observation::default(),
             tools: &[run_tool(), submit_tool()],

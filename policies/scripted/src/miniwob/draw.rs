@@ -1,10 +1,10 @@
 //! Pages where a place has to be computed.
 
-use super::sight::{Sight, click, numbers};
+use super::snapshot::{PageSnapshot, click, numbers};
 use crate::page::Node;
 
 /// `Click on the grid coordinate (1,-2).` Axes cross in the middle, and points are as far apart as they are.
-pub(super) fn grid_coordinate(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn grid_coordinate(sight: &PageSnapshot<'_>) -> Option<String> {
     let [x, y] = numbers(sight.between("(", ")")?)[..] else { return None };
     let (zero_x, zero_y) = sight.of_role("svg line").next()?.at?;
     let circles: Vec<&Node> = sight.of_role("svg circle").collect();
@@ -15,14 +15,14 @@ pub(super) fn grid_coordinate(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Drag the smaller box so that it is completely inside the larger box.`
-pub(super) fn drag_box(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn drag_box(sight: &PageSnapshot<'_>) -> Option<String> {
     let boxes = |name: &str| sight.named(name).and_then(|node| node.number);
     let line = format!("drag {} {}", boxes("s")?, boxes("L")?);
     sight.once(Some(line)).or_else(|| sight.send())
 }
 
 /// `Resize the textarea so that the height is larger than its initial size then press Submit.`
-pub(super) fn resize_textarea(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn resize_textarea(sight: &PageSnapshot<'_>) -> Option<String> {
     const FAR: i64 = 15;
     if sight.turn > 0 {
         return sight.send();

@@ -1,38 +1,38 @@
 //! Pages where something is to be typed.
 
-use super::sight::{Sight, click, fill, first_place, numbers};
+use super::snapshot::{PageSnapshot, click, fill, first_place, numbers};
 use crate::page::Node;
 
 /// Fills the first field, then sends.
-fn answer(sight: &Sight<'_>, text: &str) -> Option<String> {
+fn answer(sight: &PageSnapshot<'_>, text: &str) -> Option<String> {
     let is_field = |node: &&Node| matches!(node.role.as_str(), "textbox" | "spinbutton");
     let field =
         sight.nodes().iter().filter(|node| node.number.is_some() && !node.has("multiline")).find(is_field)?;
     fill(field, text).or_else(|| sight.send())
 }
 
-pub(super) fn enter_text(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn enter_text(sight: &PageSnapshot<'_>) -> Option<String> {
     answer(sight, sight.quoted().first()?)
 }
 
 /// `Type "tora" in all upper case letters in the text input and press Submit.`
-pub(super) fn enter_text_2(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn enter_text_2(sight: &PageSnapshot<'_>) -> Option<String> {
     let text = *sight.quoted().first()?;
     let text = if sight.goal.contains("upper case") { text.to_uppercase() } else { text.to_lowercase() };
     answer(sight, &text)
 }
 
-pub(super) fn text_transform(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn text_transform(sight: &PageSnapshot<'_>) -> Option<String> {
     answer(sight, &sight.of_role("text").next()?.name)
 }
 
-pub(super) fn enter_password(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn enter_password(sight: &PageSnapshot<'_>) -> Option<String> {
     let text = *sight.quoted().first()?;
     sight.of_role("textbox").find_map(|field| fill(field, text)).or_else(|| sight.send())
 }
 
 /// A popup may come up meanwhile, which leaves the page unless it is cancelled.
-pub(super) fn login_user(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn login_user(sight: &PageSnapshot<'_>) -> Option<String> {
     if let Some(cancel) = sight.click_named("Cancel") {
         return Some(cancel);
     }
@@ -42,7 +42,7 @@ pub(super) fn login_user(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Enter 10/20/2017 as the date and hit submit.` Fields of dates take the year first.
-pub(super) fn enter_date(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn enter_date(sight: &PageSnapshot<'_>) -> Option<String> {
     let date = sight.between("Enter ", " as the date")?;
     let mut parts = date.split('/');
     let (month, day, year) = (parts.next()?, parts.next()?, parts.next()?);
@@ -51,7 +51,7 @@ pub(super) fn enter_date(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Enter 7:55 PM as the time and press submit.`
-pub(super) fn enter_time(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn enter_time(sight: &PageSnapshot<'_>) -> Option<String> {
     let (time, half) = sight.between("Enter ", " as the time")?.split_once(' ')?;
     let (hour, minute) = time.split_once(':')?;
     let hour = hour.parse::<u32>().ok()? % 12 + if half == "PM" { 12 } else { 0 };
@@ -60,13 +60,13 @@ pub(super) fn enter_time(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Find the 4th word in the paragraph, type that into the textbox and press "Submit".`
-pub(super) fn find_word(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn find_word(sight: &PageSnapshot<'_>) -> Option<String> {
     let text = &sight.of_role("text").next()?.name;
     let word = text.split_whitespace().nth(first_place(sight.goal)?)?;
     answer(sight, word.trim_matches(['.', ',']))
 }
 
-pub(super) fn simple_arithmetic(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn simple_arithmetic(sight: &PageSnapshot<'_>) -> Option<String> {
     let problem: Vec<&str> = sight.of_role("text").next()?.name.split_whitespace().collect();
     let (left, right) = (problem.first()?.parse::<i64>().ok()?, problem.get(2)?.parse::<i64>().ok()?);
     answer(sight, &computed(left, problem.get(1)?, right)?.to_string())
@@ -83,7 +83,7 @@ fn computed(left: i64, operator: &str, right: i64) -> Option<i64> {
 }
 
 /// `x + 7 = 5`, `3 - x = 9`
-pub(super) fn simple_algebra(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn simple_algebra(sight: &PageSnapshot<'_>) -> Option<String> {
     let problem: Vec<&str> = sight.of_role("text").next()?.name.split_whitespace().collect();
     let result = problem.get(4)?.parse::<i64>().ok()?;
     let known = |at: usize| problem.get(at).and_then(|word| word.parse::<i64>().ok());
@@ -98,27 +98,27 @@ pub(super) fn simple_algebra(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// The cell beside the one with this text.
-fn beside<'a>(sight: &Sight<'a>, label: &str) -> Option<&'a str> {
+fn beside<'a>(sight: &PageSnapshot<'a>, label: &str) -> Option<&'a str> {
     let cells: Vec<&Node> = sight.of_role("cell").collect();
     let at = cells.iter().step_by(2).position(|cell| cell.name == label)?;
     cells.get(at * 2 + 1).map(|cell| cell.name.as_str())
 }
 
 /// `Enter the value of Language into the text field and press Submit.`
-pub(super) fn read_table(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn read_table(sight: &PageSnapshot<'_>) -> Option<String> {
     answer(sight, beside(sight, sight.between("value of ", " into")?)?)
 }
 
 /// Each field stands behind its label.
-pub(super) fn read_table_2(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn read_table_2(sight: &PageSnapshot<'_>) -> Option<String> {
     labelled(sight)
         .into_iter()
         .find_map(|(label, field)| fill(field, beside(sight, label)?))
         .or_else(|| sight.send())
 }
 
-/// Fields with what stands before them; behind them, where the first one has nothing before it.
-fn labelled<'a>(sight: &Sight<'a>) -> Vec<(&'a str, &'a Node)> {
+/// Fields with the text before them; with the text after them if the first field has none before it.
+fn labelled<'a>(sight: &PageSnapshot<'a>) -> Vec<(&'a str, &'a Node)> {
     let parts: Vec<&Node> = sight
         .nodes()
         .iter()
@@ -134,7 +134,7 @@ fn labelled<'a>(sight: &Sight<'a>) -> Vec<(&'a str, &'a Node)> {
 }
 
 /// `Search for surreal movies directed by Baxter from year 1995.`
-pub(super) fn search_movies(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn search_movies(sight: &PageSnapshot<'_>) -> Option<String> {
     let (genre, director, year) = (
         sight.between("Search for ", " movies")?,
         sight.between("directed by ", " from year")?,
@@ -151,7 +151,7 @@ pub(super) fn search_movies(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// The text ends in a space, which no line can say: it goes by the clipboard.
-pub(super) fn copy_paste(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn copy_paste(sight: &PageSnapshot<'_>) -> Option<String> {
     let texts: Vec<&Node> = sight.of_role("textbox").filter(|node| node.has("multiline")).collect();
     let from = *texts.get(first_place(sight.goal).unwrap_or(0))?;
     let to = sight.of_role("textbox").find(|node| !node.has("multiline"))?;
@@ -167,13 +167,13 @@ pub(super) fn copy_paste(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Find the last word in the text area, enter it into the text field and hit Submit.`
-pub(super) fn scroll_text(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn scroll_text(sight: &PageSnapshot<'_>) -> Option<String> {
     let text = sight.of_role("textbox").find(|node| node.has("multiline"))?.value.as_deref()?;
     answer(sight, text.split_whitespace().last()?.trim_matches(['.', ',']))
 }
 
 /// `Scroll the textarea to the bottom of the text hit submit.`
-pub(super) fn scroll_text_2(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn scroll_text_2(sight: &PageSnapshot<'_>) -> Option<String> {
     let area = sight.of_role("textbox").find(|node| node.has("multiline"))?.number?;
     let to_bottom = sight.goal.contains("bottom");
     match sight.turn {
@@ -186,7 +186,7 @@ pub(super) fn scroll_text_2(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Enter an item that starts with "Sa" and ends with "ino".`
-pub(super) fn use_autocomplete(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn use_autocomplete(sight: &PageSnapshot<'_>) -> Option<String> {
     let texts = sight.quoted();
     let (begin, end) = (*texts.first()?, texts.get(1).copied().unwrap_or_default());
     let field = sight.of_role("textbox").next()?;
@@ -227,13 +227,13 @@ const COLOURS: [(&str, &str); 19] = [
 ];
 
 /// `Select yellow with the color picker and hit Submit.`
-pub(super) fn use_colorwheel(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn use_colorwheel(sight: &PageSnapshot<'_>) -> Option<String> {
     let name = sight.between("Select ", " with the color")?;
     let (_, code) = COLOURS.iter().find(|(known, _)| *known == name)?;
     answer(sight, code)
 }
 
 /// The first whole number of the goal, as a field takes it.
-pub(super) fn goal_number(sight: &Sight<'_>) -> Option<i64> {
+pub(super) fn goal_number(sight: &PageSnapshot<'_>) -> Option<i64> {
     numbers(sight.goal).first().copied()
 }

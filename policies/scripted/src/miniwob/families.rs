@@ -1,17 +1,17 @@
 //! The families that are known, and which part solves each.
 
-use super::sight::Sight;
+use super::snapshot::PageSnapshot;
 use super::{choose, draw, enter, find, mail, press, slide, social};
 use crate::page::Page;
 
-/// How a family is solved: the next line, or nothing once all is done.
-type Solve = fn(&Sight<'_>) -> Option<String>;
+/// Solver of a family: the next line, or `None` when the task is done.
+type Solve = fn(&PageSnapshot<'_>) -> Option<String>;
 
 /// The line to say next, or nothing to submit.
 pub(crate) fn next_line(family: &str, history: &History<'_>) -> Option<String> {
     let (_, solve) = FAMILIES.iter().find(|(name, _)| *name == family)?;
     let (page, first) = (Page::read(history.seen), Page::read(history.first));
-    solve(&Sight::new(&page, &first, history))
+    solve(&PageSnapshot::new(&page, &first, history))
 }
 
 /// An attempt up to now.
@@ -20,9 +20,9 @@ pub(crate) struct History<'a> {
     pub(crate) first: &'a str,
     /// The last one.
     pub(crate) seen: &'a str,
-    /// What was said, without what a long attempt leaves out.
+    /// Earlier lines; a long attempt leaves some out.
     pub(crate) said: &'a [String],
-    /// How often something was said.
+    /// Number of earlier lines.
     pub(crate) turn: usize,
 }
 

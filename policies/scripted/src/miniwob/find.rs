@@ -1,10 +1,10 @@
-//! Pages where what is meant has to be looked for, compared or counted.
+//! Pages whose target has to be searched for, compared or counted.
 
-use super::sight::{Sight, click, fill, first_place, numbers};
+use super::snapshot::{PageSnapshot, click, fill, first_place, numbers};
 use crate::page::Node;
 
 /// The tab after the one that is open; the first one if none is.
-fn next_tab(sight: &Sight<'_>) -> Option<String> {
+fn next_tab(sight: &PageSnapshot<'_>) -> Option<String> {
     let tabs: Vec<&Node> = sight.of_role("tab").collect();
     let open = tabs.iter().position(|tab| tab.has("expanded") || tab.has("selected"));
     let next = open.map_or(0, |at| at + 1) % tabs.len().max(1);
@@ -12,19 +12,19 @@ fn next_tab(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Switch between the tabs to find and click on the link "ut.".`
-pub(super) fn click_tab_2(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn click_tab_2(sight: &PageSnapshot<'_>) -> Option<String> {
     let name = *sight.quoted().first()?;
     let link =
         sight.nodes().iter().find(|node| !node.is("tab") && node.number.is_some() && node.name == name);
     link.and_then(click).or_else(|| next_tab(sight))
 }
 
-pub(super) fn click_collapsible_2(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn click_collapsible_2(sight: &PageSnapshot<'_>) -> Option<String> {
     click_tab_2(sight)
 }
 
 /// `Select Xaviera>Laurie>Melinde`: each menu opens beneath the pointer.
-pub(super) fn click_menu(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn click_menu(sight: &PageSnapshot<'_>) -> Option<String> {
     let path: Vec<&str> = sight.between("Select ", "")?.split('>').collect();
     let item = |name: &str| sight.named(name);
     let last = path.len().checked_sub(1)?;
@@ -36,7 +36,7 @@ pub(super) fn click_menu(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Navigate through the file tree. Find and click on the folder or file named "Emile".`
-pub(super) fn navigate_tree(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn navigate_tree(sight: &PageSnapshot<'_>) -> Option<String> {
     let name = *sight.quoted().first()?;
     if let Some(found) = sight.named(name) {
         return click(found);
@@ -47,7 +47,7 @@ pub(super) fn navigate_tree(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Use the textbox to enter "Truman" and press "Search", then find and click the 5th search result.`
-pub(super) fn search_engine(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn search_engine(sight: &PageSnapshot<'_>) -> Option<String> {
     let field = sight.of_role("textbox").next()?;
     if let Some(typed) = fill(field, sight.quoted().first()?) {
         return Some(typed);
@@ -75,7 +75,7 @@ pub(super) fn search_engine(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Find Kara-Lynn in the contact book and click on their address.`
-pub(super) fn phone_book(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn phone_book(sight: &PageSnapshot<'_>) -> Option<String> {
     let name = sight.between("Find ", " in the contact book")?;
     let what = sight.between("click on their ", ".")?.trim_end_matches(" number");
     let heading = sight.of_role("heading").next()?;
@@ -90,7 +90,7 @@ pub(super) fn phone_book(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Buy the ticket with the cheapest cost.`, `... the shortest duration.`
-pub(super) fn buy_ticket(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn buy_ticket(sight: &PageSnapshot<'_>) -> Option<String> {
     let by_time = sight.goal.contains("duration");
     let mut minutes = 0;
     let mut tickets: Vec<(i64, &Node)> = Vec::new();
@@ -108,13 +108,13 @@ pub(super) fn buy_ticket(sight: &Sight<'_>) -> Option<String> {
     tickets.iter().min_by_key(order).and_then(|(_, node)| click(node))
 }
 
-pub(super) fn find_greatest(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn find_greatest(sight: &PageSnapshot<'_>) -> Option<String> {
     let cards = sight.of_role("clickable").filter_map(|node| Some((node.name.parse::<i64>().ok()?, node)));
     let (_, greatest) = cards.max_by_key(|(value, _)| *value)?;
     sight.once(click(greatest)).or_else(|| sight.send())
 }
 
-pub(super) fn odd_or_even(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn odd_or_even(sight: &PageSnapshot<'_>) -> Option<String> {
     let nodes = sight.nodes();
     for (at, node) in nodes.iter().enumerate() {
         let Some(number) = node.name.parse::<i64>().ok().filter(|_| node.is("text")) else { continue };
@@ -128,7 +128,7 @@ pub(super) fn odd_or_even(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Generate a number less than 5, then press submit.`
-pub(super) fn generate_number(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn generate_number(sight: &PageSnapshot<'_>) -> Option<String> {
     let shown = sight.of_role("text").next().and_then(|node| node.name.parse::<i64>().ok());
     let bound = numbers(sight.goal).first().copied().unwrap_or_default();
     let fits = |number: i64| match sight.goal {
@@ -139,8 +139,8 @@ pub(super) fn generate_number(sight: &Sight<'_>) -> Option<String> {
     if shown.is_some_and(fits) { sight.send() } else { sight.click_named("Generate") }
 }
 
-/// The feedback tells whether the number is higher or lower than the last guess.
-pub(super) fn guess_number(sight: &Sight<'_>) -> Option<String> {
+/// The feedback says whether the number is higher or lower than the last guess.
+pub(super) fn guess_number(sight: &PageSnapshot<'_>) -> Option<String> {
     const FIRST: i64 = 5;
     let feedback =
         sight.of_role("text").find_map(|node| Some((numbers(&node.name).first().copied()?, &node.name)));
@@ -153,12 +153,12 @@ pub(super) fn guess_number(sight: &Sight<'_>) -> Option<String> {
     fill(field, &guess.to_string()).or_else(|| sight.send())
 }
 
-/// What a goal asks of a shape: `a large yellow triangle`, `a small p`, `a rectangle`, `any items`.
-struct Asked<'a> {
+/// Shape in a goal: `a large yellow triangle`, `a small p`, `a rectangle`, `any items`.
+struct Query<'a> {
     words: Vec<&'a str>,
 }
 
-impl Asked<'_> {
+impl Query<'_> {
     fn fits(&self, node: &Node) -> bool {
         self.words.iter().all(|word| fits(node, word))
     }
@@ -190,21 +190,21 @@ fn fits(node: &Node, word: &str) -> bool {
 }
 
 /// `Click on a small p`
-pub(super) fn click_shape(sight: &Sight<'_>) -> Option<String> {
-    let asked = Asked {
+pub(super) fn click_shape(sight: &PageSnapshot<'_>) -> Option<String> {
+    let asked = Query {
         words: sight.between("Click on ", "")?.trim_end_matches('.').split_whitespace().skip(1).collect(),
     };
     sight.nodes().iter().find(|node| node.role.starts_with("svg ") && asked.fits(node)).and_then(click)
 }
 
 /// `How many large rectangles are there?`
-pub(super) fn count_shape(sight: &Sight<'_>) -> Option<String> {
-    let asked = Asked { words: sight.between("How many ", " are there")?.split_whitespace().collect() };
+pub(super) fn count_shape(sight: &PageSnapshot<'_>) -> Option<String> {
+    let asked = Query { words: sight.between("How many ", " are there")?.split_whitespace().collect() };
     let count = sight.nodes().iter().filter(|node| node.role.starts_with("svg ") && asked.fits(node)).count();
     sight.of_role("button").find(|node| node.name == count.to_string()).and_then(click)
 }
 
-pub(super) fn identify_shape(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn identify_shape(sight: &PageSnapshot<'_>) -> Option<String> {
     let figure = sight.nodes().iter().find(|node| node.role.starts_with("svg "))?;
     let name = ["Rectangle", "Circle", "Triangle", "Letter", "Number"];
     name.iter().find(|name| fits(figure, &name.to_lowercase())).and_then(|name| sight.click_named(name))

@@ -1,11 +1,11 @@
 //! Mail: a list of messages with signs beside them, and one that is open.
 
-use super::sight::{Sight, click, fill};
+use super::snapshot::{PageSnapshot, click, fill};
 use crate::page::Node;
 
 /// `Find the email by Deva and click the star icon to mark it as important.`, `... the trash icon to delete it.`,
 /// `... and reply to them with the text "In.".`, `... and forward that email to Brooke.`
-pub(super) fn email_inbox(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn email_inbox(sight: &PageSnapshot<'_>) -> Option<String> {
     let sender = sight.between("email by ", " and ")?;
     let icon = if sight.goal.contains("star icon") {
         Some("star")
@@ -36,8 +36,8 @@ pub(super) fn email_inbox(sight: &Sight<'_>) -> Option<String> {
     }
 }
 
-/// Where the message of a sender begins in the list: names are first words.
-fn position(sight: &Sight<'_>, sender: &str) -> Option<usize> {
+/// Start of a sender's message in the list: names are first words.
+fn position(sight: &PageSnapshot<'_>, sender: &str) -> Option<usize> {
     sight.nodes().iter().position(|node| {
         let rest = node.name.strip_prefix(sender);
         node.is("clickable") && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))

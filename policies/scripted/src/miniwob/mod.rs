@@ -1,12 +1,12 @@
-//! Solves pages of MiniWoB++ from what is seen of them, as a policy would have to.
+//! Solves MiniWoB++ pages from their observations, as a policy has to.
 //!
-//! I1. The next action is a function of the family, of what is seen now and was seen first, of what was said before and
-//! of the turn. I2. A family that is not known, and a page that is not understood, are submitted as they are.
+//! I1. The next action is a function of the family, of the current and the first observation, of the earlier lines and
+//! of the turn. I2. Unknown families and pages that are not understood are submitted unchanged.
 //!
-//! Left out are families that want a clock, a picture or more of English than a table of words, and those whose reward
-//! grows with how near a click was.
+//! Not covered: families that need a clock, a picture or more English than a table of words, and those whose reward
+//! depends on the distance of a click.
 //!
-//! A family is called like its page: `click-button` for `/miniwob/click-button.html`.
+//! A family has the name of its page: `click-button` for `/miniwob/click-button.html`.
 //!
 //! Source: the pages of the Python package `miniwob` 1.1.0.
 
@@ -17,8 +17,8 @@ mod families;
 mod find;
 mod mail;
 mod press;
-mod sight;
 mod slide;
+mod snapshot;
 mod social;
 
 pub use families::solved_families;

@@ -2,18 +2,18 @@
 
 use super::choose::ticked_place;
 use super::enter::goal_number;
-use super::sight::{Sight, click, numbers};
+use super::snapshot::{PageSnapshot, click, numbers};
 use crate::page::Node;
 
 /// From here on a slider moves by a fifth of its length, which is not known.
 const FAR: i64 = 12;
 
-fn toward(sight: &Sight<'_>, handle: &Node, shown: i64, wanted: i64) -> Option<String> {
+fn toward(sight: &PageSnapshot<'_>, handle: &Node, shown: i64, wanted: i64) -> Option<String> {
     let press = |key: &str| Some(format!("press {key}"));
     match wanted - shown {
         0 => None,
         _ if !handle.has("focused") => handle.number.map(|number| format!("click {number}")),
-        // Whoever went too far does not go back as far.
+        // After overshooting, go back in single steps.
         FAR.. if !sight.has_said("press PageDown") => press("PageUp"),
         ..0 if shown - wanted >= FAR && !sight.has_said("press PageUp") => press("PageDown"),
         1.. => press("ArrowRight"),
@@ -22,7 +22,7 @@ fn toward(sight: &Sight<'_>, handle: &Node, shown: i64, wanted: i64) -> Option<S
 }
 
 /// Sliders with the values that stand behind them.
-fn sliders<'a>(sight: &Sight<'a>) -> Vec<(&'a Node, i64)> {
+fn sliders<'a>(sight: &PageSnapshot<'a>) -> Vec<(&'a Node, i64)> {
     let mut found = Vec::new();
     let mut last = None;
     for node in sight.nodes() {
@@ -37,13 +37,13 @@ fn sliders<'a>(sight: &Sight<'a>) -> Vec<(&'a Node, i64)> {
 }
 
 /// `Select 104 with the slider and hit Submit.`
-pub(super) fn use_slider(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn use_slider(sight: &PageSnapshot<'_>) -> Option<String> {
     let (slider, shown) = *sliders(sight).first()?;
     toward(sight, slider, shown, goal_number(sight)?).or_else(|| sight.send())
 }
 
 /// `Set the sliders to the combination [10,18,15] and submit.`
-pub(super) fn use_slider_2(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn use_slider_2(sight: &PageSnapshot<'_>) -> Option<String> {
     let wanted = numbers(sight.goal);
     let all = sliders(sight);
     let moved =
@@ -52,15 +52,15 @@ pub(super) fn use_slider_2(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Select 0 with the slider, click the 3rd checkbox, then hit Submit.`
-pub(super) fn form_sequence(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn form_sequence(sight: &PageSnapshot<'_>) -> Option<String> {
     let (slider, shown) = *sliders(sight).first()?;
     toward(sight, slider, shown, goal_number(sight)?).or_else(|| ticked_place(sight)).or_else(|| sight.send())
 }
 
 /// `Select 5 with the spinner and hit Submit.`
-pub(super) fn use_spinner(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn use_spinner(sight: &PageSnapshot<'_>) -> Option<String> {
     let field = sight.of_role("spinbutton").next()?;
-    // It takes no text.
+    // The spinner takes no text.
     match goal_number(sight)? - field.value.as_deref()?.parse::<i64>().ok()? {
         0 => sight.send(),
         _ if !field.has("focused") => click(field),

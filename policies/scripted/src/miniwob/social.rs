@@ -1,10 +1,10 @@
 //! Lists of posts or dishes with signs to press beside each.
 
-use super::sight::{Sight, click, numbers};
+use super::snapshot::{PageSnapshot, click, numbers};
 use crate::page::Node;
 
 /// The signs of this class below posts of a user.
-fn signs<'a>(sight: &Sight<'a>, user: &str, sign: &str) -> Vec<&'a Node> {
+fn signs<'a>(sight: &PageSnapshot<'a>, user: &str, sign: &str) -> Vec<&'a Node> {
     let mut is_users = false;
     let mut found = Vec::new();
     for node in sight.nodes() {
@@ -18,7 +18,7 @@ fn signs<'a>(sight: &Sight<'a>, user: &str, sign: &str) -> Vec<&'a Node> {
 }
 
 /// `For the user @beaulah, click on the "Retweet" button.` Some signs are in a menu behind the last one.
-pub(super) fn social_media(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn social_media(sight: &PageSnapshot<'_>) -> Option<String> {
     let user = sight.between("For the user ", ",")?;
     let name = *sight.quoted().first()?;
     // `Mute @beaulah`, in a menu.
@@ -31,7 +31,7 @@ pub(super) fn social_media(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Click the "Like" button on 2 posts by @enola and then click Submit.`, `... on all posts by ...`
-pub(super) fn social_media_posts(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn social_media_posts(sight: &PageSnapshot<'_>) -> Option<String> {
     let user = sight.between(" by ", " and then")?;
     let all = signs(sight, user, &sight.quoted().first()?.to_lowercase());
     let most = numbers(sight.between("button on ", " post")?)
@@ -42,7 +42,7 @@ pub(super) fn social_media_posts(sight: &Sight<'_>) -> Option<String> {
 }
 
 /// `Order 2 items that are meat`, `Order one Garlic bread`
-pub(super) fn order_food(sight: &Sight<'_>) -> Option<String> {
+pub(super) fn order_food(sight: &PageSnapshot<'_>) -> Option<String> {
     let mut dishes: Vec<(&str, Vec<&str>, &Node)> = Vec::new();
     let (mut dish, mut kinds) = ("", Vec::new());
     for node in sight.nodes() {

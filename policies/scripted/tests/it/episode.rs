@@ -10,6 +10,7 @@ use clawrl_core::{
     Action, ActionFormat, AttemptId, CancelToken, EnvSpec, Fault, Policy, PolicyRequest, RewardMap, Script,
     SlotId, TaskId, TaskSpec, TerminalSpec, Timeouts, ToolCall, ToolSpec, derive_seed,
 };
+use clawrl_scripted::SlotTasks;
 use serde_json::json;
 
 pub(crate) fn run(command: &str) -> ToolCall {
@@ -50,6 +51,11 @@ pub(crate) fn task(id: &str) -> TaskSpec {
     }
 }
 
+/// The task in more slots than any test asks for.
+pub(crate) fn in_every_slot(task: TaskSpec) -> SlotTasks {
+    std::iter::repeat_n(Arc::new(task), 4000).collect()
+}
+
 pub(crate) fn attempt(slot: u32, number: u32) -> AttemptId {
     AttemptId { slot: SlotId(slot), number }
 }
@@ -61,11 +67,11 @@ pub(crate) fn act(
     attempt: AttemptId,
     turn: u32,
 ) -> Result<Action, Fault> {
-    let (task, tools, cancel) = (Arc::new(task), tools(), CancelToken::new());
+    let (view, tools, cancel) = (task.view(), tools(), CancelToken::new());
     let (blobs, seen) = (clawrl_core::MemoryBlobs::default(), clawrl_core::Observation::default());
     let future = policy.act(PolicyRequest {
         attempt,
-        task: &task,
+        task: &view,
         conversation: &[],
         observation: &seen,
         tools: &tools,

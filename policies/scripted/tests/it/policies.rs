@@ -1,6 +1,7 @@
 //! What each policy plays, and that it depends on nothing it should not (I1, I2, I3 of the crate).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{
@@ -10,11 +11,27 @@ use clawrl_core::{
 use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, recorded_action};
 use serde_json::json;
 
-use crate::episode::{act, attempt, calls, episode, run, submit, task, tools};
+use crate::episode::{act, attempt, calls, episode, in_every_slot, run, submit, task, tools};
 
 fn check_fault(policy: &dyn Policy, task: TaskSpec, slot: u32, turn: u32, expected: &str) {
     let fault = act(policy, task, attempt(slot, 0), turn).expect_err("a fault");
     assert_eq!(format!("{fault} ({:?})", fault.retry), expected);
+}
+
+fn oracle(task: TaskSpec) -> Oracle {
+    Oracle::new(in_every_slot(task))
+}
+
+fn demonstrator(oracle_percent: u8, seed: u64, task: TaskSpec) -> Demonstrator {
+    Demonstrator::new(oracle_percent, seed, in_every_slot(task)).unwrap()
+}
+
+#[test]
+fn a_slot_outside_the_plan_is_a_fault() {
+    let oracle = Oracle::new([Arc::new(task("s/a"))].into_iter().collect());
+    let expected =
+        "harness fault `unknown-slot`: slot s1 is not part of the plan that the policy was built for (Never)";
+    check_fault(&oracle, task("s/a"), 1, 0, expected);
 }
 
 #[test]
@@ -26,7 +43,7 @@ fn noop_submits_at_once() {
 
 #[test]
 fn oracle_plays_its_calls_then_submits() {
-    let replies = episode(&Oracle, &task("s/a"), attempt(0, 0), 4);
+    let replies = episode(&oracle(task("s/a")), &task("s/a"), attempt(0, 0), 4);
     assert_eq!(calls(&replies), [run("right one"), run("right two"), submit(), submit()]);
     let texts: Vec<&str> = replies.iter().map(|reply| reply.text.as_str()).collect();
     assert_eq!(texts, ["right one", "right two", "submit", "submit"]);
@@ -37,7 +54,7 @@ fn a_call_without_raw_form_has_no_text() {
     let mut task = task("s/a");
     let keys = ToolCall::new("keys", json!({"keys": "C-c"}));
     task.oracle = Some(Script::Calls(vec![keys.clone()]));
-    let replies = episode(&Oracle, &task, attempt(0, 0), 1);
+    let replies = episode(&oracle(task.clone()), &task, attempt(0, 0), 1);
     assert_eq!(replies, [Action { tool_calls: vec![keys], ..Action::default() }]);
 }
 
@@ -49,16 +66,17 @@ fn missing_scripts_are_faults_that_name_the_task() {
                      the task (Never)";
     let no_mistakes = "policy fault `no-mistakes`: task `s/a#3` has no mistakes to demonstrate; add `mistakes:` \
                        to the task, or demonstrate with an oracle share of 100 % (Never)";
-    check_fault(&Oracle, without_oracle.clone(), 0, 0, no_oracle);
+    check_fault(&oracle(without_oracle.clone()), without_oracle.clone(), 0, 0, no_oracle);
     for slot in 0..20 {
-        check_fault(&Demonstrator::new(35, 1).unwrap(), without_oracle.clone(), slot, 0, no_oracle);
-        check_fault(&Demonstrator::new(35, 1).unwrap(), without_mistakes.clone(), slot, 0, no_mistakes);
+        for (task, expected) in [(&without_oracle, no_oracle), (&without_mistakes, no_mistakes)] {
+            check_fault(&demonstrator(35, 1, task.clone()), task.clone(), slot, 0, expected);
+        }
     }
-    let always_right = Demonstrator::new(100, 1).unwrap();
+    let always_right = demonstrator(100, 1, without_mistakes.clone());
     assert_eq!(calls(&episode(&always_right, &without_mistakes, attempt(0, 0), 1)), [run("right one")]);
-    let always_wrong = Demonstrator::new(0, 1).unwrap();
+    let always_wrong = demonstrator(0, 1, without_oracle.clone());
     assert_ne!(calls(&episode(&always_wrong, &without_oracle, attempt(0, 0), 1)), [run("right one")]);
-    assert!(Demonstrator::new(101, 1).is_none());
+    assert!(Demonstrator::new(101, 1, in_every_slot(task("s/a"))).is_none());
 }
 
 /// The script that the demonstrator plays, told by its first call.
@@ -69,7 +87,7 @@ fn first_call(demonstrator: &Demonstrator, id: &str, slot: u32) -> String {
 
 #[test]
 fn demonstrator_is_right_as_often_as_it_should_be() {
-    let demonstrator = Demonstrator::new(35, 7).unwrap();
+    let demonstrator = demonstrator(35, 7, task("s/a"));
     let mut count = BTreeMap::<String, u32>::new();
     for slot in 0..4000 {
         *count.entry(first_call(&demonstrator, "s/a", slot)).or_default() += 1;
@@ -82,7 +100,7 @@ fn demonstrator_is_right_as_often_as_it_should_be() {
 
 #[test]
 fn demonstrator_keeps_to_one_script_per_slot() {
-    let demonstrator = Demonstrator::new(35, 7).unwrap();
+    let demonstrator = demonstrator(35, 7, task("s/a"));
     let right = vec![run("right one"), run("right two"), submit(), submit()];
     let scripts = [
         right,
@@ -100,7 +118,7 @@ fn demonstrator_keeps_to_one_script_per_slot() {
 #[test]
 fn demonstrator_draws_by_seed_task_and_slot() {
     let drawn = |seed: u64, id: &str, slots: std::ops::Range<u32>| -> Vec<String> {
-        let demonstrator = Demonstrator::new(35, seed).unwrap();
+        let demonstrator = demonstrator(35, seed, task(id));
         slots.map(|slot| first_call(&demonstrator, id, slot)).collect()
     };
     let rows =
@@ -181,7 +199,7 @@ fn turn(text: &str, calls: Vec<ToolCall>, flags: TurnFlags) -> Turn {
 }
 
 #[test]
-fn replay_repeats_a_malformed_turn_and_keeps_its_place_after_it() {
+fn replay_repeats_malformed_turns_in_place() {
     let malformed = TurnFlags { malformed: true, reply_truncated: true };
     let tokens = SampledTokens { ids: vec![5, 6], logprobs: vec![-0.5, -0.25], versions: vec![(0, 3)] };
     let unknown_tool = ToolCall { id: "call_1".into(), ..ToolCall::new("fly", json!({})) };
@@ -208,11 +226,11 @@ fn replay_repeats_a_malformed_turn_and_keeps_its_place_after_it() {
 /// I1 and I2: whatever order turns are asked for in, and whatever came before, the reply is the same. The
 /// conversation that `act` sends is always empty, so nothing can be counted from it.
 #[test]
-fn replies_do_not_depend_on_what_was_asked_before() {
+fn replies_do_not_depend_on_earlier_requests() {
     let policies: [Box<dyn Policy>; 5] = [
         Box::new(Noop),
-        Box::new(Oracle),
-        Box::new(Demonstrator::new(35, 7).unwrap()),
+        Box::new(oracle(task("s/a"))),
+        Box::new(demonstrator(35, 7, task("s/a"))),
         Box::new(Random::new(vec!["ls".into(), "pwd".into(), "submit".into()]).unwrap()),
         Box::new(recorded(3, vec![said("ls"), said(""), said("pwd"), said("submit")])),
     ];

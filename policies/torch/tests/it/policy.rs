@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clawrl_core::{
     Action, ActionFormat, AttemptId, CancelToken, Fault, FinishReason, Message, Policy, PolicyRequest, Role,
-    SlotId, TaskSpec, ToolSpec,
+    SlotId, TaskView, ToolSpec,
 };
 use clawrl_testkit::{run_tool, submit_tool, task};
 use clawrl_torch::{
@@ -22,7 +22,7 @@ const SAMPLING: ReplySampling = ReplySampling { max_new_tokens: 12, temperature:
 struct Stage {
     policy: TorchPolicy,
     chat: Arc<Chat>,
-    task: Arc<TaskSpec>,
+    task: TaskView,
     engine: Option<Engine>,
 }
 
@@ -43,7 +43,7 @@ impl Stage {
         let policy = TorchPolicy::new("tiny".to_owned(), engine.handle(), Arc::clone(&chat), SAMPLING);
         let mut task = task("suite/task");
         task.action_format = format;
-        Self { policy, chat, task: Arc::new(task), engine: Some(engine) }
+        Self { policy, chat, task: task.view(), engine: Some(engine) }
     }
 
     async fn act(&self, slot: u32, conversation: &[Message], turn: u32) -> Result<Action, Fault> {

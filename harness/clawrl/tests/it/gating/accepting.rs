@@ -34,7 +34,7 @@ fn what_is_not_whole_or_of_another_gate_is_not_accepted() {
     let journal = place.run("half").dir().join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.split_inclusive('\n').next().unwrap()).unwrap();
-    check("half", "run half was cut short: 12 of its attempts have no end");
+    check("half", "run half was cut short: 12 of its attempts are unfinished");
     assert_eq!(fs::read_to_string(ground.baseline("steady")).unwrap(), before);
 }
 
@@ -43,7 +43,11 @@ fn a_plan_says_what_a_gate_takes() {
     let ground = Ground::accepted("oracle");
     let plan =
         |more: &[&str]| ground.place.clawrl(&[&["ci", "plan", "gates/auto.yaml"], more].concat()).ends(0);
-    ground.gate("auto", "demonstrator:80", "looks: 2\nmetrics: [{ metric: pass_rate, matters: 0.4 }]\n");
+    ground.gate(
+        "auto",
+        "demonstrator:80",
+        "interim_analyses: 2\nmetrics: [{ metric: pass_rate, min_effect: 0.4 }]\n",
+    );
     let said = plan(&[]);
     assert!(said.out.contains("repeats   8 of each task, 96 attempts"), "{}", said.out);
     assert!(said.out.contains("there is no baseline at"), "{}", said.out);
@@ -55,7 +59,7 @@ fn a_plan_says_what_a_gate_takes() {
     assert!(planned["sees"].as_f64().unwrap() <= 0.4, "{planned:#}");
     let found = ground.assessment("auto", &["--policy", "oracle"], 0);
     assert!(found["budget"]["attempts"].as_u64().unwrap() <= 12 * repeats);
-    ground.gate("auto", "demonstrator:80", "metrics: [{ metric: pass_rate, matters: 0.001 }]\n");
+    ground.gate("auto", "demonstrator:80", "metrics: [{ metric: pass_rate, min_effect: 0.001 }]\n");
     let said = plan(&[]);
     assert!(said.out.contains("no number of repeats of 12 tasks shows a drop of 0.001"), "{}", said.out);
     let said = ground.judge("auto", &[]).ends(2);

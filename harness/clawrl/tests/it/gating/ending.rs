@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use super::ground::Ground;
 
-const LOOKS: &str = "repeats: 6\nlooks: 3\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n";
+const LOOKS: &str = "repeats: 6\ninterim_analyses: 3\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\n";
 
 #[test]
 fn a_look_ends_a_run_and_its_record_says_so() {
@@ -14,11 +14,14 @@ fn a_look_ends_a_run_and_its_record_says_so() {
     let found = ground.assessment("looks", &["--policy", "noop"], 10);
     let looks = found["looks"].as_array().unwrap();
     assert_eq!(looks.len(), 1, "{found:#}");
-    assert_eq!((&looks[0]["repeats"], &looks[0]["said"]), (&2.into(), &"ends the run: it is worse".into()));
+    assert_eq!(
+        (&looks[0]["repeats"], &looks[0]["said"]),
+        (&2.into(), &"stops the run: the candidate is worse".into())
+    );
     // Two repeats of twelve tasks, and no retries.
     assert_eq!(found["budget"]["attempts"], 24);
     let run = found["run"].as_str().unwrap();
-    assert_eq!(ground.place.run(run).summary().end, Some(clawrl_record::RunEnd::Sated));
+    assert_eq!(ground.place.run(run).summary().end, Some(clawrl_record::RunEnd::DemandClosed));
     let again = ground.assessment("looks", &["--run", run], 10);
     assert_eq!(again, found, "the same record, the same assessment");
     let page = ground.place.run(run).dir().join("gate/report.html");
@@ -32,16 +35,16 @@ fn a_run_that_is_no_worse_ends_early_too() {
     ground.accept("looks");
     let found = ground.assessment("looks", &["--policy", "oracle"], 0);
     let last = found["looks"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!(last["said"], "ends the run: what matters is ruled out", "{found:#}");
+    assert_eq!(last["said"], "stops the run: a worsening by min_effect is ruled out", "{found:#}");
     assert!(found["budget"]["attempts"].as_u64().unwrap() < 72, "{found:#}");
 }
 
 #[test]
 fn a_budget_ends_a_run_without_a_verdict() {
     let ground = Ground::accepted("oracle");
-    ground.gate("budget", "oracle", "repeats: 4\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
+    ground.gate("budget", "oracle", "repeats: 4\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\n");
     ground.accept("budget");
-    let cheap = "repeats: 4\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\nbudget: { attempts: 30 }\n";
+    let cheap = "repeats: 4\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\nbudget: { attempts: 30 }\n";
     ground.gate("budget", "oracle", cheap);
     let said = ground.judge("budget", &[]).ends(11);
     let expected = "gate budget: inconclusive\n  inconclusive: budget: the run was ended with 30 of 48 slots closed, which took 30 of 30 attempts.\n";
@@ -66,7 +69,7 @@ fn a_budget_ends_a_run_without_a_verdict() {
 #[test]
 fn a_person_who_ends_a_run_gets_no_verdict_and_goes_on() {
     let ground = Ground::accepted("oracle");
-    ground.gate("long", "oracle", "repeats: 8\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
+    ground.gate("long", "oracle", "repeats: 8\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\n");
     ground.accept("long");
     let mut live = ground.place.start(&["ci", "gates/long.yaml", "--concurrency", "1"]);
     live.hears("/96 closed");

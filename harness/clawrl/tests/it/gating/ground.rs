@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::place::{Place, Said};
 
 /// Of a policy that does the same each time.
-pub(super) const STEADY: &str = "deterministic: true\nmetrics: [{ metric: pass_rate, matters: 0.1 }]\n";
+pub(super) const STEADY: &str = "deterministic: true\nmetrics: [{ metric: pass_rate, min_effect: 0.1 }]\n";
 
 pub(super) struct Ground {
     pub(super) place: Place,

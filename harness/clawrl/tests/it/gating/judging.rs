@@ -10,7 +10,7 @@ fn an_unchanged_policy_passes_each_time_and_a_worse_one_fails_by_name() {
     for _ in 0..3 {
         let said = ground.judge("steady", &[]).ends(0);
         assert!(said.out.starts_with("gate steady: pass\n"), "{}", said.out);
-        assert!(said.out.contains("this is what it was in all 12 tasks"), "{}", said.out);
+        assert!(said.out.contains("all 12 tasks have the baseline's value"), "{}", said.out);
     }
     let said = ground.judge("steady", &["--policy", "demonstrator:10"]).ends(10);
     assert!(said.out.starts_with("gate steady: fail\n  pass_rate: fail. "), "{}", said.out);
@@ -39,7 +39,7 @@ fn a_task_that_must_pass_fails_a_gate_that_passes() {
     let failed = failed.expect("a demonstrator that is sometimes wrong")["task"].as_str().unwrap().to_owned();
     ground.gate("steady", "demonstrator:60", &format!("{STEADY}must_pass: ['{failed}']\n"));
     let said = ground.judge("steady", &[]).ends(10);
-    let expected = format!("The task {failed} must pass each time, and did so in 0 of 1 attempts.");
+    let expected = format!("Task {failed} must pass every time, but passed in 0 of 1 attempts.");
     assert!(said.out.contains(&expected) && said.out.contains("pass_rate: pass."), "{}", said.out);
     ground.gate("steady", "demonstrator:60", &format!("{STEADY}must_pass: ['small/forgotten']\n"));
     let said = ground.judge("steady", &[]).ends(2);
@@ -66,7 +66,7 @@ fn a_run_that_is_there_is_judged_like_one_that_is_made() {
 #[test]
 fn the_worst_of_several_gates_decides() {
     let ground = Ground::accepted("oracle");
-    ground.gate("strict", "oracle", "repeats: 1\nmetrics: [{ metric: turns, matters: 0.01 }]\n");
+    ground.gate("strict", "oracle", "repeats: 1\nmetrics: [{ metric: turns, min_effect: 0.01 }]\n");
     ground.accept("strict");
     let both = |more: &[&str]| {
         let gates = ["ci", "gates/steady.yaml", "gates/strict.yaml", "--quiet"];
@@ -97,10 +97,10 @@ fn the_worst_of_several_gates_decides() {
 #[test]
 fn broken_tasks_are_named_where_each_is_judged() {
     let ground = Ground::accepted("oracle");
-    ground.gate("each", "oracle", "repeats: 6\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n");
+    ground.gate("each", "oracle", "repeats: 6\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\n");
     ground.accept("each");
     let said = ground.judge("each", &[]).ends(0);
-    assert!(said.out.contains("each_task: pass. Of 12 tasks, none is shown to have broken."), "{}", said.out);
+    assert!(said.out.contains("each_task: pass. None of 12 tasks broke significantly."), "{}", said.out);
     let planned = ground.place.clawrl(&["ci", "plan", "gates/each.yaml"]).ends(0);
     assert!(
         planned.out.contains("each task broke where it falls from 6 of 6 passes to 0"),
@@ -108,12 +108,12 @@ fn broken_tasks_are_named_where_each_is_judged() {
         planned.out
     );
     let said = ground.judge("each", &["--policy", "noop"]).ends(10);
-    assert!(said.out.contains("each_task: fail. Of 12 tasks, these tasks broke: small/"), "{}", said.out);
+    assert!(said.out.contains(" of 12 tasks broke: small/"), "{}", said.out);
     assert!(said.out.contains("(6 of 6 passed before, 0 of 6 now); and 7 more."), "{}", said.out);
     ground.gate(
         "each",
         "oracle",
-        "repeats: 6\neach_task: false\nmetrics: [{ metric: pass_rate, matters: 0.3 }]\n",
+        "repeats: 6\neach_task: false\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\n",
     );
     let said = ground.judge("each", &["--policy", "noop"]).ends(10);
     assert!(!said.out.contains("each_task"), "{}", said.out);

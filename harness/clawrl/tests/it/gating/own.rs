@@ -49,7 +49,7 @@ fn the_tiny_policy_is_as_good_as_was_accepted() {
     own.place.clawrl(&[&accept[..], &seeds].concat()).ends(0);
     let judge = ["ci", &own.gate, "--baseline", here, "--quiet"];
     let said = own.place.clawrl(&[&judge[..], &seeds].concat()).ends(0);
-    assert!(said.out.contains("turns: pass. Attempt by attempt it is what it was"), "{}", said.out);
+    assert!(said.out.contains("turns: pass. Every attempt equals the baseline's"), "{}", said.out);
     let hotter = format!("torch:{}@1.5", own.gate.trim_end_matches(".yaml"));
     let said = own.judge(&["--policy", &hotter]).ends(10);
     let worse = "  worse:\n    toolcall-basics/";

@@ -51,7 +51,10 @@ fn a_baseline_of_another_plan_is_refused_with_what_differs() {
         let said = ground.judge("steady", &[]).ends(2);
         // Lines are broken where the terminal ends.
         let told = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("is of another plan") && told.contains(expected), "{expected}:\n{told}");
+        assert!(
+            told.contains("was recorded under other conditions") && told.contains(expected),
+            "{expected}:\n{told}"
+        );
     };
     check(STEADY, &SMALL.replace("Copy in.txt", "Copy the file in.txt"), "the suite `small` has changed");
     check(&format!("{STEADY}seed: 3\n"), SMALL, "the seed was 0 and is 3");
@@ -81,13 +84,10 @@ fn a_run_that_is_none_is_inconclusive() {
     let text = fs::read_to_string(&journal).unwrap();
     let first = text.split_inclusive('\n').next().unwrap();
     fs::write(&journal, first).unwrap();
-    check(
-        "zero",
-        &["was cut short, and 12 of its attempts have no end", "no attempt of the candidate has an end"],
-    );
+    check("zero", &["was cut short, and 12 attempts are unfinished", "no attempt of the candidate finished"]);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     fs::write(&journal, lines[..lines.len() / 2].concat()).unwrap();
-    check("zero", &["was cut short", "attempts of the candidate have no end"]);
+    check("zero", &["was cut short", "attempts of the candidate are unfinished"]);
     // The server is there when it is asked first, and dies of the first request.
     let dying = |name: &str| {
         let server = ModelServer::start(Manner { dies_after: Some(0), ..Manner::default() });
@@ -120,7 +120,7 @@ fn a_run_of_another_plan_is_refused() {
 #[test]
 fn gate_files_that_are_none_are_refused_together() {
     let ground = Ground::accepted("oracle");
-    ground.gate("bad", "oracle", "metrics: [{ metric: pass_rate, matters: 10 }]\n");
+    ground.gate("bad", "oracle", "metrics: [{ metric: pass_rate, min_effect: 10 }]\n");
     ground.gate("worse", "orcale", STEADY);
     let said = ground.place.clawrl(&["ci", "gates/bad.yaml", "gates/none.yaml"]).ends(2);
     assert!(

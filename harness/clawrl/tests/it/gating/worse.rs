@@ -27,7 +27,7 @@ fn an_agent_without_its_prompt_or_a_tool_fails_by_name() {
     ground.gate("agent", "agent:caller.yaml", super::ground::STEADY);
     ground.accept("agent");
     let said = ground.judge("agent", &[]).ends(0);
-    assert!(said.out.contains("this is what it was in all 19 tasks"), "{}", said.out);
+    assert!(said.out.contains("all 19 tasks have the baseline's value"), "{}", said.out);
     for how in ["cut-prompt", "no-tool"] {
         changed(how);
         let said = ground.judge("agent", &[]).ends(10);

@@ -31,7 +31,7 @@ fn destroyed() -> Place {
 fn after_a_collapse_the_best_version_is_there_and_named() {
     let place = destroyed();
     let said = place.clawrl(&["train", "train.yaml", "--name", "worse"]).ends(0);
-    let fell = "held-out success fell to 0.0 % after 2 updates, from ";
+    let fell = "held-out success dropped to 0.0 % after 2 updates, from ";
     assert!(
         said.err.contains(fell) && said.err.contains("; version 0, the best, is kept in "),
         "{}",
@@ -66,7 +66,7 @@ fn after_a_collapse_the_best_version_is_there_and_named() {
     place.clawrl(&["policy", "rollback", "worse", "--to", "0"]).ends(0);
     assert!(weights(&place, "worse", 3) == weights(&place, "worse", 0));
     let listed = place.clawrl(&["ls"]).ends(0).out;
-    assert!(!listed.contains("held-out success fell"), "it went back: {listed}");
+    assert!(!listed.contains("held-out success dropped"), "it went back: {listed}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn killed_around_a_collapse_a_training_keeps_and_tells_the_same() {
             "held-out, greedy, after 0 updates",
             "update    1/2",
             "held-out, greedy, after 1 updates",
-            "held-out success fell",
+            "held-out success dropped",
         ],
     );
     let said = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0).json();

@@ -48,7 +48,7 @@ fn kept(place: &Place, name: &str) -> BTreeMap<u64, Vec<Metric>> {
 
 fn ends_like(place: &Place, name: &str, undisturbed: &str) {
     assert_alike(place, name, undisturbed);
-    assert_eq!(place.run(name).summary().end, Some(RunEnd::Sated), "{name}");
+    assert_eq!(place.run(name).summary().end, Some(RunEnd::DemandClosed), "{name}");
 }
 
 #[test]

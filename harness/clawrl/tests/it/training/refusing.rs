@@ -79,7 +79,7 @@ fn a_train_file_that_was_changed_on_the_way_is_refused() {
     let text = fs::read_to_string(&kept).unwrap();
     fs::write(&kept, text.replace("\"updates\": 1", "\"updates\": 2")).unwrap();
     let said = check(&place, &["train", "--resume", "changed"], 7);
-    assert!(said.contains("was changed after the run began"), "{said}");
+    assert!(said.contains("was changed after the run started"), "{said}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn two_trainings_have_the_same_bits() {
     assert!(episodes >= 4 * 2 * 4, "{episodes}");
 
     let run = place.run("one");
-    assert_eq!(run.summary().end, Some(RunEnd::Sated));
+    assert_eq!(run.summary().end, Some(RunEnd::DemandClosed));
     let losses = |metric: Metric| {
         let updates = run.updates().unwrap();
         updates.iter().filter(|update| update.figures.contains_key(&metric)).count()

@@ -1,11 +1,11 @@
 //! `clawrl ci accept`: what a run did becomes what others are compared with. Nothing else writes a baseline.
 
 use clawrl_config::{CiBudget, load_ci};
-use clawrl_regression::{Baseline, Conditions, Unacceptable, repeats_of};
+use clawrl_regression::{AcceptError, Baseline, Conditions, repeats_of};
 
 use super::arguments::AcceptArguments;
 use super::candidate::conditions_plan;
-use super::judge::{baseline_path, unplannable, unusable};
+use super::judge::{baseline_path, repeats_failure, unusable};
 use super::trial::{Actor, Start, Trial};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
         None => {
             // What was accepted before may be what is to be got rid of.
             let planned = repeats_of(&gate, before.as_ref()).or_else(|_| repeats_of(&gate, None));
-            let repeats = planned.map_err(|error| unplannable(&gate, &error))?;
+            let repeats = planned.map_err(|error| repeats_failure(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, &store, log)?;
             gate.must_pass(&plan)?;
             // A baseline is whole: neither looks nor a budget end its run.
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
     let allowed = gate.completeness.max_fault_share;
     let baseline = Baseline::of(&gate.gate, allowed, &run, &program, now).map_err(|error| {
         let help = match error {
-            Unacceptable::ManyFaults { .. } => {
+            AcceptError::ManyFaults { .. } => {
                 "`clawrl report` says what broke; the gate's `completeness: { max_fault_share: .. }` allows more"
             }
             _ => "a baseline has a graded attempt at every task; `clawrl report` says what went wrong",

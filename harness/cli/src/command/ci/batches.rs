@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use clawrl_config::CiBudget;
 use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, RunPlan, SinkError};
 use clawrl_record::Run;
-use clawrl_regression::{Comparison, Look, LookSchedule};
+use clawrl_regression::{Comparison, InterimAnalysis, InterimSchedule};
 use clawrl_runtime::{cost_of, is_used_up};
-use clawrl_scheduler::{Demand, Wanted};
+use clawrl_scheduler::{Demand, GroupDemand};
 use tokio::sync::watch;
 
 use crate::log::Log;
@@ -26,7 +26,7 @@ use crate::log::Log;
 /// What a run is looked at by.
 pub(super) struct Watch {
     pub(super) comparison: Comparison,
-    pub(super) schedule: LookSchedule,
+    pub(super) schedule: InterimSchedule,
     /// The run's folder.
     pub(super) dir: PathBuf,
 }
@@ -195,16 +195,16 @@ impl Batches {
     }
 
     /// Tells of a look; whether it ends the run (I4).
-    fn tell(&self, taken: Result<Look, String>) -> bool {
+    fn tell(&self, taken: Result<InterimAnalysis, String>) -> bool {
         match (taken, &self.log) {
-            (Ok(Look { taken, ends }), Some(log)) => {
+            (Ok(InterimAnalysis { taken, ends }), Some(log)) => {
                 let z = taken.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
-                log.note(format_args!("look after {} repeats{z}: {}", taken.repeats, taken.said));
+                log.note(format_args!("interim analysis after {} repeats{z}: {}", taken.repeats, taken.said));
                 ends
             }
             (Ok(look), None) => look.ends,
             (Err(why), _) => {
-                tracing::warn!(why, "a look could not be taken");
+                tracing::warn!(why, "an interim analysis failed");
                 false
             }
         }
@@ -243,13 +243,13 @@ impl EpisodeSink for Batches {
 }
 
 /// The look behind a batch, at what is recorded.
-fn look(watch: &Watch, at: usize) -> Result<Look, String> {
+fn look(watch: &Watch, at: usize) -> Result<InterimAnalysis, String> {
     let run = Run::open_read(&watch.dir).map_err(|error| error.to_string())?;
     watch.comparison.look(&run, &watch.schedule, at).map_err(|error| error.to_string())
 }
 
-fn wanted(order: &[u32], count: usize) -> Wanted {
-    Wanted::These(order.iter().copied().take(count).collect())
+fn wanted(order: &[u32], count: usize) -> GroupDemand {
+    GroupDemand::These(order.iter().copied().take(count).collect())
 }
 
 /// Positions of slots by their place among the slots of their task.
@@ -299,8 +299,8 @@ mod tests {
     fn released(demand: &watch::Receiver<Demand>) -> (Vec<u32>, bool) {
         let demand = demand.borrow();
         match &demand.groups {
-            Wanted::These(positions) => (positions.to_vec(), demand.closed),
-            other @ Wanted::First(_) => panic!("{other:?}"),
+            GroupDemand::These(positions) => (positions.to_vec(), demand.closed),
+            other @ GroupDemand::First(_) => panic!("{other:?}"),
         }
     }
 

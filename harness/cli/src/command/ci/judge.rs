@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clawrl_config::{CiPlan, ConfigError, load_ci};
 use clawrl_core::RunPlan;
-use clawrl_gates::Unplannable;
+use clawrl_gates::RepeatsError;
 use clawrl_record::{JournalState, Run, RunEnd, RunStore};
 use clawrl_regression::{
     AssessError, Assessment, Baseline, BaselineError, Comparison, Conditions, Outcome, assess, repeats_of,
@@ -142,7 +142,8 @@ fn prepare(
         (Some(run), _) => Candidate::Recorded(Box::new(store.run(run)?)),
         (None, Some(run)) => begun(store.run(run)?, store, log)?,
         (None, None) => {
-            let repeats = repeats_of(&gate, Some(&baseline)).map_err(|error| unplannable(&gate, &error))?;
+            let repeats =
+                repeats_of(&gate, Some(&baseline)).map_err(|error| repeats_failure(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, store, log)?;
             // Asked for all gates before one of them runs: for a policy on libtorch another program begins anew.
             let actor = Actor::of(&plan, store)?;
@@ -224,17 +225,17 @@ pub(super) fn unusable(error: BaselineError, gate: &CiPlan, results: &ResultsArg
 }
 
 /// A gate that promises what no number of repeats keeps.
-pub(super) fn unplannable(gate: &CiPlan, error: &Unplannable) -> Failure {
+pub(super) fn repeats_failure(gate: &CiPlan, error: &RepeatsError) -> Failure {
     let message = format!("`repeats: auto` of {} has no answer: {error}", gate.file.display());
     let help = match error {
-        Unplannable::FewTasks { .. } => "add tasks: no number of repeats is enough for so few",
-        Unplannable::MoreThanAll { .. } => {
+        RepeatsError::FewTasks { .. } => "add tasks: no number of repeats is enough for so few",
+        RepeatsError::MoreThanAll { .. } => {
             "let a smaller drop matter, or write how many, such as `repeats: 8`"
         }
-        Unplannable::MoreTasks { .. } => {
+        RepeatsError::MoreTasks { .. } => {
             "add tasks, let a larger drop matter, or write how many, such as `repeats: 8`"
         }
-        Unplannable::Setting { .. } => "correct the gate file",
+        RepeatsError::Setting { .. } => "correct the gate file",
     };
     Failure::with_help(Exit::Refused, message, help)
 }
@@ -246,7 +247,7 @@ fn refused(error: AssessError, comparison: &Comparison, results: &ResultsArgumen
         AssessError::UnderWay { .. } => {
             Failure::with_help(Exit::NoSuchRun, error.to_string(), "wait for its end, or end it")
         }
-        AssessError::Refused { .. } | AssessError::Gate(_) | AssessError::Looks(_) => {
+        AssessError::Pairing { .. } | AssessError::Gate(_) | AssessError::InterimPlan(_) => {
             Failure::new(Exit::Refused, error.to_string())
         }
     }

@@ -99,7 +99,9 @@ fn plan(gate: CiPlan, arguments: &PlanArguments, store: &RunStore, log: &Log) ->
     };
     let differences = baseline.conditions.differences(&Conditions::of(&run));
     if !differences.is_empty() {
-        planned.notes.push(format!("the baseline is of another plan: {}", differences.join("; ")));
+        planned
+            .notes
+            .push(format!("the baseline was recorded under other conditions: {}", differences.join("; ")));
     }
     by_baseline(&mut planned, gate, baseline);
     Ok(planned)
@@ -160,7 +162,7 @@ fn words(planned: &Planned) -> String {
     }
     if !planned.looks.is_empty() {
         let looks: Vec<String> = planned.looks.iter().map(u32::to_string).collect();
-        line("looks", format!("after {} repeats", looks.join(", ")));
+        line("analyses", format!("after {} repeats", looks.join(", ")));
     }
     if let (Some(drop), Some(needed)) = (planned.drop, planned.needed) {
         line("needed", format!("{needed} repeats, to see the pass rate drop by {}", points(drop)));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clawrl_config::CiBudget;
 use clawrl_core::{EpisodeSink, Policy, RunPlan, SlotId};
 use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore, RunWriter};
-use clawrl_regression::{Comparison, LookSchedule};
+use clawrl_regression::{Comparison, InterimSchedule};
 use clawrl_runtime::{
     Ended, FirstInterrupt, Machine, Programs, Supplies, Work, execute,
     host::{facts, open_files},
@@ -79,7 +79,7 @@ pub(super) struct Trial<'a> {
     pub(super) start: Start,
     pub(super) actor: Actor,
     /// What it is looked at by ahead of its end, if it is.
-    pub(super) looks: Option<(Comparison, LookSchedule)>,
+    pub(super) looks: Option<(Comparison, InterimSchedule)>,
     pub(super) budget: CiBudget,
     pub(super) results: &'a ResultsArguments,
     pub(super) quiet: bool,

@@ -21,9 +21,9 @@ pub(super) fn tell(assessment: &Assessment, dir: &Path) -> String {
     for sentence in sentences {
         text += &format!("  {sentence}\n");
     }
-    for look in &assessment.looks {
+    for look in &assessment.interim_analyses {
         let z = look.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
-        text += &format!("  look after {} repeats{z}: {}\n", look.repeats, look.said);
+        text += &format!("  interim analysis after {} repeats{z}: {}\n", look.repeats, look.said);
     }
     text += &listed("worse", assessment, |task| worse(task) > 0.0);
     text += &listed("better", assessment, |task| worse(task) < 0.0);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clawrl_core::RunId;
 use clawrl_record::{PAGE_STYLE, PassRate, RunInfo, RunState, escape_html, percent};
-use clawrl_report::FIGURES_STYLE;
+use clawrl_report::STATS_STYLE;
 
 use crate::command::ls::{part_of, state_word, time};
 use crate::command::policy_and_model;
@@ -19,7 +19,7 @@ const STYLE: &str = "main{max-width:1200px}.runs th,.runs td{text-align:left;ver
 
 /// The style of the page.
 pub(super) fn style() -> String {
-    format!("{PAGE_STYLE}\n{FIGURES_STYLE}\n{STYLE}")
+    format!("{PAGE_STYLE}\n{STATS_STYLE}\n{STYLE}")
 }
 
 /// The page. `runs` as the store lists them; `has_page`: whether there is a page about a training.

@@ -1,7 +1,7 @@
-//! Drawings of the pages, as SVG without script.
+//! Charts as SVG without scripts.
 //!
-//! C1. What is drawn is finite, whatever the numbers are: a bound that there is none of goes to the edge, with an arrow. C2. All that a drawing
-//! says is also said in words beside it.
+//! C1. All coordinates are finite, whatever the numbers are: a missing bound extends to the edge, with an arrow. C2. All information of a
+//! chart is also in the text beside it.
 
 use std::fmt::Write;
 
@@ -9,21 +9,21 @@ use super::frame::text;
 
 /// Width of a plot, in its own units, which are about pixels.
 const WIDTH: f64 = 380.0;
-/// Room left and right of what is measured, for halves of labels.
+/// Margin left and right, for halves of labels.
 const MARGIN: f64 = 34.0;
 const HEIGHT: f64 = 82.0;
-/// Where the axis lies.
+/// Vertical position of the axis.
 const MIDDLE: f64 = 43.0;
 /// Letters of a label that fit a plot of this width are about so wide.
 const LETTER: f64 = 6.7;
 
-/// A line across a plot: what is tolerated, what matters.
+/// A threshold across a plot: the tolerance or `min_effect`.
 pub(crate) struct Bound {
-    /// Where.
+    /// Position on the axis.
     pub(crate) value: f64,
     /// Class of the style sheet.
     pub(crate) class: &'static str,
-    /// What stands at it.
+    /// Label of the threshold.
     pub(crate) label: String,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct Scale<'a> {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) bounds: Vec<Bound>,
-    /// What the drawing is called.
+    /// Accessible name of the chart.
     pub(crate) name: &'a str,
-    /// What stands at either end of the axis.
+    /// Labels of both ends of the axis.
     pub(crate) ends: [&'a str; 2],
-    /// How a value is written.
+    /// Formats a value.
     pub(crate) label: &'a dyn Fn(f64) -> String,
 }
 
@@ -65,7 +65,7 @@ impl Scale<'_> {
         );
         // Above every line, which they hide where they meet.
         let mut labels = String::new();
-        // Each has a row of its own, so that labels never meet.
+        // Each label has its own row, so that labels never overlap.
         let rows = [11.0, 25.0];
         let bounds = self.bounds.iter().filter(|bound| bound.value.is_finite());
         for (Bound { value, class, label }, row) in bounds.zip(rows) {
@@ -94,7 +94,7 @@ impl Scale<'_> {
         svg
     }
 
-    /// The interval; where it has no end, an arrow at the edge.
+    /// The interval; an arrow at the edge if it has no end.
     fn reach(&self, svg: &mut String, x: &dyn Fn(f64) -> f64) {
         let end = |bound: f64, edge: f64| if bound.is_finite() { x(bound) } else { edge };
         let (from, to) = (end(self.low, 12.0), end(self.high, WIDTH - 12.0));
@@ -176,7 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn c1_what_is_drawn_is_finite(value: f64, low: f64, high: f64, bound: f64) {
+        fn c1_coordinates_are_finite(value: f64, low: f64, high: f64, bound: f64) {
             let svg = drawn(value, low, high, bound);
             let numbers = svg.split(['"', ' ']).filter(|part| part.contains("NaN") || part.contains("inf"));
             let label = format!("{value:.1}");

@@ -1,4 +1,4 @@
-//! What pages of gates and of comparisons have in common.
+//! Common parts of the pages of gates and comparisons.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clawrl_core::printable;
 use clawrl_record::{PAGE_STYLE, escape_html};
-use clawrl_report::FIGURES_STYLE;
+use clawrl_report::STATS_STYLE;
 use sha2::{Digest, Sha256};
 
 use crate::assessment::Outcome;
@@ -24,13 +24,13 @@ impl Frame {
         Self::of_class(title, "")
     }
 
-    /// One with room for two columns of text.
+    /// A page with room for two columns of text.
     pub(crate) fn broad(title: &str) -> Self {
         Self::of_class(title, " class=\"broad\"")
     }
 
     fn of_class(title: &str, class: &str) -> Self {
-        let style = format!("{PAGE_STYLE}\n{FIGURES_STYLE}\n{STYLE}");
+        let style = format!("{PAGE_STYLE}\n{STATS_STYLE}\n{STYLE}");
         let hash = STANDARD.encode(Sha256::digest(style.as_bytes()));
         Self {
             page: format!(
@@ -62,7 +62,7 @@ impl Frame {
     }
 }
 
-/// Text of others between tags and in attributes: neither markup, nor anything that turns or hides what stands beside it.
+/// Foreign text between tags and in attributes: never markup, and without invisible or direction-changing characters.
 pub(crate) fn text(text: &str) -> String {
     escape_html(&printable(text))
 }

@@ -41,7 +41,7 @@ fn contents(page: &mut Frame, gates: &[Assessment]) {
 fn of_gate(page: &mut Frame, at: usize, gate: &Assessment) {
     page.add(format_args!("<h2 id=\"g{at}\">{}: {}</h2>\n", text(&gate.gate), word(gate.outcome)));
     verdict(page, gate);
-    figures(page, gate);
+    stats(page, gate);
     page.push("<div class=\"metrics\">\n");
     gate.metrics.iter().for_each(|metric| plot(page, metric));
     page.push("</div>\n");
@@ -55,14 +55,14 @@ fn of_gate(page: &mut Frame, at: usize, gate: &Assessment) {
     }
     must_pass(page, gate);
     tasks::table(page, gate);
-    looks(page, gate);
+    interim_analyses(page, gate);
     facts(page, gate);
 }
 
 fn verdict(page: &mut Frame, gate: &Assessment) {
     page.add(format_args!("<div class=\"verdict {}\">", gate.outcome.name()));
     if gate.reasons.is_empty() {
-        page.push("<p>Nothing is worse by what matters.</p>");
+        page.push("<p>No metric is worse by its min_effect.</p>");
     } else {
         page.push("<ul>");
         for reason in &gate.reasons {
@@ -73,7 +73,7 @@ fn verdict(page: &mut Frame, gate: &Assessment) {
     page.push("</div>\n");
 }
 
-fn figures(page: &mut Frame, gate: &Assessment) {
+fn stats(page: &mut Frame, gate: &Assessment) {
     let budget = &gate.budget;
     let beside = |most: Option<String>| most.map_or_else(String::new, |most| format!(" of {most}"));
     let mut all = vec![
@@ -97,17 +97,17 @@ fn figures(page: &mut Frame, gate: &Assessment) {
     }
     page.push("</div>\n");
     if budget.ended_the_run {
-        page.push("<p class=\"warning\">The budget ended the run before all of it was done.</p>\n");
+        page.push("<p class=\"warning\">The budget ended the run early.</p>\n");
     }
 }
 
-/// One metric: its plot, and what its numbers say.
+/// One metric: its plot and its sentence.
 fn plot(page: &mut Frame, metric: &MetricVerdict) {
     let (unit, gate, findings) = (metric.unit, &metric.verdict.gate, &metric.verdict.findings);
     let row = MetricRow::of(metric);
     let bounds = vec![
-        Bound { value: gate.tolerance, class: "tolerance", label: format!("{} is tolerated", row.tolerated) },
-        Bound { value: gate.matters, class: "matters", label: format!("{} matters", row.matters) },
+        Bound { value: gate.tolerance, class: "tolerance", label: format!("tolerance {}", row.tolerated) },
+        Bound { value: gate.min_effect, class: "matters", label: format!("min_effect {}", row.min_effect) },
     ];
     let scale = Scale {
         value: findings.harm,
@@ -133,7 +133,7 @@ fn numbers(page: &mut Frame, gate: &Assessment) {
     }
     page.push(
         "<div class=\"wide\"><table><thead><tr><th>metric<th class=\"left\">verdict<th>baseline<th>candidate<th>worse by\
-         <th>interval<th>tolerated<th>matters<th>tasks</tr></thead><tbody>\n",
+         <th>interval<th>tolerance<th>min_effect<th>tasks</tr></thead><tbody>\n",
     );
     for metric in &gate.metrics {
         let row = MetricRow::of(metric);
@@ -146,20 +146,20 @@ fn numbers(page: &mut Frame, gate: &Assessment) {
             row.worse_by,
             row.interval,
             row.tolerated,
-            row.matters,
+            row.min_effect,
             metric.verdict.findings.tasks,
         ));
     }
     page.add(format_args!(
-        "</tbody></table></div>\n<p class=\"key\">Worse by: with a minus, better. Each end of an interval holds with \
+        "</tbody></table></div>\n<p class=\"key\">Worse by: negative values are improvements. Each end of an interval holds with \
          {} confidence.</p>\n",
         confidence(&gate.metrics)
     ));
 }
 
-/// Of intervals: one number where all have the same, and whose it is otherwise, as the metric that looks are at has another.
+/// Confidence of the intervals; with the names of metrics if it differs, as for the metric of interim analyses.
 fn confidence(metrics: &[MetricVerdict]) -> String {
-    // Without what is left of the last binary digit.
+    // Rounded, to remove the error of binary fractions.
     let percent = |metric: &MetricVerdict| (1e4 * (1.0 - metric.verdict.gate.alpha)).round() / 100.0;
     let mut named: Vec<(f64, Vec<&str>)> = Vec::new();
     for metric in metrics {
@@ -185,7 +185,7 @@ fn must_pass(page: &mut Frame, gate: &Assessment) {
         return;
     }
     page.push(
-        "<h3>Tasks that have to pass each time</h3>\n<div class=\"wide\"><table class=\"names\"><thead><tr><th>task<th>passed\
+        "<h3>Tasks that must pass every time</h3>\n<div class=\"wide\"><table class=\"names\"><thead><tr><th>task<th>passed\
          <th>verdict</tr></thead><tbody>\n",
     );
     let outcomes = parts(gate).into_iter().filter(|part| part.kind == Kind::MustPass);
@@ -206,15 +206,15 @@ fn must_pass(page: &mut Frame, gate: &Assessment) {
     page.push("</tbody></table></div>\n");
 }
 
-fn looks(page: &mut Frame, gate: &Assessment) {
-    if gate.looks.is_empty() {
+fn interim_analyses(page: &mut Frame, gate: &Assessment) {
+    if gate.interim_analyses.is_empty() {
         return;
     }
     page.push(
-        "<h3>Looks</h3>\n<div class=\"wide\"><table><thead><tr><th>repeats<th>information<th>z<th>what it meant</tr></thead>\
+        "<h3>Interim analyses</h3>\n<div class=\"wide\"><table><thead><tr><th>repeats<th>information<th>z<th>decision</tr></thead>\
          <tbody>\n",
     );
-    for look in &gate.looks {
+    for look in &gate.interim_analyses {
         page.add(format_args!(
             "<tr><td>{}<td>{:.0} %<td>{}<td>{}</tr>\n",
             look.repeats,
@@ -238,14 +238,14 @@ fn facts(page: &mut Frame, gate: &Assessment) {
     ];
     if !gate.lost.is_empty() {
         let mut names = String::new();
-        for name in gate.lost.iter().take(MOST_LOST) {
+        for name in gate.lost.iter().take(MAX_LOST) {
             // Writing to a string does not fail.
             let _ = write!(names, "{}{name}", if names.is_empty() { "" } else { ", " });
         }
-        if let Some(more) = gate.lost.len().checked_sub(MOST_LOST).filter(|more| *more > 0) {
+        if let Some(more) = gate.lost.len().checked_sub(MAX_LOST).filter(|more| *more > 0) {
             let _ = write!(names, " and {more} more");
         }
-        rows.push(("without a graded attempt on one side".to_owned(), names));
+        rows.push(("no graded attempt on one side".to_owned(), names));
     }
     page.push("<h3>Facts</h3>\n<table class=\"facts\"><tbody>\n");
     for (label, value) in rows {
@@ -254,5 +254,5 @@ fn facts(page: &mut Frame, gate: &Assessment) {
     page.push("</tbody></table>\n");
 }
 
-/// Lost tasks that are named; all are in the JSON.
-const MOST_LOST: usize = 50;
+/// Maximum lost tasks that are named; the JSON has all of them.
+const MAX_LOST: usize = 50;

@@ -11,11 +11,11 @@ use crate::render::part::{fallen, rate};
 use crate::render::words::{counted, counts};
 
 /// Rows that the page shows; the rest is in the JSON.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 /// Rows that stand open.
 const OPEN_ROWS: usize = 20;
 
-/// Those that pass less often, open; and all of them, folded where they are many.
+/// Tasks that pass less often, unfolded; and all tasks, folded if there are many.
 pub(super) fn table(page: &mut Frame, gate: &Assessment) {
     let worse = fallen(gate);
     if !worse.is_empty() {
@@ -44,7 +44,7 @@ fn rows(page: &mut Frame, tasks: &[&TaskChange]) {
         "<div class=\"wide\"><table class=\"names\"><thead><tr><th>task<th>family<th>before<th>now\
          <th>none to all<th><th>look at</tr></thead><tbody>\n",
     );
-    for task in tasks.iter().take(MOST_ROWS) {
+    for task in tasks.iter().take(MAX_ROWS) {
         let look = task.sample.map_or_else(String::new, |slot| slot.to_string());
         page.add(format_args!(
             "<tr><td title=\"{name}\">{name}<td>{}<td>{}<td>{}<td>{}<td>{}<td><code>{look}</code></tr>\n",
@@ -57,12 +57,12 @@ fn rows(page: &mut Frame, tasks: &[&TaskChange]) {
         ));
     }
     page.push("</tbody></table></div>\n");
-    if let Some(left) = tasks.len().checked_sub(MOST_ROWS).filter(|left| *left > 0) {
+    if let Some(left) = tasks.len().checked_sub(MAX_ROWS).filter(|left| *left > 0) {
         page.add(format_args!("<p class=\"key\">{left} more rows are in the JSON.</p>\n"));
     }
 }
 
-/// What changed, and whether the task can be trusted.
+/// The change of a task, and whether it is flaky.
 fn words(task: &TaskChange) -> String {
     let change = match task.change {
         Change::Broke => "<span class=\"failed\">broke</span>",
@@ -76,7 +76,7 @@ fn words(task: &TaskChange) -> String {
     }
 }
 
-/// How many of each family pass less often, where there are several.
+/// Number of tasks per template that pass less often, if there are several templates.
 fn by_suite(page: &mut Frame, gate: &Assessment) {
     #[derive(Default)]
     struct Sums {
@@ -95,7 +95,7 @@ fn by_suite(page: &mut Frame, gate: &Assessment) {
             of.rose += u64::from(after > before);
         }
     }
-    // Where every family has one task, it says what the tasks say.
+    // If every template has one task, this repeats the table of tasks.
     if sums.len() < 2 || sums.len() == gate.tasks.len() {
         return;
     }
@@ -103,7 +103,7 @@ fn by_suite(page: &mut Frame, gate: &Assessment) {
         "<h3>Families</h3>\n<div class=\"wide\"><table><thead><tr><th>suite / family<th>tasks<th>pass less often\
          <th>more often<th>flaky</tr></thead><tbody>\n",
     );
-    for ((suite, family), Sums { tasks, fell, rose, flaky }) in sums.into_iter().take(MOST_ROWS) {
+    for ((suite, family), Sums { tasks, fell, rose, flaky }) in sums.into_iter().take(MAX_ROWS) {
         page.add(format_args!(
             "<tr><td>{} / {}<td>{tasks}<td>{fell}<td>{rose}<td>{flaky}</tr>\n",
             text(suite),

@@ -1,56 +1,56 @@
-//! Looks ahead of the end: how many repeats each sees, and where the run may end.
+//! The schedule of interim analyses: repeats at each analysis, and boundaries for stopping.
 //!
-//! I1. A look only ends a run where the judgement that would be made then says the same: harm and fail, futility and pass. What is not
-//! decided goes on. I2. The judgement at the end has what the looks left of alpha: the level of the last boundary. I3. The same record has
-//! the same looks, whoever takes them: those that end a run are those that are told of it later.
+//! I1. An interim analysis stops a run only if the verdict at this point agrees: fail for harm, pass for futility. Otherwise the run
+//! continues. I2. The final analysis has the rest of alpha: the level of the last boundary. I3. Equal records give equal
+//! analyses, in the run and in later assessments.
 //!
-//! Information. Only the candidate's attempts grow; the baseline's are what they are. The harm has the variance `v/b + v/r` after r repeats
-//! against a baseline of b, and its increments are independent of what was seen, so the share of the information at r of R repeats is
+//! Information. Only the candidate's attempts grow; those of the baseline are fixed. The harm has the variance `v/b + v/r` after r repeats
+//! against a baseline of b, and its increments are independent of earlier data, so the information fraction at r of R repeats is
 //! `(1/b + 1/R) / (1/b + 1/r)`.
 //!
-//! Errors: [`LookError`]. Pure; nothing to cancel.
+//! Errors: [`InterimPlanError`]. Pure; nothing to cancel.
 
-use clawrl_gates::{LookError, LookPlan, Looks, Spending};
+use clawrl_gates::{InterimAnalyses, InterimPlan, InterimPlanError, Spending};
 
 /// Information between two looks, at least; looks that are closer are left out.
-const SHORTEST: f64 = 0.01;
+const MIN_STEP: f64 = 0.01;
 
-/// When a gate looks, and what stops it.
+/// Interim analyses of a gate with their boundaries.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LookSchedule {
+pub struct InterimSchedule {
     /// Repeats of each task by each look, ascending to all of them.
     repeats: Vec<u32>,
-    plan: LookPlan,
+    plan: InterimPlan,
 }
 
-/// What the schedule is made of.
+/// Input of the schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LookSettings {
-    /// How many looks, the end included.
+pub struct InterimSettings {
+    /// Number of analyses, the final one included.
     pub looks: u32,
     /// Repeats of the candidate by the end.
     pub repeats: u32,
     /// Attempts a task that the baseline has, on average.
     pub baseline_repeats: f64,
-    /// Probability of a stop for harm where there is none.
+    /// Probability of stopping for harm without harm.
     pub alpha: f64,
-    /// Probability of no stop for futility where the drop is what matters.
+    /// Probability of not stopping for futility at a drop of `min_effect`.
     pub power: f64,
 }
 
-impl LookSchedule {
-    /// Lays out the looks, as evenly over the repeats as whole ones allow; `None` where there is only the end.
+impl InterimSchedule {
+    /// Places the analyses as evenly over the repeats as possible; `None` if only the final one remains.
     ///
     /// # Errors
-    /// [`LookError`] where alpha or power is no probability.
-    pub fn new(settings: LookSettings) -> Result<Option<Self>, LookError> {
-        let LookSettings { looks, repeats, alpha, power, .. } = settings;
+    /// [`InterimPlanError`] for an invalid alpha or power.
+    pub fn new(settings: InterimSettings) -> Result<Option<Self>, InterimPlanError> {
+        let InterimSettings { looks, repeats, alpha, power, .. } = settings;
         let mut at: Vec<(u32, f64)> = Vec::new();
         for look in 1..looks {
             let seen = (u64::from(repeats) * u64::from(look)).div_ceil(u64::from(looks)) as u32;
             let share = settings.information(seen);
             let before = at.last().map_or(0.0, |(_, share)| *share);
-            if seen < repeats && share - before >= SHORTEST && 1.0 - share >= SHORTEST {
+            if seen < repeats && share - before >= MIN_STEP && 1.0 - share >= MIN_STEP {
                 at.push((seen, share));
             }
         }
@@ -61,7 +61,7 @@ impl LookSchedule {
         let fractions = at.iter().map(|(_, share)| *share).collect();
         let spending = Spending::ObrienFleming;
         let futility = Some((1.0 - power, spending));
-        let plan = Looks { fractions, alpha, spending, futility }.plan()?;
+        let plan = InterimAnalyses { fractions, alpha, spending, futility }.plan()?;
         Ok(Some(Self { repeats: at.into_iter().map(|(seen, _)| seen).collect(), plan }))
     }
 
@@ -73,7 +73,7 @@ impl LookSchedule {
 
     /// The boundaries.
     #[must_use]
-    pub fn plan(&self) -> &LookPlan {
+    pub fn plan(&self) -> &InterimPlan {
         &self.plan
     }
 
@@ -84,7 +84,7 @@ impl LookSchedule {
     }
 }
 
-impl LookSettings {
+impl InterimSettings {
     fn information(self, seen: u32) -> f64 {
         let noise = |repeats: f64| 1.0 / self.baseline_repeats.max(1.0) + 1.0 / repeats;
         noise(f64::from(self.repeats)) / noise(f64::from(seen))
@@ -95,14 +95,14 @@ impl LookSettings {
 mod tests {
     use super::*;
 
-    fn settings(looks: u32, repeats: u32, baseline_repeats: f64) -> LookSettings {
-        LookSettings { looks, repeats, baseline_repeats, alpha: 0.05, power: 0.9 }
+    fn settings(looks: u32, repeats: u32, baseline_repeats: f64) -> InterimSettings {
+        InterimSettings { looks, repeats, baseline_repeats, alpha: 0.05, power: 0.9 }
     }
 
     #[test]
     fn looks_are_spread_over_the_repeats() {
         let check = |looks, repeats, baseline, expected: &[u32]| {
-            let found = LookSchedule::new(settings(looks, repeats, baseline)).unwrap();
+            let found = InterimSchedule::new(settings(looks, repeats, baseline)).unwrap();
             let found = found.map_or(Vec::new(), |schedule| schedule.repeats().to_vec());
             assert_eq!(found, expected, "{looks} looks at {repeats} repeats");
         };
@@ -129,8 +129,8 @@ mod tests {
 
     /// I2.
     #[test]
-    fn the_end_has_what_is_left_of_alpha() {
-        let schedule = LookSchedule::new(settings(4, 8, 8.0)).unwrap().unwrap();
+    fn final_analysis_has_the_rest_of_alpha() {
+        let schedule = InterimSchedule::new(settings(4, 8, 8.0)).unwrap().unwrap();
         let level = schedule.final_level(0.05);
         assert!(level < 0.05 && level > 0.03, "{level}");
         let early = schedule.plan().boundaries[0].level();

@@ -1,8 +1,8 @@
-//! What a run came to, in numbers.
+//! Statistics of a run.
 //!
-//! I1. Faults are in no denominator (I2 of the architecture); they stand beside it, with open slots.
-//! I2. slots = finished + faulted + open, in every row. I3. A figure over nothing is `None`, never 0.
-//! I4. Everything follows from plan, journal and trajectories; nothing from the clock or the machine that reports.
+//! I1. Faults count in no denominator (I2 of the architecture); they are listed separately, as are open slots.
+//! I2. slots = finished + faulted + open, in every row. I3. A statistic without data is `None`, never 0.
+//! I4. Everything follows from plan, journal and trajectories; nothing from the clock or the reporting machine.
 //!
 //! Units: rates and scores in [0, 1], `_us` microseconds, `_ms` milliseconds.
 
@@ -16,52 +16,52 @@ use crate::at_k::{AtK, at_k};
 use crate::gather::TurnTimes;
 use crate::histogram::Histogram;
 
-/// What the caller calls things that the record knows by other names.
+/// Texts that the caller provides for the report.
 #[derive(Debug, Clone)]
 pub struct Heading {
-    /// Who acted.
+    /// Description of the policy.
     pub policy: String,
-    /// Whether the run goes on, and if not, how it ended.
+    /// Description of the run's state: running, or how it ended.
     pub state: String,
 }
 
 /// Figures of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figures {
+pub struct RunStats {
     /// The run.
     pub run: RunId,
-    /// Who acted.
+    /// Description of the policy.
     pub policy: String,
-    /// Whether the run goes on, and if not, how it ended.
+    /// Description of the run's state: running, or how it ended.
     pub state: String,
     /// When it began, milliseconds since 1970.
     pub started_ms: Option<u64>,
     /// Time under way, pauses between sessions left out.
     pub wall_ms: u64,
-    /// How often it was resumed.
+    /// Number of resumes.
     pub resumes: u32,
-    /// What a reader must know before anything else: a torn tail, limits that could not be set.
+    /// Notes to read first: a torn tail, limits that could not be set.
     pub warnings: Vec<String>,
     /// Everything.
     pub total: Row,
     /// Success in k tries, over all tasks.
     pub at_k: Vec<AtK>,
     /// Per suite, in the plan's order, and per family in it, by name.
-    pub suites: Vec<SuiteFigures>,
+    pub suites: Vec<SuiteStats>,
     /// Faulted attempts by kind, the most frequent first.
     pub faults: Vec<FaultCount>,
-    /// Where the time of finished episodes went.
-    pub phases: Vec<PhaseFigures>,
+    /// Time of finished episodes by phase.
+    pub phases: Vec<PhaseStats>,
     /// Per task, in the plan's order.
-    pub tasks: Vec<TaskFigures>,
+    pub tasks: Vec<TaskStats>,
     /// Per group, in the plan's order; empty where every group has one member.
-    pub groups: Vec<GroupFigures>,
+    pub groups: Vec<GroupStats>,
 }
 
 /// Figures of some slots.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// How many slots.
+    /// Number of slots.
     pub slots: u32,
     /// Slots closed by an episode that was graded: the denominator of everything below.
     pub finished: u32,
@@ -79,20 +79,20 @@ pub struct Row {
     pub open: u32,
     /// Attempts that resolved.
     pub attempts: u32,
-    /// Of those, ended by a fault, also if it was retried.
+    /// Attempts among them that ended in a fault, including retried ones.
     pub faulted_attempts: u32,
-    /// Of those, given up by us.
+    /// Cancelled attempts among them.
     pub cancelled_attempts: u32,
-    /// Of those, finished and put aside since, when a learner went back to a checkpoint.
+    /// Finished attempts that were later discarded because a learner returned to a checkpoint.
     pub superseded_attempts: u32,
-    /// Attempts whose process died under them.
+    /// Attempts whose process died.
     pub lost_attempts: u32,
     /// Turns of all attempts that resolved.
     pub turns: u64,
-    /// What their replies took, from policies that know.
+    /// Usage of their replies, from policies that report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTotal>,
-    /// What judges took for the grades.
+    /// Usage of judges for the grades.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge_usage: Option<UsageTotal>,
     /// Tokens that a policy sampled in them, and recorded one by one.
@@ -101,8 +101,8 @@ pub struct Row {
 
 /// A suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SuiteFigures {
-    /// Its name.
+pub struct SuiteStats {
+    /// Name of the suite.
     pub suite: String,
     /// All of it.
     pub total: Row,
@@ -112,50 +112,50 @@ pub struct SuiteFigures {
 
 /// A task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TaskFigures {
-    /// Its id.
+pub struct TaskStats {
+    /// Id of the task.
     pub task: String,
-    /// Its place in the plan.
+    /// Position of the task in the plan.
     #[serde(skip)]
     pub index: TaskIndex,
-    /// Its slots.
+    /// Slots of the task.
     pub row: Row,
 }
 
 /// A group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GroupFigures {
-    /// Its number in the plan.
+pub struct GroupStats {
+    /// Number of the group in the plan.
     pub group: u32,
-    /// Its task.
+    /// Task of the group.
     pub task: String,
-    /// Its slots.
+    /// Slots of the group.
     pub row: Row,
 }
 
-/// One phase.
+/// Statistics of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PhaseFigures {
-    /// Its name.
+pub struct PhaseStats {
+    /// Name of the phase.
     pub phase: &'static str,
-    /// Whether durations are of single turns, or of whole attempts.
+    /// Whether durations are per turn or per attempt.
     pub per: Per,
     /// The durations.
     pub durations: Histogram,
 }
 
-/// What a duration is of.
+/// Unit of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Per {
     /// A whole attempt.
     Attempt,
-    /// One turn.
+    /// Per turn.
     Turn,
 }
 
-impl Figures {
-    /// Of a run and what was read from its trajectories.
+impl RunStats {
+    /// Statistics of a run and its gathered trajectories.
     pub(crate) fn new(run: &Run, heading: &Heading, turns: TurnTimes, sampled: &BTreeMap<u32, u64>) -> Self {
         let plan = run.plan();
         let untouched = SlotState::default();
@@ -194,7 +194,7 @@ impl Figures {
                 .suites
                 .iter()
                 .zip(suites)
-                .map(|(suite, (all, families))| SuiteFigures {
+                .map(|(suite, (all, families))| SuiteStats {
                     suite: suite.name.clone(),
                     total: all.row(),
                     families: families
@@ -208,7 +208,7 @@ impl Figures {
             tasks: (0..)
                 .zip(tasks)
                 .filter(|(_, tally)| tally.row.slots > 0)
-                .map(|(task, tally)| TaskFigures {
+                .map(|(task, tally)| TaskStats {
                     task: task_name(task),
                     index: TaskIndex(task),
                     row: tally.row(),
@@ -217,7 +217,7 @@ impl Figures {
             groups: groups
                 .into_iter()
                 .filter(|_| is_grouped)
-                .map(|(group, (task, tally))| GroupFigures { group, task: task_name(task), row: tally.row() })
+                .map(|(group, (task, tally))| GroupStats { group, task: task_name(task), row: tally.row() })
                 .collect(),
         }
     }
@@ -276,22 +276,22 @@ impl Tally {
 fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     if run.is_running() {
-        warnings.push("the run goes on: these figures are of the moment they were read".to_owned());
+        warnings.push("the run is still running: these numbers are a snapshot".to_owned());
     }
     if let Some(tail) = run.torn_tail() {
         warnings.push(format!(
-            "the last {} bytes of the journal are torn and left out; a resume cuts them",
+            "the last {} bytes of the journal are incomplete and ignored; `--resume` removes them",
             tail.bytes
         ));
     }
-    // A run is told about also where its lock file cannot be read.
+    // A run is reported even if its lock file is unreadable.
     let limits = run.lock_file().map(|lock| lock.limits_not_set).unwrap_or_default();
     warnings.extend(limits.iter().map(|limit| format!("not limited: {} ({})", limit.limit, limit.reason)));
     warnings
 }
 
-/// Of finished episodes that closed their slot.
-fn phases(run: &Run, turns: TurnTimes) -> Vec<PhaseFigures> {
+/// Durations of finished episodes that closed their slot.
+fn phases(run: &Run, turns: TurnTimes) -> Vec<PhaseStats> {
     let finished = || {
         run.attempts()
             .filter(|attempt| attempt.closes_slot && matches!(attempt.ending, Ending::Finished { .. }))
@@ -307,7 +307,7 @@ fn phases(run: &Run, turns: TurnTimes) -> Vec<PhaseFigures> {
     ];
     all.into_iter()
         .filter_map(|(phase, per, durations)| {
-            Some(PhaseFigures { phase, per, durations: Histogram::of(durations)? })
+            Some(PhaseStats { phase, per, durations: Histogram::of(durations)? })
         })
         .collect()
 }

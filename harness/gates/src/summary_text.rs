@@ -1,84 +1,84 @@
-//! A verdict in a sentence or two of plain English, with its numbers.
+//! Verdicts as one or two sentences with their numbers.
 //!
-//! I1. Every verdict names its metric, its decision first, and what it rests on. I2. Shares are told in percent and their harm in points;
-//! numbers as they are. I3. What is said holds of the numbers that were computed: counts are those of the data, numbers are
-//! rounded as tables round them, and a bound that is not what it is held against is not rounded to it.
+//! I1. Every sentence names the metric, then the decision, then the evidence. I2. Shares are printed in percent and their harm in
+//! percentage points; other numbers are printed without a unit. I3. Sentences are true of the computed numbers: counts are those of
+//! the data, numbers are rounded as in tables, and rounding never makes a bound equal to the threshold it is compared with.
 //!
 //! Pure; nothing to cancel.
 
 use std::fmt;
 
 use crate::outcomes::Kind;
-use crate::verdict::{Decision, Findings, Lack, Verdict};
+use crate::verdict::{Decision, Findings, GateVerdict, InconclusiveReason};
 
-impl fmt::Display for Verdict {
+impl fmt::Display for GateVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Findings { tasks, lower, upper, p_adjusted, p_pass, .. } = self.findings;
         let gate = &self.gate;
         let confidence = rounded(100.0 * (1.0 - gate.alpha));
-        let (tolerated, matters) = (self.amount(gate.tolerance), self.amount(gate.matters));
+        let (tolerated, min_effect) = (self.amount(gate.tolerance), self.amount(gate.min_effect));
         write!(f, "{}: ", gate.metric)?;
         match &self.decision {
             Decision::Same => {
                 write!(
                     f,
-                    "pass. The agent is deterministic, and this is what it was in all {}.",
+                    "pass. The agent is deterministic, and all {} have the baseline's value.",
                     counted(tasks, "task")
                 )
             }
             Decision::Copied => {
-                write!(f, "pass. Attempt by attempt it is what it was, in all {}.", counted(tasks, "task"))
+                write!(f, "pass. Every attempt equals the baseline's, in all {}.", counted(tasks, "task"))
             }
             Decision::Pass | Decision::Fail if self.findings.known => write!(
                 f,
-                "{}. {}; the agent is deterministic, so that this is certain, and {tolerated} is tolerated.",
+                "{}. {}; the agent is deterministic, so this is certain (tolerance {tolerated}).",
                 if self.decision == Decision::Fail { "fail" } else { "pass" },
                 self.seen(),
             ),
             Decision::Pass => write!(
                 f,
-                "pass. {}; with {confidence} % confidence it is {}, and {matters} would matter (p {}).",
+                "pass. {}; with {confidence} % confidence it is {} (min_effect {min_effect}, p {}).",
                 self.seen(),
                 if upper < 0.0 {
-                    format!("better by at least {}", self.bound(-upper, -gate.matters))
+                    format!("better by at least {}", self.bound(-upper, -gate.min_effect))
                 } else {
-                    format!("worse by at most {}", self.bound(upper, gate.matters))
+                    format!("worse by at most {}", self.bound(upper, gate.min_effect))
                 },
                 p_value(p_pass)
             ),
             Decision::Fail => write!(
                 f,
-                "fail. {}; with {confidence} % confidence it is worse by at least {}, and {tolerated} is tolerated (p {}).",
+                "fail. {}; with {confidence} % confidence it is worse by at least {} (tolerance {tolerated}, p {}).",
                 self.seen(),
                 self.bound(lower, gate.tolerance),
                 p_value(p_adjusted)
             ),
-            Decision::Inconclusive(Lack::Outcomes(shortfalls)) => {
-                let reasons: Vec<String> = shortfalls.iter().map(ToString::to_string).collect();
+            Decision::Inconclusive(InconclusiveReason::Outcomes(missing_data)) => {
+                let reasons: Vec<String> = missing_data.iter().map(ToString::to_string).collect();
                 write!(f, "inconclusive: {}.", reasons.join("; "))
             }
-            Decision::Inconclusive(Lack::Variation) => {
-                write!(f, "inconclusive. {}, {}", self.seen(), self.unvaried())
+            Decision::Inconclusive(InconclusiveReason::Variation) => {
+                write!(f, "inconclusive. {}; {}", self.seen(), self.no_variance())
             }
-            Decision::Inconclusive(Lack::Copies { more }) => write!(
+            Decision::Inconclusive(InconclusiveReason::Copies { more }) => write!(
                 f,
-                "inconclusive. {}; attempt by attempt it is what it was, in all {}, and further attempts may differ. About {} of each \
+                "inconclusive. {}; every attempt equals the baseline's, in all {}, but further attempts may differ. About {} of each \
                  task would decide.",
                 self.seen(),
                 counted(tasks, "task"),
                 more_repeats(*more)
             ),
-            Decision::Inconclusive(Lack::Tasks { needed }) => {
+            Decision::Inconclusive(InconclusiveReason::Tasks { needed }) => {
                 write!(
                     f,
-                    "inconclusive. {}; {}. More repeats would not decide; about {needed} such tasks would.",
+                    "inconclusive. {}; {}. More repeats would not decide; about {needed} tasks like these would.",
                     self.seen(),
                     self.range()
                 )
             }
-            Decision::Inconclusive(Lack::Repeats { more }) => write!(
+            Decision::Inconclusive(InconclusiveReason::Repeats { more }) => write!(
                 f,
-                "inconclusive. {}; {}. About {} of each task, of both sides, would decide.",
+                "inconclusive. {}; {}. About {} of each task, on both sides, would decide.",
                 self.seen(),
                 self.range(),
                 more_repeats(*more)
@@ -87,12 +87,12 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Verdict {
+impl GateVerdict {
     fn seen(&self) -> String {
         let Findings { tasks, baseline, candidate, harm, .. } = self.findings;
         let amount = self.amount(harm.abs());
         let how = match amount == self.amount(0.0) {
-            true => "as good as".to_owned(),
+            true => "equal to".to_owned(),
             false if harm > 0.0 => format!("{amount} worse than"),
             false => format!("{amount} better than"),
         };
@@ -101,38 +101,34 @@ impl Verdict {
             format!("{}{unit}", rounded(self.scaled(value)))
         };
         let (before, after) = (value(baseline), value(candidate));
-        format!(
-            "Over {} the candidate is {how} the baseline ({after} after {before})",
-            counted(tasks, "task")
-        )
+        format!("Over {} the candidate is {how} the baseline ({after} vs {before})", counted(tasks, "task"))
     }
 
-    /// How few tasks differ, so that nothing bounds a number without bounds.
-    fn unvaried(&self) -> String {
+    /// Explains that too few tasks differ to estimate the error of an unbounded number.
+    fn no_variance(&self) -> String {
         let Findings { tasks, differ, .. } = self.findings;
         let all = counted(tasks, "task");
-        let unknown = "nothing says how far it may be off";
         match differ {
-            0 => format!("and it differs in none of {all}, so that {unknown}."),
-            _ if differ == tasks => format!("by the same in all {all}, so that {unknown}."),
-            _ => format!(
-                "and it differs in {differ} of {all}, which are too few to say how far it may be off."
-            ),
+            0 => format!("none of {all} differs, so there is no variance to test."),
+            _ if differ == tasks => {
+                format!("the difference is the same in all {all}, so there is no variance to test.")
+            }
+            _ => format!("{differ} of {all} differ, which are too few to estimate the error."),
         }
     }
 
     fn range(&self) -> String {
         let Findings { lower, upper, .. } = self.findings;
         let gate = &self.gate;
-        let matters = self.amount(gate.matters);
+        let min_effect = self.amount(gate.min_effect);
         match (lower.is_finite(), upper.is_finite()) {
             (true, true) => format!(
-                "it may be worse by {} to {}, where {} is tolerated and {matters} would matter",
+                "it may be worse by {} to {} (tolerance {}, min_effect {min_effect})",
                 round(self.scaled(lower), self.scaled(gate.tolerance)),
-                self.bound(upper, gate.matters),
+                self.bound(upper, gate.min_effect),
                 rounded(self.scaled(gate.tolerance)),
             ),
-            _ => format!("how much worse it may be is not known, and {matters} would matter"),
+            _ => format!("the interval has no bounds (min_effect {min_effect})"),
         }
     }
 
@@ -148,7 +144,7 @@ impl Verdict {
         amount_of(self.kind, value)
     }
 
-    /// A bound that is held against a number.
+    /// Formats a bound that is compared with a threshold.
     fn bound(&self, value: f64, against: f64) -> String {
         let number = round(self.scaled(value), self.scaled(against));
         format!("{number}{}", unit_of(self.kind))
@@ -165,7 +161,7 @@ fn unit_of(kind: Kind) -> &'static str {
     if kind == Kind::Number { "" } else { " points" }
 }
 
-/// A number with a word that fits it.
+/// A count with its noun, in the plural unless the count is 1.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -174,27 +170,27 @@ fn more_repeats(more: u64) -> String {
     counted(usize::try_from(more).unwrap_or(usize::MAX), "more repeat")
 }
 
-/// Digits after the point, at most.
-const MOST_DIGITS: usize = 9;
+/// Maximum digits after the decimal point.
+const MAX_DIGITS: usize = 9;
 
-/// One digit after the point, or three that matter where it is small.
+/// Rounds to one digit after the decimal point, or to three significant digits if the value is below 1.
 pub(crate) fn rounded(value: f64) -> String {
     text(value, digits(value))
 }
 
-/// The same, with as many more digits as it takes to tell it from another number that it is not.
+/// Rounds like [`rounded`], with more digits if the value would otherwise print like `against`, which it differs from.
 fn round(value: f64, against: f64) -> String {
     let other = rounded(against);
     let is_other = (value - against).abs() < 1e-9;
-    let told = (digits(value)..=MOST_DIGITS).map(|digits| text(value, digits));
+    let told = (digits(value)..=MAX_DIGITS).map(|digits| text(value, digits));
     let fits = |told: &String| is_other || *told != other;
     told.clone().find(fits).unwrap_or(other)
 }
 
 fn digits(value: f64) -> usize {
-    // Less than this is what rounding has left of nothing.
+    // Smaller values are rounding errors of zero.
     let is_small = value.abs() > 1e-9 && value.abs() < 1.0;
-    if is_small { ((2.0 - value.abs().log10().floor()) as usize).min(MOST_DIGITS) } else { 1 }
+    if is_small { ((2.0 - value.abs().log10().floor()) as usize).min(MAX_DIGITS) } else { 1 }
 }
 
 fn text(value: f64, digits: usize) -> String {
@@ -228,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_not_rounded_to_what_they_are_held_against() {
+    fn a_bound_is_never_rounded_to_its_threshold() {
         let check = |value: f64, against: f64, expected: &str| {
             assert_eq!(round(value, against), expected, "{value} against {against}");
         };
@@ -244,7 +240,7 @@ mod tests {
     proptest! {
         /// I3.
         #[test]
-        fn bounds_are_near_and_on_their_side(value in -200.0f64..200.0, apart in -1.0f64..1.0) {
+        fn bounds_stay_near_and_on_their_side(value in -200.0f64..200.0, apart in -1.0f64..1.0) {
             let against = value + apart;
             let told: f64 = round(value, against).parse().unwrap();
             prop_assert!((told - value).abs() <= 0.05 + 1e-9, "{}", told);

@@ -1,27 +1,27 @@
-//! A judge that is not waited for when nothing is heard of it.
+//! A judge that is not called for a while after it stopped replying.
 //!
-//! P1. No more questions are under way than there are places; whoever waits for one is out by its deadline. P2. Where a
-//! question had its time and nothing at all was heard of the judge in the meantime, on this or another question, it is left
-//! alone for [`PAUSE`] times as long: questions come back at once, with every vote missing. Then it is asked again. So one
-//! that is gone costs whoever waits a tenth of the time at most, and one that comes back is heard again.
+//! P1. The number of open requests is limited; a request that waits for a permit gives up at its deadline. P2. If a
+//! request used up its time and the judge replied to no other request in the meantime, it is not called
+//! for [`PAUSE`] times as long: requests return at once, with all votes missing. Then it is called again. So an
+//! unreachable judge costs at most a tenth of the time, and one that recovers is used again.
 //!
-//! A reply that says nothing was heard, too: a judge that babbles is there.
+//! An invalid reply counts as a reply: such a judge is reachable.
 //!
-//! Cancellation: dropping the future of a question gives its place back and drops its votes.
+//! Cancellation: dropping the future of a request returns its permit and drops its votes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clawrl_core::{Ballot, Boundary, BoxFuture, Fault, Judge, Question};
+use clawrl_core::{Boundary, BoxFuture, Fault, Judge, JudgeRequest, JudgeResponse};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::model::BABBLE;
 
-/// How much longer than a question's own time a judge is left alone.
+/// Length of the pause, as a multiple of the request's own time.
 pub const PAUSE: u32 = 10;
 
 /// Asks another judge.
-pub struct PatientJudge {
+pub struct PausingJudge {
     judge: Arc<dyn Judge>,
     places: Semaphore,
     hearing: Mutex<Hearing>,
@@ -31,11 +31,11 @@ pub struct PatientJudge {
 struct Hearing {
     /// When the last reply came.
     heard: Option<Instant>,
-    /// Nobody is asked before.
+    /// The judge is not called before this time.
     silent_until: Option<Instant>,
 }
 
-impl PatientJudge {
+impl PausingJudge {
     /// The judge, with so many questions under way at once.
     #[must_use]
     pub fn new(judge: Arc<dyn Judge>, questions: u32) -> Self {
@@ -47,34 +47,32 @@ impl PatientJudge {
         hearing.silent_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Takes in what came of a question that was put at a time and had to be answered by another.
-    fn hear(&self, ballot: &Ballot, asked: Instant, deadline: Instant) {
+    /// Updates the state from the response to a request with this start and deadline.
+    fn hear(&self, response: &JudgeResponse, asked: Instant, deadline: Instant) {
         let mut hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if !ballot.votes.is_empty() || ballot.missing.iter().any(|fault| fault.code == BABBLE) {
+        if !response.votes.is_empty() || response.missing.iter().any(|fault| fault.code == BABBLE) {
             *hearing = Hearing { heard: Some(now), silent_until: None };
         } else if hearing.heard.is_none_or(|heard| heard < asked) {
             let pause = deadline.saturating_duration_since(asked) * PAUSE;
             if hearing.silent_until.is_none_or(|until| until <= now) {
                 let secs = pause.as_secs();
-                tracing::warn!(
-                    "nothing is heard of the judge: turns stay unjudged, and it is asked again in {secs} s"
-                );
+                tracing::warn!("the judge does not reply: turns stay unjudged for {secs} s");
             }
             hearing.silent_until = Some(now + pause);
         }
     }
 }
 
-impl Judge for PatientJudge {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Ballot> {
+impl Judge for PausingJudge {
+    fn ask<'a>(&'a self, question: JudgeRequest<'a>) -> BoxFuture<'a, JudgeResponse> {
         Box::pin(async move {
             let votes = question.votes;
             let missing = |code: &str, message: &str| {
                 let fault = Fault::transient(Boundary::Policy, code, message);
-                Ballot { missing: vec![fault; votes as usize], ..Ballot::default() }
+                JudgeResponse { missing: vec![fault; votes as usize], ..JudgeResponse::default() }
             };
-            let left_alone = || missing("judge-left-alone", "nothing was heard of the judge lately");
+            let left_alone = || missing("judge-left-alone", "the judge did not reply recently");
             let (asked, deadline) = (Instant::now(), Instant::from_std(question.deadline));
             if self.is_silent() {
                 return left_alone();
@@ -83,16 +81,16 @@ impl Judge for PatientJudge {
             let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else {
                 return missing(
                     "no-place",
-                    "too many questions were under way; raise `concurrency` of `judging`",
+                    "too many judge requests were open; raise `concurrency` of `judging`",
                 );
             };
-            // It may have been found silent by whoever had the place.
+            // The judge may have stopped replying while this request waited.
             if self.is_silent() {
                 return left_alone();
             }
-            let ballot = self.judge.ask(question).await;
-            self.hear(&ballot, asked, deadline);
-            ballot
+            let response = self.judge.ask(question).await;
+            self.hear(&response, asked, deadline);
+            response
         })
     }
 }

@@ -1,7 +1,7 @@
-//! The pictures of attempts as small ones, for the strip that the page shows.
+//! Thumbnails of pictures, for the strip of an attempt.
 //!
-//! F1. A small picture is drawn anew, pixel by pixel: nothing of the recorded file goes into the page. F2. What is decoded is
-//! bounded before it is, whatever the file says of itself. F3. A small picture is a function of the file.
+//! F1. A thumbnail is redrawn pixel by pixel: no byte of the recorded file goes into the page. F2. Decoding is
+//! bounded in advance, whatever the file claims. F3. A thumbnail is a function of the file.
 //!
 //! Units: pixels.
 
@@ -17,15 +17,15 @@ use png::{BitDepth, ColorType, Compression, Decoder, Encoder, Filter, Limits, Tr
 /// Width of a small picture; as high as it comes to.
 const WIDTH: usize = 240;
 
-/// Of a higher one, this much is shown.
-const MOST_HEIGHT: usize = 360;
+/// Maximum shown height of a picture.
+const MAX_HEIGHT: usize = 360;
 
 /// Pixels of the largest picture that is made small.
-const MOST_PIXELS: usize = 16 << 20;
+const MAX_PIXELS: usize = 16 << 20;
 
-/// What was read of the pictures of some attempts.
+/// Thumbnails of some attempts.
 #[derive(Debug, Default)]
-pub(crate) struct Film {
+pub(crate) struct Thumbnails {
     /// Small pictures in base64, by the hash of the picture.
     pub(crate) small: BTreeMap<String, String>,
     /// Pictures that are not in the run's folder.
@@ -38,7 +38,7 @@ pub(crate) fn pictures(record: &AttemptRecord) -> impl Iterator<Item = BlobRef> 
     std::iter::once(&record.trajectory.reset).chain(turns).flat_map(|observation| observation.all_pictures())
 }
 
-impl Film {
+impl Thumbnails {
     /// Reads the pictures of an attempt, and makes small ones if they are `wanted`.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Film {
                     self.missing.insert(blob.sha256);
                 }
                 Some(bytes) if wanted => {
-                    // Of another kind, or one that cannot be drawn, the file itself can be opened.
+                    // For other formats, and files that cannot be drawn, the page links to the file.
                     let small = small(&bytes).map_or(String::new(), |small| STANDARD.encode(small));
                     self.small.insert(blob.sha256, small);
                 }
@@ -64,13 +64,13 @@ impl Film {
     }
 }
 
-/// A PNG made small; `None` for what is no PNG, or too large.
+/// Scales a PNG down; `None` if it is not a PNG, or too large.
 fn small(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: 4 * MOST_PIXELS });
+    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: 4 * MAX_PIXELS });
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     let mut reader = decoder.read_info().ok()?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
-    if width.checked_mul(height).is_none_or(|pixels| pixels == 0 || pixels > MOST_PIXELS) {
+    if width.checked_mul(height).is_none_or(|pixels| pixels == 0 || pixels > MAX_PIXELS) {
         return None;
     }
     let mut pixels = vec![0; reader.output_buffer_size()?];
@@ -90,8 +90,8 @@ struct Image {
 fn shrunk(pixels: &[u8], (width, height): (usize, usize), samples: usize) -> Image {
     let to_width = width.min(WIDTH);
     let to_height = (height * to_width).div_ceil(width).max(1);
-    let shown = to_height.min(MOST_HEIGHT);
-    // Where the pixels of one row or column begin; each has at least one.
+    let shown = to_height.min(MAX_HEIGHT);
+    // Start of each row or column of pixels; each has at least one.
     let begin = |at: usize, from: usize, to: usize| at * from / to;
     let mut small = Vec::with_capacity(to_width * shown * 3);
     for y in 0..shown {
@@ -185,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn f2_large_ones_and_what_is_no_picture_are_not_drawn() {
+    fn f2_large_and_invalid_pictures_are_not_drawn() {
         assert_eq!(small(b"no picture"), None);
         let long = small(&png(1, 2_000, ColorType::Grayscale, &[0; 2_000])).unwrap();
-        assert_eq!(decoded(&long).1, MOST_HEIGHT);
+        assert_eq!(decoded(&long).1, MAX_HEIGHT);
         // A head that promises more than there is memory for.
         let mut bomb = png(1, 1, ColorType::Rgb, &[0; 3]);
         bomb[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);

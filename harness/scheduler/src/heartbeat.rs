@@ -1,4 +1,4 @@
-//! The sign of life of an attempt: what it is doing and until when it may do so.
+//! The heartbeat of an attempt: its current phase and the deadline of its next heartbeat.
 //!
 //! Written by the executor at the start of each operation, which renews the lease's deadline; read by the
 //! dispatcher's reaper. I1. Phase and deadline are read together: they share one word.
@@ -14,33 +14,33 @@ const PHASE_BITS: u32 = 8;
 
 /// Shared by an executor and the dispatcher.
 #[derive(Debug)]
-pub(crate) struct Vital(AtomicU64);
+pub(crate) struct Heartbeat(AtomicU64);
 
-/// One reading.
+/// One reading of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sign {
+pub(crate) struct Beat {
     pub(crate) phase: Phase,
     /// The attempt shows its next sign of life by then.
     pub(crate) until: Duration,
 }
 
-impl Vital {
-    pub(crate) fn new(sign: Sign) -> Self {
+impl Heartbeat {
+    pub(crate) fn new(sign: Beat) -> Self {
         Self(AtomicU64::new(pack(sign)))
     }
 
-    pub(crate) fn renew(&self, sign: Sign) {
+    pub(crate) fn renew(&self, sign: Beat) {
         self.0.store(pack(sign), Relaxed);
     }
 
-    pub(crate) fn read(&self) -> Sign {
+    pub(crate) fn read(&self) -> Beat {
         let word = self.0.load(Relaxed);
         let phase = Phase::ALL[(word & ((1 << PHASE_BITS) - 1)) as usize];
-        Sign { phase, until: Duration::from_millis(word >> PHASE_BITS) }
+        Beat { phase, until: Duration::from_millis(word >> PHASE_BITS) }
     }
 }
 
-fn pack(sign: Sign) -> u64 {
+fn pack(sign: Beat) -> u64 {
     let millis = u64::try_from(sign.until.as_millis()).unwrap_or(u64::MAX).min(u64::MAX >> PHASE_BITS);
     millis << PHASE_BITS | sign.phase as u64
 }
@@ -53,9 +53,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_was_written(phase in 0..Phase::ALL.len(), millis in 0..u64::MAX >> PHASE_BITS) {
-            let sign = Sign { phase: Phase::ALL[phase], until: Duration::from_millis(millis) };
-            prop_assert_eq!(Vital::new(sign).read(), sign);
+        fn heartbeat_reads_back(phase in 0..Phase::ALL.len(), millis in 0..u64::MAX >> PHASE_BITS) {
+            let sign = Beat { phase: Phase::ALL[phase], until: Duration::from_millis(millis) };
+            prop_assert_eq!(Heartbeat::new(sign).read(), sign);
         }
     }
 }

@@ -78,7 +78,7 @@ fn unpacked(page: &str, id: &str) -> Option<Value> {
 }
 
 #[test]
-fn an_attempt_with_pictures_has_a_strip_of_small_ones() {
+fn attempt_with_pictures_has_thumbnails() {
     let (place, [red, blue]) = place();
     let folder = "../runs/fixture/".to_owned();
     let made =
@@ -109,7 +109,7 @@ fn an_attempt_with_pictures_has_a_strip_of_small_ones() {
 }
 
 #[test]
-fn i2_small_pictures_are_left_out_before_attempts_are() {
+fn i2_thumbnails_are_dropped_before_attempts() {
     let (place, _) = place();
     let whole = place.report(ROOM).page;
     let attempts = whole.split_once("id=\"d0\">").unwrap().1.split('<').next().unwrap().len() as u64;
@@ -119,7 +119,7 @@ fn i2_small_pictures_are_left_out_before_attempts_are() {
 }
 
 #[test]
-fn i4_a_picture_that_is_missing_is_told_and_one_that_is_damaged_is_an_error() {
+fn i4_missing_picture_is_noted_damaged_one_fails() {
     let (place, [red, blue]) = place();
     let path = |blob: &BlobRef| place.run().dir().join(blob_path(blob).unwrap());
     std::fs::remove_file(path(&blue)).unwrap();

@@ -1,4 +1,4 @@
-//! What a model is asked, piece by piece.
+//! Requests to a model, split into pieces.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use crate::canonical::Hash;
 
-/// What a model is shown for one reply, and how the reply is drawn.
+/// The request to a model for one reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ModelRequest {
     /// A JSON object: the model, its sampling, and whatever else decides how a reply is drawn. Nothing secret.
     pub settings: Value,
-    /// The conversation as it is sent, with the system text that the policy puts before it. Without secrets.
+    /// The conversation as sent, with the policy's system text before it. Without secrets.
     pub messages: Vec<Message>,
-    /// The tools that the model is told of in the server's own form. Those that a text describes are in the messages.
+    /// Tools in the server's native form. Tools described in text are part of the messages.
     pub tools: Vec<ToolSpec>,
 }
 
-/// What the policy of a cassette would show its model for a request.
-pub type Show = Arc<dyn Fn(&PolicyRequest<'_>) -> Asked + Send + Sync>;
+/// The request that a cassette's policy would send to its model.
+pub type Show = Arc<dyn Fn(&PolicyRequest<'_>) -> ModelRequest + Send + Sync>;
 
 /// A value with its hash. Shared by all requests that it is a part of.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Of all of it.
+    /// Hash of all pieces.
     pub(crate) fn hash(&self) -> Hash {
         let messages = self.messages.iter().map(|piece| &piece.hash).collect();
         let tools = self.tools.iter().map(|piece| &piece.hash).collect();
@@ -51,8 +51,8 @@ impl Pieces {
     }
 }
 
-impl From<Asked> for Pieces {
-    fn from(asked: Asked) -> Self {
+impl From<ModelRequest> for Pieces {
+    fn from(asked: ModelRequest) -> Self {
         Self {
             settings: settings_piece(asked.settings),
             messages: asked.messages.into_iter().map(message_piece).collect(),
@@ -71,7 +71,7 @@ pub(crate) fn message_piece(message: Message) -> Piece<Message> {
     Piece::new(message, &seen)
 }
 
-/// How text is read as a call is a matter of the harness, and no model is told of it.
+/// How text is parsed as a call does not affect the model's request.
 pub(crate) fn tool_piece(tool: ToolSpec) -> Piece<ToolSpec> {
     let ToolSpec { name, description, parameters, .. } = &tool;
     let seen = json!({ "name": name, "description": description, "parameters": parameters });

@@ -1,10 +1,10 @@
-//! What a solver looks at, and the lines that it says.
+//! State of a page for a solver, and the lines it can say.
 
 use super::History;
 use crate::page::{Node, Page};
 
-/// A page as it is now, and what was done before.
-pub(super) struct Sight<'a> {
+/// The current page with the history of the attempt.
+pub(super) struct PageSnapshot<'a> {
     pub(super) page: &'a Page,
     /// The goal, which every page of MiniWoB++ shows first.
     pub(super) goal: &'a str,
@@ -15,18 +15,18 @@ pub(super) struct Sight<'a> {
     pub(super) turn: usize,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> PageSnapshot<'a> {
     pub(super) fn new(page: &'a Page, first: &'a Page, history: &History<'a>) -> Self {
         let goal = page.nodes.first().filter(|node| node.is("text")).map_or("", |node| node.name.as_str());
         Self { page, goal, first, said: history.said, turn: history.turn }
     }
 
-    /// What stands in quotation marks in the goal.
+    /// Quoted texts of the goal.
     pub(super) fn quoted(&self) -> Vec<&'a str> {
         self.goal.split('"').skip(1).step_by(2).collect()
     }
 
-    /// What stands between two texts of the goal; without an end, all of the rest.
+    /// The text between two texts of the goal; without an end, all of the rest.
     pub(super) fn between(&self, before: &str, after: &str) -> Option<&'a str> {
         let (_, rest) = self.goal.split_once(before)?;
         if after.is_empty() { Some(rest) } else { rest.split_once(after).map(|(inner, _)| inner) }
@@ -52,14 +52,14 @@ impl<'a> Sight<'a> {
         self.named(name).and_then(click)
     }
 
-    /// Clicks what sends a form off.
+    /// Clicks the button that submits a form.
     pub(super) fn send(&self) -> Option<String> {
         let words = ["submit", "search", "login", "ok", "order!", "go!"];
         let fits = |node: &&Node| words.contains(&node.name.to_lowercase().as_str());
         self.nodes().iter().rev().filter(|node| node.number.is_some()).find(fits).and_then(click)
     }
 
-    /// Whether this has been said already.
+    /// Whether this line was said already.
     pub(super) fn has_said(&self, line: &str) -> bool {
         self.said.iter().any(|one| one == line)
     }
@@ -74,7 +74,7 @@ pub(super) fn click(node: &Node) -> Option<String> {
     node.number.map(|number| format!("click {number}"))
 }
 
-/// Types into a field that holds something else. What a password holds is known by its length alone.
+/// Types into a field with another content. Of a password only the length is known.
 pub(super) fn fill(node: &Node, text: &str) -> Option<String> {
     let held = node.value.as_deref().unwrap_or_default();
     let same = if node.has("password") { held.chars().count() == text.chars().count() } else { held == text };
