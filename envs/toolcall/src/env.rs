@@ -17,6 +17,7 @@ use clawrl_core::{
     McpShare, Observation, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec,
     WorkspaceSpec,
 };
+use clawrl_redact::Redactor;
 use clawrl_sandbox::Live;
 use clawrl_workspace::{Answer, Asking, GradeRequest, Judged, check_invalid, grade};
 use futures_util::future::{join_all, try_join_all};
@@ -29,7 +30,6 @@ use crate::place::{Place, PlaceKind, interpreter_variables};
 use crate::provider::Shared;
 use crate::python::Python;
 use crate::result::Outcome;
-use crate::struck::Struck;
 use crate::toolbox::Toolbox;
 use crate::turn::{Ground, Programs, State, finish, take_up};
 
@@ -45,8 +45,8 @@ pub(crate) struct ToolcallEnv {
     python: Option<Mutex<Python>>,
     /// Of the task, connected from reset on.
     servers: Vec<Server>,
-    /// What is struck out of everything that tools and servers say.
-    struck: Struck,
+    /// Removes the secrets of the task from results and faults.
+    redactor: Redactor,
     /// Of commands, from reset on.
     environment: BTreeMap<String, String>,
     attempt: AttemptId,
@@ -73,7 +73,7 @@ impl ToolcallEnv {
             place,
             python: None,
             servers: Vec::new(),
-            struck: Struck::default(),
+            redactor: Redactor::default(),
             environment: BTreeMap::new(),
             attempt: request.attempt,
             label: format!("{}.{}", request.attempt, request.epoch.0),
@@ -87,7 +87,7 @@ impl ToolcallEnv {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
         self.state = State::new(spec);
-        self.struck = self.shared.secrets.of(spec);
+        self.redactor = self.shared.secrets.of(spec);
         if spec.workspace.is_some() || !spec.mcp.is_empty() {
             let limit = task.timeouts.setup;
             tokio::select! {
@@ -97,7 +97,7 @@ impl ToolcallEnv {
                     furnished.unwrap_or_else(|_| Err(Fault::limit(Boundary::Env, Limit::Setup, limit)))
                 }
             }
-            .map_err(|fault| self.struck.fault(fault))?;
+            .map_err(|fault| self.redactor.redact_fault(fault))?;
         }
         Ok(Observation { tools: self.toolbox.offered(), ..Observation::default() })
     }
@@ -122,7 +122,7 @@ impl ToolcallEnv {
                 McpShare::Attempt => self.environment.clone(),
                 McpShare::Run => of_all(),
             };
-            Server::new(decl.clone(), environment, place.clone(), self.struck.clone())
+            Server::new(decl.clone(), environment, place.clone(), self.redactor.clone())
         };
         self.servers = spec.mcp.iter().map(server).collect();
         let sandbox = self.place.as_ref().map(|place| place.sandbox.as_ref());
@@ -169,9 +169,9 @@ impl ToolcallEnv {
             () = ctx.cancel.cancelled() => Err(cancelled()),
             results = finish(taken.jobs, ground, ctx.deadline) => results,
         };
-        let mut results = results.map_err(|fault| self.struck.fault(fault))?;
+        let mut results = results.map_err(|fault| self.redactor.redact_fault(fault))?;
         // Before anything is cut to what the policy is shown: half a secret is still too much.
-        results.iter_mut().for_each(|(_, result)| result.clean(&self.struck));
+        results.iter_mut().for_each(|(_, result)| result.redact(&self.redactor));
         let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
         let State { ledger, earnings, .. } = &mut self.state;
         let process_reward = earnings.step(&spec.step_rewards, ledger, refused);

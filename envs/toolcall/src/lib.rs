@@ -17,7 +17,6 @@ mod python;
 mod result;
 mod secret;
 mod step_reward;
-mod struck;
 mod toolbox;
 mod tools;
 mod turn;

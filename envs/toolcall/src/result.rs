@@ -1,16 +1,16 @@
-//! What came of one call, and how long it may take.
+//! The result of one call, and its time limit.
 
 use std::time::{Duration, Instant};
 
-use crate::struck::Struck;
+use clawrl_redact::{Cut, Redactor};
 
-/// What came of one call, before it is cut to what the policy is shown.
+/// The result of one call, before it is cut to the size that the policy sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResult {
     pub(crate) outcome: Outcome,
     /// For the policy. May be empty.
     pub(crate) text: String,
-    /// Where in the text something was cut off before anyone looked for secrets, in bytes, ascending.
+    /// Where the text was cut before its secrets were removed: byte offsets, ascending.
     pub(crate) cuts: Vec<usize>,
     /// Of a program that ended by itself.
     pub(crate) exit_code: Option<i32>,
@@ -57,18 +57,19 @@ impl CallResult {
         Self { outcome: Outcome::Refused, ..Self::failed(reason) }
     }
 
-    /// Strikes secrets out of the text, and what is left of one where something was cut off.
-    pub(crate) fn clean(&mut self, struck: &Struck) {
+    /// Removes secrets from the text, and parts of secrets where the text was cut.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
         if self.cuts.is_empty() {
-            return struck.clean(&mut self.text);
+            redactor.redact_in_place(&mut self.text);
+            return;
         }
         let mut pieces = Vec::new();
         for cut in self.cuts.drain(..).rev() {
             pieces.push(self.text.split_off(cut));
         }
-        struck.clean_head(&mut self.text);
+        redactor.redact_cut(&mut self.text, Cut::End);
         for mut piece in pieces.into_iter().rev() {
-            struck.clean_piece(&mut piece);
+            redactor.redact_cut(&mut piece, Cut::Both);
             self.text.push_str(&piece);
         }
     }
@@ -106,11 +107,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_struck_out_at_cuts_too() {
-        let struck = Struck::new([("KEY".to_owned(), "abcd-efgh".to_owned())]);
+    fn secrets_at_cuts_are_redacted() {
+        let redactor = Redactor::for_tools([("KEY".to_owned(), "abcd-efgh".to_owned())]);
         let check = |text: &str, cuts: &[usize], expected: &str| {
             let mut result = CallResult { cuts: cuts.to_vec(), ..CallResult::done(text) };
-            result.clean(&struck);
+            result.redact(&redactor);
             assert_eq!(result.text, expected);
         };
         check("x abcd-efgh efgh abcd", &[], "x [KEY] efgh abcd");

@@ -1,15 +1,14 @@
-//! Secrets of tools: looked up before a run, sent where they belong, and struck out of everything that comes back.
+//! Secrets of tools: read before a run, sent to their servers, and removed from every answer.
 //!
-//! I1. `Debug` shows names of variables, never a value. I2. What a tool or a server says, and what is told of its faults, is
-//! cleaned of every secret of the task before it is kept or shown; where it was cut before that, for memory is bounded, also
-//! of what is left of a secret at the cut.
+//! I1. `Debug` shows names of variables, never a value. I2. Results of tools and servers, and the messages of their faults,
+//! lose every secret of the task before they are kept or shown. Where memory limits cut a result before that, they also
+//! lose the part of a secret at the cut.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use clawrl_core::{Boundary, Fault, TextSource, ToolcallSpec};
-
-use crate::struck::Struck;
+use clawrl_redact::Redactor;
 
 /// The values of environment variables that tasks name.
 #[derive(Clone, Default)]
@@ -35,10 +34,10 @@ impl Secrets {
         })
     }
 
-    /// What is struck out of the texts of a task.
-    pub(crate) fn of(&self, spec: &ToolcallSpec) -> Struck {
+    /// Removes the secrets of a task.
+    pub(crate) fn of(&self, spec: &ToolcallSpec) -> Redactor {
         let named = spec.sources().filter_map(|(_, source)| source.variable());
-        Struck::new(named.filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone()))))
+        Redactor::for_tools(named.filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone()))))
     }
 }
 
@@ -82,18 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn i1_i2_nothing_shows_a_secret() {
+    fn i1_i2_secrets_are_never_shown() {
         let secrets = Secrets::new([
             ("KEY".to_owned(), "abcdefgh".to_owned()),
             ("LONG".to_owned(), "abcdefgh-and-more".to_owned()),
             ("SHORT".to_owned(), "EMPTY".to_owned()),
         ]);
-        let struck = secrets.of(&spec(&["KEY", "LONG", "SHORT"]));
+        let redactor = secrets.of(&spec(&["KEY", "LONG", "SHORT"]));
         let mut text = "said abcdefgh, abcdefgh-and-more, EMPTY".to_owned();
-        struck.clean(&mut text);
+        redactor.redact_in_place(&mut text);
         assert_eq!(text, "said [KEY], [LONG], EMPTY");
-        assert_eq!(format!("{secrets:?} {struck:?}"), r#"Secrets(["KEY", "LONG", "SHORT"]) ["KEY", "LONG"]"#);
-        let fault = struck.fault(Fault::transient(Boundary::Env, "x", "abcdefgh"));
+        assert_eq!(
+            format!("{secrets:?} {redactor:?}"),
+            r#"Secrets(["KEY", "LONG", "SHORT"]) ["KEY", "LONG"]"#
+        );
+        let fault = redactor.redact_fault(Fault::transient(Boundary::Env, "x", "abcdefgh"));
         assert_eq!(fault.message, "[KEY]");
         let missing = TextSource::FromEnv { name: "NONE".to_owned(), prefix: String::new() };
         let fault = secrets.text("mcp: docs: headers: A", &missing).unwrap_err();

@@ -4,7 +4,10 @@
 //! learns from it. Like figures, rows are no part of the promise that resolutions have: a crash may cost the last of them. Attempts that
 //! a training gave up when it went back to a checkpoint keep theirs: what runs anew is another attempt.
 
+use std::iter;
+
 use clawrl_core::{AttemptId, Ballot, UsageTotal};
+use clawrl_redact::Redactor;
 use serde::{Deserialize, Serialize};
 
 /// What was said of one turn.
@@ -20,6 +23,21 @@ pub struct JudgedTurn {
     /// What should have been known before it, where that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Judgement>,
+}
+
+impl JudgedTurn {
+    /// Removes the values of secrets from what the judges wrote.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        for judgement in self.process.iter_mut().chain(&mut self.hint) {
+            let votes = judgement
+                .votes
+                .iter_mut()
+                .flat_map(|vote| iter::once(&mut vote.reason).chain(&mut vote.hint));
+            for text in judgement.missing.iter_mut().chain(votes) {
+                redactor.redact_in_place(text);
+            }
+        }
+    }
 }
 
 /// The votes on one question, and what they came to.

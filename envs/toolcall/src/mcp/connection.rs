@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, McpDecl};
+use clawrl_redact::Redactor;
 use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand};
 use http::{HeaderMap, HeaderName};
 use rmcp::ServiceError;
@@ -30,7 +31,6 @@ use super::waiting::{Noted, Waiting};
 use crate::http::HttpClient;
 use crate::place::Place;
 use crate::result::{Allowance, CallResult};
-use crate::struck::Struck;
 
 /// Pages of a list of tools.
 const MOST_PAGES: usize = 64;
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     service: Mutex<RunningService<RoleClient, ClientConfig>>,
     other_side: OtherSide,
     /// Of the first task that connected; whoever shares the connection has the same secrets in it.
-    struck: Struck,
+    redactor: Redactor,
     /// Nobody is to begin anything on it; what is under way goes on.
     spent: AtomicBool,
 }
@@ -89,14 +89,14 @@ impl Connection {
         decl: &McpDecl,
         command: SandboxCommand,
         sandbox: &dyn Sandbox,
-        struck: &Struck,
+        redactor: &Redactor,
         by: Instant,
     ) -> Result<Self, Fault> {
         let opened = sandbox.open(ProgramSpec { command, user: None }).await;
         let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
         let input = input.ok_or_else(|| start_fault(decl, "it has no input"))?;
         let waiting = Waiting::default();
-        let (mut overheard, tap) = Overheard::listen(output, errors, struck.clone(), waiting.clone());
+        let (mut overheard, tap) = Overheard::listen(output, errors, redactor.clone(), waiting.clone());
         // A message that was mended may be longer than it came.
         let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(2 * LINE_BYTES);
         let transport = Noted { transport, waiting };
@@ -123,7 +123,7 @@ impl Connection {
             }
         };
         let running = Box::new(Mutex::new((handle, overheard)));
-        Self::agreed(decl, service, OtherSide::Program { running, home: None }, struck)
+        Self::agreed(decl, service, OtherSide::Program { running, home: None }, redactor)
     }
 
     /// Connects to a server over HTTP, and waits until it has answered `initialize`.
@@ -135,7 +135,7 @@ impl Connection {
         url: &str,
         headers: HeaderMap,
         client: HttpClient,
-        struck: &Struck,
+        redactor: &Redactor,
         by: Instant,
     ) -> Result<Self, Fault> {
         let (endpoint, trouble) = Endpoint::new(client);
@@ -148,7 +148,7 @@ impl Connection {
             .max_concurrent_requests(usize::MAX);
         let transport = StreamableHttpClientTransport::with_client(endpoint, config);
         match tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await {
-            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble), struck),
+            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble), redactor),
             Ok(Err(error)) => {
                 let reason = trouble.words().unwrap_or_else(|| reason(&error));
                 let message =
@@ -163,7 +163,7 @@ impl Connection {
         decl: &McpDecl,
         service: RunningService<RoleClient, ClientConfig>,
         other_side: OtherSide,
-        struck: &Struck,
+        redactor: &Redactor,
     ) -> Result<Self, Fault> {
         let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
         let known = || ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| version.has_initialize());
@@ -181,7 +181,7 @@ impl Connection {
             peer: service.peer().clone(),
             service: Mutex::new(service),
             other_side,
-            struck: struck.clone(),
+            redactor: redactor.clone(),
             spent: AtomicBool::new(false),
         })
     }
@@ -279,7 +279,7 @@ impl Connection {
         // Dropped, a request tells the server that nobody waits any more.
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
             Err(_) => Called::Late,
-            Ok(Ok(result)) => Called::Answered(told(&result, &self.struck)),
+            Ok(Ok(result)) => Called::Answered(told(&result, &self.redactor)),
             Ok(Err(Some(ServiceError::McpError(error)))) => {
                 Called::Answered(CallResult::failed(error.message))
             }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use clawrl_core::printable_line;
+use clawrl_redact::{Cut, Redactor};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
 use super::mended::{mended, unreadable};
 use super::waiting::Waiting;
-use crate::struck::Struck;
 
 /// Bytes of one message of a program.
 pub(super) const LINE_BYTES: usize = 16 << 20;
@@ -35,7 +35,7 @@ const TOLD_CHARS: usize = 600;
 #[derive(Debug)]
 pub(super) struct Overheard {
     heard: Arc<Mutex<Heard>>,
-    struck: Struck,
+    redactor: Redactor,
     listener: JoinHandle<()>,
 }
 
@@ -50,19 +50,19 @@ impl Overheard {
     pub(super) fn listen(
         output: pipe::Receiver,
         errors: pipe::Receiver,
-        struck: Struck,
+        redactor: Redactor,
         waiting: Waiting,
     ) -> (Self, Tap) {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let listener = tokio::spawn(keep_end(errors, Arc::clone(&heard)));
         let lines = Lines { waiting, line: Vec::new(), is_dropped: false, ready: Vec::new() };
         let tap = Tap { output, heard: Arc::clone(&heard), lines, given: 0 };
-        (Self { heard, struck, listener }, tap)
+        (Self { heard, redactor, listener }, tap)
     }
 
     /// Both, for people; empty where nothing was said.
     pub(super) fn told(&self) -> String {
-        lock(&self.heard).told(&self.struck)
+        lock(&self.heard).told(&self.redactor)
     }
 
     /// Waits until standard error is closed, as it is soon after a program has ended.
@@ -72,14 +72,14 @@ impl Overheard {
 }
 
 impl Heard {
-    fn told(&self, struck: &Struck) -> String {
+    fn told(&self, redactor: &Redactor) -> String {
         let part = |name: &str, bytes: &[u8], is_whole: bool| {
             let mut text = String::from_utf8_lossy(bytes).into_owned();
             // More may be on its way, so even an end that nobody cut off may be the beginning of something.
             if is_whole {
-                struck.clean_head(&mut text);
+                redactor.redact_cut(&mut text, Cut::End);
             } else {
-                struck.clean_piece(&mut text);
+                redactor.redact_cut(&mut text, Cut::Both);
             }
             let text = text.trim();
             if text.is_empty() { String::new() } else { format!("; {name}: {}", last(text)) }
@@ -222,11 +222,11 @@ mod tests {
     fn check(output: &str, errors: &[&str], expected: &str) {
         let long = (0..ERROR_BYTES).map(|n| format!("{n},")).collect();
         let secrets = [("KEY".to_owned(), "k3y-for-the-server".to_owned()), ("LONG".to_owned(), long)];
-        let struck = Struck::new(secrets);
+        let redactor = Redactor::for_tools(secrets);
         let mut heard = Heard::default();
         heard.push_output(output.as_bytes());
         errors.iter().for_each(|chunk| heard.push_errors(chunk.as_bytes()));
-        assert_eq!(heard.told(&struck), expected);
+        assert_eq!(heard.told(&redactor), expected);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, McpDecl, McpShare, McpTransport};
+use clawrl_redact::Redactor;
 use clawrl_sandbox::{Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
@@ -16,7 +17,6 @@ use crate::http::{Reach, header_map};
 use crate::place::{self, PlaceKind};
 use crate::provider::Shared;
 use crate::result::{Allowance, CallResult, Outcome};
-use crate::struck::Struck;
 
 /// A server that has not answered `initialize` by then is given up.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub(crate) struct Server {
     /// Without the secrets of the server.
     environment: BTreeMap<String, String>,
     place: Option<PlaceKind>,
-    struck: Struck,
+    redactor: Redactor,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
@@ -46,15 +46,15 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Server {
-    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox, `struck`
+    /// A server that is not connected yet. `environment` is what programs of the workspace get, `place` its sandbox, `redactor`
     /// what it must not say.
     pub(crate) fn new(
         decl: McpDecl,
         environment: BTreeMap<String, String>,
         place: Option<PlaceKind>,
-        struck: Struck,
+        redactor: Redactor,
     ) -> Self {
-        Self { decl, environment, place, struck, connection: Mutex::new(None) }
+        Self { decl, environment, place, redactor, connection: Mutex::new(None) }
     }
 
     /// Connects, and lists what is offered.
@@ -72,7 +72,7 @@ impl Server {
         let connection = self.connect(on, by).await?;
         let listed = connection.tools(&self.decl, by).await.inspect_err(|_| connection.spend())?;
         *held = Some(connection);
-        chosen(&self.decl, listed, &self.struck)
+        chosen(&self.decl, listed, &self.redactor)
     }
 
     /// Calls a tool by the server's own name.
@@ -176,11 +176,11 @@ impl Server {
                 let sandbox = on.sandbox.ok_or_else(|| self.no_sandbox())?;
                 let environment = self.variables(shared)?;
                 let command = command(argv, environment);
-                Connection::of_program(&self.decl, command, sandbox, &self.struck, by).await.map(Arc::new)
+                Connection::of_program(&self.decl, command, sandbox, &self.redactor, by).await.map(Arc::new)
             }
             (McpShare::Attempt, McpTransport::Http { .. }) => {
-                let (decl, struck) = (self.decl.clone(), self.struck.clone());
-                connect_http(decl, Arc::clone(shared), struck, by).await.map(Arc::new)
+                let (decl, redactor) = (self.decl.clone(), self.redactor.clone());
+                connect_http(decl, Arc::clone(shared), redactor, by).await.map(Arc::new)
             }
             (McpShare::Run, transport) => {
                 let place = if self.decl.is_program() {
@@ -198,12 +198,12 @@ impl Server {
                         BTreeMap::new()
                     },
                 };
-                let (decl, own, struck) = (self.decl.clone(), Arc::clone(shared), self.struck.clone());
+                let (decl, own, redactor) = (self.decl.clone(), Arc::clone(shared), self.redactor.clone());
                 let environment = self.variables(shared)?;
                 let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
                     match place {
-                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, struck, by)),
-                        None => Box::pin(connect_http(decl, own, struck, by)),
+                        Some(place) => Box::pin(connect_apart(decl, environment, place, own, redactor, by)),
+                        None => Box::pin(connect_http(decl, own, redactor, by)),
                     }
                 };
                 let connected = tokio::time::timeout_at(by.into(), shared.mcp.get(key, connect)).await;
@@ -255,7 +255,7 @@ fn lost(fault: Fault) -> Fault {
 async fn connect_http(
     decl: McpDecl,
     shared: Arc<Shared>,
-    struck: Struck,
+    redactor: Redactor,
     by: Instant,
 ) -> Result<Connection, Fault> {
     let McpTransport::Http { url, headers } = &decl.transport else {
@@ -267,7 +267,7 @@ async fn connect_http(
         let message = format!("the certificates of this machine cannot be read: {error}");
         Fault::permanent(Boundary::Provider, "http-certificates", message)
     })?;
-    Connection::of_endpoint(&decl, url, headers, client, &struck, by).await
+    Connection::of_endpoint(&decl, url, headers, client, &redactor, by).await
 }
 
 /// In a sandbox of its own.
@@ -276,7 +276,7 @@ async fn connect_apart(
     environment: BTreeMap<String, String>,
     kind: PlaceKind,
     shared: Arc<Shared>,
-    struck: Struck,
+    redactor: Redactor,
     by: Instant,
 ) -> Result<Connection, Fault> {
     let McpTransport::Stdio { argv, .. } = &decl.transport else {
@@ -285,7 +285,7 @@ async fn connect_apart(
     let backend = Arc::clone(shared.backend(kind.sandbox)?);
     let place = place::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
     let command = command(argv, environment);
-    let connection = Connection::of_program(&decl, command, place.sandbox.as_ref(), &struck, by).await?;
+    let connection = Connection::of_program(&decl, command, place.sandbox.as_ref(), &redactor, by).await?;
     Ok(connection.at_home(place))
 }
 

@@ -7,11 +7,11 @@ mod job;
 mod live;
 mod prepared;
 mod reader;
-mod redaction;
 mod settings;
 mod thread;
 mod writing;
 
+pub use clawrl_redact::{RedactionRule, RuleError};
 pub use clock::{Clock, SystemClock};
 pub use handle::RecorderHandle;
 pub use incoming::{
@@ -20,9 +20,7 @@ pub use incoming::{
 };
 pub use live::{LedgerEvent, Live};
 pub use reader::Export;
-pub use redaction::{RedactionRule, RuleError};
 pub use settings::RecorderSettings;
 pub use thread::Recorder;
 
-pub(crate) use redaction::Redaction;
 pub(crate) use writing::{Desk, Known};

@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use clawrl_redact::RuleRedactor;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, sleep_until};
@@ -24,7 +25,7 @@ use super::handle::Unheard;
 use super::job::Job;
 use super::live::LedgerEvent;
 use super::reader::Reader;
-use super::{Clock, Desk, Known, RecorderHandle, RecorderSettings, Redaction};
+use super::{Clock, Desk, Known, RecorderHandle, RecorderSettings};
 use crate::ledger;
 use crate::{LedgerError, Lineages, LinkConfig, RequestId, SessionId};
 
@@ -95,7 +96,7 @@ impl Recorder {
         let run = move || runtime.block_on(run(owner, waits, stopped, expiry, batch.max(1)));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(run);
         let thread = thread.map_err(|error| LedgerError::Storage(error.to_string()))?;
-        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, told, unheard);
+        let handle = RecorderHandle::new(jobs, RuleRedactor::new(redaction), reader, live, told, unheard);
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
