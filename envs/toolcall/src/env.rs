@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    AttemptId, Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl,
-    McpShare, Observation, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec,
+    AttemptId, Boundary, CloseReport, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl, McpShare,
+    Observation, Operations, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec,
     WorkspaceSpec,
 };
 use clawrl_redact::Redactor;
@@ -33,7 +33,7 @@ use crate::result::Outcome;
 use crate::toolbox::Toolbox;
 use crate::turn::{Ground, Programs, State, finish, take_up};
 
-/// The [`Env`] of kind `toolcall`.
+/// The environment of kind `toolcall`.
 pub(crate) struct ToolcallEnv {
     shared: Arc<Shared>,
     task: Arc<TaskSpec>,
@@ -52,7 +52,6 @@ pub(crate) struct ToolcallEnv {
     attempt: AttemptId,
     label: String,
     seed: u64,
-    progress: Progress,
     /// Counts an environment without a sandbox; one with a sandbox is counted with that.
     live: Option<Live>,
 }
@@ -78,7 +77,6 @@ impl ToolcallEnv {
             attempt: request.attempt,
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
-            progress: Progress::default(),
             live,
         }
     }
@@ -244,58 +242,38 @@ impl ToolcallEnv {
     }
 }
 
-impl Env for ToolcallEnv {
-    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.prepare(ctx).await;
-            self.progress.end();
-            result
-        })
+impl Operations for ToolcallEnv {
+    async fn reset(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        self.prepare(ctx).await
     }
 
-    fn step<'a>(
-        &'a mut self,
-        calls: &'a [ToolCall],
-        ctx: StepCtx,
-    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.act(calls, ctx).await;
-            // After a fault programs may still run that nobody waits for.
-            if result.is_ok() {
-                self.progress.end();
+    async fn step(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        self.act(calls, ctx).await
+    }
+
+    async fn grade(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        self.judged(ctx).await
+    }
+
+    async fn close(&mut self) -> CloseReport {
+        let mut leftovers = Vec::new();
+        join_all(self.servers.iter().map(Server::end)).await;
+        self.servers.clear();
+        if let Some(place) = self.place.take() {
+            if let Err(fault) = place.sandbox.kill().await {
+                leftovers.push(fault.message);
             }
-            result
-        })
+            // After the sandbox, with which it has ended: nobody has to look for what it started.
+            drop(place);
+            self.python = None;
+        }
+        self.live = None;
+        CloseReport { leftovers, cast: None }
     }
 
-    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.judged(ctx).await;
-            self.progress.end();
-            result
-        })
-    }
-
-    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
-        Box::pin(async move {
-            self.progress.close();
-            let mut leftovers = Vec::new();
-            join_all(self.servers.iter().map(Server::end)).await;
-            self.servers.clear();
-            if let Some(place) = self.place.take() {
-                if let Err(fault) = place.sandbox.kill().await {
-                    leftovers.push(fault.message);
-                }
-                // After the sandbox, with which it has ended: nobody has to look for what it started.
-                drop(place);
-                self.python = None;
-            }
-            self.live = None;
-            CloseReport { leftovers, cast: None }
-        })
+    /// After a fault programs may still run that nothing waits for.
+    fn survives_faulted_step(&self) -> bool {
+        false
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Judge, LeaseRequest,
-    ProviderUsage, SandboxKind, ToolcallSpec,
+    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Guarded, Judge,
+    LeaseRequest, ProviderUsage, SandboxKind, ToolcallSpec,
 };
 use clawrl_sandbox::{
     Backends, LiveCount, SandboxBackend, WarmMarks, WarmPool, backend_of, shut_down, warm_shares,
@@ -102,7 +102,7 @@ impl EnvProvider for ToolcallProvider {
             let toolbox = Toolbox::new(spec, &self.shared.schemas, &self.shared.secrets, &self.shared.http)?;
             let place = self.place(spec, &request).await?;
             let env: Box<dyn Env> =
-                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, place, &request));
+                Box::new(Guarded::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, place, &request)));
             Ok(env)
         })
     }

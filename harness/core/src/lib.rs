@@ -16,8 +16,10 @@ mod custom;
 mod cut;
 mod env;
 mod fault;
+mod guarded;
 mod gui;
 mod hermes;
+mod hex;
 mod id;
 mod ignored;
 mod image;
@@ -55,11 +57,13 @@ pub use custom::{CustomLink, CustomSpec, RewardTotal};
 pub use cut::fit_texts;
 pub use env::{BoxFuture, CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use fault::{Boundary, Fault, Limit, Retry};
+pub use guarded::{Guarded, Operations};
 pub use gui::{
     ElementPattern, GuiSpec, PageCheck, RequestPattern, Route, RouteAnswer, SITE_SUFFIX, Screenshots,
     SiteFolder, SiteSpec, StorageArea, TextPattern,
 };
 pub use hermes::{HERMES_OPENING, hermes_text};
+pub use hex::hex;
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
 pub use ignored::{Ignored, ignore_file};
 pub use image::{

@@ -13,19 +13,18 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, Tail};
-use rustix::io::Errno;
+use clawrl_sandbox::{ExecError, LineTooLong, NotRun, Program, ProgramEvent, ProgramLines, Tail};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use crate::message::{Answer, AnswerId, Method, read};
 use crate::trouble::Trouble;
 
-/// Read at once.
-const CHUNK: usize = 16 * 1024;
+/// Bytes of standard error that are read at the end, of which the last are kept.
+const ERROR_BYTES: usize = 256 * 1024;
 
-/// How long the end of a program is waited for that has closed a pipe: mostly it is about to end.
+/// How long a program that closed its input may take to end: mostly it is about to.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A program with which one request at a time is under way.
@@ -34,7 +33,9 @@ pub(crate) struct Talk {
     /// The program, for messages.
     name: String,
     input: pipe::Sender,
-    ear: Ear,
+    lines: ProgramLines,
+    tail: Tail,
+    max_bytes: usize,
     last_id: u64,
     /// Requests that were given up.
     abandoned: BTreeSet<u64>,
@@ -42,50 +43,16 @@ pub(crate) struct Talk {
     is_stuck: bool,
 }
 
-/// Our ends of what it writes, and its life.
-#[derive(Debug)]
-struct Ear {
-    /// `None` once it is closed.
-    output: Option<pipe::Receiver>,
-    errors: Option<pipe::Receiver>,
-    handle: ProgramHandle,
-    /// The beginning of a line.
-    unfinished: Vec<u8>,
-    /// Bytes of it that were looked through for an end of line.
-    looked: usize,
-    chunk: Vec<u8>,
-    tail: Tail,
-    most: usize,
-}
-
-/// What was heard.
-enum Heard {
-    Line(Vec<u8>),
-    TooLong,
-    /// It will never say anything again, but has not ended.
-    Closed,
-    Ended(Result<Option<i32>, ExecError>),
-    Late,
-}
-
 impl Talk {
     /// `None` for a program without an input, which there is not.
-    pub(crate) fn new(program: Program, name: &str, most: usize) -> Option<Self> {
+    pub(crate) fn new(program: Program, name: &str, max_bytes: usize) -> Option<Self> {
         let Program { input, output, errors, handle } = program;
-        let ear = Ear {
-            output: Some(output),
-            errors: Some(errors),
-            handle,
-            unfinished: Vec::new(),
-            looked: 0,
-            chunk: Vec::with_capacity(CHUNK),
-            tail: Tail::default(),
-            most,
-        };
         Some(Self {
             name: name.to_owned(),
             input: input?,
-            ear,
+            lines: ProgramLines::new(output, errors, handle, max_bytes),
+            tail: Tail::default(),
+            max_bytes,
             last_id: 0,
             abandoned: BTreeSet::new(),
             is_stuck: false,
@@ -112,17 +79,17 @@ impl Talk {
         }
         let id = self.last_id;
         // What is there now came before anybody asked.
-        self.ear.take_available();
-        while let Some(line) = self.ear.line()? {
+        self.lines.read_available();
+        while let Some(line) = self.lines.buffered().map_err(|LineTooLong| too_large(self.max_bytes))? {
             let answer = read(&line, method)?;
             self.settle(answer, None)?;
         }
         request.push('\n');
         let mut unsent = request.as_bytes();
         loop {
-            let Self { input, ear, .. } = self;
-            let heard = tokio::select! {
-                heard = ear.hear(until) => heard,
+            let Self { input, lines, tail, .. } = self;
+            let event = tokio::select! {
+                event = lines.next(until, |errors| tail.push(errors)) => event,
                 // At the same time: it may write so much that it does not read on before that is taken.
                 wrote = input.write(unsent), if !unsent.is_empty() => match wrote {
                     Ok(count @ 1..) => {
@@ -130,14 +97,14 @@ impl Talk {
                         continue;
                     }
                     // It has closed its input or ended, which of both is told now.
-                    _ => match ear.hear(until.min(Instant::now() + LINGER)).await {
-                        Heard::Late => Heard::Closed,
-                        heard => heard,
+                    _ => match lines.next(until.min(Instant::now() + LINGER), |errors| tail.push(errors)).await {
+                        ProgramEvent::TimedOut => ProgramEvent::Closed,
+                        event => event,
                     },
                 },
             };
-            let line = match heard {
-                Heard::Line(line) => line,
+            let line = match event {
+                ProgramEvent::Line(line) => line,
                 other => {
                     let trouble = self.trouble(other, method);
                     // What it has not begun to take was never asked.
@@ -185,30 +152,30 @@ impl Talk {
         }
     }
 
-    fn trouble(&self, heard: Heard, method: Method) -> Trouble {
+    fn trouble(&self, event: ProgramEvent, method: Method) -> Trouble {
         let (name, method) = (&self.name, method.name());
-        match heard {
-            Heard::Late | Heard::Line(_) => Trouble::Late,
-            Heard::TooLong => too_large(self.ear.most),
-            Heard::Closed => {
+        match event {
+            ProgramEvent::TimedOut | ProgramEvent::Line(_) => Trouble::Late,
+            ProgramEvent::TooLong => too_large(self.max_bytes),
+            ProgramEvent::Closed => {
                 let message = format!(
                     "`{name}` closed its standard input or output before it answered `{method}`, and lives on"
                 );
                 Trouble::sound("pipe-closed", message)
             }
-            Heard::Ended(Ok(code)) => {
+            ProgramEvent::Ended(Ok(code)) => {
                 let message = format!("`{name}` ended before it answered `{method}`: {}", ending(code));
                 Trouble::sound("program-ended", message)
             }
-            Heard::Ended(Err(ExecError::Fault(fault))) => Trouble::Fault(fault),
-            Heard::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
+            ProgramEvent::Ended(Err(ExecError::Fault(fault))) => Trouble::Fault(fault),
+            ProgramEvent::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
                 let help =
                     "name a program that its sandbox has, or give the task an `image` or `files` with it";
                 Trouble::Missing(format!(
                     "the environment's program `{name}` cannot be run: {message}; {help}"
                 ))
             }
-            Heard::Ended(Err(ExecError::NotRun { message, .. })) => {
+            ProgramEvent::Ended(Err(ExecError::NotRun { message, .. })) => {
                 Trouble::sound("program-ended", format!("`{name}` was not run: {message}"))
             }
         }
@@ -216,119 +183,16 @@ impl Talk {
 
     /// The end of what it wrote to its standard error.
     pub(crate) fn last_words(&mut self) -> String {
-        self.ear.take_errors();
-        self.ear.tail.text()
+        self.tail.push(&self.lines.available_errors(ERROR_BYTES));
+        self.tail.text()
     }
 }
 
 /// A message that is larger than the task allows.
-pub(crate) fn too_large(most: usize) -> Trouble {
+pub(crate) fn too_large(max_bytes: usize) -> Trouble {
     let message =
-        format!("a message is larger than {} KiB; raise `message_kib` if it has to be", most / 1024);
+        format!("a message is larger than {} KiB; raise `message_kib` if it has to be", max_bytes / 1024);
     Trouble::lasting("message-too-large", message)
-}
-
-impl Ear {
-    /// Takes a whole line, if there is one.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
-        let fresh = &self.unfinished[self.looked..];
-        let Some(end) = fresh.iter().position(|&byte| byte == b'\n') else {
-            self.looked = self.unfinished.len();
-            return if self.looked > self.most { Err(too_large(self.most)) } else { Ok(None) };
-        };
-        let end = self.looked + end;
-        self.looked = 0;
-        let rest = self.unfinished.split_off(end + 1);
-        let mut line = std::mem::replace(&mut self.unfinished, rest);
-        line.pop();
-        if line.len() > self.most { Err(too_large(self.most)) } else { Ok(Some(line)) }
-    }
-
-    /// Waits for a line.
-    async fn hear(&mut self, until: Instant) -> Heard {
-        let mut patience = until;
-        loop {
-            match self.line() {
-                Ok(Some(line)) => return Heard::Line(line),
-                Ok(None) => {}
-                Err(_) => return Heard::TooLong,
-            }
-            if self.output.is_none() && patience == until {
-                patience = until.min(Instant::now() + LINGER);
-            }
-            tokio::select! {
-                biased;
-                // First, for whoever writes without an end would keep it from being looked at.
-                () = tokio::time::sleep_until(patience.into()) => {
-                    return if patience < until { Heard::Closed } else { Heard::Late };
-                }
-                open = receive(&mut self.output, &mut self.unfinished) => {
-                    if !open {
-                        self.output = None;
-                    }
-                }
-                open = receive(&mut self.errors, &mut self.chunk) => {
-                    if !open {
-                        self.errors = None;
-                    }
-                    self.tail.push(&self.chunk);
-                    self.chunk.clear();
-                }
-                end = self.handle.ended() => {
-                    // An answer may have been written just before.
-                    self.take_available();
-                    return match self.line() {
-                        Ok(Some(line)) => Heard::Line(line),
-                        Ok(None) => Heard::Ended(end),
-                        Err(_) => Heard::TooLong,
-                    };
-                }
-            }
-        }
-    }
-
-    /// Takes what was written to the output and is there now.
-    fn take_available(&mut self) {
-        if let Some(output) = &self.output {
-            available(output, self.most, |chunk| self.unfinished.extend_from_slice(chunk));
-        }
-    }
-
-    /// Takes what was written to the errors and is there now.
-    fn take_errors(&mut self) {
-        if let Some(errors) = &self.errors {
-            available(errors, CHUNK * 16, |chunk| self.tail.push(chunk));
-        }
-    }
-}
-
-/// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before an
-/// end.
-fn available(pipe: &pipe::Receiver, most: usize, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0u8; CHUNK];
-    let mut taken = 0;
-    // Somebody else may still write, without an end.
-    while taken <= most {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(read) if read > 0 => {
-                taken += read;
-                take(&chunk[..read]);
-            }
-            Err(Errno::INTR) => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads what there is; false at the end. A pipe that is closed is never ready.
-async fn receive(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
-    match pipe {
-        Some(pipe) => {
-            into.reserve(CHUNK);
-            matches!(pipe.read_buf(into).await, Ok(1..))
-        }
-        None => std::future::pending().await,
-    }
 }
 
 /// How a program ended.

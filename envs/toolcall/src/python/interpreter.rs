@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clawrl_core::Fault;
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand};
-use rustix::io::Errno;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use clawrl_sandbox::{
+    ExecError, NotRun, Program, ProgramEvent, ProgramLines, ProgramSpec, Sandbox, SandboxCommand,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use super::message::{Beginning, Ready, Reply, Request};
@@ -30,27 +31,12 @@ const REPLY_BYTES: usize = 4 << 20;
 /// How long code has to end once it was interrupted, at most.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Read at once.
-const CHUNK: usize = 8 * 1024;
-
 /// An interpreter that waits for code.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     input: pipe::Sender,
-    ear: Ear,
+    lines: ProgramLines,
     calls: u64,
-}
-
-/// Our ends of what it writes, and its life.
-#[derive(Debug)]
-struct Ear {
-    /// `None` once it is closed.
-    output: Option<pipe::Receiver>,
-    errors: Option<pipe::Receiver>,
-    handle: ProgramHandle,
-    /// The beginning of a line.
-    unfinished: Vec<u8>,
-    chunk: Vec<u8>,
 }
 
 /// Why there is no interpreter.
@@ -113,14 +99,6 @@ impl Output {
     }
 }
 
-/// What was heard.
-enum Heard {
-    Line(Vec<u8>),
-    TooLong,
-    Ended(Result<Option<i32>, ExecError>),
-    Late,
-}
-
 impl Interpreter {
     /// Starts one and waits until it is ready.
     ///
@@ -136,35 +114,31 @@ impl Interpreter {
         let program = sandbox.open(ProgramSpec { command, user: None }).await.map_err(not_started)?;
         let Program { input, output, errors, handle } = program;
         let input = input.ok_or_else(|| StartError::Failed("it has no input".to_owned()))?;
-        let ear = Ear {
-            output: Some(output),
-            errors: Some(errors),
-            handle,
-            unfinished: Vec::new(),
-            chunk: Vec::with_capacity(CHUNK),
-        };
-        let mut interpreter = Self { input, ear, calls: 0 };
+        let lines = ProgramLines::new(output, errors, handle, REPLY_BYTES);
+        let mut interpreter = Self { input, lines, calls: 0 };
         let mut said = Output::default();
-        match interpreter.ear.hear(&mut said, by).await {
-            Heard::Line(line)
+        match next(&mut interpreter.lines, &mut said, by).await {
+            ProgramEvent::Line(line)
                 if serde_json::from_slice::<Ready>(&line).is_ok_and(|ready| ready.version[0] == 3) =>
             {
                 Ok(interpreter)
             }
-            Heard::Line(_) | Heard::TooLong => {
+            ProgramEvent::Line(_) | ProgramEvent::TooLong => {
                 Err(StartError::Failed("it does not speak as it should".to_owned()))
             }
-            Heard::Late => Err(StartError::Failed("it was not ready in time".to_owned())),
-            Heard::Ended(Err(error)) => Err(not_started(error)),
-            Heard::Ended(Ok(code)) => {
-                interpreter.ear.take_errors(&mut said);
+            ProgramEvent::TimedOut | ProgramEvent::Closed => {
+                Err(StartError::Failed("it was not ready in time".to_owned()))
+            }
+            ProgramEvent::Ended(Err(error)) => Err(not_started(error)),
+            ProgramEvent::Ended(Ok(code)) => {
+                said.push(&interpreter.lines.available_errors(OUTPUT_BYTES));
                 Err(StartError::Failed(format!("it ended: {}: {}", ending(code), said.text().0.trim_end())))
             }
         }
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ear.handle.has_ended()
+        self.lines.handle.has_ended()
     }
 
     /// Tells it what the episode holds fixed.
@@ -183,29 +157,29 @@ impl Interpreter {
         let request = Request::Run { id, code }.line();
         let mut output = Output::default();
         let mut written = false;
-        let heard = {
-            let Self { input, ear, .. } = self;
+        let event = {
+            let Self { input, lines, .. } = self;
             // It may write so much that it does not read on before that is taken.
             let write = async {
                 written = input.write_all(&request).await.is_ok();
-                std::future::pending::<Heard>().await
+                std::future::pending::<ProgramEvent>().await
             };
             let interrupt_at =
                 until - until.saturating_duration_since(Instant::now()).div_f64(10.0).min(GRACE);
             tokio::select! {
-                heard = ear.hear(&mut output, interrupt_at) => heard,
-                heard = write => heard,
+                event = next(lines, &mut output, interrupt_at) => event,
+                event = write => event,
             }
         };
-        let end = match heard {
-            Heard::Late if written => self.interrupt(id, &mut output, until).await?,
-            Heard::Late => {
-                self.ear.handle.kill().await;
+        let end = match event {
+            ProgramEvent::TimedOut if written => self.interrupt(id, &mut output, until).await?,
+            ProgramEvent::TimedOut => {
+                self.lines.handle.kill().await;
                 RunEnd::Killed
             }
-            heard => self.end(id, heard).await?,
+            event => self.end(id, event).await?,
         };
-        self.ear.take_errors(&mut output);
+        output.push(&self.lines.available_errors(OUTPUT_BYTES));
         Ok(Ran { output, end })
     }
 
@@ -213,117 +187,44 @@ impl Interpreter {
     async fn interrupt(&mut self, id: u64, output: &mut Output, until: Instant) -> Result<RunEnd, Fault> {
         // The pipe is empty, for all of the request was taken or has room; and if not, the kill follows.
         let _ = self.input.try_write(&Request::Interrupt { interrupt: id }.line());
-        let heard = self.ear.hear(output, until).await;
-        if matches!(heard, Heard::Late) {
-            self.ear.handle.kill().await;
+        let event = next(&mut self.lines, output, until).await;
+        if matches!(event, ProgramEvent::TimedOut) {
+            self.lines.handle.kill().await;
             return Ok(RunEnd::Killed);
         }
-        Ok(match self.end(id, heard).await? {
+        Ok(match self.end(id, event).await? {
             RunEnd::Replied(reply) => RunEnd::Interrupted(reply),
             other => other,
         })
     }
 
-    async fn end(&mut self, id: u64, heard: Heard) -> Result<RunEnd, Fault> {
-        match heard {
-            Heard::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
-            Heard::Ended(Err(ExecError::Fault(fault))) => Err(fault),
-            Heard::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
-            Heard::Line(line) => match serde_json::from_slice::<Reply>(&line) {
+    async fn end(&mut self, id: u64, event: ProgramEvent) -> Result<RunEnd, Fault> {
+        match event {
+            ProgramEvent::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
+            ProgramEvent::Ended(Err(ExecError::Fault(fault))) => Err(fault),
+            ProgramEvent::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
+            ProgramEvent::Line(line) => match serde_json::from_slice::<Reply>(&line) {
                 Ok(reply) if reply.id == id => Ok(RunEnd::Replied(reply)),
                 _ => Ok(self.garbage().await),
             },
-            Heard::TooLong | Heard::Late => Ok(self.garbage().await),
+            ProgramEvent::TooLong | ProgramEvent::TimedOut | ProgramEvent::Closed => Ok(self.garbage().await),
         }
     }
 
     async fn garbage(&mut self) -> RunEnd {
-        self.ear.handle.kill().await;
+        self.lines.handle.kill().await;
         RunEnd::Garbage
     }
 }
 
-impl Ear {
-    /// Waits for a line, and takes what is written besides.
-    async fn hear(&mut self, output: &mut Output, until: Instant) -> Heard {
-        loop {
-            if let Some(end) = self.unfinished.iter().position(|&byte| byte == b'\n') {
-                let rest = self.unfinished.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.unfinished, rest);
-                line.pop();
-                return Heard::Line(line);
-            }
-            if self.unfinished.len() > REPLY_BYTES {
-                return Heard::TooLong;
-            }
-            tokio::select! {
-                biased;
-                // First, for whoever writes without an end would keep it from being looked at.
-                () = tokio::time::sleep_until(until.into()) => return Heard::Late,
-                open = read(&mut self.output, &mut self.unfinished) => {
-                    if !open {
-                        self.output = None;
-                    }
-                }
-                open = read(&mut self.errors, &mut self.chunk) => {
-                    if !open {
-                        self.errors = None;
-                    }
-                    output.push(&self.chunk);
-                    self.chunk.clear();
-                }
-                end = self.handle.ended() => {
-                    // A reply may have been written just before.
-                    self.take_output();
-                    if !self.unfinished.contains(&b'\n') {
-                        return Heard::Ended(end);
-                    }
-                }
-            }
+/// Waits for a line, and collects what the interpreter writes besides.
+async fn next(lines: &mut ProgramLines, output: &mut Output, until: Instant) -> ProgramEvent {
+    loop {
+        match lines.next(until, |errors| output.push(errors)).await {
+            // Code closed the pipe, and may still end.
+            ProgramEvent::Closed => {}
+            event => return event,
         }
-    }
-
-    /// Takes what was written to the output and is there now.
-    fn take_output(&mut self) {
-        if let Some(output) = &self.output {
-            available(output, |chunk| self.unfinished.extend_from_slice(chunk));
-        }
-    }
-
-    /// Takes what was written to the errors and is there now.
-    fn take_errors(&mut self, output: &mut Output) {
-        if let Some(errors) = &self.errors {
-            available(errors, |chunk| output.push(chunk));
-        }
-    }
-}
-
-/// What a pipe holds now, asked of the kernel itself: the runtime may not have heard yet of what was written just before a
-/// reply or an end.
-fn available(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0u8; CHUNK];
-    let mut taken = 0;
-    // Somebody else may still write, without an end.
-    while taken < OUTPUT_BYTES {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(read) if read > 0 => {
-                taken += read;
-                take(&chunk[..read]);
-            }
-            Err(Errno::INTR) => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads what there is; false at the end. A pipe that is closed is never ready.
-async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
-    match pipe {
-        Some(pipe) => {
-            into.reserve(CHUNK);
-            matches!(pipe.read_buf(into).await, Ok(1..))
-        }
-        None => std::future::pending().await,
     }
 }
 
