@@ -107,7 +107,8 @@ pub(crate) fn note(redactor: &Redactor, plan: &RunPlan, lock: &mut LockFile) -> 
     match stored.into_iter().find_map(|(what, found)| Some((what, found?))) {
         None => Ok(()),
         Some((what, name)) => {
-            let message = format!("the {what} of this run holds the value of {name}, and is stored unredacted");
+            let message =
+                format!("the {what} of this run holds the value of {name}, and is stored unredacted");
             let help = "remove the value from suites, fixtures and arguments, and start a new run; a `setup:` command \
                         can create what the task needs";
             Err(Failure::with_help(Exit::Refused, message, help))
@@ -132,8 +133,9 @@ pub(crate) fn refuse_changed(
     match lock.redacted.iter().find(|name| text.contains(&clawrl_record::redaction_mark(name))) {
         None => Ok(()),
         Some(name) => {
-            let message =
-                format!("run {run} cannot be replayed: its replies held the value of {name}, which was redacted");
+            let message = format!(
+                "run {run} cannot be replayed: its replies held the value of {name}, which was redacted"
+            );
             let help = "replay a run whose replies hold no secrets";
             Err(Failure::with_help(Exit::Refused, message, help))
         }
