@@ -43,6 +43,7 @@ const EDGES: &[(&str, Users)] = &[
     ("scheduler", Users::These(&["runtime", "cli", "train", "bench"])),
     ("import", Users::These(&["runtime", "cli"])),
     ("record", Users::These(&["report", "regression", "runtime", "cli", "train", "clawrl", "bench"])),
+    ("redact", Users::These(&["record", "toolcall", "gateway", "runtime", "cli"])),
     ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["regression", "cli"])),
     ("regression", Users::These(&["cli", "bench"])),

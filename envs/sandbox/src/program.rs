@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use tokio::net::unix::pipe;
@@ -395,8 +396,10 @@ fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool
 pub fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
     let (mut found, mut chunk) = (Vec::new(), [0u8; 8192]);
     while found.len() < most {
-        match rustix::io::read(&pipe, &mut chunk) {
-            Ok(read) if read > 0 => found.extend_from_slice(&chunk[..read.min(most - found.len())]),
+        let room = chunk.len().min(most - found.len());
+        match rustix::io::read(&pipe, &mut chunk[..room]) {
+            Ok(read) if read > 0 => found.extend_from_slice(&chunk[..read]),
+            Err(Errno::INTR) => {}
             _ => break,
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Progress,
+    Boundary, CloseReport, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Operations, Progress,
     StepCtx, StepResult, SweSpec, TaskSpec, ToolCall,
 };
 use clawrl_sandbox::{JobSignal, StepEnd, StepLimits};
@@ -20,19 +20,17 @@ use crate::grading::{Grading, grade};
 use crate::prepare::{TaskInputs, prepare};
 use crate::tools::{self, Call};
 
-/// The [`Env`] of kind `swe`.
+/// The environment of kind `swe`.
 pub(crate) struct SweEnv {
     shared: Arc<TerminalShared>,
     terminal: Option<ReadyTerminal>,
     task: Arc<TaskSpec>,
     label: String,
     seed: u64,
-    progress: Progress,
     /// The submitted diff.
     patch: Option<String>,
     /// Commands that every shell of this episode starts with.
     beginning: String,
-    cast: Option<String>,
 }
 
 impl SweEnv {
@@ -43,10 +41,8 @@ impl SweEnv {
             task: Arc::clone(&request.task),
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
-            progress: Progress::default(),
             patch: None,
             beginning: String::new(),
-            cast: None,
         }
     }
 
@@ -214,51 +210,23 @@ fn show(seen: ToolOutput, observed: &mut Observed) {
     }
 }
 
-impl Env for SweEnv {
-    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.prepare(ctx).await;
-            self.progress.end();
-            result
-        })
+impl Operations for SweEnv {
+    async fn reset(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        self.prepare(ctx).await
     }
 
-    fn step<'a>(
-        &'a mut self,
-        calls: &'a [ToolCall],
-        ctx: StepCtx,
-    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.act(calls, ctx).await;
-            self.progress.end();
-            result
-        })
+    async fn step(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        self.act(calls, ctx).await
     }
 
-    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.judge(ctx).await;
-            self.progress.end();
-            result
-        })
+    async fn grade(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        self.judge(ctx).await
     }
 
-    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
-        Box::pin(async move {
-            self.progress.close();
-            let mut leftovers = Vec::new();
-            if let Some(mut terminal) = self.terminal.take() {
-                if self.shared.cast_bytes > 0 {
-                    self.cast = Some(terminal.session.cast().await);
-                }
-                if let Err(fault) = terminal.sandbox.kill().await {
-                    leftovers.push(fault.message);
-                }
-            }
-            CloseReport { leftovers, cast: self.cast.take() }
-        })
+    async fn close(&mut self) -> CloseReport {
+        match self.terminal.take() {
+            Some(terminal) => terminal.close(self.shared.cast_bytes > 0).await,
+            None => CloseReport::default(),
+        }
     }
 }

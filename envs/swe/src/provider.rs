@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, LeaseRequest,
+    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Guarded, LeaseRequest,
     ProviderUsage, SweSpec, TerminalSpec,
 };
 use clawrl_sandbox::{Backends, WarmMarks};
@@ -75,7 +75,8 @@ impl EnvProvider for SweProvider {
                 return Err(Fault::permanent(Boundary::Harness, "wrong-provider", message));
             };
             let leased = self.terminals.lease(&terminal(spec), &request).await?;
-            let env: Box<dyn Env> = Box::new(SweEnv::new(self.terminals.shared(), leased, &request));
+            let env: Box<dyn Env> =
+                Box::new(Guarded::new(SweEnv::new(self.terminals.shared(), leased, &request)));
             Ok(env)
         })
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Part,
+    Boundary, CloseReport, EnvSpec, Fault, Grade, LeaseRequest, Limit, Observation, Operations, Part,
     Progress, Retry, StepCtx, StepResult, TaskSpec, TerminalSpec, ToolCall, WorkspaceSpec,
 };
 use clawrl_sandbox::{StepEnd, StepLimits};
@@ -20,19 +20,17 @@ use crate::pool::TerminalShared;
 use crate::ready::ReadyTerminal;
 use crate::tools::{self, Call};
 
-/// The [`Env`] of kind `terminal`.
+/// The environment of kind `terminal`.
 pub(crate) struct TerminalEnv {
     shared: Arc<TerminalShared>,
     terminal: Option<ReadyTerminal>,
     task: Arc<TaskSpec>,
     label: String,
     seed: u64,
-    progress: Progress,
     /// Commands that every shell of this episode starts with.
     variables: String,
     /// End of the last step.
     last_end: Option<StepEnd>,
-    cast: Option<String>,
 }
 
 impl TerminalEnv {
@@ -43,10 +41,8 @@ impl TerminalEnv {
             task: Arc::clone(&request.task),
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
-            progress: Progress::default(),
             variables: String::new(),
             last_end: None,
-            cast: None,
         }
     }
 
@@ -149,52 +145,24 @@ impl TerminalEnv {
     }
 }
 
-impl Env for TerminalEnv {
-    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.prepare(ctx).await;
-            self.progress.end();
-            result
-        })
+impl Operations for TerminalEnv {
+    async fn reset(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        self.prepare(ctx).await
     }
 
-    fn step<'a>(
-        &'a mut self,
-        calls: &'a [ToolCall],
-        ctx: StepCtx,
-    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.act(calls, ctx).await;
-            self.progress.end();
-            result
-        })
+    async fn step(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        self.act(calls, ctx).await
     }
 
-    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.judge(ctx).await;
-            self.progress.end();
-            result
-        })
+    async fn grade(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        self.judge(ctx).await
     }
 
-    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
-        Box::pin(async move {
-            self.progress.close();
-            let mut leftovers = Vec::new();
-            if let Some(mut terminal) = self.terminal.take() {
-                if self.shared.cast_bytes > 0 {
-                    self.cast = Some(terminal.session.cast().await);
-                }
-                if let Err(fault) = terminal.sandbox.kill().await {
-                    leftovers.push(fault.message);
-                }
-            }
-            CloseReport { leftovers, cast: self.cast.take() }
-        })
+    async fn close(&mut self) -> CloseReport {
+        match self.terminal.take() {
+            Some(terminal) => terminal.close(self.shared.cast_bytes > 0).await,
+            None => CloseReport::default(),
+        }
     }
 }
 

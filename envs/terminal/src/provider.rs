@@ -1,7 +1,7 @@
 //! Provides terminal environments.
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Env, EnvProvider, EnvSpec, Fault, LeaseRequest, ProviderUsage,
+    Boundary, BoxFuture, CloseReport, Env, EnvProvider, EnvSpec, Fault, Guarded, LeaseRequest, ProviderUsage,
 };
 
 use crate::env::TerminalEnv;
@@ -32,7 +32,8 @@ impl EnvProvider for TerminalProvider {
                 return Err(Fault::permanent(Boundary::Provider, "shell-unsupported", message));
             }
             let leased = self.terminals.lease(spec, &request).await?;
-            let env: Box<dyn Env> = Box::new(TerminalEnv::new(self.terminals.shared(), leased, &request));
+            let env: Box<dyn Env> =
+                Box::new(Guarded::new(TerminalEnv::new(self.terminals.shared(), leased, &request)));
             Ok(env)
         })
     }

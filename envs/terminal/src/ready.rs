@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use clawrl_core::{Boundary, Fault, error_text};
+use clawrl_core::{Boundary, CloseReport, Fault, error_text};
 use clawrl_sandbox::{Sandbox, Shell, ShellError, StepEnd, StepLimits, StepNote, StepOutput};
 use clawrl_workspace::refuse_lost;
 
@@ -71,6 +71,13 @@ impl ReadyTerminal {
                 Err(Fault::transient(Boundary::Env, "terminal", error_text(&error)))
             }
         }
+    }
+
+    /// Ends the terminal with its sandbox; with the recording of the session if `with_cast`.
+    pub async fn close(mut self, with_cast: bool) -> CloseReport {
+        let cast = if with_cast { Some(self.session.cast().await) } else { None };
+        let killed = self.sandbox.kill().await;
+        CloseReport { leftovers: killed.err().into_iter().map(|fault| fault.message).collect(), cast }
     }
 }
 

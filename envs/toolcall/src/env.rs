@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clawrl_core::{
-    AttemptId, Boundary, BoxFuture, CloseReport, Env, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl,
-    McpShare, Observation, Progress, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec,
+    AttemptId, Boundary, CloseReport, EnvSpec, Fault, Grade, LeaseRequest, Limit, McpDecl, McpShare,
+    Observation, Operations, StepCtx, StepResult, StopReason, TaskSpec, ToolCall, ToolcallSpec,
     WorkspaceSpec,
 };
+use clawrl_redact::Redactor;
 use clawrl_sandbox::Live;
 use clawrl_workspace::{Answer, GradeRequest, JudgeContext, JudgeReports, check_invalid, grade};
 use futures_util::future::{join_all, try_join_all};
@@ -30,10 +31,9 @@ use crate::provider::Shared;
 use crate::python::Python;
 use crate::ready_sandbox::{ReadySandbox, SandboxKey, interpreter_variables};
 use crate::result::Outcome;
-use crate::struck::Struck;
 use crate::toolbox::Toolbox;
 
-/// The [`Env`] of kind `toolcall`.
+/// The environment of kind `toolcall`.
 pub(crate) struct ToolcallEnv {
     shared: Arc<Shared>,
     task: Arc<TaskSpec>,
@@ -45,14 +45,13 @@ pub(crate) struct ToolcallEnv {
     python: Option<Mutex<Python>>,
     /// The task's servers, connected at reset.
     servers: Vec<Server>,
-    /// Secrets to redact from everything that tools and servers say.
-    struck: Struck,
+    /// Removes the secrets of the task from results and faults.
+    redactor: Redactor,
     /// Environment variables of commands, set at reset.
     environment: BTreeMap<String, String>,
     attempt: AttemptId,
     label: String,
     seed: u64,
-    progress: Progress,
     /// Counts an environment without a sandbox; one with a sandbox is counted with that.
     live: Option<Live>,
 }
@@ -73,12 +72,11 @@ impl ToolcallEnv {
             ready,
             python: None,
             servers: Vec::new(),
-            struck: Struck::default(),
+            redactor: Redactor::default(),
             environment: BTreeMap::new(),
             attempt: request.attempt,
             label: format!("{}.{}", request.attempt, request.epoch.0),
             seed: request.seed,
-            progress: Progress::default(),
             live,
         }
     }
@@ -87,7 +85,7 @@ impl ToolcallEnv {
         let task = Arc::clone(&self.task);
         let spec = spec_of(&task)?;
         self.state = State::new(spec);
-        self.struck = self.shared.secrets.of(spec);
+        self.redactor = self.shared.secrets.of(spec);
         if spec.workspace.is_some() || !spec.mcp.is_empty() {
             let limit = task.timeouts.setup;
             tokio::select! {
@@ -97,7 +95,7 @@ impl ToolcallEnv {
                     furnished.unwrap_or_else(|_| Err(Fault::limit(Boundary::Env, Limit::Setup, limit)))
                 }
             }
-            .map_err(|fault| self.struck.fault(fault))?;
+            .map_err(|fault| self.redactor.redact_fault(fault))?;
         }
         Ok(Observation { tools: self.toolbox.offered(), ..Observation::default() })
     }
@@ -122,7 +120,7 @@ impl ToolcallEnv {
                 McpShare::Attempt => self.environment.clone(),
                 McpShare::Run => of_all(),
             };
-            Server::new(decl.clone(), environment, sandbox_key.clone(), self.struck.clone())
+            Server::new(decl.clone(), environment, sandbox_key.clone(), self.redactor.clone())
         };
         self.servers = spec.mcp.iter().map(server).collect();
         let sandbox = self.ready.as_ref().map(|ready| ready.sandbox.as_ref());
@@ -169,9 +167,9 @@ impl ToolcallEnv {
             () = ctx.cancel.cancelled() => Err(cancelled()),
             results = finish(taken.jobs, ground, ctx.deadline) => results,
         };
-        let mut results = results.map_err(|fault| self.struck.fault(fault))?;
+        let mut results = results.map_err(|fault| self.redactor.redact_fault(fault))?;
         // Before the text is cut to the policy's budget: half a secret is still too much.
-        results.iter_mut().for_each(|(_, result)| result.clean(&self.struck));
+        results.iter_mut().for_each(|(_, result)| result.redact(&self.redactor));
         let refused = results.iter().filter(|(_, result)| result.outcome == Outcome::Refused).count();
         let State { call_log, earnings, .. } = &mut self.state;
         let process_reward = earnings.step(&spec.step_rewards, call_log, refused);
@@ -245,58 +243,38 @@ impl ToolcallEnv {
     }
 }
 
-impl Env for ToolcallEnv {
-    fn reset(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.prepare(ctx).await;
-            self.progress.end();
-            result
-        })
+impl Operations for ToolcallEnv {
+    async fn reset(&mut self, ctx: StepCtx) -> Result<Observation, Fault> {
+        self.prepare(ctx).await
     }
 
-    fn step<'a>(
-        &'a mut self,
-        calls: &'a [ToolCall],
-        ctx: StepCtx,
-    ) -> BoxFuture<'a, Result<StepResult, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.act(calls, ctx).await;
-            // After a fault, programs may still run unattended.
-            if result.is_ok() {
-                self.progress.end();
+    async fn step(&mut self, calls: &[ToolCall], ctx: StepCtx) -> Result<StepResult, Fault> {
+        self.act(calls, ctx).await
+    }
+
+    async fn grade(&mut self, ctx: StepCtx) -> Result<Grade, Fault> {
+        self.judged(ctx).await
+    }
+
+    async fn close(&mut self) -> CloseReport {
+        let mut leftovers = Vec::new();
+        join_all(self.servers.iter().map(Server::end)).await;
+        self.servers.clear();
+        if let Some(ready) = self.ready.take() {
+            if let Err(fault) = ready.sandbox.kill().await {
+                leftovers.push(fault.message);
             }
-            result
-        })
+            // After the sandbox, whose end has ended its programs.
+            drop(ready);
+            self.python = None;
+        }
+        self.live = None;
+        CloseReport { leftovers, cast: None }
     }
 
-    fn grade(&mut self, ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
-        Box::pin(async move {
-            self.progress.begin()?;
-            let result = self.judged(ctx).await;
-            self.progress.end();
-            result
-        })
-    }
-
-    fn close(&mut self) -> BoxFuture<'_, CloseReport> {
-        Box::pin(async move {
-            self.progress.close();
-            let mut leftovers = Vec::new();
-            join_all(self.servers.iter().map(Server::end)).await;
-            self.servers.clear();
-            if let Some(ready) = self.ready.take() {
-                if let Err(fault) = ready.sandbox.kill().await {
-                    leftovers.push(fault.message);
-                }
-                // After the sandbox, whose end has ended its programs.
-                drop(ready);
-                self.python = None;
-            }
-            self.live = None;
-            CloseReport { leftovers, cast: None }
-        })
+    /// After a fault, programs may still run unattended.
+    fn survives_faulted_step(&self) -> bool {
+        false
     }
 }
 

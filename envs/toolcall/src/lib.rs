@@ -18,7 +18,6 @@ mod ready_sandbox;
 mod result;
 mod secret;
 mod step_reward;
-mod struck;
 mod toolbox;
 mod tools;
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use clawrl_core::{
-    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Judge, LeaseRequest,
-    ProviderUsage, SandboxKind, ToolcallSpec,
+    Boundary, BoxFuture, CloseReport, Determinism, Env, EnvProvider, EnvSpec, Fault, Guarded, Judge,
+    LeaseRequest, ProviderUsage, SandboxKind, ToolcallSpec,
 };
 use clawrl_sandbox::{
     Backends, LiveCount, SandboxBackend, WarmMarks, WarmPool, backend_of, shut_down, warm_shares,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::struck::Struck;
+use clawrl_redact::{Cut, Redactor};
 
 /// The result of a call, before it is cut to the policy's budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,17 +58,18 @@ impl CallResult {
     }
 
     /// Redacts secrets, and what is left of one at a cut.
-    pub(crate) fn clean(&mut self, struck: &Struck) {
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
         if self.cuts.is_empty() {
-            return struck.clean(&mut self.text);
+            redactor.redact_in_place(&mut self.text);
+            return;
         }
         let mut pieces = Vec::new();
         for cut in self.cuts.drain(..).rev() {
             pieces.push(self.text.split_off(cut));
         }
-        struck.clean_head(&mut self.text);
+        redactor.redact_cut(&mut self.text, Cut::End);
         for mut piece in pieces.into_iter().rev() {
-            struck.clean_piece(&mut piece);
+            redactor.redact_cut(&mut piece, Cut::Both);
             self.text.push_str(&piece);
         }
     }
@@ -106,11 +107,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_struck_out_at_cuts_too() {
-        let struck = Struck::new([("KEY".to_owned(), "abcd-efgh".to_owned())]);
+    fn secrets_at_cuts_are_redacted() {
+        let redactor = Redactor::for_tools([("KEY".to_owned(), "abcd-efgh".to_owned())]);
         let check = |text: &str, cuts: &[usize], expected: &str| {
             let mut result = CallResult { cuts: cuts.to_vec(), ..CallResult::done(text) };
-            result.clean(&struck);
+            result.redact(&redactor);
             assert_eq!(result.text, expected);
         };
         check("x abcd-efgh efgh abcd", &[], "x [KEY] efgh abcd");

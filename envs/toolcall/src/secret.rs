@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use clawrl_core::{Boundary, Fault, TextSource, ToolcallSpec};
-
-use crate::struck::Struck;
+use clawrl_redact::Redactor;
 
 /// The values of environment variables that tasks name.
 #[derive(Clone, Default)]
@@ -37,9 +36,9 @@ impl Secrets {
     }
 
     /// The secrets to redact from the texts of a task.
-    pub(crate) fn of(&self, spec: &ToolcallSpec) -> Struck {
+    pub(crate) fn of(&self, spec: &ToolcallSpec) -> Redactor {
         let named = spec.sources().filter_map(|(_, source)| source.variable());
-        Struck::new(named.filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone()))))
+        Redactor::for_tools(named.filter_map(|name| Some((name.to_owned(), self.0.get(name)?.clone()))))
     }
 }
 
@@ -83,18 +82,21 @@ mod tests {
     }
 
     #[test]
-    fn i1_i2_nothing_shows_a_secret() {
+    fn i1_i2_secrets_are_never_shown() {
         let secrets = Secrets::new([
             ("KEY".to_owned(), "abcdefgh".to_owned()),
             ("LONG".to_owned(), "abcdefgh-and-more".to_owned()),
             ("SHORT".to_owned(), "EMPTY".to_owned()),
         ]);
-        let struck = secrets.of(&spec(&["KEY", "LONG", "SHORT"]));
+        let redactor = secrets.of(&spec(&["KEY", "LONG", "SHORT"]));
         let mut text = "said abcdefgh, abcdefgh-and-more, EMPTY".to_owned();
-        struck.clean(&mut text);
+        redactor.redact_in_place(&mut text);
         assert_eq!(text, "said [KEY], [LONG], EMPTY");
-        assert_eq!(format!("{secrets:?} {struck:?}"), r#"Secrets(["KEY", "LONG", "SHORT"]) ["KEY", "LONG"]"#);
-        let fault = struck.fault(Fault::transient(Boundary::Env, "x", "abcdefgh"));
+        assert_eq!(
+            format!("{secrets:?} {redactor:?}"),
+            r#"Secrets(["KEY", "LONG", "SHORT"]) ["KEY", "LONG"]"#
+        );
+        let fault = redactor.redact_fault(Fault::transient(Boundary::Env, "x", "abcdefgh"));
         assert_eq!(fault.message, "[KEY]");
         let missing = TextSource::FromEnv { name: "NONE".to_owned(), prefix: String::new() };
         let fault = secrets.text("mcp: docs: headers: A", &missing).unwrap_err();

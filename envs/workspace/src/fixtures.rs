@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clawrl_core::{Boundary, Fault, FixtureContent, FixtureFile};
+use clawrl_core::{Boundary, Fault, FixtureContent, FixtureFile, hex};
 use clawrl_sandbox::PutFile;
 use sha2::{Digest, Sha256};
 
@@ -81,10 +81,6 @@ impl FixtureReader {
         // A panic between the two changes only makes the count too small.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! `--redact-env`: secrets that stay out of what a run stores.
+//! `--redact-env`: which secrets a run keeps out of its records.
 //!
-//! I1. No message shows a value, only the names of variables. I2. What has to be stored as it is, plan and lock file,
-//! is looked at before anything is written: a value in it is refused. I3. A run that goes on redacts what it
-//! redacted before, and what is added then is redacted from then on.
+//! I1. Messages show the names of variables, never a value. I2. Plan and lock file are stored unchanged, so a plan or lock
+//! file with a value in it is refused before anything is written. I3. A resumed run redacts the same variables as before,
+//! and those that are added, from then on.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::wiring::named_secrets;
 
-/// A name of an environment variable, as an argument.
+/// Parses the name of an environment variable.
 ///
 /// # Errors
-/// A sentence for the command line.
+/// A message for the command line.
 pub(crate) fn variable_name(text: &str) -> Result<String, String> {
     let begins = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     if begins && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -29,37 +29,36 @@ pub(crate) fn variable_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What a run redacts: the variables that were asked for, those of the policy's and the judge's keys, and those
-/// that tasks and agent files name. `None`:
-/// nothing.
+/// Redacts the variables in `asked`, the keys of policy and judge, and the secrets that tasks and agent files name. `None` if
+/// there are none.
 ///
 /// # Errors
-/// A variable that was asked for and is not set, or whose value cannot be told from other text.
+/// A variable in `asked` is not set, or its value cannot be told from other text.
 pub(crate) fn redactor(asked: &[String], plan: &RunPlan) -> Result<Option<Arc<Redactor>>, Failure> {
     let mut secrets: Vec<(String, String)> = Vec::new();
     for name in asked {
         let value = environment::named(name).ok_or_else(|| {
-            let help = "set it to the secret that has to stay out of the record, or leave the name out";
+            let help = "set it to the secret, or drop the option";
             Failure::with_help(Exit::Refused, format!("{name}, which is to be redacted, is not set"), help)
         })?;
         if secrets.iter().all(|(known, _)| known != name) {
             secrets.push((name.clone(), value));
         }
     }
-    let of_program = match &plan.policy {
+    let agent_secrets = match &plan.policy {
         PolicySpec::Agent(agent) => agent.secrets.clone(),
         _ => Vec::new(),
     };
-    for name in key_variables(plan).chain(named_secrets(plan).into_keys()).chain(of_program) {
+    for name in key_variables(plan).chain(named_secrets(plan).into_keys()).chain(agent_secrets) {
         if secrets.iter().any(|(known, _)| known == &name) {
             continue;
         }
         let Some(value) = environment::named(&name) else { continue };
-        let own = (name, value);
-        // Servers without keys are given placeholders, which are words of ordinary texts.
-        match Redactor::new([own.clone()]) {
+        let secret = (name, value);
+        // Keys of servers that need none are placeholders: words of ordinary texts.
+        match Redactor::new([secret.clone()]) {
             Err(RedactionError::TooShort { .. } | RedactionError::InMark { .. }) => {}
-            _ => secrets.push(own),
+            _ => secrets.push(secret),
         }
     }
     if secrets.is_empty() {
@@ -69,8 +68,7 @@ pub(crate) fn redactor(asked: &[String], plan: &RunPlan) -> Result<Option<Arc<Re
     Ok(Some(Arc::new(redactor)))
 }
 
-/// What a run redacts that goes on: what it redacted before, and what is asked for now. The lock file is read as it is
-/// when this is called.
+/// Redacts what a resumed run redacted before, and the variables in `asked`. Reads the current lock file.
 ///
 /// # Errors
 /// As [`redactor`] and [`note`].
@@ -84,7 +82,7 @@ pub(crate) fn of_resumed(asked: &[String], found: &Run) -> Result<Option<Arc<Red
     Ok(redactor)
 }
 
-/// Says what is struck out now and was not before: records that are there are never changed.
+/// Warns of variables that are redacted from now on: existing records are never changed.
 ///
 /// # Errors
 /// The lock file cannot be read.
@@ -99,7 +97,7 @@ pub(crate) fn warn_of_new(redactor: &Redactor, found: &Run, log: &Log) -> Result
     Ok(())
 }
 
-/// Refuses a plan or lock file that holds a value (I2), and notes in the lock file what is redacted.
+/// Lists the redacted variables in the lock file, and refuses a plan or lock file that holds a value (I2).
 ///
 /// # Errors
 /// A value was found.
@@ -109,18 +107,19 @@ pub(crate) fn note(redactor: &Redactor, plan: &RunPlan, lock: &mut LockFile) -> 
     match stored.into_iter().find_map(|(what, found)| Some((what, found?))) {
         None => Ok(()),
         Some((what, name)) => {
-            let message = format!("the {what} of this run holds the value of {name}, and is stored as it is");
-            let help = "take the value out of suites, fixtures and arguments, and start a new run; a command of \
-                        `setup:` can make what the task needs";
+            let message =
+                format!("the {what} of this run holds the value of {name}, and is stored unredacted");
+            let help = "remove the value from suites, fixtures and arguments, and start a new run; a `setup:` command \
+                        can create what the task needs";
             Err(Failure::with_help(Exit::Refused, message, help))
         }
     }
 }
 
-/// Refuses to replay replies that are not what they were.
+/// Refuses to replay redacted replies.
 ///
 /// # Errors
-/// A mark stands in a reply.
+/// A reply holds a mark.
 pub(crate) fn refuse_changed(
     run: &RunId,
     lock: &LockFile,
@@ -129,20 +128,21 @@ pub(crate) fn refuse_changed(
     if lock.redacted.is_empty() {
         return Ok(());
     }
-    // Marks have no character that JSON escapes.
+    // JSON escapes no character of a mark.
     let text = serde_json::to_string(replies).unwrap_or_default();
     match lock.redacted.iter().find(|name| text.contains(&clawrl_record::redaction_mark(name))) {
         None => Ok(()),
         Some(name) => {
-            let message =
-                format!("run {run} cannot be replayed: the value of {name} was struck out of its replies");
-            let help = "a recording without secrets in what the policy said can be replayed";
+            let message = format!(
+                "run {run} cannot be replayed: its replies held the value of {name}, which was redacted"
+            );
+            let help = "replay a run whose replies hold no secrets";
             Err(Failure::with_help(Exit::Refused, message, help))
         }
     }
 }
 
-/// The variables that hold the keys of a remote policy and of a judge.
+/// The variables with the keys of a remote policy and of a judge.
 fn key_variables(plan: &RunPlan) -> impl Iterator<Item = String> {
     let policy = match plan.policy.speaker() {
         PolicySpec::Remote(spec) => Some(spec.as_ref()),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_with_marks_are_not_played_again() {
+    fn redacted_replies_are_not_replayed() {
         let check = |redacted: &[&str], reply: &str, refused: bool| {
             let lock = serde_json::json!({
                 "format": 1, "program": "", "host": {}, "determinism": clawrl_core::Determinism::default(),
@@ -175,12 +175,12 @@ mod tests {
         check(&["KEY"], "login [redacted KEY]", true);
         check(&["OTHER", "KEY"], "login [redacted KEY]", true);
         check(&["KEY"], "login", false);
-        // What the policy said itself, in a run without secrets.
+        // Without secrets, the policy wrote the mark itself.
         check(&[], "login [redacted KEY]", false);
     }
 
     #[test]
-    fn names_are_no_values() {
+    fn variable_names_are_checked() {
         check("API_KEY", true);
         check("_x1", true);
         check("1x", false);

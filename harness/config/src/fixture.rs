@@ -13,7 +13,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{FixtureContent, FixtureFile, LINK_MODE, SiteFolder};
+use clawrl_core::{FixtureContent, FixtureFile, LINK_MODE, SiteFolder, hex};
 use sha2::{Digest, Sha256};
 
 use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_TEXT_BYTES};
@@ -401,11 +401,4 @@ fn siblings(missing: &Path) -> String {
             format!("its folder has {}", crate::suggest::listed(names.iter().take(8).map(String::as_str)))
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -17,8 +17,10 @@ mod cut;
 mod env;
 mod error_text;
 mod fault;
+mod guarded;
 mod gui;
 mod hermes;
+mod hex;
 mod id;
 mod ignored;
 mod image;
@@ -64,11 +66,13 @@ pub use cut::fit_texts;
 pub use env::{CloseReport, Env, EnvProvider, LeaseRequest, ProviderUsage, StepCtx, StepResult};
 pub use error_text::error_text;
 pub use fault::{Boundary, Fault, Limit, Retry};
+pub use guarded::{Guarded, Operations};
 pub use gui::{
     ElementPattern, GuiSpec, PageCheck, RequestPattern, Route, RouteAnswer, SITE_SUFFIX, Screenshots,
     SiteFolder, SiteSpec, StorageArea, TextPattern,
 };
 pub use hermes::{HERMES_OPENING, hermes_text};
+pub use hex::hex;
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
 pub use ignored::{Ignored, ignore_file};
 pub use image::{

@@ -4,7 +4,10 @@
 //! it. Like metrics, rows are not covered by the durability of resolutions: a crash may lose the last ones. Attempts that
 //! a training discarded when it returned to a checkpoint keep their rows; repeating them makes other attempts.
 
+use std::iter;
+
 use clawrl_core::{AttemptId, JudgeResponse, UsageTotal};
+use clawrl_redact::Redactor;
 use serde::{Deserialize, Serialize};
 
 /// Judgements of one turn.
@@ -20,6 +23,21 @@ pub struct JudgedTurn {
     /// The hint for the turn, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Judgement>,
+}
+
+impl JudgedTurn {
+    /// Removes the values of secrets from what the judges wrote.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        for judgement in self.process.iter_mut().chain(&mut self.hint) {
+            let votes = judgement
+                .votes
+                .iter_mut()
+                .flat_map(|vote| iter::once(&mut vote.reason).chain(&mut vote.hint));
+            for text in judgement.missing.iter_mut().chain(votes) {
+                redactor.redact_in_place(text);
+            }
+        }
+    }
 }
 
 /// The votes on one request, and their result.

@@ -13,7 +13,7 @@
 //! I4. One process writes a run. The lock of a dead owner is free at once.
 //! I5. Readers modify nothing, and work while the run is written.
 //! I6. Older formats are migrated step by step, newer ones are refused by name.
-//! I7. No record contains the value of a named secret; [`Redactor`] defines the coverage.
+//! I7. No record contains the value of a named secret; [`clawrl_redact`] defines which spellings that covers.
 //! I8. A blob is completely written and synced before a record can refer to it; [`RunBlobs`].
 //!
 //! Units: `_ms` is milliseconds since 1970 (UTC), `_us` is microseconds, offsets and lengths are bytes.
@@ -39,7 +39,6 @@ mod owner;
 mod page;
 mod quantile;
 mod rate;
-mod redaction;
 mod resume;
 mod run;
 mod sink;
@@ -52,6 +51,7 @@ mod violation;
 mod writer;
 
 pub use blobs::{RunBlobs, blob_path};
+pub use clawrl_redact::{RedactionError, Redactor, redaction_mark};
 pub use entry::{
     AttemptSummary, Ending, Entry, Finished, FrameRef, Line, LostTurns, Opened, PhaseMicros, ReopenCause,
     Resumed, RunEnd,
@@ -65,7 +65,6 @@ pub use metrics::{Metric, MetricRow, UpdateMetrics};
 pub use page::{PAGE_STYLE, escape_html};
 pub use quantile::student;
 pub use rate::{Clusters, Method, Rate, Tries, rate};
-pub use redaction::{RedactionError, Redactor, redaction_mark};
 pub use resume::{ResumeMode, ResumeState};
 pub use run::Run;
 pub use sink::RunSink;

@@ -54,7 +54,7 @@ impl RunSink {
     /// [`SinkError`] when the file cannot be written.
     pub async fn judgements(&self, mut rows: Vec<JudgedTurn>) -> Result<(), SinkError> {
         if let Some(redactor) = &self.redactor {
-            rows.iter_mut().for_each(|row| redactor.judged(row));
+            rows.iter_mut().for_each(|row| row.redact(redactor));
         }
         self.submit(|ack| Command::Judgements(rows, ack)).await
     }
@@ -75,7 +75,7 @@ impl EpisodeSink for RunSink {
     fn resolved(&self, record: AttemptRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         let mut record = Box::new(record);
         if let Some(redactor) = &self.redactor {
-            redactor.record(&mut record);
+            redactor.redact_record(&mut record);
         }
         Box::pin(self.submit(move |ack| Command::Resolved(record, ack)))
     }

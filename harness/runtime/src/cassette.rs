@@ -35,7 +35,7 @@ impl Supplies {
             let format = request.task.action_format;
             let mut asked = asked_of(&spec, format, request.conversation.to_vec(), request.tools);
             if let Some(redactor) = &redactor {
-                redactor.shown(&mut asked.messages, &mut asked.tools);
+                redactor.redact_prompt(&mut asked.messages, &mut asked.tools);
             }
             asked
         })

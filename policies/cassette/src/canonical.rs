@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use clawrl_core::hex;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -35,11 +36,6 @@ impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(&self.0))
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn write(value: &Value, text: &mut String) {

@@ -10,11 +10,11 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clawrl_core::{Message, RunId, ToolSpec};
+use clawrl_core::{Message, RunId, ToolSpec, hex};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::canonical::{Hash, hex};
+use crate::canonical::Hash;
 use crate::cassette::{Cassette, Origin, Reply};
 use crate::error::CassetteError;
 use crate::line::{ActionLine, Head, Line, ReplyLine};

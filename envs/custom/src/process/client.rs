@@ -14,19 +14,18 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, Tail};
-use rustix::io::Errno;
+use clawrl_sandbox::{ExecError, LineTooLong, NotRun, Program, ProgramEvent, ProgramLines, Tail};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use crate::message::{Answer, AnswerId, Method, read};
 use crate::peer_error::PeerError;
 
-/// Bytes read at once.
-const CHUNK: usize = 16 * 1024;
+/// Bytes of standard error that are read at the end, of which the last are kept.
+const ERROR_BYTES: usize = 256 * 1024;
 
-/// How long to wait for a program to end after it closed a pipe: mostly it is about to.
+/// How long a program that closed its input may take to end: mostly it is about to.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A program with one pending request at a time.
@@ -35,7 +34,9 @@ pub(crate) struct ProcessClient {
     /// The program's name, for messages.
     name: String,
     input: pipe::Sender,
-    ear: OutputReader,
+    lines: ProgramLines,
+    tail: Tail,
+    max_bytes: usize,
     last_id: u64,
     /// Requests that timed out.
     abandoned: BTreeSet<u64>,
@@ -43,50 +44,16 @@ pub(crate) struct ProcessClient {
     is_stuck: bool,
 }
 
-/// Our ends of its output pipes, and the program.
-#[derive(Debug)]
-struct OutputReader {
-    /// `None` once it is closed.
-    output: Option<pipe::Receiver>,
-    errors: Option<pipe::Receiver>,
-    handle: ProgramHandle,
-    /// The start of an incomplete line.
-    unfinished: Vec<u8>,
-    /// Bytes of it that were already searched for a newline.
-    looked: usize,
-    chunk: Vec<u8>,
-    tail: Tail,
-    most: usize,
-}
-
-/// A received event.
-enum Received {
-    Line(Vec<u8>),
-    TooLong,
-    /// It cannot write any more, but has not ended.
-    Closed,
-    Ended(Result<Option<i32>, ExecError>),
-    Late,
-}
-
 impl ProcessClient {
     /// `None` for a program without an input, which does not occur.
-    pub(crate) fn new(program: Program, name: &str, most: usize) -> Option<Self> {
+    pub(crate) fn new(program: Program, name: &str, max_bytes: usize) -> Option<Self> {
         let Program { input, output, errors, handle } = program;
-        let ear = OutputReader {
-            output: Some(output),
-            errors: Some(errors),
-            handle,
-            unfinished: Vec::new(),
-            looked: 0,
-            chunk: Vec::with_capacity(CHUNK),
-            tail: Tail::default(),
-            most,
-        };
         Some(Self {
             name: name.to_owned(),
             input: input?,
-            ear,
+            lines: ProgramLines::new(output, errors, handle, max_bytes),
+            tail: Tail::default(),
+            max_bytes,
             last_id: 0,
             abandoned: BTreeSet::new(),
             is_stuck: false,
@@ -113,17 +80,17 @@ impl ProcessClient {
         }
         let id = self.last_id;
         // Output that is there now came before the request.
-        self.ear.take_available();
-        while let Some(line) = self.ear.line()? {
+        self.lines.read_available();
+        while let Some(line) = self.lines.buffered().map_err(|LineTooLong| too_large(self.max_bytes))? {
             let answer = read(&line, method)?;
             self.settle(answer, None)?;
         }
         request.push('\n');
         let mut unsent = request.as_bytes();
         loop {
-            let Self { input, ear, .. } = self;
-            let heard = tokio::select! {
-                heard = ear.hear(until) => heard,
+            let Self { input, lines, tail, .. } = self;
+            let event = tokio::select! {
+                event = lines.next(until, |errors| tail.push(errors)) => event,
                 // Concurrently: it may write so much that it stops reading until its output is read.
                 wrote = input.write(unsent), if !unsent.is_empty() => match wrote {
                     Ok(count @ 1..) => {
@@ -131,14 +98,14 @@ impl ProcessClient {
                         continue;
                     }
                     // It has closed its input or ended; which of both shows now.
-                    _ => match ear.hear(until.min(Instant::now() + LINGER)).await {
-                        Received::Late => Received::Closed,
-                        heard => heard,
+                    _ => match lines.next(until.min(Instant::now() + LINGER), |errors| tail.push(errors)).await {
+                        ProgramEvent::TimedOut => ProgramEvent::Closed,
+                        event => event,
                     },
                 },
             };
-            let line = match heard {
-                Received::Line(line) => line,
+            let line = match event {
+                ProgramEvent::Line(line) => line,
                 other => {
                     let trouble = self.trouble(other, method);
                     // A request of which nothing was read was never made.
@@ -186,29 +153,30 @@ impl ProcessClient {
         }
     }
 
-    fn trouble(&self, heard: Received, method: Method) -> PeerError {
+    fn trouble(&self, event: ProgramEvent, method: Method) -> PeerError {
         let (name, method) = (&self.name, method.name());
-        match heard {
-            Received::Late | Received::Line(_) => PeerError::Late,
-            Received::TooLong => too_large(self.ear.most),
-            Received::Closed => {
+        match event {
+            ProgramEvent::TimedOut | ProgramEvent::Line(_) => PeerError::Late,
+            ProgramEvent::TooLong => too_large(self.max_bytes),
+            ProgramEvent::Closed => {
                 let message = format!(
                     "`{name}` closed its standard input or output before it answered `{method}`, and still runs"
                 );
                 PeerError::sound("pipe-closed", message)
             }
-            Received::Ended(Ok(code)) => {
+            ProgramEvent::Ended(Ok(code)) => {
                 let message = format!("`{name}` ended before it answered `{method}`: {}", ending(code));
                 PeerError::sound("program-ended", message)
             }
-            Received::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
-            Received::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
-                let help = "name a program in its sandbox, or add it with `image` or `files`";
+            ProgramEvent::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
+            ProgramEvent::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
+                let help =
+                    "name a program in its sandbox, or add it with `image` or `files`";
                 PeerError::Missing(format!(
                     "the environment's program `{name}` cannot be run: {message}; {help}"
                 ))
             }
-            Received::Ended(Err(ExecError::NotRun { message, .. })) => {
+            ProgramEvent::Ended(Err(ExecError::NotRun { message, .. })) => {
                 PeerError::sound("program-ended", format!("`{name}` was not run: {message}"))
             }
         }
@@ -216,118 +184,16 @@ impl ProcessClient {
 
     /// The end of its standard error.
     pub(crate) fn last_words(&mut self) -> String {
-        self.ear.take_errors();
-        self.ear.tail.text()
+        self.tail.push(&self.lines.available_errors(ERROR_BYTES));
+        self.tail.text()
     }
 }
 
-/// A message larger than the task allows.
-pub(crate) fn too_large(most: usize) -> PeerError {
-    let message = format!("a message is larger than {} KiB: raise `message_kib` if necessary", most / 1024);
+/// A message that is larger than the task allows.
+pub(crate) fn too_large(max_bytes: usize) -> PeerError {
+    let message =
+        format!("a message is larger than {} KiB; raise `message_kib` if it has to be", max_bytes / 1024);
     PeerError::lasting("message-too-large", message)
-}
-
-impl OutputReader {
-    /// Takes a complete line, if there is one.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, PeerError> {
-        let fresh = &self.unfinished[self.looked..];
-        let Some(end) = fresh.iter().position(|&byte| byte == b'\n') else {
-            self.looked = self.unfinished.len();
-            return if self.looked > self.most { Err(too_large(self.most)) } else { Ok(None) };
-        };
-        let end = self.looked + end;
-        self.looked = 0;
-        let rest = self.unfinished.split_off(end + 1);
-        let mut line = std::mem::replace(&mut self.unfinished, rest);
-        line.pop();
-        if line.len() > self.most { Err(too_large(self.most)) } else { Ok(Some(line)) }
-    }
-
-    /// Waits for a line.
-    async fn hear(&mut self, until: Instant) -> Received {
-        let mut patience = until;
-        loop {
-            match self.line() {
-                Ok(Some(line)) => return Received::Line(line),
-                Ok(None) => {}
-                Err(_) => return Received::TooLong,
-            }
-            if self.output.is_none() && patience == until {
-                patience = until.min(Instant::now() + LINGER);
-            }
-            tokio::select! {
-                biased;
-                // First, because an endless writer would keep it from being checked.
-                () = tokio::time::sleep_until(patience.into()) => {
-                    return if patience < until { Received::Closed } else { Received::Late };
-                }
-                open = receive(&mut self.output, &mut self.unfinished) => {
-                    if !open {
-                        self.output = None;
-                    }
-                }
-                open = receive(&mut self.errors, &mut self.chunk) => {
-                    if !open {
-                        self.errors = None;
-                    }
-                    self.tail.push(&self.chunk);
-                    self.chunk.clear();
-                }
-                end = self.handle.ended() => {
-                    // An answer may have been written just before.
-                    self.take_available();
-                    return match self.line() {
-                        Ok(Some(line)) => Received::Line(line),
-                        Ok(None) => Received::Ended(end),
-                        Err(_) => Received::TooLong,
-                    };
-                }
-            }
-        }
-    }
-
-    /// Reads the output that is available now.
-    fn take_available(&mut self) {
-        if let Some(output) = &self.output {
-            available(output, self.most, |chunk| self.unfinished.extend_from_slice(chunk));
-        }
-    }
-
-    /// Reads the errors that are available now.
-    fn take_errors(&mut self) {
-        if let Some(errors) = &self.errors {
-            available(errors, CHUNK * 16, |chunk| self.tail.push(chunk));
-        }
-    }
-}
-
-/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
-/// an end.
-fn available(pipe: &pipe::Receiver, most: usize, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0u8; CHUNK];
-    let mut taken = 0;
-    // Another process may still write endlessly.
-    while taken <= most {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(read) if read > 0 => {
-                taken += read;
-                take(&chunk[..read]);
-            }
-            Err(Errno::INTR) => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads what is available; false at the end. A closed pipe is never ready.
-async fn receive(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
-    match pipe {
-        Some(pipe) => {
-            into.reserve(CHUNK);
-            matches!(pipe.read_buf(into).await, Ok(1..))
-        }
-        None => std::future::pending().await,
-    }
 }
 
 /// How a program ended.

@@ -12,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use clawrl_core::hex;
 use clawrl_sandbox::SafeDir;
 use sha2::{Digest as _, Sha256};
 
@@ -51,7 +52,7 @@ impl Folder {
             }
             files.insert(name, Stamp::of(&metadata));
         }
-        Ok(Self { dir, files, sha256: hex(hasher) })
+        Ok(Self { dir, files, sha256: hex(&hasher.finalize()) })
     }
 
     /// Whether there is a file of this name.
@@ -87,7 +88,7 @@ impl HostFile {
         if Stamp::of(&file.metadata()?) != stamp {
             return Err(io::Error::other("it changed while it was read"));
         }
-        Ok(Self { path: path.to_owned(), stamp, sha256: hex(hasher) })
+        Ok(Self { path: path.to_owned(), stamp, sha256: hex(&hasher.finalize()) })
     }
 
     /// Opens it, unless it has changed since it was hashed.
@@ -175,10 +176,6 @@ fn feed(hasher: &mut Sha256, file: &mut File) -> io::Result<u64> {
     }
 }
 
-fn hex(hasher: Sha256) -> String {
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -195,7 +192,7 @@ mod tests {
         fs::write(folder.path().join("a-b"), "").unwrap();
         symlink("/etc/passwd", folder.path().join("passwd")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
-        let expected = hex(Sha256::new_with_prefix(b"a-b\x000\0a/b\x003\0one"));
+        let expected = hex(&Sha256::digest(b"a-b\x000\0a/b\x003\0one"));
         assert_eq!(folder_hash(folder.path()).unwrap(), expected);
         fs::write(folder.path().join("a/b"), "two").unwrap();
         assert_ne!(folder_hash(folder.path()).unwrap(), expected);

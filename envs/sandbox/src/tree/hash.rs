@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use clawrl_core::hex;
 use rustix::fs::{Mode, OFlags, Stat};
 use sha2::{Digest, Sha256};
 
@@ -128,8 +129,4 @@ impl Visitor for Manifest {
     fn unreadable(&mut self, _: &Path, error: SafeReadError) -> Result<(), TreeError> {
         Err(error.into())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

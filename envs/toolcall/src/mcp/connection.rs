@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, McpDecl};
+use clawrl_redact::Redactor;
 use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand};
 use http::{HeaderMap, HeaderName};
 use rmcp::ServiceError;
@@ -30,7 +31,6 @@ use super::traffic_log::{LINE_BYTES, TrafficLog};
 use crate::http::HttpClient;
 use crate::ready_sandbox::ReadySandbox;
 use crate::result::{CallResult, CallTimeout};
-use crate::struck::Struck;
 
 /// Maximum pages of a tool list.
 const MAX_PAGES: usize = 64;
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     service: Mutex<RunningService<RoleClient, ClientConfig>>,
     other_side: OtherSide,
     /// Secrets of the first task that connected; all tasks that share the connection have the same ones.
-    struck: Struck,
+    redactor: Redactor,
     /// No new request may start on it; running ones continue.
     spent: AtomicBool,
 }
@@ -89,14 +89,14 @@ impl Connection {
         decl: &McpDecl,
         command: SandboxCommand,
         sandbox: &dyn Sandbox,
-        struck: &Struck,
+        redactor: &Redactor,
         by: Instant,
     ) -> Result<Self, Fault> {
         let opened = sandbox.open(ProgramSpec { command, user: None }).await;
         let Program { input, output, errors, mut handle } = opened.map_err(|error| not_run(decl, error))?;
         let input = input.ok_or_else(|| start_fault(decl, "it lacks an input"))?;
         let waiting = PendingRequests::default();
-        let (mut traffic_log, tap) = TrafficLog::listen(output, errors, struck.clone(), waiting.clone());
+        let (mut traffic_log, tap) = TrafficLog::listen(output, errors, redactor.clone(), waiting.clone());
         // A repaired message may be longer than the original.
         let transport = AsyncRwTransport::new_client(tap, input).with_max_line_length(2 * LINE_BYTES);
         let transport = TrackingTransport { transport, waiting };
@@ -124,7 +124,7 @@ impl Connection {
             }
         };
         let running = Box::new(Mutex::new((handle, traffic_log)));
-        Self::agreed(decl, service, OtherSide::Program { running, home: None }, struck)
+        Self::agreed(decl, service, OtherSide::Program { running, home: None }, redactor)
     }
 
     /// Connects to an HTTP server, and waits until it has answered `initialize`.
@@ -136,7 +136,7 @@ impl Connection {
         url: &str,
         headers: HeaderMap,
         client: HttpClient,
-        struck: &Struck,
+        redactor: &Redactor,
         by: Instant,
     ) -> Result<Self, Fault> {
         let (endpoint, trouble) = Endpoint::new(client);
@@ -149,7 +149,7 @@ impl Connection {
             .max_concurrent_requests(usize::MAX);
         let transport = StreamableHttpClientTransport::with_client(endpoint, config);
         match tokio::time::timeout_at(by.into(), serve_client(ourselves(), transport)).await {
-            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble), struck),
+            Ok(Ok(service)) => Self::agreed(decl, service, OtherSide::Http(trouble), redactor),
             Ok(Err(error)) => {
                 let reason = trouble.words().unwrap_or_else(|| reason(&error));
                 let message =
@@ -164,7 +164,7 @@ impl Connection {
         decl: &McpDecl,
         service: RunningService<RoleClient, ClientConfig>,
         other_side: OtherSide,
-        struck: &Struck,
+        redactor: &Redactor,
     ) -> Result<Self, Fault> {
         let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
         let known = || ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| version.has_initialize());
@@ -183,7 +183,7 @@ impl Connection {
             peer: service.peer().clone(),
             service: Mutex::new(service),
             other_side,
-            struck: struck.clone(),
+            redactor: redactor.clone(),
             spent: AtomicBool::new(false),
         })
     }
@@ -281,7 +281,7 @@ impl Connection {
         // Dropping a request tells the server that it is cancelled.
         match tokio::time::timeout_at(allowance.until.into(), asked).await {
             Err(_) => McpCallOutcome::Late,
-            Ok(Ok(result)) => McpCallOutcome::Answered(call_result(&result, &self.struck)),
+            Ok(Ok(result)) => McpCallOutcome::Answered(call_result(&result, &self.redactor)),
             Ok(Err(Some(ServiceError::McpError(error)))) => {
                 McpCallOutcome::Answered(CallResult::failed(error.message))
             }

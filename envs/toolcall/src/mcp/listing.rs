@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clawrl_core::{Boundary, Fault, McpDecl, ToolSpec, offered_tool_name};
+use clawrl_redact::Redactor;
 use rmcp::model::Tool;
 use serde_json::Value;
 
-use crate::struck::Struck;
 
 /// Maximum tools of one server. More would fill any policy's context.
 pub(super) const MAX_TOOLS: usize = 512;
@@ -27,7 +27,7 @@ pub(crate) struct ServedTool {
 ///
 /// # Errors
 /// A permanent provider [`Fault`]: a tool that is not listed, or an invalid name.
-pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Result<Vec<ServedTool>, Fault> {
+pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, redactor: &Redactor) -> Result<Vec<ServedTool>, Fault> {
     let refused = |code: &str, message: String| {
         Fault::permanent(Boundary::Provider, code, format!("the MCP server `{}` {message}", decl.name))
     };
@@ -44,7 +44,7 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
     for tool in listed.into_iter().filter(is_wanted) {
         let listed = format!("{}{}", decl.prefix, tool.name);
         let mut name = listed.clone();
-        struck.clean(&mut name);
+        redactor.redact_in_place(&mut name);
         // A name that contained a secret now contains a mark, and is refused for that.
         if name == listed {
             name = offered_tool_name(&decl.prefix, &tool.name);
@@ -62,12 +62,12 @@ pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, struck: &Struck) -> Resu
         }
         let mut description =
             tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().to_owned();
-        struck.clean(&mut description);
+        redactor.redact_in_place(&mut description);
         let mut parameters = tool.input_schema.as_ref().clone();
         // Model servers require the type, and arguments are an object in any case.
         parameters.entry("type").or_insert_with(|| "object".into());
         let mut parameters = Value::Object(parameters);
-        struck.clean_json(&mut parameters);
+        redactor.redact_json(&mut parameters);
         chosen.push(ServedTool {
             offered: ToolSpec { name, description, parameters, text_argument: None },
             own_name: tool.name.into_owned(),
@@ -109,8 +109,8 @@ mod tests {
         let tool = |name: &&str| {
             serde_json::from_value(json!({"name": name, "inputSchema": {"type": "object"}})).unwrap()
         };
-        let struck = Struck::new([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]);
-        let found = chosen(&decl, listed.iter().map(tool).collect(), &struck);
+        let redactor = Redactor::for_tools([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]);
+        let found = chosen(&decl, listed.iter().map(tool).collect(), &redactor);
         let names = found.map(|tools| tools.into_iter().map(|tool| tool.offered.name).collect::<Vec<_>>());
         let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         assert_eq!(names.map_err(|fault| fault.message), expected.map_err(str::to_owned));

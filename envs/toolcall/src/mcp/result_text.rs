@@ -3,23 +3,23 @@
 //! Texts are joined by newlines. Content that is not text is named in brackets; a structured result is shown if there
 //! is no text.
 
+use clawrl_redact::Redactor;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::result::CallResult;
-use crate::struck::Struck;
 
 /// Maximum bytes of a result.
 const TEXT_BYTES: usize = 1 << 20;
 
 /// The result of a call, with secrets redacted.
-pub(super) fn call_result(result: &CallToolResult, struck: &Struck) -> CallResult {
+pub(super) fn call_result(result: &CallToolResult, redactor: &Redactor) -> CallResult {
     let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
     if let Some(structured) = result.structured_content.as_ref().filter(|_| !has_text) {
         parts.push(structured.to_string());
     }
     let mut text = parts.join("\n");
-    struck.clean(&mut text);
+    redactor.redact_in_place(&mut text);
     if text.len() > TEXT_BYTES {
         let kept = text.floor_char_boundary(TEXT_BYTES);
         let left_out = text.len() - kept;
@@ -62,12 +62,12 @@ mod tests {
 
     fn check(result: Value, outcome: Outcome, expected: &str) {
         let result: CallToolResult = serde_json::from_value(result).unwrap();
-        let found = call_result(&result, &Struck::new([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
+        let found = call_result(&result, &Redactor::for_tools([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
         assert_eq!((found.outcome, found.text.as_str()), (outcome, expected));
     }
 
     #[test]
-    fn secrets_are_struck_out_before_anything_is_cut() {
+    fn secrets_are_redacted_before_the_cut() {
         let long = format!("{}k3y-k3y-k3y and more", "x".repeat(TEXT_BYTES - 5));
         let expected = format!("{}[KEY]\n[... 9 bytes left out ...]", "x".repeat(TEXT_BYTES - 5));
         check(json!({"content": [{"type": "text", "text": long}]}), Outcome::Done, &expected);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, Fault, McpDecl, McpShare, McpTransport};
+use clawrl_redact::Redactor;
 use clawrl_sandbox::{Sandbox, SandboxCommand};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
@@ -16,7 +17,6 @@ use crate::http::{Destinations, header_map};
 use crate::provider::Shared;
 use crate::ready_sandbox::{self, SandboxKey};
 use crate::result::{CallResult, CallTimeout, Outcome};
-use crate::struck::Struck;
 
 /// Time for a server to answer `initialize`.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub(crate) struct Server {
     /// Without the server's secrets.
     environment: BTreeMap<String, String>,
     sandbox_key: Option<SandboxKey>,
-    struck: Struck,
+    redactor: Redactor,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
@@ -47,14 +47,14 @@ pub(crate) struct ServerContext<'a> {
 
 impl Server {
     /// A server that is not connected yet. `environment` has the variables of workspace programs, `sandbox_key`
-    /// identifies its sandbox, `struck` has the secrets to redact.
+    /// identifies its sandbox, `redactor` has the secrets to redact.
     pub(crate) fn new(
         decl: McpDecl,
         environment: BTreeMap<String, String>,
         sandbox_key: Option<SandboxKey>,
-        struck: Struck,
+        redactor: Redactor,
     ) -> Self {
-        Self { decl, environment, sandbox_key, struck, connection: Mutex::new(None) }
+        Self { decl, environment, sandbox_key, redactor, connection: Mutex::new(None) }
     }
 
     /// Connects, and lists the offered tools.
@@ -72,7 +72,7 @@ impl Server {
         let connection = self.connect(on, by).await?;
         let listed = connection.tools(&self.decl, by).await.inspect_err(|_| connection.spend())?;
         *held = Some(connection);
-        chosen(&self.decl, listed, &self.struck)
+        chosen(&self.decl, listed, &self.redactor)
     }
 
     /// Calls a tool by the server's own name.
@@ -176,11 +176,11 @@ impl Server {
                 let sandbox = on.sandbox.ok_or_else(|| self.no_sandbox())?;
                 let environment = self.variables(shared)?;
                 let command = command(argv, environment);
-                Connection::of_program(&self.decl, command, sandbox, &self.struck, by).await.map(Arc::new)
+                Connection::of_program(&self.decl, command, sandbox, &self.redactor, by).await.map(Arc::new)
             }
             (McpShare::Attempt, McpTransport::Http { .. }) => {
-                let (decl, struck) = (self.decl.clone(), self.struck.clone());
-                connect_http(decl, Arc::clone(shared), struck, by).await.map(Arc::new)
+                let (decl, redactor) = (self.decl.clone(), self.redactor.clone());
+                connect_http(decl, Arc::clone(shared), redactor, by).await.map(Arc::new)
             }
             (McpShare::Run, transport) => {
                 let sandbox_key = if self.decl.is_program() {
@@ -198,14 +198,14 @@ impl Server {
                         BTreeMap::new()
                     },
                 };
-                let (decl, own, struck) = (self.decl.clone(), Arc::clone(shared), self.struck.clone());
+                let (decl, own, redactor) = (self.decl.clone(), Arc::clone(shared), self.redactor.clone());
                 let environment = self.variables(shared)?;
                 let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
                     match sandbox_key {
                         Some(sandbox_key) => {
-                            Box::pin(connect_in_own_sandbox(decl, environment, sandbox_key, own, struck, by))
+                            Box::pin(connect_in_own_sandbox(decl, environment, sandbox_key, own, redactor, by))
                         }
-                        None => Box::pin(connect_http(decl, own, struck, by)),
+                        None => Box::pin(connect_http(decl, own, redactor, by)),
                     }
                 };
                 let connected = tokio::time::timeout_at(by.into(), shared.mcp.get(key, connect)).await;
@@ -256,7 +256,7 @@ fn lost(fault: Fault) -> Fault {
 async fn connect_http(
     decl: McpDecl,
     shared: Arc<Shared>,
-    struck: Struck,
+    redactor: Redactor,
     by: Instant,
 ) -> Result<Connection, Fault> {
     let McpTransport::Http { url, headers } = &decl.transport else {
@@ -268,7 +268,7 @@ async fn connect_http(
         let message = format!("failed to read this machine's certificates: {error}");
         Fault::permanent(Boundary::Provider, "http-certificates", message)
     })?;
-    Connection::of_endpoint(&decl, url, headers, client, &struck, by).await
+    Connection::of_endpoint(&decl, url, headers, client, &redactor, by).await
 }
 
 /// Connects in a separate sandbox.
@@ -277,7 +277,7 @@ async fn connect_in_own_sandbox(
     environment: BTreeMap<String, String>,
     kind: SandboxKey,
     shared: Arc<Shared>,
-    struck: Struck,
+    redactor: Redactor,
     by: Instant,
 ) -> Result<Connection, Fault> {
     let McpTransport::Stdio { argv, .. } = &decl.transport else {
@@ -286,7 +286,7 @@ async fn connect_in_own_sandbox(
     let backend = Arc::clone(shared.backend(kind.sandbox)?);
     let ready = ready_sandbox::make(backend.as_ref(), kind, &shared.determinism, &shared.count).await?;
     let command = command(argv, environment);
-    let connection = Connection::of_program(&decl, command, ready.sandbox.as_ref(), &struck, by).await?;
+    let connection = Connection::of_program(&decl, command, ready.sandbox.as_ref(), &redactor, by).await?;
     Ok(connection.at_home(ready))
 }
 

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use clawrl_core::printable_line;
+use clawrl_redact::{Cut, Redactor};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
 use super::message_repair::{repair, unreadable};
 use super::pending_requests::PendingRequests;
-use crate::struck::Struck;
 
 /// Maximum bytes of a program's message.
 pub(super) const LINE_BYTES: usize = 16 << 20;
@@ -35,7 +35,7 @@ const TOLD_CHARS: usize = 600;
 #[derive(Debug)]
 pub(super) struct TrafficLog {
     heard: Arc<Mutex<Recorded>>,
-    struck: Struck,
+    redactor: Redactor,
     listener: JoinHandle<()>,
 }
 
@@ -50,19 +50,19 @@ impl TrafficLog {
     pub(super) fn listen(
         output: pipe::Receiver,
         errors: pipe::Receiver,
-        struck: Struck,
+        redactor: Redactor,
         waiting: PendingRequests,
     ) -> (Self, RepairedOutput) {
         let heard = Arc::new(Mutex::new(Recorded::default()));
         let listener = tokio::spawn(keep_end(errors, Arc::clone(&heard)));
         let lines = LineBuffer { waiting, line: Vec::new(), is_dropped: false, ready: Vec::new() };
         let tap = RepairedOutput { output, heard: Arc::clone(&heard), lines, given: 0 };
-        (Self { heard, struck, listener }, tap)
+        (Self { heard, redactor, listener }, tap)
     }
 
     /// Both, for an error message; empty if there was no output.
     pub(super) fn summary(&self) -> String {
-        lock(&self.heard).summary(&self.struck)
+        lock(&self.heard).summary(&self.redactor)
     }
 
     /// Waits until standard error is closed, which happens soon after a program has ended.
@@ -72,14 +72,14 @@ impl TrafficLog {
 }
 
 impl Recorded {
-    fn summary(&self, struck: &Struck) -> String {
+    fn summary(&self, redactor: &Redactor) -> String {
         let part = |name: &str, bytes: &[u8], is_whole: bool| {
             let mut text = String::from_utf8_lossy(bytes).into_owned();
             // More may follow, so even an untruncated end may be the beginning of a secret.
             if is_whole {
-                struck.clean_head(&mut text);
+                redactor.redact_cut(&mut text, Cut::End);
             } else {
-                struck.clean_piece(&mut text);
+                redactor.redact_cut(&mut text, Cut::Both);
             }
             let text = text.trim();
             if text.is_empty() { String::new() } else { format!("; {name}: {}", last(text)) }
@@ -222,11 +222,11 @@ mod tests {
     fn check(output: &str, errors: &[&str], expected: &str) {
         let long = (0..ERROR_BYTES).map(|n| format!("{n},")).collect();
         let secrets = [("KEY".to_owned(), "k3y-for-the-server".to_owned()), ("LONG".to_owned(), long)];
-        let struck = Struck::new(secrets);
+        let redactor = Redactor::for_tools(secrets);
         let mut heard = Recorded::default();
         heard.push_output(output.as_bytes());
         errors.iter().for_each(|chunk| heard.push_errors(chunk.as_bytes()));
-        assert_eq!(heard.summary(&struck), expected);
+        assert_eq!(heard.summary(&redactor), expected);
     }
 
     #[test]

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clawrl_core::Fault;
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand};
-use rustix::io::Errno;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use clawrl_sandbox::{
+    ExecError, NotRun, Program, ProgramEvent, ProgramLines, ProgramSpec, Sandbox, SandboxCommand,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use super::message::{EpisodeConfig, Ready, Reply, Request};
@@ -31,27 +32,12 @@ const REPLY_BYTES: usize = 4 << 20;
 /// Time for interrupted code to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes read at once.
-const CHUNK: usize = 8 * 1024;
-
 /// An interpreter that waits for code.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     input: pipe::Sender,
-    reader: OutputReader,
+    lines: ProgramLines,
     calls: u64,
-}
-
-/// Our ends of its output pipes, and the program.
-#[derive(Debug)]
-struct OutputReader {
-    /// `None` once it is closed.
-    output: Option<pipe::Receiver>,
-    errors: Option<pipe::Receiver>,
-    handle: ProgramHandle,
-    /// The start of an incomplete line.
-    unfinished: Vec<u8>,
-    chunk: Vec<u8>,
 }
 
 /// Why there is no interpreter.
@@ -114,14 +100,6 @@ impl Output {
     }
 }
 
-/// A received event.
-enum Received {
-    Line(Vec<u8>),
-    TooLong,
-    Ended(Result<Option<i32>, ExecError>),
-    Late,
-}
-
 impl Interpreter {
     /// Starts one and waits until it is ready.
     ///
@@ -137,35 +115,31 @@ impl Interpreter {
         let program = sandbox.open(ProgramSpec { command, user: None }).await.map_err(not_started)?;
         let Program { input, output, errors, handle } = program;
         let input = input.ok_or_else(|| StartError::Failed("it lacks an input".to_owned()))?;
-        let reader = OutputReader {
-            output: Some(output),
-            errors: Some(errors),
-            handle,
-            unfinished: Vec::new(),
-            chunk: Vec::with_capacity(CHUNK),
-        };
-        let mut interpreter = Self { input, reader, calls: 0 };
+        let lines = ProgramLines::new(output, errors, handle, REPLY_BYTES);
+        let mut interpreter = Self { input, lines, calls: 0 };
         let mut said = Output::default();
-        match interpreter.reader.hear(&mut said, by).await {
-            Received::Line(line)
+        match next(&mut interpreter.lines, &mut said, by).await {
+            ProgramEvent::Line(line)
                 if serde_json::from_slice::<Ready>(&line).is_ok_and(|ready| ready.version[0] == 3) =>
             {
                 Ok(interpreter)
             }
-            Received::Line(_) | Received::TooLong => {
+            ProgramEvent::Line(_) | ProgramEvent::TooLong => {
                 Err(StartError::Failed("it violated the protocol".to_owned()))
             }
-            Received::Late => Err(StartError::Failed("it was not ready in time".to_owned())),
-            Received::Ended(Err(error)) => Err(not_started(error)),
-            Received::Ended(Ok(code)) => {
-                interpreter.reader.take_errors(&mut said);
+            ProgramEvent::TimedOut | ProgramEvent::Closed => {
+                Err(StartError::Failed("it was not ready in time".to_owned()))
+            }
+            ProgramEvent::Ended(Err(error)) => Err(not_started(error)),
+            ProgramEvent::Ended(Ok(code)) => {
+                said.push(&interpreter.lines.available_errors(OUTPUT_BYTES));
                 Err(StartError::Failed(format!("it ended: {}: {}", ending(code), said.text().0.trim_end())))
             }
         }
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.reader.handle.has_ended()
+        self.lines.handle.has_ended()
     }
 
     /// Sends the episode's configuration.
@@ -184,29 +158,29 @@ impl Interpreter {
         let request = Request::Run { id, code }.line();
         let mut output = Output::default();
         let mut written = false;
-        let heard = {
-            let Self { input, reader, .. } = self;
+        let event = {
+            let Self { input, lines, .. } = self;
             // It may write so much that it stops reading until its output is read.
             let write = async {
                 written = input.write_all(&request).await.is_ok();
-                std::future::pending::<Received>().await
+                std::future::pending::<ProgramEvent>().await
             };
             let interrupt_at =
                 until - until.saturating_duration_since(Instant::now()).div_f64(10.0).min(GRACE);
             tokio::select! {
-                heard = reader.hear(&mut output, interrupt_at) => heard,
-                heard = write => heard,
+                event = next(lines, &mut output, interrupt_at) => event,
+                event = write => event,
             }
         };
-        let end = match heard {
-            Received::Late if written => self.interrupt(id, &mut output, until).await?,
-            Received::Late => {
-                self.reader.handle.kill().await;
+        let end = match event {
+            ProgramEvent::TimedOut if written => self.interrupt(id, &mut output, until).await?,
+            ProgramEvent::TimedOut => {
+                self.lines.handle.kill().await;
                 RunEnd::Killed
             }
-            heard => self.end(id, heard).await?,
+            event => self.end(id, event).await?,
         };
-        self.reader.take_errors(&mut output);
+        output.push(&self.lines.available_errors(OUTPUT_BYTES));
         Ok(RunOutcome { output, end })
     }
 
@@ -214,117 +188,44 @@ impl Interpreter {
     async fn interrupt(&mut self, id: u64, output: &mut Output, until: Instant) -> Result<RunEnd, Fault> {
         // The pipe has room, because the request was read; if not, the kill follows.
         let _ = self.input.try_write(&Request::Interrupt { interrupt: id }.line());
-        let heard = self.reader.hear(output, until).await;
-        if matches!(heard, Received::Late) {
-            self.reader.handle.kill().await;
+        let event = next(&mut self.lines, output, until).await;
+        if matches!(event, ProgramEvent::TimedOut) {
+            self.lines.handle.kill().await;
             return Ok(RunEnd::Killed);
         }
-        Ok(match self.end(id, heard).await? {
+        Ok(match self.end(id, event).await? {
             RunEnd::Replied(reply) => RunEnd::Interrupted(reply),
             other => other,
         })
     }
 
-    async fn end(&mut self, id: u64, heard: Received) -> Result<RunEnd, Fault> {
-        match heard {
-            Received::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
-            Received::Ended(Err(ExecError::Fault(fault))) => Err(fault),
-            Received::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
-            Received::Line(line) => match serde_json::from_slice::<Reply>(&line) {
+    async fn end(&mut self, id: u64, event: ProgramEvent) -> Result<RunEnd, Fault> {
+        match event {
+            ProgramEvent::Ended(Ok(code)) => Ok(RunEnd::Ended(ending(code))),
+            ProgramEvent::Ended(Err(ExecError::Fault(fault))) => Err(fault),
+            ProgramEvent::Ended(Err(ExecError::NotRun { message, .. })) => Ok(RunEnd::Ended(message)),
+            ProgramEvent::Line(line) => match serde_json::from_slice::<Reply>(&line) {
                 Ok(reply) if reply.id == id => Ok(RunEnd::Replied(reply)),
                 _ => Ok(self.garbage().await),
             },
-            Received::TooLong | Received::Late => Ok(self.garbage().await),
+            ProgramEvent::TooLong | ProgramEvent::TimedOut | ProgramEvent::Closed => Ok(self.garbage().await),
         }
     }
 
     async fn garbage(&mut self) -> RunEnd {
-        self.reader.handle.kill().await;
+        self.lines.handle.kill().await;
         RunEnd::Garbage
     }
 }
 
-impl OutputReader {
-    /// Waits for a line, and collects other output.
-    async fn hear(&mut self, output: &mut Output, until: Instant) -> Received {
-        loop {
-            if let Some(end) = self.unfinished.iter().position(|&byte| byte == b'\n') {
-                let rest = self.unfinished.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.unfinished, rest);
-                line.pop();
-                return Received::Line(line);
-            }
-            if self.unfinished.len() > REPLY_BYTES {
-                return Received::TooLong;
-            }
-            tokio::select! {
-                biased;
-                // First, because an endless writer would keep it from being checked.
-                () = tokio::time::sleep_until(until.into()) => return Received::Late,
-                open = read(&mut self.output, &mut self.unfinished) => {
-                    if !open {
-                        self.output = None;
-                    }
-                }
-                open = read(&mut self.errors, &mut self.chunk) => {
-                    if !open {
-                        self.errors = None;
-                    }
-                    output.push(&self.chunk);
-                    self.chunk.clear();
-                }
-                end = self.handle.ended() => {
-                    // A reply may have been written just before.
-                    self.take_output();
-                    if !self.unfinished.contains(&b'\n') {
-                        return Received::Ended(end);
-                    }
-                }
-            }
+/// Waits for a line, and collects what the interpreter writes besides.
+async fn next(lines: &mut ProgramLines, output: &mut Output, until: Instant) -> ProgramEvent {
+    loop {
+        match lines.next(until, |errors| output.push(errors)).await {
+            // Code closed the pipe, and may still end.
+            ProgramEvent::Closed => {}
+            event => return event,
         }
-    }
-
-    /// Reads the output that is available now.
-    fn take_output(&mut self) {
-        if let Some(output) = &self.output {
-            available(output, |chunk| self.unfinished.extend_from_slice(chunk));
-        }
-    }
-
-    /// Reads the errors that are available now.
-    fn take_errors(&mut self, output: &mut Output) {
-        if let Some(errors) = &self.errors {
-            available(errors, |chunk| output.push(chunk));
-        }
-    }
-}
-
-/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
-/// a reply or an end.
-fn available(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0u8; CHUNK];
-    let mut taken = 0;
-    // Another process may still write endlessly.
-    while taken < OUTPUT_BYTES {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(read) if read > 0 => {
-                taken += read;
-                take(&chunk[..read]);
-            }
-            Err(Errno::INTR) => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads what is available; false at the end. A closed pipe is never ready.
-async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
-    match pipe {
-        Some(pipe) => {
-            into.reserve(CHUNK);
-            matches!(pipe.read_buf(into).await, Ok(1..))
-        }
-        None => std::future::pending().await,
     }
 }
 

@@ -42,7 +42,7 @@ impl Tape {
         }
         let names = redactor.iter().flat_map(|redactor| redactor.names().map(str::to_owned));
         let (policy, redacted) = (plan.policy.clone(), names.collect());
-        let is_free = move |said: &_| redactor.as_ref().is_none_or(|redactor| !redactor.is_in(said));
+        let is_free = move |said: &_| redactor.as_ref().is_none_or(|redactor| !redactor.is_in_action(said));
         Ok(Self { path: path.to_owned(), policy, redacted, recorder: Arc::new(Recorder::new(is_free)) })
     }
 

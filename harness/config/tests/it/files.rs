@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{load_suite, load_suites, resolve_plan};
-use clawrl_core::{EnvSpec, FixtureContent, FixtureFile, LINK_MODE};
+use clawrl_core::{EnvSpec, FixtureContent, FixtureFile, LINK_MODE, hex};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -104,10 +104,6 @@ fn the_hash_covers_every_file_that_is_used() {
     assert_ne!(after_list, before);
     folder.write("fixtures/a.txt", b"b\n");
     assert_ne!(hash(), after_list);
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]

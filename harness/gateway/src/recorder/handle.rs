@@ -10,12 +10,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clawrl_redact::{RuleCounts, RuleRedactor};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::job::{Call, Job};
 use super::ledger_event::LedgerEvent;
 use super::reader::{Export, Reader};
-use super::{Admitted, FeedbackId, NewAnswer, NewFeedback, NewRequest, Redaction, WriteContext, prepared};
+use super::{Admitted, FeedbackId, NewAnswer, NewFeedback, NewRequest, WriteContext, prepared};
 use crate::ledger::{self, UpdateMetrics, UpdateSummary};
 use crate::{
     Deleted, Deletion, EntityKind, Finish, LedgerError, NewReward, NewSample, NewUpdate, NewVote, Page,
@@ -28,7 +29,7 @@ use crate::{
 pub struct RecorderHandle {
     /// Bounded by `RecorderSettings::waiting`.
     jobs: mpsc::Sender<Box<dyn Job>>,
-    redaction: Redaction,
+    redaction: RuleRedactor,
     reader: Arc<Reader>,
     live: broadcast::Sender<LedgerEvent>,
     commits: Arc<AtomicU64>,
@@ -67,7 +68,7 @@ fn nothing<T>(_: &T) -> Option<RequestId> {
 impl RecorderHandle {
     pub(crate) fn new(
         jobs: mpsc::Sender<Box<dyn Job>>,
-        redaction: Redaction,
+        redaction: RuleRedactor,
         reader: Arc<Reader>,
         live: broadcast::Sender<LedgerEvent>,
         (commits, is_open): (Arc<AtomicU64>, Arc<AtomicBool>),
@@ -106,7 +107,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Unknown`], if the request is unknown or has ended.
     pub async fn failed(&self, request: RequestId, why: &str) -> Result<(), LedgerError> {
-        let why = self.redaction.text(why, &mut std::collections::BTreeMap::new()).into_owned();
+        let why = self.redaction.redact(why, &mut RuleCounts::new()).into_owned();
         self.call(move |desk| desk.failed(request, &why)).await
     }
 

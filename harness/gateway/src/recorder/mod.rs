@@ -7,11 +7,11 @@ mod job;
 mod ledger_event;
 mod prepared;
 mod reader;
-mod redaction;
 mod settings;
 mod thread;
 mod write_context;
 
+pub use clawrl_redact::{RedactionRule, RuleError};
 pub use clock::{Clock, SystemClock};
 pub use handle::RecorderHandle;
 pub use inputs::{
@@ -20,9 +20,7 @@ pub use inputs::{
 };
 pub use ledger_event::{LedgerChange, LedgerEvent};
 pub use reader::Export;
-pub use redaction::{RedactionRule, RuleError};
 pub use settings::RecorderSettings;
 pub use thread::Recorder;
 
-pub(crate) use redaction::Redaction;
 pub(crate) use write_context::{Known, WriteContext};

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use clawrl_redact::{RuleCounts, RuleRedactor};
 use serde_json::{Value, json};
 
-use super::redaction::{Redacted, Redaction};
 use super::{Exactness, NewAnswer, NewChoice, NewFeedback, NewRequest};
 use crate::ledger::{
     self, StoredAnswer, StoredBody, StoredChoice, StoredFeedback, StoredPrompt, StoredRequest,
@@ -17,10 +17,10 @@ use crate::{ChatRequest, Headers, LedgerError, ReplyCall, VersionSegment};
 
 /// # Errors
 /// [`LedgerError::Refused`], if the redacted body is not a request: then the original was not either.
-pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<StoredRequest, LedgerError> {
-    let mut redacted = Redacted::new();
+pub(crate) fn request(new: NewRequest, redaction: &RuleRedactor) -> Result<StoredRequest, LedgerError> {
+    let mut redacted = RuleCounts::new();
     let raw = std::str::from_utf8(&new.raw).map_err(|error| LedgerError::Refused(error.to_string()))?;
-    let body = redaction.json(raw, &mut redacted);
+    let body = redaction.redact_json(raw, &mut redacted);
     let request = match &body {
         None => new.body,
         Some(body) => Arc::new(read(body)?),
@@ -29,12 +29,12 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<StoredRe
     let headers = new.headers.of_linking();
     let pairs = headers.pairs().iter();
     let headers: Headers = pairs
-        .map(|(name, value)| (name.clone(), redaction.text(value, &mut redacted).into_owned()))
+        .map(|(name, value)| (name.clone(), redaction.redact(value, &mut redacted).into_owned()))
         .collect();
     // Both are in the body as well, where matches are counted.
-    let mut again = Redacted::new();
+    let mut again = RuleCounts::new();
     let sampling = new.sampling.to_string();
-    let sampling = redaction.json(&sampling, &mut again).unwrap_or(sampling);
+    let sampling = redaction.redact_json(&sampling, &mut again).unwrap_or(sampling);
     Ok(StoredRequest {
         user: new.user,
         endpoint: new.endpoint,
@@ -44,7 +44,7 @@ pub(crate) fn request(new: NewRequest, redaction: &Redaction) -> Result<StoredRe
         body_bytes: body.len(),
         body: StoredBody::of(body),
         redacted: json!(redacted).to_string(),
-        model: redaction.text(&new.model, &mut again).into_owned(),
+        model: redaction.redact(&new.model, &mut again).into_owned(),
         sampling,
     })
 }
@@ -54,7 +54,7 @@ fn read(body: &str) -> Result<ChatRequest, LedgerError> {
     ChatRequest::parse(&value).map_err(|error| LedgerError::Refused(error.to_string()))
 }
 
-pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<StoredAnswer, LedgerError> {
+pub(crate) fn answer(new: NewAnswer, redaction: &RuleRedactor) -> Result<StoredAnswer, LedgerError> {
     let prompt_is_known = !new.prompt_ids.is_empty();
     let choices = new.choices.into_iter().map(|new| choice(new, prompt_is_known, redaction));
     let choices = choices.collect::<Result<_, _>>()?;
@@ -73,9 +73,9 @@ pub(crate) fn answer(new: NewAnswer, redaction: &Redaction) -> Result<StoredAnsw
     })
 }
 
-fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Result<StoredChoice, LedgerError> {
-    let mut redacted = Redacted::new();
-    let mut text = |text: &str| redaction.text(text, &mut redacted).into_owned();
+fn choice(new: NewChoice, prompt_is_known: bool, redaction: &RuleRedactor) -> Result<StoredChoice, LedgerError> {
+    let mut redacted = RuleCounts::new();
+    let mut text = |text: &str| redaction.redact(text, &mut redacted).into_owned();
     let inexact = inexact(&new, prompt_is_known);
     let kept_text = text(&new.text);
     let reasoning = new.reasoning.as_deref().map(&mut text);
@@ -136,14 +136,14 @@ fn are_segments(versions: &[VersionSegment], tokens: usize) -> bool {
 
 /// # Errors
 /// [`LedgerError::Refused`], if a number is out of range.
-pub(crate) fn feedback(new: &NewFeedback, redaction: &Redaction) -> Result<StoredFeedback, LedgerError> {
+pub(crate) fn feedback(new: &NewFeedback, redaction: &RuleRedactor) -> Result<StoredFeedback, LedgerError> {
     if new.thumb.is_some_and(|thumb| !(-1..=1).contains(&thumb)) {
         return Err(LedgerError::Refused("a rating must be -1, 0 or 1".to_owned()));
     }
     if new.score.is_some_and(|score| !score.is_finite()) {
         return Err(LedgerError::Refused("a score must be a finite number".to_owned()));
     }
-    let text = new.text.as_deref().map(|text| redaction.text(text, &mut Redacted::new()).into_owned());
+    let text = new.text.as_deref().map(|text| redaction.redact(text, &mut RuleCounts::new()).into_owned());
     let NewFeedback { target, choice, source, thumb, score, .. } = *new;
     Ok(StoredFeedback { target, choice, source, thumb, text, score })
 }
@@ -163,7 +163,7 @@ mod tests {
         };
         let mut new = NewAnswer { choices: vec![choice], prompt_ids: Arc::from([7]), ..NewAnswer::default() };
         change(&mut new);
-        let kept = answer(new, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
+        let kept = answer(new, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
         assert_eq!(kept.choices[0].inexact.as_deref(), expected);
     }
 
@@ -196,7 +196,7 @@ mod tests {
             logprobs: vec![-1.0],
             ..NewChoice::default()
         };
-        let kept = super::choice(choice, true, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
+        let kept = super::choice(choice, true, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
         assert_eq!((kept.sampled_ids, kept.logprobs), (None, None));
         assert_eq!(kept.reasoning.as_deref(), Some("[redacted:sk-key]"));
     }

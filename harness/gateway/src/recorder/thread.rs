@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use clawrl_redact::RuleRedactor;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, sleep_until};
@@ -23,7 +24,7 @@ use super::handle::AbandonedRequests;
 use super::job::Job;
 use super::ledger_event::LedgerEvent;
 use super::reader::Reader;
-use super::{Clock, Known, RecorderHandle, RecorderSettings, Redaction, WriteContext};
+use super::{Clock, Known, RecorderHandle, RecorderSettings, WriteContext};
 use crate::ledger;
 use crate::{LedgerError, LinkConfig, RequestId, SessionId, SessionTracker};
 
@@ -93,7 +94,7 @@ impl Recorder {
         let run = move || runtime.block_on(run(owner, waits, stopped, expiry, batch.max(1)));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(run);
         let thread = thread.map_err(|error| LedgerError::Storage(error.to_string()))?;
-        let handle = RecorderHandle::new(jobs, Redaction::new(redaction), reader, live, told, unheard);
+        let handle = RecorderHandle::new(jobs, RuleRedactor::new(redaction), reader, live, told, unheard);
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 

@@ -1,4 +1,4 @@
-//! `clawrl import reasoning-gym`: data sets that a library makes.
+//! `clawrl import reasoning-gym`: data sets that a library generates.
 
 use std::path::{Path, PathBuf};
 
@@ -6,35 +6,35 @@ use clawrl_import::{
     Imported, ReasoningGymDataset, ReasoningGymOptions, import_reasoning_gym, list_reasoning_gym,
 };
 
-use super::jsonl::positive;
+use super::arguments::positive;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::print;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Choices {
-    /// A set by its name in the library, perhaps with settings of its own.
+    /// Data sets by their names in the library, optionally with settings.
     #[arg(required_unless_present = "list", value_name = "DATASET[:KEY=VALUE,...]", value_parser = ReasoningGymDataset::parse)]
     datasets: Vec<ReasoningGymDataset>,
-    /// List every set of the library, whether it can be imported, and how its answers are compared.
+    /// List all data sets of the library: whether each can be imported, and how its answers are compared.
     #[arg(long, conflicts_with_all = ["datasets", "output"])]
     pub(super) list: bool,
-    /// Entries of each set.
+    /// Entries of each data set.
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = positive)]
     size: usize,
-    /// Seed by which they are made.
+    /// Seed of the entries.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// The Python that has reasoning-gym.
+    /// Python with the package reasoning-gym.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
-    /// The suite's folder, which is made; the suite is called like it.
+    /// Folder of the new suite, which is created; its name becomes the suite's name.
     #[arg(long, value_name = "DIR", required_unless_present = "list")]
     pub(super) output: Option<PathBuf>,
-    /// Most turns of an attempt.
+    /// Maximum turns of an attempt.
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_turns: u32,
-    /// Replace a suite that was imported before.
+    /// Replace a suite that an earlier import wrote.
     #[arg(long)]
     force: bool,
 }

@@ -6,46 +6,42 @@ use clap::ValueEnum;
 use clawrl_import::{Imported, SynthOptions, SynthSource, import_swe_synth};
 use clawrl_runtime::TestSandboxes;
 
-use super::jsonl::positive;
+use super::arguments::{Target, positive};
 use crate::failure::Failure;
 use crate::log::Log;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Choices {
-    /// A package of the index that pip uses; may be repeated.
+    /// Package from pip's package index; may be repeated.
     #[arg(long = "package", value_name = "NAME==VERSION", value_parser = SynthSource::parse, required_unless_present = "archives")]
     packages: Vec<SynthSource>,
-    /// A source distribution that is there, NAME-VERSION.tar.gz; may be repeated.
+    /// Local source distribution, NAME-VERSION.tar.gz; may be repeated.
     #[arg(long = "sdist", value_name = "FILE")]
     archives: Vec<PathBuf>,
-    /// The suite's folder, which is made; the suite is called like it.
-    #[arg(long, alias = "out", value_name = "DIR")]
-    pub(super) output: PathBuf,
-    /// The command that runs the tests, in the root of a package.
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// Command that runs the tests, in the root of a package.
     #[arg(
         long,
         value_name = "COMMAND",
         default_value = "PYTHONPATH=src python3 -m unittest discover -v -s tests -t ."
     )]
     test: String,
-    /// Who reads what it prints.
+    /// Parser of its output.
     #[arg(long, value_name = "RUNNER", default_value = "unittest")]
     parser: Parser,
-    /// Seed by which faults are drawn.
+    /// Seed of the order of faults.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// Most tasks of each package [default: as many as there are].
+    /// Maximum tasks of each package [default: all].
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     limit: Option<usize>,
-    /// The Python that reads archives and syntax trees.
+    /// Python that reads archives and syntax trees.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
-    /// Most turns of an attempt.
+    /// Maximum turns of an attempt.
     #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_turns: u32,
-    /// Replace a suite that was imported before.
-    #[arg(long)]
-    force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,13 +52,13 @@ enum Parser {
     Pytest,
 }
 
-/// Call on the main thread, before anything starts a thread.
+/// Must be called on the main thread, before other threads start.
 pub(super) fn run(choices: &Choices, log: &Log) -> Result<Imported, Failure> {
     let archives = choices.archives.iter().cloned().map(SynthSource::Archive);
     let sources = choices.packages.iter().cloned().chain(archives).collect();
     let options = SynthOptions {
         sources,
-        output: choices.output.clone(),
+        output: choices.target.output.clone(),
         python: choices.python.clone(),
         test: choices.test.clone(),
         parser: match choices.parser {
@@ -71,7 +67,7 @@ pub(super) fn run(choices: &Choices, log: &Log) -> Result<Imported, Failure> {
         },
         seed: choices.seed,
         limit: choices.limit,
-        force: choices.force,
+        force: choices.target.force,
         max_turns: choices.max_turns,
     };
     let sandboxes = TestSandboxes::start(log)?;

@@ -1,72 +1,64 @@
-//! The recording of a terminal: values may be cut into any of its events.
+//! The recording of a terminal (asciicast): a value may be cut into any of its events.
 //!
-//! Output and input are two streams. A mark stands in the event in which the value began; later events lose what of
-//! it they had, and stay, with their times.
+//! Output and input are two streams. The mark stands in the event in which the value began. Later events lose their part
+//! of it, and stay, with their times.
 
-use super::redactor::{Redactor, Struck};
+use crate::redactor::{Redactor, Replacement};
+use crate::spelling::Cut;
 
-/// An event of an asciicast: `[TIME, CODE, DATA]`. Time stays the text that it was.
+/// An event: `[TIME, CODE, DATA]`. The time stays the same text.
 struct Event<'a> {
     time: &'a str,
     code: String,
     data: String,
 }
 
-/// The recording without values; `None` if there are none in it.
-pub(super) fn cast(redactor: &Redactor, text: &str) -> Option<String> {
+/// The recording without values; `None` if it holds none.
+pub(crate) fn redact_cast(redactor: &Redactor, text: &str) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut events: Vec<Option<Event<'_>>> = lines.iter().map(|line| event(line)).collect();
-    let mut changed = vec![false; lines.len()];
+    let mut redacted: Vec<Option<String>> = vec![None; lines.len()];
     for code in ["o", "i"] {
-        let of_stream = |event: &Option<Event<'_>>| event.as_ref().is_some_and(|event| event.code == code);
-        let members: Vec<usize> = (0..events.len()).filter(|&at| of_stream(&events[at])).collect();
+        let is_in_stream = |event: &Option<Event<'_>>| event.as_ref().is_some_and(|event| event.code == code);
+        let members: Vec<usize> = (0..events.len()).filter(|&at| is_in_stream(&events[at])).collect();
         let stream: String =
             members.iter().filter_map(|&at| Some(events[at].as_ref()?.data.as_str())).collect();
-        let struck = redactor.struck(&stream);
-        if struck.is_empty() {
+        let replacements = redactor.replacements(&stream, Cut::None);
+        if replacements.is_empty() {
             continue;
         }
         let mut begin = 0;
         for at in members {
             let Some(event) = &mut events[at] else { continue };
             let end = begin + event.data.len();
-            if let Some(data) = without(&struck, &stream, begin, end) {
+            if let Some(data) = redacted_part(&replacements, &stream, begin, end) {
                 event.data = data;
-                changed[at] = true;
+                redacted[at] = Some(event.to_line());
             }
             begin = end;
         }
     }
-    // The header, markers, and what is no event.
-    let mut other: Vec<Option<String>> = vec![None; lines.len()];
+    // The header, markers, and lines that are not events.
     for (at, line) in lines.iter().enumerate() {
         if events[at].as_ref().is_none_or(|event| event.code != "o" && event.code != "i") {
-            other[at] = redactor.text(line);
+            redacted[at] = redactor.redact(line);
         }
     }
-    if !changed.contains(&true) && other.iter().all(Option::is_none) {
+    if redacted.iter().all(Option::is_none) {
         return None;
     }
-    let mut redacted = String::with_capacity(text.len());
-    for (at, line) in lines.iter().enumerate() {
-        match (&events[at], &other[at]) {
-            (_, Some(line)) => redacted.push_str(line),
-            (Some(event), None) if changed[at] => redacted.push_str(&event.to_line()),
-            _ => redacted.push_str(line),
-        }
-    }
-    Some(redacted)
+    Some(lines.iter().zip(&redacted).map(|(line, redacted)| redacted.as_deref().unwrap_or(line)).collect())
 }
 
-/// The part of the stream from `begin` to `end` without what goes; `None` if all of it stays.
-fn without(struck: &[Struck], stream: &str, begin: usize, end: usize) -> Option<String> {
+/// The redacted part of the stream from `begin` to `end`; `None` if it stays the same.
+fn redacted_part(replacements: &[Replacement], stream: &str, begin: usize, end: usize) -> Option<String> {
     let mut data = String::new();
     let mut kept = begin;
-    let mut touched = false;
-    for Struck { range, mark } in
-        struck.iter().filter(|gone| gone.range.start < end && gone.range.end > begin)
+    let mut changed = false;
+    for Replacement { range, mark } in
+        replacements.iter().filter(|gone| gone.range.start < end && gone.range.end > begin)
     {
-        touched = true;
+        changed = true;
         if range.start >= begin {
             data.push_str(&stream[kept..range.start]);
             data.push_str(mark);
@@ -74,7 +66,7 @@ fn without(struck: &[Struck], stream: &str, begin: usize, end: usize) -> Option<
         kept = range.end.min(end);
     }
     data.push_str(&stream[kept..end]);
-    touched.then_some(data)
+    changed.then_some(data)
 }
 
 fn event(line: &str) -> Option<Event<'_>> {
@@ -114,12 +106,12 @@ mod tests {
     }
 
     fn check(events: &[(&str, &str)], expected: &[(&str, &str)]) {
-        let got = cast(&redactor("hunter2-x"), &recording(events));
+        let got = redact_cast(&redactor("hunter2-x"), &recording(events));
         assert_eq!(got.unwrap_or_else(|| recording(events)), recording(expected));
     }
 
     #[test]
-    fn a_value_may_be_cut_into_events() {
+    fn value_cut_into_events_is_redacted() {
         check(&[("o", "a hunter2-x b")], &[("o", "a [redacted KEY] b")]);
         check(
             &[("o", "a hun"), ("o", "ter"), ("o", "2-x b")],
@@ -135,10 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_still_text() {
-        assert_eq!(cast(&redactor("hunter2-x"), "no json hunter2-x\n").unwrap(), "no json [redacted KEY]\n");
-        assert_eq!(cast(&redactor("hunter2-x"), "no json\n"), None);
-        assert_eq!(cast(&redactor("hunter2-x"), &recording(&[("o", "nothing")])), None);
+    fn text_without_events_is_redacted() {
+        assert_eq!(
+            redact_cast(&redactor("hunter2-x"), "no json hunter2-x\n").unwrap(),
+            "no json [redacted KEY]\n"
+        );
+        assert_eq!(redact_cast(&redactor("hunter2-x"), "no json\n"), None);
+        assert_eq!(redact_cast(&redactor("hunter2-x"), &recording(&[("o", "nothing")])), None);
     }
 
     proptest! {
@@ -159,12 +154,12 @@ mod tests {
             cuts.sort_unstable();
             let pieces: Vec<(&str, &str)> = cuts.windows(2).map(|cut| ("o", &whole[cut[0]..cut[1]])).collect();
             let redactor = redactor(&value);
-            let redacted = cast(&redactor, &recording(&pieces)).unwrap();
+            let redacted = redact_cast(&redactor, &recording(&pieces)).unwrap();
             let lines: Vec<&str> = redacted.lines().skip(1).collect();
             prop_assert_eq!(lines.len(), pieces.len());
             let events: Vec<Event<'_>> = lines.iter().map(|line| event(line).unwrap()).collect();
             let shown: String = events.iter().map(|event| event.data.as_str()).collect();
-            prop_assert_eq!(&shown, &redactor.text(&whole).unwrap());
+            prop_assert_eq!(&shown, &redactor.redact(&whole).unwrap());
             prop_assert!(!shown.contains(&value));
             for (at, event) in events.iter().enumerate() {
                 prop_assert_eq!(event.time, &format!("0.{at:06}"));

@@ -1,10 +1,6 @@
-//! What is taken out before anything is stored.
+//! Removes texts that look like keys.
 //!
-//! I1. Rules see the strings inside a body as they are meant, not as they are escaped; its keys stay. I2. A body is valid
-//! JSON afterwards, and every string that no rule matches is the same byte for byte. I3. Linking sees what is stored, and
-//! nothing else, so that it is the same after a restart.
-//!
-//! A request and the answers that it repeats are redacted alike, because rules know nothing but the text.
+//! Rules depend on nothing but the text, so a request and the earlier answers that it repeats are redacted alike.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,41 +11,24 @@ use regex::Regex;
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
 
-/// How often each rule has matched.
-pub(crate) type Redacted = BTreeMap<String, u64>;
+use crate::RuleError;
 
-/// Something that is never stored.
+/// How often each rule matched, by its name.
+pub type RuleCounts = BTreeMap<String, u64>;
+
+/// A pattern of texts that are never stored.
 #[derive(Debug, Clone)]
 pub struct RedactionRule {
     name: String,
     pattern: Regex,
 }
 
-/// A rule that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
-    /// The name stands where the text was, so it has to be readable.
-    #[error("the name `{0}` of a redaction rule has to be made of lower-case letters, digits and `-`")]
-    Name(String),
-    /// The pattern is no regular expression.
-    #[error("the pattern of the redaction rule `{name}`: {why}")]
-    Pattern {
-        /// Of the rule.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// It would put its mark between any two letters.
-    #[error("the pattern of the redaction rule `{0}` matches nothing at all")]
-    MatchesNothing(String),
-}
-
 impl RedactionRule {
-    /// A rule: wherever `pattern` matches, `[redacted:name]` is stored. A group called `secret` in the pattern is all that is
-    /// replaced, where it takes part.
+    /// Replaces each match of `pattern` by `[redacted:name]`. If the pattern has a group `secret` that takes part in a match,
+    /// only that group is replaced.
     ///
     /// # Errors
-    /// [`RuleError`]: what is wrong with name or pattern.
+    /// [`RuleError`] for a name or a pattern that cannot be used.
     pub fn new(name: &str, pattern: &str) -> Result<Self, RuleError> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || !name.chars().all(is_plain) {
@@ -58,12 +37,12 @@ impl RedactionRule {
         let pattern = Regex::new(pattern)
             .map_err(|error| RuleError::Pattern { name: name.to_owned(), why: error.to_string() })?;
         if pattern.is_match("") {
-            return Err(RuleError::MatchesNothing(name.to_owned()));
+            return Err(RuleError::MatchesEmpty(name.to_owned()));
         }
         Ok(Self { name: name.to_owned(), pattern })
     }
 
-    /// Of the rule, as it stands in what is stored.
+    /// The name that the mark shows.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -77,14 +56,14 @@ impl RedactionRule {
     }
 }
 
-/// Names and patterns. What they look for has a beginning of its own: by its length alone, an id looks like a key.
+/// Names and patterns. Each pattern has a distinctive beginning: by its length alone, an id looks like a key.
 const DEFAULTS: [(&str, &str); 9] = [
-    // With its end where it has one, else as far as it looks like one.
+    // Up to its end line if there is one, else as far as the text looks like a key.
     (
         "private-key",
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\sA-Za-z0-9+/=])*",
     ),
-    // OpenAI, Anthropic, OpenRouter and whoever does as they do.
+    // OpenAI, Anthropic, OpenRouter and services that follow them.
     ("sk-key", r"\bsk-[A-Za-z0-9_-]{16,}"),
     ("github-token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
     ("aws-key-id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
@@ -98,50 +77,52 @@ const DEFAULTS: [(&str, &str); 9] = [
     ("bearer-token", r"(?i)\bbearer\s+(?P<secret>[A-Za-z0-9._~+/-]{16,}=*)"),
 ];
 
-/// All rules together.
+/// Applies rules in their order.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Redaction {
+pub struct RuleRedactor {
     rules: Arc<[RedactionRule]>,
-    /// The patterns of all rules at once: nearly no text has anything, and one look is faster than one for each. Nothing where they are too
-    /// large together; then each is looked for.
+    /// The patterns of all rules together: few texts hold a match, and one search is faster than one for each rule. `None`
+    /// if they are too large together; then each rule searches.
     any: Option<meta::Regex>,
 }
 
-impl Redaction {
-    pub(crate) fn new(rules: Vec<RedactionRule>) -> Self {
+impl RuleRedactor {
+    /// A redactor with these rules.
+    #[must_use]
+    pub fn new(rules: Vec<RedactionRule>) -> Self {
         let patterns: Vec<&str> = rules.iter().map(|rule| rule.pattern.as_str()).collect();
         let settings = meta::Config::new().which_captures(WhichCaptures::None);
         let any = meta::Builder::new().configure(settings).build_many(&patterns).ok();
         Self { rules: rules.into(), any }
     }
 
-    /// `text` without what matches, counted in `found`.
-    pub(crate) fn text<'a>(&self, text: &'a str, found: &mut Redacted) -> Cow<'a, str> {
+    /// The text without matches, which are counted.
+    pub fn redact<'a>(&self, text: &'a str, counts: &mut RuleCounts) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        // Where no rule matches, none has replaced anything that another one could match in.
+        // If no rule matches, no rule inserts a text that another rule could match.
         if self.any.as_ref().is_some_and(|any| !any.is_match(text.as_ref())) {
             return text;
         }
         for rule in self.rules.iter() {
-            if let Some(replaced) = replace(rule, &text, found) {
+            if let Some(replaced) = replace(rule, &text, counts) {
                 text = Cow::Owned(replaced);
             }
         }
         text
     }
 
-    /// A JSON text without what matches in its strings; nothing where nothing does.
-    pub(crate) fn json(&self, json: &str, found: &mut Redacted) -> Option<String> {
+    /// A valid JSON text without matches in its strings (I6); `None` if there are none. Matches are counted.
+    pub fn redact_json(&self, json: &str, counts: &mut RuleCounts) -> Option<String> {
         let mut kept = String::new();
         let mut copied = 0;
         for (begin, end) in string_values(json) {
             let token = &json[begin..end];
             let inner = token.trim_matches('"');
-            let meant = match memchr(b'\\', token.as_bytes()) {
+            let unescaped = match memchr(b'\\', token.as_bytes()) {
                 Some(_) => serde_json::from_str(token).map_or(Cow::Borrowed(inner), Cow::<str>::Owned),
                 None => Cow::Borrowed(inner),
             };
-            if let Cow::Owned(replaced) = self.text(&meant, found) {
+            if let Cow::Owned(replaced) = self.redact(&unescaped, counts) {
                 kept.push_str(&json[copied..begin]);
                 kept.push_str(&serde_json::Value::String(replaced).to_string());
                 copied = end;
@@ -151,8 +132,8 @@ impl Redaction {
     }
 }
 
-/// Nothing where the rule does not match.
-fn replace(rule: &RedactionRule, text: &str, found: &mut Redacted) -> Option<String> {
+/// The text without matches of one rule; `None` if there are none.
+fn replace(rule: &RedactionRule, text: &str, counts: &mut RuleCounts) -> Option<String> {
     let mut replaced = String::new();
     let mut copied = 0;
     for captures in rule.pattern.captures_iter(text) {
@@ -162,12 +143,12 @@ fn replace(rule: &RedactionRule, text: &str, found: &mut Redacted) -> Option<Str
         replaced.push_str(&rule.name);
         replaced.push(']');
         copied = secret.end();
-        *found.entry(rule.name.clone()).or_default() += 1;
+        *counts.entry(rule.name.clone()).or_default() += 1;
     }
     (copied > 0).then(|| replaced + &text[copied..])
 }
 
-/// Where the strings of a valid JSON text are that are no keys, with their quotes.
+/// Byte ranges of the strings of a valid JSON text that are not keys, with their quotes.
 fn string_values(json: &str) -> Vec<(usize, usize)> {
     let bytes = json.as_bytes();
     let mut strings = Vec::new();
@@ -175,7 +156,7 @@ fn string_values(json: &str) -> Vec<(usize, usize)> {
     while let Some(quote) = memchr(b'"', &bytes[at..]) {
         let begin = at + quote;
         at = begin + 1;
-        // To behind the quote that ends it.
+        // Up to the closing quote.
         while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
             at += next + 1;
             if bytes[at - 1] == b'"' {
@@ -196,26 +177,26 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let mut found = Redacted::new();
-        let redaction = Redaction::new(RedactionRule::defaults());
-        assert_eq!(redaction.text(text, &mut found), expected);
-        assert_eq!(found.is_empty(), text == expected, "{found:?}");
+        let mut counts = RuleCounts::new();
+        let redactor = RuleRedactor::new(RedactionRule::defaults());
+        assert_eq!(redactor.redact(text, &mut counts), expected);
+        assert_eq!(counts.is_empty(), text == expected, "{counts:?}");
     }
 
     fn check_json(json: &str, expected: Option<&str>) {
-        let redaction = Redaction::new(RedactionRule::defaults());
-        let redacted = redaction.json(json, &mut Redacted::new());
+        let redactor = RuleRedactor::new(RedactionRule::defaults());
+        let redacted = redactor.redact_json(json, &mut RuleCounts::new());
         assert_eq!(redacted.as_deref(), expected, "{json}");
         let _: serde_json::Value = serde_json::from_str(redacted.as_deref().unwrap_or(json)).unwrap();
     }
 
     #[test]
-    fn all_defaults_are_rules() {
+    fn default_rules_compile() {
         assert_eq!(RedactionRule::defaults().len(), DEFAULTS.len());
     }
 
     #[test]
-    fn keys_of_common_shapes() {
+    fn common_keys_are_redacted() {
         check("my key is sk-proj-abcdefghijklmnop1234, ok?", "my key is [redacted:sk-key], ok?");
         check("sk-short and risk-abcdefghijklmnopqrst stay", "sk-short and risk-abcdefghijklmnopqrst stay");
         check("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted:github-token]");
@@ -234,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn i2_json_stays_json() {
+    fn i6_json_stays_json() {
         check_json(r#"{"a": "hi \"you\"",  "n": 1.0e2}"#, None);
         check_json(
             r#"{"a": "x\" sk-abcdefghijklmnopqrst",  "n": 1.0e2, "b":"\u00e9"}"#,
             Some(r#"{"a": "x\" [redacted:sk-key]",  "n": 1.0e2, "b":"\u00e9"}"#),
         );
-        // I1: as meant, however it is escaped; and in JSON inside of a string.
+        // Unescaped, and in JSON inside a string.
         check_json(r#"["\u0073k-abcdefghijklmnopqrst"]"#, Some(r#"["[redacted:sk-key]"]"#));
         check_json(
             r#"{"arguments":"{\"key\":\"sk-abcdefghijklmnopqrst\"}"}"#,
@@ -252,11 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_checked() {
+    fn bad_rules_are_refused() {
         let error = |name, pattern| RedactionRule::new(name, pattern).map(|_| ()).unwrap_err().to_string();
-        assert!(error("", "x").contains("made of lower-case letters"));
-        assert!(error("a b", "x").contains("made of lower-case letters"));
+        assert!(error("", "x").contains("a name consists of"));
+        assert!(error("a b", "x").contains("a name consists of"));
         assert!(error("a", "(").starts_with("the pattern of the redaction rule `a`: "));
-        assert!(error("a", "x*").contains("matches nothing"));
+        assert!(error("a", "x*").contains("matches the empty text"));
     }
 }
