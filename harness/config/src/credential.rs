@@ -25,14 +25,14 @@ const KEY_BEGINNINGS: [&str; 15] = [
     "AIza",
 ];
 
-/// Least characters behind such a beginning.
-const LEAST_BEHIND: usize = 12;
+/// Minimum characters behind such a beginning.
+const MIN_SECRET_CHARS: usize = 12;
 
 /// Schemes of the header Authorization that carry a secret.
 const SCHEMES: [&str; 3] = ["bearer ", "basic ", "token "];
 
-/// Least characters of a value that is judged by its letters.
-const LEAST_RANDOM: usize = 32;
+/// Minimum characters of a value that is judged by its letters.
+const MIN_RANDOM_CHARS: usize = 32;
 
 /// Bits a character has in random texts and not in words.
 const RANDOM_BITS: f64 = 3.9;
@@ -69,7 +69,7 @@ pub(crate) fn is_secret(value: &str) -> bool {
     let value = value.trim();
     let lower = value.to_ascii_lowercase();
     let has_scheme = SCHEMES.iter().any(|scheme| {
-        lower.strip_prefix(scheme).is_some_and(|rest| rest.len() >= LEAST_BEHIND && !rest.contains(' '))
+        lower.strip_prefix(scheme).is_some_and(|rest| rest.len() >= MIN_SECRET_CHARS && !rest.contains(' '))
     });
     has_scheme || words(value).any(|word| is_key(word) || is_random(word))
 }
@@ -86,13 +86,15 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether it begins as keys of a service do.
 fn is_key(word: &str) -> bool {
-    KEY_BEGINNINGS.iter().any(|begin| word.strip_prefix(begin).is_some_and(|rest| rest.len() >= LEAST_BEHIND))
+    KEY_BEGINNINGS
+        .iter()
+        .any(|begin| word.strip_prefix(begin).is_some_and(|rest| rest.len() >= MIN_SECRET_CHARS))
 }
 
 /// A long word of letters of both kinds and digits, none of them often.
 fn is_random(word: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
-    word.len() >= LEAST_RANDOM
+    word.len() >= MIN_RANDOM_CHARS
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_uppercase)
         && has(u8::is_ascii_lowercase)

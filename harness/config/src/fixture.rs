@@ -6,17 +6,19 @@
 //!
 //! Errors: sentences for a diagnostic; the caller knows the place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use clawrl_core::{FixtureContent, FixtureFile, LINK_MODE, SiteFolder, hex};
+use clawrl_core::{FixtureContent, FixtureFile, LINK_MODE, SiteFolder, TestNames, hex};
 use sha2::{Digest, Sha256};
 
-use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_TEXT_BYTES};
+use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_ROWS_BYTES, MAX_TEXT_BYTES};
+use crate::check::BadFolder;
 use crate::read::refuse_unnameable;
 
 /// Why a fixture cannot be used, and what to do.
@@ -30,13 +32,27 @@ fn error(message: impl Into<String>, help: impl Into<String>) -> FixtureError {
     FixtureError { message: message.into(), help: help.into() }
 }
 
-/// The files that a suite uses, each read once, with their hashes.
+/// The files that a suite uses, with their hashes. What was read is remembered: all tasks of a plan are made of the files as they
+/// were when the suite was checked.
 #[derive(Debug)]
 pub(crate) struct Fixtures {
     folder: PathBuf,
     /// Hex SHA-256 by path relative to the folder.
     hashes: BTreeMap<String, String>,
+    texts: Remembered<Arc<str>>,
+    files: Remembered<HostFile>,
+    folders: Remembered<Arc<[FixtureFile]>>,
+    referenced: Remembered<Arc<[FixtureFile]>>,
+    test_names: Remembered<TestNames>,
+    /// By folder and Dockerfile.
+    contexts: Remembered<PathBuf>,
+    sites: Remembered<SiteFolder>,
+    rootfs: Remembered<PathBuf>,
+    shown: HashMap<String, Result<PathBuf, BadFolder>>,
 }
+
+/// What paths led to.
+type Remembered<T> = HashMap<String, Result<T, FixtureError>>;
 
 /// A fixture with the permission bits it has on the host.
 #[derive(Debug, Clone)]
@@ -48,7 +64,19 @@ pub(crate) struct HostFile {
 impl Fixtures {
     /// Nothing used yet.
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), hashes: BTreeMap::new() }
+        Self {
+            folder: folder.to_owned(),
+            hashes: BTreeMap::new(),
+            texts: HashMap::new(),
+            files: HashMap::new(),
+            folders: HashMap::new(),
+            referenced: HashMap::new(),
+            test_names: HashMap::new(),
+            contexts: HashMap::new(),
+            sites: HashMap::new(),
+            rootfs: HashMap::new(),
+            shown: HashMap::new(),
+        }
     }
 
     /// Adds a file whose bytes are already here: the suite itself.
@@ -63,17 +91,13 @@ impl Fixtures {
     }
 
     /// A list in a file: where that is, and its text.
-    pub(crate) fn list(
-        &mut self,
-        relative: &str,
-        most_bytes: u64,
-    ) -> Result<(PathBuf, String), FixtureError> {
+    pub(crate) fn list(&mut self, relative: &str, max_bytes: u64) -> Result<(PathBuf, String), FixtureError> {
         let path = self.resolve(relative, Kind::File)?;
         let size = fs::metadata(&path).map_err(|cause| unreadable(relative, &cause))?.len();
-        if size > most_bytes {
+        if size > max_bytes {
             return Err(error(
                 format!("`{relative}` is too large for a list: {size} bytes"),
-                format!("keep such lists below {most_bytes} bytes"),
+                format!("keep such lists below {max_bytes} bytes"),
             ));
         }
         let bytes = fs::read(&path).map_err(|cause| unreadable(relative, &cause))?;
@@ -86,15 +110,96 @@ impl Fixtures {
         Ok((path, text))
     }
 
+    /// The text of a file.
+    pub(crate) fn text(&mut self, relative: &str) -> Result<Arc<str>, FixtureError> {
+        self.remembered(
+            relative,
+            |own| &mut own.texts,
+            |own| own.list(relative, MAX_TEXT_BYTES).map(|(_, text)| text.into()),
+        )
+    }
+
     /// One file.
     pub(crate) fn file(&mut self, relative: &str) -> Result<HostFile, FixtureError> {
-        let path = self.resolve(relative, Kind::File)?;
-        self.read(relative, &path)
+        self.remembered(
+            relative,
+            |own| &mut own.files,
+            |own| {
+                let path = own.resolve(relative, Kind::File)?;
+                own.read(relative, &path)
+            },
+        )
+    }
+
+    /// Every file below a folder; see [`Self::read_folder`].
+    pub(crate) fn folder(&mut self, relative: &str) -> Result<Arc<[FixtureFile]>, FixtureError> {
+        self.remembered(relative, |own| &mut own.folders, |own| own.read_folder(relative).map(Into::into))
+    }
+
+    /// Every file below a folder, by reference: many tasks share a repository, and their plan holds none of it.
+    pub(crate) fn referenced_folder(&mut self, relative: &str) -> Result<Arc<[FixtureFile]>, FixtureError> {
+        self.remembered(
+            relative,
+            |own| &mut own.referenced,
+            |own| {
+                let folder = relative.trim_end_matches('/');
+                let files = own.folder(relative)?;
+                let refer = |file: &FixtureFile| {
+                    let content = own.reference(&format!("{folder}/{}", file.path));
+                    FixtureFile { content: content.unwrap_or_else(|| file.content.clone()), ..file.clone() }
+                };
+                Ok(files.iter().map(refer).collect())
+            },
+        )
+    }
+
+    /// A file with a JSON list of names of tests, by reference.
+    pub(crate) fn test_names(&mut self, relative: &str) -> Result<TestNames, FixtureError> {
+        self.remembered(
+            relative,
+            |own| &mut own.test_names,
+            |own| {
+                let (_, text) = own.list(relative, MAX_ROWS_BYTES)?;
+                serde_json::from_str::<Vec<String>>(&text).map_err(|cause| {
+                    error(
+                        format!("`{relative}` is no JSON list of names: {cause}"),
+                        "write `[\"test_a\", \"test_b\"]` into it",
+                    )
+                })?;
+                match own.reference(relative) {
+                    Some(FixtureContent::Host { path, sha256 }) => Ok(TestNames::Host { path, sha256 }),
+                    _ => Err(error(format!("`{relative}` is not there any more"), "load the suite again")),
+                }
+            },
+        )
+    }
+
+    /// A folder of this machine that sandboxes see, found by `find` from the suite's folder.
+    pub(crate) fn shown_folder(
+        &mut self,
+        folder: &str,
+        find: impl FnOnce(&Path) -> Result<PathBuf, BadFolder>,
+    ) -> Result<PathBuf, BadFolder> {
+        self.shown.entry(folder.to_owned()).or_insert_with(|| find(&self.folder)).clone()
+    }
+
+    fn remembered<T: Clone>(
+        &mut self,
+        key: &str,
+        known: fn(&mut Self) -> &mut Remembered<T>,
+        read: impl FnOnce(&mut Self) -> Result<T, FixtureError>,
+    ) -> Result<T, FixtureError> {
+        if let Some(known) = known(self).get(key) {
+            return known.clone();
+        }
+        let found = read(self);
+        known(self).insert(key.to_owned(), found.clone());
+        found
     }
 
     /// Every file below a folder, by path. Paths in the result are relative to it. Empty folders are left
     /// out, as git leaves them out. Links that stay in the folder are links there, too.
-    pub(crate) fn folder(&mut self, relative: &str) -> Result<Vec<FixtureFile>, FixtureError> {
+    fn read_folder(&mut self, relative: &str) -> Result<Vec<FixtureFile>, FixtureError> {
         let root = self.resolve(relative, Kind::Folder)?;
         let (mut paths, mut links) = (Vec::new(), Vec::new());
         walk(&root, "", &mut paths, Some(&mut links))?;
@@ -123,7 +228,7 @@ impl Fixtures {
     }
 
     /// A file that was read, by reference: its bytes stay out of the plan, however few they are.
-    pub(crate) fn reference(&self, relative: &str) -> Option<FixtureContent> {
+    fn reference(&self, relative: &str) -> Option<FixtureContent> {
         let sha256 = self.hashes.get(relative)?.clone();
         let path = self.resolve(relative, Kind::File).ok()?;
         Some(FixtureContent::Host { path, sha256 })
@@ -132,6 +237,11 @@ impl Fixtures {
     /// The absolute path of a folder to build from, which must hold this Dockerfile. Its files are hashed with the
     /// rest; a link counts by its target.
     pub(crate) fn context(&mut self, relative: &str, dockerfile: &str) -> Result<PathBuf, FixtureError> {
+        let key = format!("{relative}\0{dockerfile}");
+        self.remembered(&key, |own| &mut own.contexts, |own| own.read_context(relative, dockerfile))
+    }
+
+    fn read_context(&mut self, relative: &str, dockerfile: &str) -> Result<PathBuf, FixtureError> {
         let root = self.resolve(relative, Kind::Folder)?;
         let relative = relative.trim_end_matches('/');
         let path = format!("{relative}/{dockerfile}");
@@ -152,6 +262,10 @@ impl Fixtures {
     /// A folder that is served as it is, by reference, with the hash that sites know it by: hex SHA-256 over, of each
     /// file in the order of the bytes of its path, the path, a NUL, the length in decimal digits, a NUL, the content.
     pub(crate) fn site(&mut self, relative: &str) -> Result<SiteFolder, FixtureError> {
+        self.remembered(relative, |own| &mut own.sites, |own| own.read_site(relative))
+    }
+
+    fn read_site(&mut self, relative: &str) -> Result<SiteFolder, FixtureError> {
         let root = self.resolve(relative, Kind::Folder)?;
         let mut paths = Vec::new();
         walk(&root, "", &mut paths, None)?;
@@ -176,7 +290,11 @@ impl Fixtures {
 
     /// The real absolute path of a folder with an unpacked root file system. It may lie elsewhere, behind a link, and
     /// it is too large to be hashed: it is no part of the suite.
-    pub(crate) fn rootfs(&self, relative: &str) -> Result<PathBuf, FixtureError> {
+    pub(crate) fn rootfs(&mut self, relative: &str) -> Result<PathBuf, FixtureError> {
+        self.remembered(relative, |own| &mut own.rootfs, |own| own.read_rootfs(relative))
+    }
+
+    fn read_rootfs(&self, relative: &str) -> Result<PathBuf, FixtureError> {
         let path = self.folder.join(relative);
         let real = fs::canonicalize(&path).map_err(|cause| match cause.kind() {
             std::io::ErrorKind::NotFound => error(

@@ -1,12 +1,15 @@
 //! Suites and train files of ClawRL: the only crate that knows YAML.
 //!
-//! A suite file goes through three forms. As written, with the place of every value ([`json_schema`] describes
-//! it to editors); a wrong shape stops at the first error. Checked: a [`Suite`], with every mistake found at
-//! once ([`load_suite`]). Resolved: a [`clawrl_core::RunPlan`], with arguments, templates and what the host has
-//! room for settled ([`resolve_plan`]); the only thing that runs.
+//! Every setting has two forms. The file form holds what was written, with the place of every value ([`json_schema`]
+//! describes it to editors); a wrong shape stops at the first error. The checked form is what runs. One checker leads from
+//! the first to the second and reports all mistakes at once.
 //!
-//! A train file goes the same way ([`load_train`]), to a [`TrainPlan`], from which [`TrainTasks`] makes the run plans
-//! of a training: demonstrations, groups to learn from, evaluations.
+//! A suite is checked when it is loaded ([`load_suite`]); a [`Suite`] keeps the file form, because its strings may be
+//! templates. [`resolve_plan`] chooses values, fills in the templates, checks the results and makes a
+//! [`clawrl_core::RunPlan`] that fits arguments and host.
+//!
+//! A train file becomes a [`TrainPlan`] ([`load_train`]), from which [`TrainTasks`] makes the run plans of a training:
+//! demonstrations, groups to learn from, evaluations.
 //!
 //! I1. The same files, options and seed give the same plan on every machine.
 //! I2. Every problem of a file names file, line and column, labels the span and says what to write instead.
@@ -31,7 +34,6 @@ mod dialect;
 mod document;
 mod draw;
 mod file;
-mod fill;
 mod fixture;
 mod new_train;
 mod numbers;
@@ -41,7 +43,6 @@ mod policy_file;
 mod problem;
 mod read;
 mod resolve;
-mod row;
 mod sandbox;
 mod schema;
 mod select;

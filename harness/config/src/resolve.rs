@@ -16,10 +16,9 @@ use minijinja::Value;
 
 use crate::bounds::MAX_SLOTS;
 use crate::capacity::{BrowserPlace, HostCapacity, Load, Resource, ResourceBound, tightest};
-use crate::fill::{Filler, assignments, task_id};
+use crate::check::{Checker, Instances, Named, Row, TaskBuilder};
 use crate::placement::place;
-use crate::problem::{ConfigError, Findings, Problem};
-use crate::row::{EnvRow, Instances, Row};
+use crate::problem::{ConfigError, Problem};
 use crate::sandbox::sandbox_of;
 use crate::select::{Selection, spread_evenly};
 use crate::suggest::{did_you_mean, listed};
@@ -276,7 +275,7 @@ fn action_format(options: &PlanOptions, policy: &PolicySpec, row: &Row, own: Act
         (_, PolicySpec::Remote(remote)) => Some(remote),
         _ => None,
     };
-    let takes_text = matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_) | EnvRow::Gui(_));
+    let takes_text = matches!(row.env, Named::Terminal(_) | Named::Swe(_) | Named::Gui(_));
     let wanted = options.action_format.or_else(|| remote?.action_format);
     match (wanted, own) {
         (Some(format @ (ActionFormat::ToolCalls | ActionFormat::Hermes)), _) => format,
@@ -300,24 +299,24 @@ fn suite_tasks(
     selection: &mut Selection,
 ) -> Result<Vec<TaskSpec>, ConfigError> {
     let engine = engine();
-    let mut findings = Findings::new(&suite.source);
-    let mut filler = Filler::new(&engine, &mut findings);
+    let mut checker = Checker::new(&suite.source, Arc::clone(&suite.fixtures));
+    let mut builder = TaskBuilder::new(&mut checker, &engine, &suite.source);
     let mut rows: Vec<Vec<(&Row, Option<usize>, Value)>> = Vec::new();
     for row in &suite.rows {
         let seed = derive_seed(
             options.seed,
             "instances",
-            &[stable_hash(task_id(suite.name(), row, None).0.as_bytes())],
+            &[stable_hash(row.task_id(suite.name(), None).0.as_bytes())],
         );
         let mut chosen = Vec::new();
-        for (index, assignment) in assignments(row, seed).iter().enumerate() {
+        for (index, assignment) in row.assignments(seed).iter().enumerate() {
             let index = (row.instances != Instances::Plain).then_some(index);
             if !selection.takes(suite.name(), &row.id, index) {
                 continue;
             }
-            let Some(values) = filler.values(row, assignment) else { continue };
+            let Some(values) = builder.values(row, assignment) else { continue };
             let is_in_split = choice.split == Split::All
-                || filler.asked(row, &values).is_some_and(|asked| choice.split.contains(&row.id, &asked));
+                || builder.asked(row, &values).is_some_and(|asked| choice.split.contains(&row.id, &asked));
             if is_in_split {
                 chosen.push((row, index, values));
             }
@@ -333,19 +332,18 @@ fn suite_tasks(
         if !checked.iter().any(|&known| std::ptr::eq(known, *row)) {
             checked.push(*row);
         }
-        tasks.extend(filler.task(suite.name(), row, *index, values).map(|mut task| {
-            options.image.iter().for_each(|image| place(&mut task.env, image));
-            task.action_format = action_format(options, policy, row, task.action_format);
-            task
-        }));
+        let mut task = builder.task(suite.name(), row, *index, values);
+        options.image.iter().for_each(|image| place(&mut task.env, image));
+        task.action_format = action_format(options, policy, row, task.action_format);
+        tasks.push(task);
     }
     for row in checked {
         if let Some(problem) = policy_problem(suite, row, &options.policy, "leave the task out by `--filter`")
         {
-            findings.push(problem);
+            checker.findings.push(problem);
         }
     }
-    findings.finish()?;
+    checker.findings.finish()?;
     Ok(tasks)
 }
 
@@ -363,7 +361,7 @@ pub(crate) fn policy_problem(
     };
     let needs_mistakes =
         matches!(policy, PolicySpec::Demonstrator { oracle_percent } if *oracle_percent < 100);
-    let has_shell = matches!(row.env, EnvRow::Terminal(_) | EnvRow::Swe(_) | EnvRow::Gui(_));
+    let has_shell = matches!(row.env, Named::Terminal(_) | Named::Swe(_) | Named::Gui(_));
     let (message, help) = if needs_oracle && row.oracle.is_none() {
         let help =
             if has_shell { "add `oracle: { commands: [...] }`" } else { "add `oracle: { actions: [...] }`" };
@@ -386,7 +384,7 @@ pub(crate) fn policy_problem(
 fn unused_patterns(suites: &[Suite], selection: &Selection) -> Vec<Problem> {
     let families: Vec<String> = suites
         .iter()
-        .flat_map(|suite| suite.rows.iter().map(|row| task_id(suite.name(), row, None).0))
+        .flat_map(|suite| suite.rows.iter().map(|row| row.task_id(suite.name(), None).0))
         .collect();
     let problem = |pattern: &str| {
         let ids =

@@ -11,11 +11,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::check::Named;
 use crate::dialect;
 use crate::parse::parse;
 use crate::problem::{ConfigError, Problem};
 use crate::read::SUITE_FILE;
-use crate::row::EnvRow;
 use crate::source::Source;
 use crate::suite::{Suite, load_suite};
 use crate::value;
@@ -150,12 +150,12 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<(String, O
         task.replace("NAME", id).lines().map(|line| format!("{indent}{line}\n")).collect()
     };
     let (task, copied) = match last.map(|row| &row.env) {
-        Some(EnvRow::Custom(_) | EnvRow::Swe(_) | EnvRow::Gui(_)) => {
+        Some(Named::Process(_) | Named::Http(_) | Named::Openenv(_) | Named::Swe(_) | Named::Gui(_)) => {
             let copy = format!("{}{id}{}\n", &head[start..span.start], &head[span.end()..]);
             (copy, last.map(|row| row.id.value.clone()))
         }
-        Some(EnvRow::Toolcall(_)) => (made(TOOLCALL_TASK), None),
-        Some(EnvRow::Terminal(_)) | None => (made(TERMINAL_TASK), None),
+        Some(Named::Toolcall(_)) => (made(TOOLCALL_TASK), None),
+        Some(Named::Terminal(_)) | None => (made(TERMINAL_TASK), None),
     };
     let gap = if tail.is_empty() { "" } else { "\n" };
     Ok((format!("{head}\n\n{task}{gap}{tail}"), copied))

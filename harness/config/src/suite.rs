@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use minijinja::Value;
 use serde::Serialize;
 
-use crate::check::check;
+use crate::check::{Instances, Row, check};
 use crate::dialect;
 use crate::draw::combinations;
 use crate::file::{SuiteFile, Text};
+use crate::fixture::Fixtures;
 use crate::parse::parse;
 use crate::problem::{ConfigError, Problem};
 use crate::read::read_suite;
-use crate::row::{Instances, Row};
 use crate::source::Source;
 
 /// A suite that makes sense. Its templates are still templates: their values depend on the plan's seed.
@@ -24,6 +24,7 @@ pub struct Suite {
     pub(crate) name: Text,
     pub(crate) description: Option<String>,
     pub(crate) sha256: String,
+    pub(crate) fixtures: Arc<Mutex<Fixtures>>,
     pub(crate) rows: Vec<Row>,
     /// Entries of its `vars`.
     pub(crate) lists: BTreeMap<String, Vec<Value>>,
@@ -91,7 +92,7 @@ impl Suite {
                 .variables
                 .iter()
                 .map(|variable| variable.name.clone())
-                .chain(row.lets.iter().map(|(name, _)| name.clone()))
+                .chain(row.lets.iter().map(|(name, _)| name.value.clone()))
                 .collect(),
             combinations: match row.instances {
                 Instances::Plain => 1,

@@ -535,6 +535,14 @@ pub(crate) fn env_name(name: &str) -> Result<(), BadValue> {
     )
 }
 
+/// The problem that a rule of the core found with a text, if any, with what to write instead.
+pub(crate) fn refused(text: &str, problem: Option<String>, help: &str) -> Result<(), BadValue> {
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(BadValue { message: format!("`{text}` {problem}"), help: help.to_owned() }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,36 +1,40 @@
 //! Whether the environment of a task can answer what its checks ask.
 
 use super::checker::Checker;
-use crate::file::Text;
-use crate::row::{CheckKind, EnvRow, PageCheckRow, Subject, ToolKindRow, ToolcallRow};
+use super::environment::Named;
+use crate::file::{CheckFile, Located, Subject, Text, ToolcallFile};
 use crate::source::Span;
 use crate::suggest::listed;
 
 impl Checker {
-    pub(super) fn answerable(&mut self, kind: &CheckKind, span: Span, env: &EnvRow) {
-        let key = kind.key();
-        match (env, kind.subject()) {
-            (EnvRow::Custom(custom), _) => self.problem(
+    pub(super) fn answerable(
+        &mut self,
+        check: &CheckFile,
+        key: &str,
+        subject: Subject,
+        span: Span,
+        env: &Named,
+    ) {
+        match (env, subject) {
+            (Named::Process(_) | Named::Http(_) | Named::Openenv(_), _) => self.problem(
                 span,
-                format!("`{key}` is not known to environments of kind `{}`, which grade themselves", custom.key()),
+                format!("`{key}` is not known to environments of kind `{}`, which grade themselves", env.key()),
                 "never looked at",
                 "remove the check, and have `grade` answer with what it found: `{\"score\": 1, \"checks\": [...]}`",
             ),
-            (EnvRow::Swe(_), _) => self.problem(
+            (Named::Swe(_), _) => self.problem(
                 span,
                 format!("`{key}` is not looked at where tests decide"),
                 "never looked at",
                 "remove the check, and add a test that says the same to `test_files`",
             ),
-            (EnvRow::Gui(gui), Subject::Pages) => {
-                if let CheckKind::Page(check) = kind
-                    && let PageCheckRow::Requested { site: Some(site), .. } = check.as_ref()
-                {
+            (Named::Gui(gui), Subject::Pages) => {
+                if let Some(site) = check.requested.as_ref().and_then(|requested| requested.site.as_ref()) {
                     self.declared_site(site, gui);
                 }
             }
-            (EnvRow::Gui(_), Subject::Answer) => {}
-            (EnvRow::Gui(_), _) => self.problem(
+            (Named::Gui(_), Subject::Answer) => {}
+            (Named::Gui(_), _) => self.problem(
                 span,
                 format!("`{key}` is not known where there is a browser"),
                 "not known here",
@@ -42,19 +46,19 @@ impl Checker {
                 "not known here",
                 "remove the check, or write the task for `env: gui:`",
             ),
-            (EnvRow::Terminal(_), Subject::Answer | Subject::Tools) => self.problem(
+            (Named::Terminal(_), Subject::Answer | Subject::Tools) => self.problem(
                 span,
                 format!("`{key}` needs a tool-call environment, and this task has a terminal"),
                 "not known here",
                 "ask for the answer in a file and check that: `file_equals: { path: answer.txt, expected: \"42\\n\" }`",
             ),
-            (EnvRow::Toolcall(_), Subject::Processes) => self.problem(
+            (Named::Toolcall(_), Subject::Processes) => self.problem(
                 span,
                 format!("`{key}` needs a terminal, and this task has tools"),
                 "not known here",
                 "check the answer, the calls or a file instead: `answer_equals`, `called`, `file_equals`",
             ),
-            (EnvRow::Toolcall(toolcall), Subject::Workspace)
+            (Named::Toolcall(toolcall), Subject::Workspace)
                 if toolcall.workspace.is_none() && !toolcall.runs_programs() =>
             {
                 self.problem(
@@ -64,47 +68,45 @@ impl Checker {
                     "add `workspace: {}` beside `tools:`, or check the answer or the calls: `answer_equals`, `called`",
                 );
             }
-            (EnvRow::Toolcall(toolcall), Subject::Tools) => self.tools_known(kind, toolcall),
-            (EnvRow::Terminal(_), Subject::Workspace | Subject::Processes)
-            | (EnvRow::Toolcall(_), Subject::Answer)
-            | (EnvRow::Toolcall(_), Subject::Workspace) => {}
+            (Named::Toolcall(toolcall), Subject::Tools) => self.tools_known(check, toolcall),
+            (Named::Terminal(_), Subject::Workspace | Subject::Processes)
+            | (Named::Toolcall(_), Subject::Answer)
+            | (Named::Toolcall(_), Subject::Workspace) => {}
         }
     }
 
     /// The tools that a check names are there.
-    fn tools_known(&mut self, kind: &CheckKind, toolcall: &ToolcallRow) {
-        match kind {
-            CheckKind::Called { call, .. } => {
-                self.declared_tool(&call.tool, call.tool.span, toolcall);
-            }
-            CheckKind::NotCalled(tool) => {
-                self.declared_tool(tool, tool.span, toolcall);
-            }
-            CheckKind::CalledInOrder(calls) | CheckKind::CallsMatch { calls, .. } => {
-                for call in calls {
-                    self.declared_tool(&call.tool, call.tool.span, toolcall);
-                }
-            }
-            CheckKind::Stored { tool, .. } => self.is_store(tool, toolcall),
-            _ => {}
+    fn tools_known(&mut self, check: &CheckFile, toolcall: &ToolcallFile) {
+        let in_order = check.called_in_order.iter().flat_map(|calls| &calls.value);
+        let expected = check.calls_match.iter().flat_map(|file| &file.calls.value);
+        let named = check.called.iter().map(|called| &called.tool).chain(&check.not_called);
+        for tool in named.chain(expected.map(|call| &call.tool)) {
+            self.declared_tool(tool, tool.span, toolcall);
+        }
+        for call in in_order {
+            let (tool, span) = Located::tool(call);
+            self.declared_tool(tool, span, toolcall);
+        }
+        if let Some(stored) = &check.stored {
+            self.is_store(&stored.tool, toolcall);
         }
     }
 
-    fn is_store(&mut self, name: &Text, toolcall: &ToolcallRow) {
+    fn is_store(&mut self, name: &Text, toolcall: &ToolcallFile) {
         if !self.declared_tool(name, name.span, toolcall) {
             return;
         }
         let Some(tool) = toolcall.tool(name) else { return };
-        if matches!(tool.kind, ToolKindRow::Store { .. }) {
+        if tool.kind() == "store" {
             return;
         }
-        let stores = toolcall.tools.iter().filter(|tool| matches!(tool.kind, ToolKindRow::Store { .. }));
-        let stores: Vec<&str> = stores.map(|tool| tool.name.value.as_str()).collect();
+        let stores = toolcall.tools().filter(|(_, tool)| tool.kind() == "store");
+        let stores: Vec<&str> = stores.map(|(name, _)| name.as_str()).collect();
         let help = match stores.as_slice() {
             [] => "declare one under `tools:`, such as `memo: { store: {} }`".to_owned(),
             stores => format!("stores of this task are {}", listed(stores.iter().copied())),
         };
-        let message = format!("the tool `{}` keeps nothing: it is of kind `{}`", name.value, tool.kind.key());
+        let message = format!("the tool `{}` keeps nothing: it is of kind `{}`", name.value, tool.kind());
         self.problem(name.span, message, "not a store", help);
     }
 }

@@ -1,38 +1,31 @@
-//! The checker: what belongs to the suite as a whole, and the order in which a task is checked.
+//! The checker: what belongs to the suite as a whole, and what an entry of `tasks:` is made of.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clawrl_core::{FixtureFile, SiteFolder};
 use minijinja::Value;
 
+use super::builder::TaskBuilder;
 use super::environment::Named;
-use super::swe::Given;
-use super::verifier::Around;
+use super::row::{Given, Row};
+use super::template::Declared;
 use crate::bounds;
 use crate::file::{DefaultsFile, Located, Scalar, SuiteFile, TaskFile, Text};
-use crate::fill::try_instances;
-use crate::fixture::Fixtures;
+use crate::fixture::{FixtureError, Fixtures};
 use crate::problem::{ConfigError, Finding, Findings};
-use crate::row::{CheckKind, EnvRow, Row};
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 use crate::suite::Suite;
+use crate::text::engine;
 use crate::value::{self, BadValue};
 
-/// What grading takes where a judge is asked and nothing else is said: models that think take minutes.
-const JUDGING: Duration = Duration::from_secs(300);
-
-/// What the rows of a suite have in common while they are checked.
-pub(super) struct Checker {
-    pub(super) findings: Findings,
-    pub(super) fixtures: Fixtures,
+/// What the rows of a suite have in common while they are checked and made into tasks.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    pub(crate) findings: Findings,
+    fixtures: Arc<Mutex<Fixtures>>,
     /// Entries of the named lists. Lists with a problem are there too, so that their name is known.
     pub(super) lists: BTreeMap<String, Vec<Value>>,
-    /// Fixture folders that were read, by path.
-    pub(super) folders: HashMap<String, Arc<[FixtureFile]>>,
-    pub(super) site_folders: HashMap<String, SiteFolder>,
 }
 
 /// Checks everything.
@@ -40,13 +33,7 @@ pub(crate) fn check(source: &Arc<Source>, file: SuiteFile) -> Result<Suite, Conf
     let mut fixtures = Fixtures::new(&source.folder);
     let name = source.path.file_name().and_then(|name| name.to_str()).unwrap_or("suite.yaml");
     fixtures.add(name, source.text.as_bytes());
-    let mut checker = Checker {
-        findings: Findings::new(source),
-        fixtures,
-        lists: BTreeMap::new(),
-        folders: HashMap::new(),
-        site_folders: HashMap::new(),
-    };
+    let mut checker = Checker::new(source, Arc::new(Mutex::new(fixtures)));
     if *file.format < 1 {
         let help = format!("write `format: {}`", bounds::FORMAT);
         checker.problem(file.format.span, "there is no such format", "not a format", help);
@@ -65,20 +52,22 @@ pub(crate) fn check(source: &Arc<Source>, file: SuiteFile) -> Result<Suite, Conf
     let defaults = checker.defaults(file.defaults);
     let mut rows = Vec::new();
     for task in file.tasks.value {
-        rows.push(checker.row(task, &defaults));
+        let before = checker.findings.count();
+        let (row, declared) = checker.row(task, &defaults);
+        checker.try_row(source, &file.suite, &row, &declared, before);
+        rows.push(row);
     }
-    for row in &rows {
-        try_instances(&file.suite, row, &mut checker.findings);
-    }
-    let sha256 = checker.fixtures.sha256();
-    let warnings = checker.findings.finish()?;
+    let Checker { findings, fixtures, lists } = checker;
+    let warnings = findings.finish()?;
+    let sha256 = fixtures.lock().unwrap_or_else(PoisonError::into_inner).sha256();
     Ok(Suite {
         source: Arc::clone(source),
         name: file.suite,
         description: file.description,
         sha256,
+        fixtures,
         rows,
-        lists: checker.lists,
+        lists,
         warnings,
     })
 }
@@ -90,6 +79,14 @@ struct Defaults {
 }
 
 impl Checker {
+    pub(crate) fn new(source: &Arc<Source>, fixtures: Arc<Mutex<Fixtures>>) -> Self {
+        Self { findings: Findings::new(source), fixtures, lists: BTreeMap::new() }
+    }
+
+    pub(super) fn fixtures(&self) -> MutexGuard<'_, Fixtures> {
+        self.fixtures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn problem(
         &mut self,
         span: Span,
@@ -112,17 +109,6 @@ impl Checker {
                 false
             }
         }
-    }
-
-    /// A scalar as text: a number or truth value is meant as it stands in the file.
-    pub(super) fn written(&self, scalar: Located<Scalar>) -> Text {
-        let value = match scalar.value {
-            Scalar::Text(text) => text,
-            Scalar::Integer(_) | Scalar::Bool(_) | Scalar::Verbatim => {
-                self.findings.source.slice(scalar.span).to_owned()
-            }
-        };
-        Text { value, span: scalar.span }
     }
 
     /// The value of a scalar: whole numbers written plainly are numbers, anything else is text as written.
@@ -203,15 +189,16 @@ impl Checker {
         Defaults { file, env }
     }
 
-    /// One task. With a problem in it, it is still tried as far as it goes.
-    fn row(&mut self, mut task: TaskFile, defaults: &Defaults) -> Row {
-        let before = self.findings.count();
+    /// An entry of `tasks:`, and the names that it declares.
+    fn row(&mut self, mut task: TaskFile, defaults: &Defaults) -> (Row, Declared) {
         self.named(&task.id, value::id);
         let written = task.settings().or(defaults.file.settings());
-        let grade_given = written.grade.is_some();
-        let given = Given { setup: written.setup.is_some(), grade: grade_given };
-        let format_given = written.action_format.map(|format| format.span);
-        let mut settings = self.settings(written);
+        let given = Given {
+            setup: written.setup.is_some(),
+            grade: written.grade.is_some(),
+            action_format: written.action_format.map(|format| format.span),
+        };
+        let settings = self.settings(written);
         let template = self.template(&task);
         let place = task.env.as_ref().map_or(task.id.span, |env| env.span);
         let is_one = task.env.as_ref().is_none_or(|env| env.kinds() < 2);
@@ -224,89 +211,70 @@ impl Checker {
         if named.is_none() {
             self.no_environment(place, "the task has no environment");
         }
-        let is_known = named.is_some() && is_one;
-        let (mut env, verifier) = match named.unwrap_or_else(|| Named::Terminal(Box::default())) {
-            Named::Terminal(mut file) => {
-                let verifier = file.verifier.take();
-                let terminal = self.terminal(*file, &settings.timeouts);
-                let around = Around {
-                    sandbox: terminal.workspace.sandbox,
-                    network: terminal.workspace.network,
-                    grade_given,
-                };
-                let verifier =
-                    verifier.map(|verifier| self.verifier(verifier, around, &mut settings.timeouts));
-                (EnvRow::Terminal(terminal), verifier)
-            }
-            Named::Swe(file) => {
-                let swe = self.swe(*file, place, given, &mut settings.timeouts);
-                (EnvRow::Swe(Box::new(swe)), None)
-            }
-            Named::Toolcall(file) => {
-                let toolcall = self.toolcall(*file, &settings.timeouts);
-                self.format_fits(&toolcall, format_given, &mut settings.action_format);
-                (EnvRow::Toolcall(toolcall), None)
-            }
-            Named::Gui(file) => (EnvRow::Gui(Box::new(self.gui(*file, place))), None),
-            Named::Process(file) => (EnvRow::Custom(self.process_env(*file, place)), None),
-            Named::Http(file) => (EnvRow::Custom(self.http_env(*file, place)), None),
-            Named::Openenv(file) => (EnvRow::Custom(self.openenv(*file, place)), None),
-        };
-        let grades_itself = matches!(env, EnvRow::Custom(_) | EnvRow::Swe(_));
-        if matches!(env, EnvRow::Custom(_)) {
-            self.format_of_custom(format_given.is_some(), &mut settings.action_format);
-        }
-        if task.instruction.trim().is_empty() {
-            let help = "say what the policy is asked to do: `instruction: Write hello into out.txt.`";
-            self.problem(task.instruction.span, "the instruction is empty", "no words here", help);
-        }
-        // Without one environment, nothing can be said to need another.
-        let known = is_known.then_some(&env);
-        let checks = self.checks(
-            &task.id,
-            task.checks,
-            verifier.is_some() || grades_itself,
-            known,
-            &settings.timeouts,
-        );
-        let asks_judge = checks.iter().any(|check| matches!(check.kind, CheckKind::AnswerRubric { .. }));
-        if asks_judge && !grade_given {
-            settings.timeouts.grade = settings.timeouts.grade.max(JUDGING);
-        }
-        let oracle = task.oracle.and_then(|script| self.script(script, "oracle", known));
-        if let Some(oracle) = &oracle {
-            self.oracle_fits(&task.id, oracle.turns(), settings.max_turns);
-        }
-        let mistakes: Vec<_> =
-            task.mistakes.into_iter().filter_map(|script| self.script(script, "mistake", known)).collect();
-        if let EnvRow::Toolcall(toolcall) = &mut env {
-            self.sandbox_for(toolcall, &checks);
-        }
         let row = Row {
             id: task.id,
             variables: template.variables,
-            lets: task.lets.0.into_iter().map(|(name, value)| (name.value, value)).collect(),
+            lets: task.lets.0,
             instances: template.instances,
             instruction: task.instruction,
-            env,
-            checks,
-            verifier,
-            oracle,
-            mistakes,
+            env_is_known: named.is_some() && is_one,
+            env: named.unwrap_or_else(|| Named::Terminal(Box::default())),
+            place,
+            checks_need_sandbox: task
+                .checks
+                .iter()
+                .flat_map(|checks| &checks.value)
+                .any(|check| check.needs_sandbox()),
+            checks: task.checks,
+            oracle: task.oracle,
+            mistakes: task.mistakes,
             settings,
+            given,
         };
-        // Names are only complete, and unused ones only certain, when every part could be read.
-        let complete = self.findings.count() == before;
-        self.names(&row, &template.declared, complete);
-        row
+        (row, template.declared)
     }
 
-    fn oracle_fits(&mut self, id: &Text, turns: usize, max_turns: u32) {
-        if turns > max_turns as usize {
-            let message =
-                format!("the oracle needs {turns} turns with its submit, `max_turns` is {max_turns}");
-            let help = format!("write `max_turns: {turns}` or more, or shorten the oracle");
-            self.problem(id.span, message, "in this task", help);
+    /// Checks an entry of `tasks:` and tries a few of its instances. With a problem in it, it is still tried as far as it goes.
+    fn try_row(&mut self, source: &Source, suite: &str, row: &Row, declared: &Declared, before: usize) {
+        let engine = engine();
+        let mut builder = TaskBuilder::new(self, &engine, source);
+        let texts = builder.texts_of(suite, row);
+        // Names are only complete, and unused ones only certain, when every part could be read.
+        let complete = builder.findings.count() == before;
+        builder.names(row, &texts, declared, complete);
+        builder.try_instances(suite, row, &texts);
+    }
+
+    /// Reads a fixture, which no template names.
+    pub(super) fn fixture<T>(
+        &mut self,
+        path: &Text,
+        rule: fn(&str) -> Result<(), BadValue>,
+        read: impl FnOnce(&mut Fixtures, &str) -> Result<T, FixtureError>,
+    ) -> Option<T> {
+        if !self.fixture_path(path, rule) {
+            return None;
+        }
+        let read = read(&mut self.fixtures(), path);
+        match read {
+            Ok(read) => Some(read),
+            Err(error) => {
+                self.problem(path.span, error.message, "named here", error.help);
+                None
+            }
+        }
+    }
+
+    pub(super) fn fixture_path(&mut self, path: &Text, rule: fn(&str) -> Result<(), BadValue>) -> bool {
+        if !self.plain(path, "the path of a fixture") {
+            return false;
+        }
+        match rule(path) {
+            Ok(()) => true,
+            Err(bad) => {
+                self.bad_value(path.span, bad, "this path");
+                false
+            }
         }
     }
 }

@@ -2,50 +2,52 @@
 //!
 //! Their tools are known when an episode begins, so the calls of scripts are held against nothing here.
 
-use clawrl_core::{ActionFormat, RewardTotal};
+use clawrl_core::{CustomLink, CustomSpec, RewardTotal, check_base_url};
 use serde_json::Value;
 
-use super::checker::Checker;
-use super::toolcall::json_text;
+use super::builder::TaskBuilder;
 use crate::bounds;
+use crate::credential::is_secret_path;
 use crate::file::{HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, Text};
-use crate::row::{CustomLinkRow, CustomRow};
 use crate::source::Span;
+use crate::value::BadValue;
 
-/// What all of them have.
-struct Shared<'a> {
-    config: Option<Located<Value>>,
-    observation_chars: Option<&'a Located<i64>>,
-    message_kib: Option<&'a Located<i64>>,
+/// Paths that are appended to an address.
+const METHODS: [&str; 5] = ["/reset", "/step", "/grade", "/close", "/ws"];
+
+/// Settings that all of them have.
+struct Shared<'s> {
+    config: Option<&'s Located<Value>>,
+    observation_chars: Option<&'s Located<i64>>,
+    message_kib: Option<&'s Located<i64>>,
     deterministic: Option<bool>,
 }
 
-impl Checker {
-    pub(super) fn process_env(&mut self, mut file: ProcessEnvFile, place: Span) -> CustomRow {
-        let workspace = self.workspace(file.take_workspace());
-        let command = self.env_command(file.command, place);
-        let shared = Shared {
-            config: file.config,
-            observation_chars: file.observation_chars.as_ref(),
-            message_kib: file.message_kib.as_ref(),
-            deterministic: file.deterministic,
-        };
-        self.custom(CustomLinkRow::Process { command, workspace: Box::new(workspace) }, shared)
+macro_rules! shared {
+    ($file:ident) => {
+        Shared {
+            config: $file.config.as_ref(),
+            observation_chars: $file.observation_chars.as_ref(),
+            message_kib: $file.message_kib.as_ref(),
+            deterministic: $file.deterministic,
+        }
+    };
+}
+
+impl<'s> TaskBuilder<'_, '_, 's> {
+    pub(super) fn process_env(&mut self, file: &'s ProcessEnvFile, place: Span) -> CustomSpec {
+        let workspace = Box::new(self.workspace(file.workspace()));
+        let command = self.env_command(file.command.as_ref(), place);
+        self.custom(CustomLink::Process { command, workspace }, shared!(file))
     }
 
-    pub(super) fn http_env(&mut self, file: HttpEnvFile, place: Span) -> CustomRow {
-        let base_url = self.given_base_url("http", "http://127.0.0.1:9000", file.base_url, place);
-        let shared = Shared {
-            config: file.config,
-            observation_chars: file.observation_chars.as_ref(),
-            message_kib: file.message_kib.as_ref(),
-            deterministic: file.deterministic,
-        };
-        self.custom(CustomLinkRow::Http { base_url }, shared)
+    pub(super) fn http_env(&mut self, file: &'s HttpEnvFile, place: Span) -> CustomSpec {
+        let base_url = self.given_base_url("http", "http://127.0.0.1:9000", file.base_url.as_ref(), place);
+        self.custom(CustomLink::Http { base_url }, shared!(file))
     }
 
-    pub(super) fn openenv(&mut self, file: OpenenvFile, place: Span) -> CustomRow {
-        let base_url = self.given_base_url("openenv", "http://127.0.0.1:8000", file.base_url, place);
+    pub(super) fn openenv(&mut self, file: &'s OpenenvFile, place: Span) -> CustomSpec {
+        let base_url = self.given_base_url("openenv", "http://127.0.0.1:8000", file.base_url.as_ref(), place);
         if let Some(config) = &file.config
             && !config.value.is_object()
         {
@@ -57,57 +59,54 @@ impl Checker {
             );
         }
         let score = file.score.as_deref().map_or(RewardTotal::default(), |&score| score.into());
-        let shared = Shared {
-            config: file.config,
-            observation_chars: file.observation_chars.as_ref(),
-            message_kib: file.message_kib.as_ref(),
-            deterministic: file.deterministic,
-        };
-        self.custom(CustomLinkRow::Openenv { base_url, score }, shared)
+        self.custom(CustomLink::Openenv { base_url, score }, shared!(file))
     }
 
-    fn custom(&mut self, link: CustomLinkRow, shared: Shared<'_>) -> CustomRow {
-        let most = 1..=bounds::MAX_MESSAGE_KIB;
-        CustomRow {
+    fn custom(&mut self, link: CustomLink, shared: Shared<'s>) -> CustomSpec {
+        let bounds = 1..=bounds::MAX_MESSAGE_KIB;
+        CustomSpec {
             link,
-            config: shared.config.map(json_text),
+            config: shared.config.and_then(|config| self.json(config)).unwrap_or_default(),
             observation_chars: self.observation_chars(shared.observation_chars),
-            message_bytes: 1024 * self.whole("message_kib", shared.message_kib, most, 1024),
+            message_bytes: 1024 * self.whole("message_kib", shared.message_kib, bounds, 1024),
             deterministic: shared.deterministic.unwrap_or(false),
         }
     }
 
-    fn env_command(&mut self, command: Option<Located<Vec<Text>>>, place: Span) -> Vec<Text> {
+    fn env_command(&mut self, command: Option<&'s Located<Vec<Text>>>, place: Span) -> Vec<String> {
         let help = "name a program and its arguments: `command: [python3, env.py]`";
         let Some(command) = command else {
             self.problem(place, "`process` has no `command`", "nothing to run", help);
             return Vec::new();
         };
-        if command.value.first().is_none_or(|program| program.trim().is_empty()) {
-            let span = command.value.first().map_or(command.span, |program| program.span);
-            self.problem(span, "the command is empty", "nothing to run", help);
-        }
-        command.value
+        self.names_a_program(command, help);
+        self.texts(&command.value)
     }
 
-    fn given_base_url(
-        &mut self,
-        kind: &str,
-        example: &str,
-        given: Option<Text>,
-        place: Span,
-    ) -> Option<Text> {
-        if given.is_none() {
+    fn given_base_url(&mut self, kind: &str, example: &str, given: Option<&'s Text>, place: Span) -> String {
+        let Some(given) = given else {
             let help = format!("say where the server is: `base_url: {example}`");
             self.problem(place, format!("`{kind}` has no `base_url`"), "which server?", help);
-        }
-        given
+            return String::new();
+        };
+        self.ruled(given, server_address).unwrap_or_default()
     }
+}
 
-    /// Without a word about it, replies are read so that they can call any tool.
-    pub(super) fn format_of_custom(&mut self, given: bool, format: &mut ActionFormat) {
-        if !given {
-            *format = ActionFormat::Hermes;
-        }
+fn server_address(text: &str) -> Result<(), BadValue> {
+    let bad = |message: String| BadValue {
+        message,
+        help: "write scheme, host and port and nothing secret, such as `http://127.0.0.1:9000`".to_owned(),
+    };
+    let base = check_base_url(text).map_err(|error| bad(error.message))?;
+    if is_secret_path(&base) {
+        return Err(bad("the path of the base URL looks like a secret".to_owned()));
+    }
+    match METHODS.iter().find_map(|method| base.strip_suffix(method)) {
+        None => Ok(()),
+        Some(shorter) => Err(BadValue {
+            message: "the base URL names one method of the server".to_owned(),
+            help: format!("leave it off: `{shorter}`; the methods are appended"),
+        }),
     }
 }

@@ -4,13 +4,12 @@ use super::checker::Checker;
 use crate::file::{
     EnvFile, GuiFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, SweFile, TerminalFile, ToolcallFile,
 };
-use crate::row::ToolcallRow;
 use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};
 
 /// The one environment that an `env:` names.
-#[derive(Clone)]
-pub(super) enum Named {
+#[derive(Debug, Clone)]
+pub(crate) enum Named {
     Terminal(Box<TerminalFile>),
     Swe(Box<SweFile>),
     Toolcall(Box<ToolcallFile>),
@@ -35,7 +34,8 @@ impl Named {
         }
     }
 
-    fn key(&self) -> &'static str {
+    /// The key in the suite file.
+    pub(super) fn key(&self) -> &'static str {
         match self {
             Self::Terminal(_) => "terminal",
             Self::Swe(_) => "swe",
@@ -82,14 +82,13 @@ impl Checker {
     }
 
     /// Refuses the name of a tool that the task does not have.
-    pub(super) fn declared_tool(&mut self, name: &str, span: Span, toolcall: &ToolcallRow) -> bool {
+    pub(super) fn declared_tool(&mut self, name: &str, span: Span, toolcall: &ToolcallFile) -> bool {
         if toolcall.tool(name).is_some() || toolcall.may_be_served(name) {
             return true;
         }
         let served: Vec<String> =
-            toolcall.mcp.iter().flat_map(|server| server.names().map(|(_, name)| name)).collect();
-        let declared = toolcall.tools.iter().map(|tool| tool.name.value.as_str());
-        let known: Vec<&str> = declared.chain(served.iter().map(String::as_str)).collect();
+            toolcall.servers().flat_map(|(_, server)| server.names().map(|(_, name)| name)).collect();
+        let known: Vec<&str> = toolcall.tool_names().chain(served.iter().map(String::as_str)).collect();
         let help = match known.as_slice() {
             [] => "declare it under `env: toolcall: tools:`".to_owned(),
             known => {

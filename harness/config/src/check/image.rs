@@ -1,23 +1,22 @@
 //! Images of environments: one source, for a sandbox that can use it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clawrl_core::SandboxKind;
+use clawrl_core::{ImageSource, ImageSpec, SandboxKind, workdir_problem};
 
+use super::builder::{TaskBuilder, Written};
 use super::checker::Checker;
 use crate::bounds;
-use crate::file::{ImageFields, ImageFile, Located, Text};
-use crate::row::{ImageRow, ImageSourceRow};
+use crate::file::{ImageFields, ImageFile, Located};
 use crate::source::Span;
-use crate::value;
+use crate::value::{self, BadValue};
 
 /// How long a build may take when nothing else is said.
 const DEFAULT_BUILD_TIMEOUT: Duration = Duration::from_secs(600);
 
-impl Checker {
+impl<'s> TaskBuilder<'_, '_, 's> {
     /// The image, if what is written makes one for this kind of sandbox.
-    pub(super) fn image(&mut self, file: Located<ImageFile>, sandbox: SandboxKind) -> Option<ImageRow> {
+    pub(super) fn image(&mut self, file: &'s Located<ImageFile>, sandbox: SandboxKind) -> Option<ImageSpec> {
         let span = file.span;
         if sandbox == SandboxKind::None {
             self.problem(
@@ -28,28 +27,33 @@ impl Checker {
             );
             return None;
         }
-        let fields = match file.value {
+        let fields = match &file.value {
             ImageFile::Name(name) => {
-                let name = Text { value: name, span };
-                self.for_containers(span, "an image by its name", sandbox);
-                return Some(ImageRow { source: ImageSourceRow::Name(name), workdir: None, user: None });
+                let source = self.named_image(Written::new(name, span), span, sandbox);
+                return Some(ImageSpec { source, workdir: None, user: None });
             }
-            ImageFile::Fields(fields) => *fields,
+            ImageFile::Fields(fields) => fields,
         };
         if let Some(user) = &fields.user {
             self.for_containers(user.span, "`user`", sandbox);
         }
-        let (workdir, user) = (fields.workdir.clone(), fields.user.clone());
-        let source = self.image_source(fields, span, sandbox)?;
-        Some(ImageRow { source, workdir, user })
+        let source = self.image_source(fields, span, sandbox);
+        let workdir = fields.workdir.as_ref().and_then(|text| self.ruled(text, workdir));
+        let user = fields.user.as_ref().and_then(|text| self.ruled(text, user));
+        Some(ImageSpec { source: source?, workdir, user })
+    }
+
+    fn named_image(&mut self, name: Written<'s>, span: Span, sandbox: SandboxKind) -> ImageSource {
+        self.for_containers(span, "an image by its name", sandbox);
+        ImageSource::Name(self.ruled(name, image_name).unwrap_or_default())
     }
 
     fn image_source(
         &mut self,
-        fields: ImageFields,
+        fields: &'s ImageFields,
         span: Span,
         sandbox: SandboxKind,
-    ) -> Option<ImageSourceRow> {
+    ) -> Option<ImageSource> {
         if fields.build.is_none() {
             let without = [
                 fields.dockerfile.as_ref().map(|text| ("dockerfile", text.span)),
@@ -65,11 +69,8 @@ impl Checker {
                 );
             }
         }
-        match (fields.name, fields.build, fields.rootfs) {
-            (Some(name), None, None) => {
-                self.for_containers(name.span, "an image by its name", sandbox);
-                Some(ImageSourceRow::Name(name))
-            }
+        match (&fields.name, &fields.build, &fields.rootfs) {
+            (Some(name), None, None) => Some(self.named_image(name.into(), name.span, sandbox)),
             (None, Some(build), None) => {
                 self.for_containers(build.span, "`build`", sandbox);
                 let timeout = self.seconds(
@@ -77,13 +78,17 @@ impl Checker {
                     fields.build_timeout_secs.as_ref(),
                     bounds::MAX_TIMEOUT_SECS,
                 );
-                let dockerfile = fields.dockerfile.map_or_else(
-                    || Some(Text { value: "Dockerfile".to_owned(), span: build.span }),
-                    |dockerfile| self.fixture_path(&dockerfile, value::file_path).then_some(dockerfile),
-                )?;
-                let context = self.build_context(&build, &dockerfile)?;
+                let dockerfile = match &fields.dockerfile {
+                    None => "Dockerfile",
+                    Some(dockerfile) if self.fixture_path(dockerfile, value::file_path) => dockerfile,
+                    Some(_) => return None,
+                };
+                // Its files are part of the suite.
+                let context = self.fixture(build, value::relative_path, |fixtures, path| {
+                    fixtures.context(path, dockerfile)
+                })?;
                 let timeout = timeout.unwrap_or(DEFAULT_BUILD_TIMEOUT);
-                Some(ImageSourceRow::Build { context, dockerfile: dockerfile.value, timeout })
+                Some(ImageSource::Build { context, dockerfile: dockerfile.to_owned(), timeout })
             }
             (None, None, Some(rootfs)) => {
                 if sandbox == SandboxKind::Container {
@@ -94,7 +99,8 @@ impl Checker {
                         "write `sandbox: bubblewrap`, or import the folder into the engine and name the image",
                     );
                 }
-                self.rootfs(&rootfs).map(ImageSourceRow::Rootfs)
+                self.fixture(rootfs, value::relative_path, |fixtures, path| fixtures.rootfs(path))
+                    .map(ImageSource::Rootfs)
             }
             (name, build, rootfs) => {
                 let given = [name.is_some(), build.is_some(), rootfs.is_some()]
@@ -115,7 +121,9 @@ impl Checker {
             }
         }
     }
+}
 
+impl Checker {
     fn for_containers(&mut self, span: Span, what: &str, sandbox: SandboxKind) {
         if sandbox != SandboxKind::Container {
             let message = format!("{what} needs `sandbox: container`");
@@ -124,31 +132,37 @@ impl Checker {
             self.problem(span, message, "a container engine does this", help);
         }
     }
+}
 
-    /// The folder of a build; its files are part of the suite.
-    fn build_context(&mut self, build: &Text, dockerfile: &Text) -> Option<PathBuf> {
-        if !self.fixture_path(build, value::relative_path) {
-            return None;
-        }
-        match self.fixtures.context(build, dockerfile) {
-            Ok(path) => Some(path),
-            Err(error) => {
-                self.fixture_problem(build.span, error);
-                None
-            }
-        }
-    }
+fn workdir(text: &str) -> Result<(), BadValue> {
+    value::refused(text, workdir_problem(text), "name a folder of its own, such as `workdir: /app`")
+}
 
-    fn rootfs(&mut self, rootfs: &Text) -> Option<PathBuf> {
-        if !self.fixture_path(rootfs, value::relative_path) {
-            return None;
-        }
-        match self.fixtures.rootfs(rootfs) {
-            Ok(path) => Some(path),
-            Err(error) => {
-                self.fixture_problem(rootfs.span, error);
-                None
-            }
-        }
+/// What engines take: registry, path, tag or digest.
+fn image_name(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
+    if !text.is_empty()
+        && text.len() <= 512
+        && text.chars().all(allowed)
+        && !text.starts_with(['-', '/', ':'])
+    {
+        return Ok(());
     }
+    Err(BadValue {
+        message: format!("`{text}` is not the name of an image"),
+        help: "write it as the engine knows it, such as `image: debian:12`; a folder goes under `rootfs:` or `build:`"
+            .to_owned(),
+    })
+}
+
+pub(super) fn user(text: &str) -> Result<(), BadValue> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':');
+    if !text.is_empty() && text.len() <= 64 && text.chars().all(allowed) && !text.starts_with(['-', ':']) {
+        return Ok(());
+    }
+    Err(BadValue {
+        message: format!("`{text}` is not a user"),
+        help: "write a name or a number, with a group if need be: `user: root`, `user: \"1000:1000\"`"
+            .to_owned(),
+    })
 }

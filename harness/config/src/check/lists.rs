@@ -19,7 +19,7 @@ use crate::suggest::listed;
 use crate::value;
 
 /// Problems of one file of rows that are told: a file that was made wrongly is wrong in every line.
-const MOST_TOLD: usize = 8;
+const MAX_REPORTED: usize = 8;
 
 impl Checker {
     pub(super) fn lists(&mut self, vars: &[(Text, Located<NamedListFile>)]) {
@@ -43,7 +43,8 @@ impl Checker {
         if !self.is_path(path) {
             return Vec::new();
         }
-        let lines = match self.fixtures.lines(path) {
+        let lines = self.fixtures().lines(path);
+        let lines = match lines {
             Ok(lines) => lines,
             Err(error) => {
                 self.problem(path.span, error.message, "read from here", error.help);
@@ -70,7 +71,8 @@ impl Checker {
         if !self.is_path(path) {
             return Vec::new();
         }
-        let (whole, text) = match self.fixtures.list(path, MAX_ROWS_BYTES) {
+        let read = self.fixtures().list(path, MAX_ROWS_BYTES);
+        let (whole, text) = match read {
             Ok(read) => read,
             Err(error) => {
                 self.problem(path.span, error.message, "read from here", error.help);
@@ -114,7 +116,7 @@ fn read_rows(source: &Arc<Source>) -> (Vec<Value>, Vec<Problem>) {
         if line.is_empty() {
             continue;
         }
-        if problems.len() == MOST_TOLD {
+        if problems.len() == MAX_REPORTED {
             break;
         }
         let row = match serde_json::from_str::<Json>(line) {
@@ -218,6 +220,6 @@ mod tests {
     #[test]
     fn a_file_that_is_wrong_throughout_is_told_once() {
         let source = Arc::new(Source::new(Path::new("r.jsonl"), PathBuf::new(), "x\n".repeat(100)));
-        assert_eq!(read_rows(&source).1.len(), MOST_TOLD);
+        assert_eq!(read_rows(&source).1.len(), MAX_REPORTED);
     }
 }

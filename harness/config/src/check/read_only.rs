@@ -27,48 +27,48 @@ const SECRETS: [&str; 14] = [
     "keyrings",
 ];
 
+/// Why a folder is refused: the message, a label for its place, and what to do.
+pub(crate) type BadFolder = (String, &'static str, &'static str);
+
 impl Checker {
-    pub(super) fn read_only(&mut self, folders: Option<Located<Vec<Text>>>) -> Vec<PathBuf> {
+    pub(super) fn read_only(&mut self, folders: Option<&Located<Vec<Text>>>) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
-        for folder in folders.into_iter().flat_map(|folders| folders.value) {
-            if let Some(path) = self.shown_folder(&folder)
-                && !found.contains(&path)
-            {
-                found.push(path);
+        for folder in folders.into_iter().flat_map(|folders| &folders.value) {
+            if !self.plain(folder, "a folder of this machine") {
+                continue;
+            }
+            let shown = self.fixtures().shown_folder(folder, |base| shown_folder(base, folder));
+            match shown {
+                Ok(path) if !found.contains(&path) => found.push(path),
+                Ok(_) => {}
+                Err((message, label, help)) => self.problem(folder.span, message, label, help),
             }
         }
         found
     }
+}
 
-    fn shown_folder(&mut self, folder: &Text) -> Option<PathBuf> {
-        if !self.plain(folder, "a folder of this machine") {
-            return None;
-        }
-        if folder.is_empty() || folder.starts_with('~') || folder.contains(['\0', '\n', '$']) {
-            let help =
-                "write the path from `/` on, or from the suite's folder; `~` and variables mean nothing here";
-            self.problem(folder.span, format!("`{}` is not a path", folder.value), "not a path", help);
-            return None;
-        }
-        // A suite is loaded from where somebody stands; a sandbox stands elsewhere.
-        let base = std::path::absolute(&self.findings.source.folder).unwrap_or_default();
-        let path = lexical(&base.join(folder.as_str()));
-        let real = path.canonicalize();
-        let reason = refusal(&path).or_else(|| refusal(real.as_deref().ok()?));
-        if let Some(reason) = reason {
-            let help = "name the one folder that a program needs, such as a virtual environment: `read_only: \
-                        [/opt/servers/venv]`";
-            self.problem(folder.span, format!("`{}` {reason}", folder.value), "never in a sandbox", help);
-            return None;
-        }
-        if !real.is_ok_and(|real| real.is_dir()) {
-            let message = format!("there is no folder `{}`", path.display());
-            let help = "make it, or install what it is to hold, or correct the path";
-            self.problem(folder.span, message, "not there", help);
-            return None;
-        }
-        Some(path)
+/// The folder, as a sandbox sees it.
+fn shown_folder(base: &Path, folder: &str) -> Result<PathBuf, BadFolder> {
+    if folder.is_empty() || folder.starts_with('~') || folder.contains(['\0', '\n', '$']) {
+        let help =
+            "write the path from `/` on, or from the suite's folder; `~` and variables mean nothing here";
+        return Err((format!("`{folder}` is not a path"), "not a path", help));
     }
+    // A suite is loaded from where somebody stands; a sandbox stands elsewhere.
+    let path = lexical(&std::path::absolute(base).unwrap_or_default().join(folder));
+    let real = path.canonicalize();
+    let reason = refusal(&path).or_else(|| refusal(real.as_deref().ok()?));
+    if let Some(reason) = reason {
+        let help = "name the one folder that a program needs, such as a virtual environment: `read_only: \
+                    [/opt/servers/venv]`";
+        return Err((format!("`{folder}` {reason}"), "never in a sandbox", help));
+    }
+    if !real.is_ok_and(|real| real.is_dir()) {
+        let message = format!("there is no folder `{}`", path.display());
+        return Err((message, "not there", "make it, or install what it is to hold, or correct the path"));
+    }
+    Ok(path)
 }
 
 /// Why no sandbox may see it.

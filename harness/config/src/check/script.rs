@@ -1,12 +1,14 @@
 //! Oracles and mistakes: sequences of actions that could be played.
 
-use clawrl_core::Solver;
+use clawrl_core::{Script, Solver, ToolCall};
+use serde_json::json;
 
+use super::builder::{TaskBuilder, WrittenJson};
 use super::checker::Checker;
-use super::toolcall::arguments_text;
+use super::environment::Named;
+use super::task::Tools;
 use crate::bounds;
-use crate::file::{ActionFile, Located, ScriptFile, Text};
-use crate::row::{ActionRow, EnvRow, ScriptRow, ToolcallRow};
+use crate::file::{ActionFile, Located, ScriptFile, Text, ToolcallFile};
 use crate::source::Span;
 use crate::suggest::listed;
 use crate::value;
@@ -33,32 +35,74 @@ const GUI_TOOLS: &[&str] = &[
     "screenshot",
 ];
 
-impl Checker {
-    /// `what` is `oracle` or `mistake`. `env` is `None` where the task has none, which is a problem of its own.
+/// One action, and its place.
+struct Action<'s> {
+    kind: Kind<'s>,
+    span: Span,
+}
+
+enum Kind<'s> {
+    Run(&'s Text),
+    Type(&'s Text),
+    Keys(&'s Text),
+    Wait(f64),
+    Signal(&'s Text),
+    /// The name is never a template.
+    Call {
+        name: &'s Text,
+        arguments: Option<WrittenJson<'s>>,
+    },
+    Submit(Option<&'s Text>),
+    /// Ends the episode by handing in this file, a unified diff.
+    Patch(&'s Text),
+}
+
+impl Kind<'_> {
+    /// The key in the suite file.
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Type(_) => "text",
+            Self::Keys(_) => "keys",
+            Self::Wait(_) => "wait",
+            Self::Signal(_) => "signal",
+            Self::Call { .. } => "call",
+            Self::Submit(_) => "submit",
+            Self::Patch(_) => "patch",
+        }
+    }
+}
+
+impl<'s> TaskBuilder<'_, '_, 's> {
+    /// A script, and the turns that it takes with the submit that a scripted policy adds; 0 for a solver. `what` is `oracle` or
+    /// `mistake`. `env` is `None` where the task has none, which is a problem of its own.
     pub(super) fn script(
         &mut self,
-        script: Located<ScriptFile>,
+        script: &'s Located<ScriptFile>,
         what: &str,
-        env: Option<&EnvRow>,
-    ) -> Option<ScriptRow> {
+        env: Option<&Named>,
+        tools: Tools<'_>,
+    ) -> Option<(Script, usize)> {
         let Located { value, span } = script;
-        let actions: Vec<(ActionRow, _)> = match value {
-            ScriptFile::Commands(commands) => commands.into_iter().map(run).collect(),
+        let actions: Vec<Action<'s>> = match value {
+            ScriptFile::Commands(commands) => commands.iter().map(run).collect(),
             ScriptFile::Fields(fields) => {
-                match (fields.commands, fields.actions, fields.patch, fields.solver) {
+                match (&fields.commands, &fields.actions, &fields.patch, &fields.solver) {
                     (None, None, None, Some(solver)) => {
-                        return self.solver(&solver, env).map(ScriptRow::Solver);
+                        return self.solver(solver, env).map(|solver| (Script::Solver(solver), 0));
                     }
-                    (Some(commands), None, None, None) => commands.into_iter().map(run).collect(),
+                    (Some(commands), None, None, None) => commands.iter().map(run).collect(),
                     (None, Some(actions), None, None) => {
-                        actions.into_iter().filter_map(|action| self.action(action)).collect()
+                        actions.iter().filter_map(|action| self.action(action)).collect()
                     }
-                    (None, None, Some(patch), None) => vec![self.patch_text(&patch)?],
+                    (None, None, Some(patch), None) => {
+                        vec![Action { kind: Kind::Patch(patch), span: patch.span }]
+                    }
                     _ => {
                         let message =
                             format!("the {what} needs one of `commands`, `actions`, `patch` and `solver`");
                         let help = "write `{ commands: [\"echo hi > out.txt\"] }`, or `{ actions: [{ run: vi a }, { keys: \"Escape : q Enter\" }] }`";
-                        self.problem(span, message, "none, or several", help);
+                        self.problem(*span, message, "none, or several", help);
                         return None;
                     }
                 }
@@ -71,24 +115,96 @@ impl Checker {
             } else {
                 "list the commands of a plausible wrong attempt, or remove the entry"
             };
-            self.problem(span, message, "no actions", help);
+            self.problem(*span, message, "no actions", help);
             return None;
         }
         if let Some(env) = env {
             self.playable(&actions, env);
         }
-        for ((action, _), (_, next)) in actions.iter().zip(actions.iter().skip(1)) {
-            if matches!(action, ActionRow::Submit(_)) {
+        for (action, next) in actions.iter().zip(actions.iter().skip(1)) {
+            if matches!(action.kind, Kind::Submit(_)) {
                 let message = "nothing is played after a submit: it ends the episode";
-                self.problem(*next, message, "never played", "move the submit to the end, or remove this");
+                self.problem(
+                    next.span,
+                    message,
+                    "never played",
+                    "move the submit to the end, or remove this",
+                );
             }
         }
-        Some(ScriptRow::Actions(actions.into_iter().map(|(action, _)| action).collect()))
+        let submits = matches!(actions.last().map(|last| &last.kind), Some(Kind::Submit(_) | Kind::Patch(_)));
+        let turns = actions.len() + usize::from(!submits);
+        let calls = actions.into_iter().filter_map(|action| self.played(action.kind, tools)).collect();
+        Some((Script::Calls(calls), turns))
     }
 
+    fn played(&mut self, action: Kind<'s>, tools: Tools<'_>) -> Option<ToolCall> {
+        let (name, arguments) = match action {
+            Kind::Run(command) => {
+                let command = self.text(command)?;
+                match tools {
+                    Tools::Swe => ("bash", json!({ "command": command })),
+                    Tools::Gui => ("act", json!({ "line": command })),
+                    _ => ("run", json!({ "command": command })),
+                }
+            }
+            Kind::Type(text) => ("text", json!({ "text": self.text(text)? })),
+            Kind::Keys(keys) => ("keys", json!({ "keys": self.ruled(keys, value::keys)? })),
+            Kind::Wait(seconds) => ("wait", json!({ "seconds": seconds })),
+            Kind::Signal(name) => ("signal", json!({ "name": self.ruled(name, value::signal)? })),
+            Kind::Call { name, arguments } => return self.tool_call(name, arguments, tools),
+            Kind::Patch(path) => {
+                let patch = self.fixture(path, value::file_path, |fixtures, path| fixtures.text(path))?;
+                ("submit", json!({ "patch": &*patch }))
+            }
+            Kind::Submit(None) => ("submit", json!({})),
+            Kind::Submit(Some(answer)) => ("submit", json!({ "answer": self.text(answer)? })),
+        };
+        Some(ToolCall::new(name, arguments))
+    }
+
+    fn action(&mut self, action: &'s Located<ActionFile>) -> Option<Action<'s>> {
+        let Located { value: action, span } = action;
+        let wait = match &action.wait {
+            // Problems of the number are reported there.
+            Some(wait) => {
+                Some(Kind::Wait(self.seconds("wait", Some(wait), bounds::MAX_WAIT_SECS)?.as_secs_f64()))
+            }
+            None => None,
+        };
+        let given = [
+            action.run.as_ref().map(Kind::Run),
+            action.text.as_ref().map(Kind::Type),
+            action.keys.as_ref().map(Kind::Keys),
+            wait,
+            action.signal.as_ref().map(Kind::Signal),
+            action.call.as_ref().map(|call| Kind::Call {
+                name: &call.name,
+                arguments: call.arguments.as_ref().map(WrittenJson::from),
+            }),
+            action.submit.as_ref().map(|submit| Kind::Submit(submit.0.as_ref())),
+        ];
+        let mut given: Vec<Kind<'s>> = given.into_iter().flatten().collect();
+        match (given.pop(), given.is_empty()) {
+            (Some(kind), true) => Some(Action { kind, span: *span }),
+            (None, _) => {
+                let help = "name one of `run`, `text`, `keys`, `wait`, `signal`, `call` and `submit`";
+                self.problem(*span, "this action does nothing", "no kind of action", help);
+                None
+            }
+            (Some(_), false) => {
+                let help = "start each action with its own `- `; they are played in order";
+                self.problem(*span, "this action is more than one", "several in one", help);
+                None
+            }
+        }
+    }
+}
+
+impl Checker {
     /// A solver by its name. They read pages.
-    fn solver(&mut self, name: &Text, env: Option<&EnvRow>) -> Option<Solver> {
-        if !matches!(env, Some(EnvRow::Gui(_)) | None) {
+    fn solver(&mut self, name: &Text, env: Option<&Named>) -> Option<Solver> {
+        if !matches!(env, Some(Named::Gui(_)) | None) {
             let help = "list what is to be done, `{ commands: [...] }` or `{ actions: [...] }`, or write `env: gui:`";
             self.problem(name.span, "`solver` needs a browser, and this task has none", "reads pages", help);
             return None;
@@ -102,23 +218,23 @@ impl Checker {
     }
 
     /// Every action is one that the environment takes.
-    fn playable(&mut self, actions: &[(ActionRow, Span)], env: &EnvRow) {
-        for (action, span) in actions {
+    fn playable(&mut self, actions: &[Action<'_>], env: &Named) {
+        for Action { kind: action, span } in actions {
             match (env, action) {
-                (EnvRow::Swe(_) | EnvRow::Gui(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
+                (Named::Swe(_) | Named::Gui(_), Kind::Call { name, .. }) if name.value == "submit" => {
                     self.submit_by_name(name);
                 }
-                (EnvRow::Swe(_), ActionRow::Call { name, .. }) => self.offered_tool(name, SWE_TOOLS),
-                (EnvRow::Gui(_), ActionRow::Call { name, .. }) => self.offered_tool(name, GUI_TOOLS),
-                (EnvRow::Gui(_), ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Signal(_)) => self.problem(
+                (Named::Swe(_), Kind::Call { name, .. }) => self.offered_tool(name, SWE_TOOLS),
+                (Named::Gui(_), Kind::Call { name, .. }) => self.offered_tool(name, GUI_TOOLS),
+                (Named::Gui(_), Kind::Type(_) | Kind::Keys(_) | Kind::Signal(_)) => self.problem(
                     *span,
                     format!("`{}` needs a terminal, and this task has a browser", action.key()),
                     "not for browsers",
                     "write a line: `run: type 3 Ada`, `run: press Ctrl+A`; or `call: { name: click, arguments: { element: 3 } }`",
                 ),
                 (
-                    EnvRow::Swe(_),
-                    ActionRow::Type(_) | ActionRow::Keys(_) | ActionRow::Wait(_) | ActionRow::Signal(_),
+                    Named::Swe(_),
+                    Kind::Type(_) | Kind::Keys(_) | Kind::Wait(_) | Kind::Signal(_),
                 ) => self.problem(
                     *span,
                     format!("`{}` needs a terminal, and this task has a repository", action.key()),
@@ -126,32 +242,37 @@ impl Checker {
                     "write a command, `run: sed -i s/a/b/ x.py`, or `call: { name: edit, arguments: {...} }`",
                 ),
                 (
-                    EnvRow::Terminal(_) | EnvRow::Toolcall(_) | EnvRow::Gui(_) | EnvRow::Custom(_),
-                    ActionRow::Patch(_),
+                    Named::Terminal(_)
+                    | Named::Toolcall(_)
+                    | Named::Gui(_)
+                    | Named::Process(_)
+                    | Named::Http(_)
+                    | Named::Openenv(_),
+                    Kind::Patch(_),
                 ) => self.problem(
                         *span,
                         "`patch` needs a software engineering task",
                         "no repository to patch",
                         "write commands or actions, or `env: swe:`",
                     ),
-                (EnvRow::Terminal(_), ActionRow::Call { .. }) => self.problem(
+                (Named::Terminal(_), Kind::Call { .. }) => self.problem(
                     *span,
                     "`call` needs a tool-call environment, and this task has a terminal",
                     "no tools to call",
                     "write a command: `run: ls`; or `text`, `keys`, `wait` and `signal`",
                 ),
-                (EnvRow::Toolcall(toolcall), ActionRow::Call { name, .. }) => {
+                (Named::Toolcall(toolcall), Kind::Call { name, .. }) => {
                     self.called_tool(name, toolcall)
                 }
-                (EnvRow::Custom(_), ActionRow::Call { name, .. }) if name.value == "submit" => {
+                (Named::Process(_) | Named::Http(_) | Named::Openenv(_), Kind::Call { name, .. }) if name.value == "submit" => {
                     self.submit_by_name(name);
                 }
-                (EnvRow::Custom(custom), other)
-                    if !matches!(other, ActionRow::Call { .. } | ActionRow::Submit(_)) =>
+                (Named::Process(_) | Named::Http(_) | Named::Openenv(_), other)
+                    if !matches!(other, Kind::Call { .. } | Kind::Submit(_)) =>
                 {
                     let message = format!(
                         "this action needs a terminal, and this task has an environment of kind `{}`",
-                        custom.key()
+                        env.key()
                     );
                     self.problem(
                         *span,
@@ -160,9 +281,9 @@ impl Checker {
                         "write `{ actions: [{ call: { name: TOOL, arguments: {...} } }, { submit: ANSWER }] }`",
                     );
                 }
-                (EnvRow::Toolcall(toolcall), other) if !matches!(other, ActionRow::Submit(_)) => {
+                (Named::Toolcall(toolcall), other) if !matches!(other, Kind::Submit(_)) => {
                     let what = match other {
-                        ActionRow::Run(_) => "a command".to_owned(),
+                        Kind::Run(_) => "a command".to_owned(),
                         other => format!("`{}`", other.key()),
                     };
                     let message = format!("{what} needs a terminal, and this task has tools");
@@ -180,21 +301,7 @@ impl Checker {
         }
     }
 
-    /// The text of a unified diff, which is handed in as it is.
-    fn patch_text(&mut self, path: &Text) -> Option<(ActionRow, Span)> {
-        if !self.fixture_path(path, value::file_path) {
-            return None;
-        }
-        match self.fixtures.list(path, bounds::MAX_TEXT_BYTES) {
-            Ok((_, text)) => Some((ActionRow::Patch(text), path.span)),
-            Err(error) => {
-                self.fixture_problem(path.span, error);
-                None
-            }
-        }
-    }
-
-    fn called_tool(&mut self, name: &Text, toolcall: &ToolcallRow) {
+    fn called_tool(&mut self, name: &Text, toolcall: &ToolcallFile) {
         if name.value == "submit" && toolcall.tool("submit").is_none() {
             self.submit_by_name(name);
             return;
@@ -210,54 +317,16 @@ impl Checker {
             "write `submit:` or `submit: ANSWER` instead of `call:`",
         );
     }
-
-    fn action(&mut self, action: Located<ActionFile>) -> Option<(ActionRow, Span)> {
-        let Located { value: action, span } = action;
-        let wait = match &action.wait {
-            // What is wrong with it is reported there.
-            Some(wait) => {
-                Some(ActionRow::Wait(self.seconds("wait", Some(wait), bounds::MAX_WAIT_SECS)?.as_secs_f64()))
-            }
-            None => None,
-        };
-        let given = [
-            action.run.map(ActionRow::Run),
-            action.text.map(ActionRow::Type),
-            action.keys.map(ActionRow::Keys),
-            wait,
-            action.signal.map(ActionRow::Signal),
-            action.call.map(|call| ActionRow::Call {
-                name: call.name,
-                arguments: call.arguments.map(arguments_text),
-            }),
-            action.submit.map(|submit| ActionRow::Submit(submit.0)),
-        ];
-        let mut given: Vec<ActionRow> = given.into_iter().flatten().collect();
-        match (given.pop(), given.is_empty()) {
-            (Some(action), true) => Some((action, span)),
-            (None, _) => {
-                let help = "name one of `run`, `text`, `keys`, `wait`, `signal`, `call` and `submit`";
-                self.problem(span, "this action does nothing", "no kind of action", help);
-                None
-            }
-            (Some(_), false) => {
-                let help = "start each action with its own `- `; they are played in order";
-                self.problem(span, "this action is more than one", "several in one", help);
-                None
-            }
-        }
-    }
 }
 
-fn call_instead(toolcall: &ToolcallRow) -> String {
-    let names = listed(toolcall.tools.iter().map(|tool| tool.name.value.as_str()));
+fn call_instead(toolcall: &ToolcallFile) -> String {
+    let names = listed(toolcall.tool_names());
     let tools = if names.is_empty() { String::new() } else { format!("; tools of this task are {names}") };
     format!(
         "write `{{ actions: [{{ call: {{ name: TOOL, arguments: {{...}} }} }}, {{ submit: ANSWER }}] }}`{tools}"
     )
 }
 
-fn run(command: Text) -> (ActionRow, Span) {
-    let span = command.span;
-    (ActionRow::Run(command), span)
+fn run(command: &Text) -> Action<'_> {
+    Action { kind: Kind::Run(command), span: command.span }
 }

@@ -1,15 +1,17 @@
 //! Tools that are elsewhere: servers of the Model Context Protocol, and HTTP; and that no secret is written out.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use clawrl_core::{AllowedUrl, McpShare, Timeouts, requested_url};
+use clawrl_core::{
+    AllowedUrl, McpDecl, McpShare, McpTransport, TextSource, Timeouts, ToolKind, requested_url,
+};
 
+use super::builder::{TaskBuilder, Written};
 use super::checker::Checker;
 use crate::bounds;
 use crate::credential::{is_secret, is_secret_path, names_secret, suspicion};
-use crate::file::{Entries, HttpFile, Located, McpFile, ShareFile, SourceTextFile, Text};
+use crate::file::{Entries, HttpFile, Located, McpFile, ShareFile, SourceTextFile, Text, ToolcallFile};
 use crate::problem::Problem;
-use crate::row::{McpRow, McpTransportRow, SourceRow, ToolKindRow, ToolRow};
 use crate::source::Span;
 use crate::value::{self, BadValue};
 
@@ -31,27 +33,24 @@ const OWN_HEADERS: [&str; 10] = [
 const MCP_HEADERS: [&str; 5] =
     ["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
 
-type Written = Option<Located<Entries<Located<SourceTextFile>>>>;
+type Sources<'s> = Option<&'s Located<Entries<Located<SourceTextFile>>>>;
 
-impl Checker {
-    pub(super) fn servers(
-        &mut self,
-        servers: Vec<(Text, Located<McpFile>)>,
-        tools: &[ToolRow],
-        timeouts: &Timeouts,
-    ) -> Vec<McpRow> {
-        let rows: Vec<McpRow> =
-            servers.into_iter().filter_map(|(name, file)| self.server(name, file, timeouts)).collect();
-        self.one_of_each_name(&rows, tools);
-        rows
+impl<'s> TaskBuilder<'_, '_, 's> {
+    pub(super) fn servers(&mut self, toolcall: &'s ToolcallFile, timeouts: &Timeouts) -> Vec<McpDecl> {
+        let servers =
+            toolcall.servers().filter_map(|(name, file)| self.server(name, file, timeouts)).collect();
+        self.one_of_each_name(toolcall);
+        servers
     }
 
-    fn server(&mut self, name: Text, file: Located<McpFile>, timeouts: &Timeouts) -> Option<McpRow> {
-        self.named(&name, value::server_name);
-        let file = file.value;
+    fn server(&mut self, name: &'s Text, file: &'s Located<McpFile>, timeouts: &Timeouts) -> Option<McpDecl> {
+        self.named(name, value::server_name);
+        let file = &file.value;
         let timeout = self.call_timeout(file.timeout_secs.as_ref(), timeouts);
-        let max_calls =
-            file.max_calls.map(|most| self.whole("max_calls", Some(&most), 1..=bounds::MAX_CALLS, 1));
+        let max_calls = file
+            .max_calls
+            .as_ref()
+            .map(|number| self.whole("max_calls", Some(number), 1..=bounds::MAX_CALLS, 1));
         if let Some(prefix) = &file.prefix {
             self.named(prefix, value::tool_prefix);
         }
@@ -61,16 +60,15 @@ impl Checker {
             let help = "name some, or remove `tools:` to offer all that it lists";
             self.problem(tools.span, format!("the server `{}` offers nothing", name.value), "no tools", help);
         }
-        let transport = match (file.command, file.url) {
+        let transport = match (&file.command, &file.url) {
             (Some(command), None) => {
                 if let Some(headers) = &file.headers {
                     self.belongs_to(headers.span, "headers", "url");
                 }
-                let span = command.value.first().map_or(command.span, |program| program.span);
-                if command.value.first().is_none_or(|program| program.trim().is_empty()) {
-                    let help = "name a program and its arguments: `command: [mcp-server-time]`";
-                    self.problem(span, "the command is empty", "nothing to run", help);
-                }
+                self.names_a_program(
+                    command,
+                    "name a program and its arguments: `command: [mcp-server-time]`",
+                );
                 for argument in command.value.iter().filter(|argument| is_secret(argument)) {
                     self.problem(
                         argument.span,
@@ -79,19 +77,19 @@ impl Checker {
                         "give it as a variable: `vars: { NAME: { from_env: NAME } }`",
                     );
                 }
-                let vars = self.sources(file.vars, value::env_name);
-                McpTransportRow::Stdio { argv: command.value, vars }
+                let env = self.sources(file.vars.as_ref(), value::env_name);
+                McpTransport::Stdio { argv: self.texts(&command.value), env }
             }
             (None, Some(url)) => {
                 if let Some(vars) = &file.vars {
                     self.belongs_to(vars.span, "vars", "command");
                 }
-                let good = self.plain(&url, "the address of a server") && self.address(&url);
-                let headers = self.headers(file.headers, &MCP_HEADERS);
+                let good = self.plain(url, "the address of a server") && self.address(url);
+                let headers = self.headers(file.headers.as_ref(), &MCP_HEADERS);
                 if !good {
                     return None;
                 }
-                McpTransportRow::Http { url: url.value, headers }
+                McpTransport::Http { url: url.value.clone(), headers }
             }
             (command, _) => {
                 let message = match command {
@@ -108,63 +106,22 @@ impl Checker {
                 return None;
             }
         };
-        Some(McpRow {
+        let tools = file.tools.as_ref();
+        Some(McpDecl {
+            name: name.value.clone(),
             transport,
-            tools: file.tools.map(|tools| tools.value),
-            prefix: file.prefix.map(|prefix| prefix.value).unwrap_or_default(),
+            tools: tools.map(|tools| tools.iter().map(|tool| tool.value.clone()).collect()),
+            prefix: file.prefix().to_owned(),
             share: match file.share.as_deref() {
                 Some(ShareFile::Run) => McpShare::Run,
                 Some(ShareFile::Attempt) | None => McpShare::Attempt,
             },
             timeout,
             max_calls,
-            name,
         })
     }
 
-    fn belongs_to(&mut self, span: Span, key: &str, owner: &str) {
-        let message = format!("`{key}` belongs to `{owner}`, which is not given");
-        self.problem(span, message, "nothing reads it", format!("remove it, or write `{owner}:`"));
-    }
-
-    /// Tools are called by their names, so there is one of each.
-    fn one_of_each_name(&mut self, servers: &[McpRow], tools: &[ToolRow]) {
-        let mut known: Vec<(String, Span, String)> = tools
-            .iter()
-            .map(|tool| (tool.name.value.clone(), tool.name.span, "`tools:`".to_owned()))
-            .collect();
-        for server in servers {
-            let mut twice = HashSet::new();
-            for (tool, name) in server.names() {
-                if !twice.insert(&tool.value) {
-                    self.problem(
-                        tool.span,
-                        format!("`{}` is named twice", tool.value),
-                        "the second one",
-                        "remove it",
-                    );
-                    continue;
-                }
-                if let Err(bad) = value::tool_name(&name) {
-                    self.bad_value(tool.span, bad, "this name");
-                    continue;
-                }
-                if let Some((_, first, whose)) = known.iter().find(|(other, ..)| *other == name) {
-                    let help = format!(
-                        "give the tools of the server a prefix: `prefix: {}_`; the other one is of {whose}",
-                        server.name.value
-                    );
-                    let problem = Problem::new(format!("two tools are called `{name}`"), help)
-                        .at(&self.findings.source, tool.span, "the second one")
-                        .and_at(*first, "the first one");
-                    self.findings.push(problem);
-                }
-                known.push((name, tool.span, format!("the server `{}`", server.name.value)));
-            }
-        }
-    }
-
-    pub(super) fn http_tool(&mut self, file: HttpFile) -> ToolKindRow {
+    pub(super) fn http_tool(&mut self, file: &'s HttpFile) -> ToolKind {
         if file.allow.is_empty() {
             let help = "name beginnings of addresses: `allow: [\"https://api.example.com/v1/\"]`";
             self.problem(file.allow.span, "no address may be asked", "an empty list", help);
@@ -184,7 +141,7 @@ impl Checker {
             self.problem(methods.span, "no method may be used", "an empty list", help);
         }
         let mut methods: Vec<String> = Vec::new();
-        for method in file.methods.into_iter().flat_map(|methods| methods.value) {
+        for method in file.methods.iter().flat_map(|methods| &methods.value) {
             let name = method.value.name().to_owned();
             if !methods.contains(&name) {
                 methods.push(name);
@@ -193,11 +150,11 @@ impl Checker {
         if methods.is_empty() {
             methods.push("GET".to_owned());
         }
-        let headers = self.headers(file.headers, &[]);
+        let headers = self.headers(file.headers.as_ref(), &[]);
         let mut allow_headers = Vec::new();
-        for name in file.allow_headers.into_iter().flatten() {
-            self.header_name(&name, &[]);
-            if headers.iter().any(|(own, _): &(Text, SourceRow)| own.eq_ignore_ascii_case(&name)) {
+        for name in file.allow_headers.iter().flatten() {
+            self.header_name(name, &[]);
+            if headers.keys().any(|own| own.eq_ignore_ascii_case(name)) {
                 let help = "remove it here or under `headers:`";
                 self.problem(
                     name.span,
@@ -208,11 +165,100 @@ impl Checker {
             }
             allow_headers.push(name.to_ascii_lowercase());
         }
-        ToolKindRow::Http {
-            allow: file.allow.value.into_iter().map(|entry| entry.value).collect(),
+        ToolKind::Http {
+            allow: file.allow.iter().map(|entry| entry.value.clone()).collect(),
             methods,
             headers,
             allow_headers,
+        }
+    }
+
+    fn headers(&mut self, written: Sources<'s>, own: &[&str]) -> BTreeMap<String, TextSource> {
+        for (name, _) in written.iter().flat_map(|headers| &headers.value.0) {
+            self.header_name(name, own);
+        }
+        self.sources(written, |_| Ok(()))
+    }
+
+    /// Texts, none of them a secret that is written out.
+    fn sources(
+        &mut self,
+        written: Sources<'s>,
+        rule: fn(&str) -> Result<(), BadValue>,
+    ) -> BTreeMap<String, TextSource> {
+        let mut sources = BTreeMap::new();
+        for (name, source) in written.into_iter().flat_map(|written| &written.value.0) {
+            self.named(name, rule);
+            let span = source.span;
+            let source = match &source.value {
+                SourceTextFile::Literal(value) => {
+                    self.no_secret(name, value, span);
+                    TextSource::Literal(self.text(Written::new(value, span)).unwrap_or_default())
+                }
+                SourceTextFile::FromEnv(fields) => {
+                    self.named(&fields.from_env, value::env_name);
+                    if let Some(prefix) = fields.prefix.as_ref().filter(|prefix| is_secret(prefix)) {
+                        let help = "leave the kind of secret alone, such as `prefix: \"Bearer \"`";
+                        self.problem(
+                            prefix.span,
+                            "the prefix looks like a secret itself",
+                            "written out",
+                            help,
+                        );
+                    }
+                    let prefix = fields.prefix.as_ref().map(|prefix| prefix.value.clone());
+                    TextSource::FromEnv {
+                        name: fields.from_env.value.clone(),
+                        prefix: prefix.unwrap_or_default(),
+                    }
+                }
+            };
+            sources.insert(name.value.clone(), source);
+        }
+        sources
+    }
+}
+
+impl Checker {
+    fn belongs_to(&mut self, span: Span, key: &str, owner: &str) {
+        let message = format!("`{key}` belongs to `{owner}`, which is not given");
+        self.problem(span, message, "nothing reads it", format!("remove it, or write `{owner}:`"));
+    }
+
+    /// Tools are called by their names, so there is one of each.
+    fn one_of_each_name(&mut self, toolcall: &ToolcallFile) {
+        let mut known: Vec<(String, Span, String)> = toolcall
+            .tools()
+            .map(|(name, _)| (name.value.clone(), name.span, "`tools:`".to_owned()))
+            .collect();
+        for (server_name, server) in toolcall.servers() {
+            let mut twice = HashSet::new();
+            for (tool, name) in server.names() {
+                if !twice.insert(&tool.value) {
+                    self.problem(
+                        tool.span,
+                        format!("`{}` is named twice", tool.value),
+                        "the second one",
+                        "remove it",
+                    );
+                    continue;
+                }
+                if let Err(bad) = value::tool_name(&name) {
+                    self.bad_value(tool.span, bad, "this name");
+                    continue;
+                }
+                if let Some((_, first, whose)) = known.iter().find(|(other, ..)| *other == name) {
+                    let help = format!(
+                        "give the tools of the server a prefix: `prefix: {}_`; the other one is of {whose}",
+                        server_name.value
+                    );
+                    let problem = Problem::new(format!("two tools are called `{name}`"), help)
+                        .at(&self.findings.source, tool.span, "the second one")
+                        .and_at(*first, "the first one");
+                    self.findings.push(problem);
+                }
+                known.push((name, tool.span, format!("the server `{}`", server_name.value)));
+            }
         }
     }
 
@@ -248,13 +294,6 @@ impl Checker {
         self.problem(text.span, format!("this address {reason}"), "not accepted", help);
     }
 
-    fn headers(&mut self, written: Written, own: &[&str]) -> Vec<(Text, SourceRow)> {
-        for (name, _) in written.iter().flat_map(|headers| &headers.value.0) {
-            self.header_name(name, own);
-        }
-        self.sources(written, |_| Ok(()))
-    }
-
     fn header_name(&mut self, name: &Text, own: &[&str]) {
         let lower = name.to_ascii_lowercase();
         if OWN_HEADERS.contains(&lower.as_str()) || own.contains(&lower.as_str()) {
@@ -263,41 +302,6 @@ impl Checker {
         } else {
             self.named(name, value::header_name);
         }
-    }
-
-    /// Texts, none of them a secret that is written out.
-    fn sources(
-        &mut self,
-        written: Written,
-        rule: fn(&str) -> Result<(), BadValue>,
-    ) -> Vec<(Text, SourceRow)> {
-        let mut rows = Vec::new();
-        for (name, source) in written.into_iter().flat_map(|written| written.value.0) {
-            self.named(&name, rule);
-            let span = source.span;
-            let row = match source.value {
-                SourceTextFile::Literal(value) => {
-                    self.no_secret(&name, &value, span);
-                    SourceRow::Literal(Text { value, span })
-                }
-                SourceTextFile::FromEnv(fields) => {
-                    self.named(&fields.from_env, value::env_name);
-                    if let Some(prefix) = fields.prefix.as_ref().filter(|prefix| is_secret(prefix)) {
-                        let help = "leave the kind of secret alone, such as `prefix: \"Bearer \"`";
-                        self.problem(
-                            prefix.span,
-                            "the prefix looks like a secret itself",
-                            "written out",
-                            help,
-                        );
-                    }
-                    let prefix = fields.prefix.map(|prefix| prefix.value).unwrap_or_default();
-                    SourceRow::FromEnv { name: fields.from_env.value, prefix }
-                }
-            };
-            rows.push((name, row));
-        }
-        rows
     }
 
     fn no_secret(&mut self, name: &Text, value: &str, span: Span) {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use clawrl_core::{Limit, RewardMap, Timeouts};
 
 use super::checker::Checker;
+use super::row::Settings;
 use crate::bounds;
 use crate::file::{Located, SettingsRef};
 use crate::problem::Problem;
-use crate::row::Settings;
+use crate::source::Span;
 
 impl Checker {
     /// A whole number within bounds, or the default.
@@ -124,5 +125,31 @@ impl Checker {
             Some(attempt) => problem.and_at(attempt.span, "the attempt ends here"),
             None => problem,
         });
+    }
+
+    /// Fewest and most that pass.
+    pub(super) fn times(
+        &mut self,
+        at_least: Option<&Located<i64>>,
+        at_most: Option<&Located<i64>>,
+        place: Span,
+        what: &str,
+    ) -> (u32, Option<u32>) {
+        let most = bounds::MAX_CALLS;
+        let last = at_most.map(|number| self.whole("at_most", Some(number), 0..=most, u32::MAX));
+        // With `at_most: 0`, the default of `at_least` is 0, too.
+        let first = self.whole("at_least", at_least, 0..=most, u32::from(last != Some(0)));
+        if let (Some(number), Some(last)) = (at_most, last)
+            && first > last
+        {
+            let message = format!("no number of {what} is at least {first} and at most {last}");
+            let help = format!("write `at_most: {first}` or more, or lower `at_least`");
+            self.problem(number.span, message, "never passes", help);
+        }
+        if first == 0 && last.is_none() {
+            let message = format!("any number of {what} passes this check");
+            self.problem(place, message, "nothing is checked", "write `at_least: 1` or more, or `at_most`");
+        }
+        (first, last)
     }
 }

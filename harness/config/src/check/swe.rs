@@ -1,16 +1,15 @@
 //! The software engineering environment of a task: tests that decide, a repository to start from, time to run them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clawrl_core::{
-    FixtureContent, FixtureFile, Limit, LogParser, SandboxKind, TestNames, TestScore, Timeouts,
+    FixtureContent, Limit, LogParser, SandboxKind, SweSpec, TestNames, TestScore, TestSpec, Timeouts,
 };
 
-use super::checker::Checker;
+use super::builder::TaskBuilder;
+use super::row::Given;
 use crate::bounds;
 use crate::file::{FilesFile, Located, NamesFile, SweFile, Text};
-use crate::row::{FilesRow, NamesRow, SweRow};
 use crate::source::Span;
 use crate::value;
 
@@ -25,31 +24,28 @@ const RESETTING: Duration = Duration::from_secs(300);
 
 const DEFAULT_OBSERVATION: u32 = 10_000;
 
-/// The checker's view of a limit that was or was not written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Given {
-    pub(super) setup: bool,
-    pub(super) grade: bool,
-}
-
-impl Checker {
-    /// The environment. Limits of setup and grading that nobody wrote are raised to what they take.
+impl<'s> TaskBuilder<'_, '_, 's> {
+    /// The environment. Limits of setup and grading that were not written are raised to what they take.
     pub(super) fn swe(
         &mut self,
-        mut file: SweFile,
+        file: &'s SweFile,
         place: Span,
         given: Given,
         timeouts: &mut Timeouts,
-    ) -> SweRow {
+    ) -> SweSpec {
         let has_image = file.image.is_some();
-        let folder = match file.files.as_deref() {
-            Some(FilesFile::Folder(path)) => Some(path.clone()),
-            _ => None,
+        let mut workspace = self.workspace(file.workspace());
+        let has_files = match file.files.as_deref() {
+            Some(FilesFile::Folder(path)) => {
+                if !workspace.files.is_empty() {
+                    let files = self.fixtures().referenced_folder(path);
+                    workspace.files = files.map(|files| files.to_vec()).unwrap_or_default();
+                }
+                true
+            }
+            Some(FilesFile::Map(entries)) => !entries.0.is_empty(),
+            None => false,
         };
-        let mut workspace = self.workspace(file.take_workspace());
-        if let (FilesRow::Folder(files), Some(folder)) = (&mut workspace.files, folder) {
-            *files = self.by_reference(files, &folder);
-        }
         if workspace.sandbox == SandboxKind::None {
             self.problem(
                 place,
@@ -58,8 +54,7 @@ impl Checker {
                 "remove `sandbox: none`",
             );
         }
-        let is_empty = matches!(&workspace.files, FilesRow::Map(files) if files.is_empty());
-        if is_empty && !has_image {
+        if !has_files && !has_image {
             self.problem(
                 place,
                 "the task has no repository",
@@ -76,8 +71,7 @@ impl Checker {
                 help,
             );
         }
-        let test =
-            self.needed(file.test.as_ref(), place, "test", "test: python3 -m unittest discover -v").cloned();
+        let test = self.needed(file.test.as_ref(), place, "test", "test: python3 -m unittest discover -v");
         let parser = match file.parser {
             Some(parser) => parser.into(),
             None => {
@@ -86,24 +80,27 @@ impl Checker {
                 LogParser::Pytest
             }
         };
-        let apply = file.apply.unwrap_or_default();
-        SweRow {
+        let apply = file.apply.iter().flatten();
+        SweSpec {
             workspace,
-            base_commit: file.base_commit,
-            apply: apply.iter().filter_map(|patch| self.patch(patch)).collect(),
-            setup: file.setup.unwrap_or_default(),
-            activate: file.activate,
-            test,
-            parser,
-            test_files: file.test_files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.files(files)),
-            test_patch: file.test_patch.and_then(|patch| self.patch(&patch)),
-            fail_to_pass: self.fail_to_pass(file.fail_to_pass, place),
-            pass_to_pass: file
-                .pass_to_pass
-                .map_or_else(|| NamesRow::List(Vec::new()), |names| self.names_of(names)),
-            protected: file.protected.unwrap_or_default(),
-            timeout: self.test_timeout(file.test_timeout_secs.as_ref(), given, timeouts),
-            score: file.score.map_or(TestScore::Resolved, Into::into),
+            base_commit: file.base_commit.as_ref().and_then(|commit| self.ruled(commit, value::commit)),
+            apply: apply.filter_map(|patch| self.patch(patch)).collect(),
+            setup: self.texts(file.setup.as_deref().unwrap_or_default()),
+            activate: self.optional(file.activate.as_ref()).flatten(),
+            tests: TestSpec {
+                run: test.and_then(|test| self.text(test)).unwrap_or_default(),
+                parser,
+                files: file.test_files.as_ref().map(|files| self.files(files)).unwrap_or_default(),
+                patch: file.test_patch.as_ref().and_then(|patch| self.patch(patch)),
+                fail_to_pass: self.fail_to_pass(file.fail_to_pass.as_ref(), place),
+                pass_to_pass: match &file.pass_to_pass {
+                    Some(names) => self.test_names(names),
+                    None => TestNames::Inline(Vec::new()),
+                },
+                protected: self.all_ruled(file.protected.as_deref().unwrap_or_default(), value::path_pattern),
+                timeout: self.test_timeout(file.test_timeout_secs.as_ref(), given, timeouts),
+                score: file.score.map_or(TestScore::Resolved, Into::into),
+            },
             observation_chars: self.whole(
                 "observation_chars",
                 file.observation_chars.as_ref(),
@@ -111,16 +108,6 @@ impl Checker {
                 DEFAULT_OBSERVATION,
             ),
         }
-    }
-
-    /// Many tasks share a repository; their plan holds none of it.
-    fn by_reference(&self, files: &[FixtureFile], folder: &str) -> Arc<[FixtureFile]> {
-        let folder = folder.trim_end_matches('/');
-        let refer = |file: &FixtureFile| {
-            let content = self.fixtures.reference(&format!("{folder}/{}", file.path));
-            FixtureFile { content: content.unwrap_or_else(|| file.content.clone()), ..file.clone() }
-        };
-        files.iter().map(refer).collect()
     }
 
     fn needed<'f>(
@@ -174,64 +161,31 @@ impl Checker {
         chosen.min(timeouts.grade)
     }
 
-    fn fail_to_pass(&mut self, names: Option<Located<NamesFile>>, place: Span) -> NamesRow {
+    fn fail_to_pass(&mut self, names: Option<&'s Located<NamesFile>>, place: Span) -> TestNames {
         let help =
             "list the tests that the fix makes pass: `fail_to_pass: [\"test_x (tests.test_a.A.test_x)\"]`";
-        match names {
-            Some(Located { value: NamesFile::List(names), span }) if names.is_empty() => {
-                self.problem(span, "`fail_to_pass` is empty", "nothing to fix", help);
-                NamesRow::List(names)
-            }
-            Some(names) => self.names_of(names),
-            None => {
-                self.problem(place, "`swe` has no `fail_to_pass`", "nothing decides", help);
-                NamesRow::List(Vec::new())
-            }
+        let Some(names) = names else {
+            self.problem(place, "`swe` has no `fail_to_pass`", "nothing decides", help);
+            return TestNames::Inline(Vec::new());
+        };
+        if matches!(&names.value, NamesFile::List(names) if names.is_empty()) {
+            self.problem(names.span, "`fail_to_pass` is empty", "nothing to fix", help);
         }
+        self.test_names(names)
     }
 
-    fn names_of(&mut self, names: Located<NamesFile>) -> NamesRow {
-        let from = match names.value {
-            NamesFile::List(names) => return NamesRow::List(names),
-            NamesFile::From(from) => from.from,
+    /// Names of tests: a list, or a JSON list in a file beside the suite.
+    fn test_names(&mut self, names: &'s Located<NamesFile>) -> TestNames {
+        let from = match &names.value {
+            NamesFile::List(names) => return TestNames::Inline(self.texts(names)),
+            NamesFile::From(from) => &from.from,
         };
-        self.names_in(&from).map_or_else(|| NamesRow::List(Vec::new()), NamesRow::File)
-    }
-
-    /// A JSON list of names in a file beside the suite.
-    fn names_in(&mut self, path: &Text) -> Option<TestNames> {
-        if !self.fixture_path(path, value::file_path) {
-            return None;
-        }
-        let text = match self.fixtures.list(path, bounds::MAX_ROWS_BYTES) {
-            Ok((_, text)) => text,
-            Err(error) => {
-                self.fixture_problem(path.span, error);
-                return None;
-            }
-        };
-        if let Err(error) = serde_json::from_str::<Vec<String>>(&text) {
-            let message = format!("`{}` is no JSON list of names: {error}", path.value);
-            self.problem(path.span, message, "read from here", "write `[\"test_a\", \"test_b\"]` into it");
-            return None;
-        }
-        match self.fixtures.reference(path)? {
-            FixtureContent::Host { path, sha256 } => Some(TestNames::Host { path, sha256 }),
-            FixtureContent::Inline(_) => None,
-        }
+        let names = self.fixture(from, value::file_path, |fixtures, path| fixtures.test_names(path));
+        names.unwrap_or_else(|| TestNames::Inline(Vec::new()))
     }
 
     /// A unified diff beside the suite.
-    pub(super) fn patch(&mut self, path: &Text) -> Option<FixtureContent> {
-        if !self.fixture_path(path, value::file_path) {
-            return None;
-        }
-        match self.fixtures.file(path) {
-            Ok(file) => Some(file.content),
-            Err(error) => {
-                self.fixture_problem(path.span, error);
-                None
-            }
-        }
+    fn patch(&mut self, path: &Text) -> Option<FixtureContent> {
+        self.fixture(path, value::file_path, |fixtures, path| fixtures.file(path)).map(|file| file.content)
     }
 }

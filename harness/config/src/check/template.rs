@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use minijinja::Value;
 
 use super::checker::Checker;
+use super::row::{Instances, Row};
 use crate::bounds;
 use crate::draw::{self, Domain, Variable};
 use crate::file::{ChoiceFile, InstancesFile, Located, TaskFile, Text};
 use crate::problem::Problem;
-use crate::row::{Instances, Row};
 use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};
 use crate::text::{Renderer, engine, is_template};
@@ -290,14 +290,14 @@ impl Checker {
     }
 
     /// Names that strings use without a declaration, and declarations that no string uses.
-    pub(super) fn names(&mut self, row: &Row, declared: &Declared, complete: bool) {
+    pub(super) fn names(&mut self, row: &Row, texts: &[(&str, Span)], declared: &Declared, complete: bool) {
         let engine = engine();
         let mut renderer = Renderer::new(&engine);
         let known: Vec<&str> = declared.names.iter().map(|name| name.value.as_str()).collect();
         let mut used: BTreeSet<String> = declared.kept_away_from.clone();
         let mut unknown: Vec<(String, Span)> = Vec::new();
         let mut complete = complete;
-        row.each_text(&mut |text, span| {
+        for &(text, span) in texts {
             // Texts that do not parse are reported when they are tried; what they use is not known.
             let names = renderer.variables(text);
             complete &= names.is_ok();
@@ -308,7 +308,7 @@ impl Checker {
                     unknown.push((name, span));
                 }
             }
-        });
+        }
         for (position, (_, value)) in row.lets.iter().enumerate() {
             self.lets_in_order(&mut renderer, value, &declared.names[declared.chosen + position..]);
         }

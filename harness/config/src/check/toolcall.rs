@@ -1,61 +1,273 @@
 //! The tool-call environment of a task: each tool of one kind, with what that kind needs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clawrl_core::{ActionFormat, Limit, Timeouts};
-use serde_json::Value;
+use clawrl_core::{
+    ActionFormat, CommandPiece, Limit, PlaceholderError, Timeouts, ToolDecl, ToolKind, ToolcallSpec,
+    command_pieces,
+};
+use serde_json::{Value as Json, json};
 
+use super::builder::{TaskBuilder, WrittenJson};
+use super::calls::{argument_names, arguments_words};
 use super::checker::Checker;
 use crate::bounds;
-use crate::file::{Entries, Located, Scalar, TableFile, Text, ToolFile, ToolcallFile, WorkspaceFile};
+use crate::file::{Entries, Located, Scalar, Text, ToolFile, ToolcallFile, WorkspaceRef};
 use crate::problem::{Finding, Problem};
-use crate::row::{CheckRow, JsonText, ToolKindRow, ToolRow, ToolcallRow};
 use crate::source::Span;
+use crate::suggest::{did_you_mean, listed};
 use crate::value;
 
 /// Time limit of a call when nothing else is said.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Checker {
-    pub(super) fn toolcall(&mut self, file: ToolcallFile, timeouts: &Timeouts) -> ToolcallRow {
-        let tools = file.tools.unwrap_or_default().0;
-        let tools: Vec<ToolRow> =
-            tools.into_iter().map(|(name, tool)| self.tool(name, tool, timeouts)).collect();
-        self.one_takes_text(&tools);
-        let mcp = self.servers(file.mcp.unwrap_or_default().0, &tools, timeouts);
-        let most = 1..=bounds::MAX_PARALLEL_CALLS;
-        let row = ToolcallRow {
-            tools,
-            mcp,
-            workspace: file.workspace.map(|workspace| self.workspace(workspace)),
-            needs_sandbox: false,
-            observation_chars: self.observation_chars(file.observation_chars.as_ref()),
-            max_parallel_calls: self.whole("max_parallel_calls", file.max_parallel_calls.as_ref(), most, 8),
-            step_rewards: self.step_rewards(file.step_rewards.unwrap_or_default()),
+/// The error of a table for what is not in it, when nothing else is said.
+const DEFAULT_MISSING: &str = "not found";
+
+impl<'s> TaskBuilder<'_, '_, 's> {
+    /// The environment, and whether all of its tools are good.
+    pub(super) fn toolcall(
+        &mut self,
+        file: &'s ToolcallFile,
+        needs_sandbox: bool,
+        timeouts: &Timeouts,
+    ) -> (ToolcallSpec, bool) {
+        let tools: Option<Vec<ToolDecl>> = file
+            .tools()
+            .map(|(name, tool)| self.tool(name, tool, timeouts))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect();
+        self.one_takes_text(file);
+        let mcp = self.servers(file, timeouts);
+        // Settings for tasks that need a workspace may stand in the defaults of tasks that do not.
+        let workspace = file.workspace.as_ref().map(|workspace| self.workspace(workspace.workspace()));
+        let workspace = match needs_sandbox {
+            true => workspace.or_else(|| Some(self.workspace(WorkspaceRef::default()))),
+            false => None,
         };
-        self.rewarded_tools_known(&row);
-        row
+        let bounds = 1..=bounds::MAX_PARALLEL_CALLS;
+        let step_rewards = self.step_rewards(file, tools.as_deref());
+        let are_good = tools.is_some();
+        let spec = ToolcallSpec {
+            tools: tools.unwrap_or_default(),
+            mcp,
+            workspace,
+            observation_chars: self.observation_chars(file.observation_chars.as_ref()),
+            max_parallel_calls: self.whole("max_parallel_calls", file.max_parallel_calls.as_ref(), bounds, 8),
+            step_rewards,
+        };
+        (spec, are_good)
     }
 
-    /// Settles whether there is a sandbox: where a tool or a check needs one.
-    pub(super) fn sandbox_for(&mut self, toolcall: &mut ToolcallRow, checks: &[CheckRow]) {
-        toolcall.needs_sandbox =
-            toolcall.runs_programs() || checks.iter().any(|check| check.kind.needs_sandbox());
-        if toolcall.needs_sandbox && toolcall.workspace.is_none() {
-            toolcall.workspace = Some(self.workspace(WorkspaceFile::default()));
+    /// A tool, if it is good.
+    fn tool(&mut self, name: &'s Text, file: &'s ToolFile, timeouts: &Timeouts) -> Option<ToolDecl> {
+        self.named(name, value::tool_name);
+        if let (Some(stdin), None) = (&file.stdin, &file.command) {
+            let help = "remove it, or say what runs: `command: [sort]`";
+            self.problem(
+                stdin.span,
+                "`stdin` belongs to `command`, which is not given",
+                "nothing reads it",
+                help,
+            );
         }
+        let mut kinds = file.kinds();
+        match (kinds.next(), kinds.next()) {
+            (Some(kind), None) => self.described(name, kind, file),
+            (None, _) => self.problem(
+                name.span,
+                format!("the tool `{}` has no kind", name.value),
+                "does nothing",
+                "name one: `python`, `command`, `table`, `store`, `arithmetic`, `http`, `returns`, `fails` or `never`",
+            ),
+            (Some(one), Some(other)) => {
+                let message = format!("the tool `{}` has two kinds, `{one}` and `{other}`", name.value);
+                self.problem(name.span, message, "two in one", "give each its own name under `tools:`");
+            }
+        }
+        let timeout = self.call_timeout(file.timeout_secs.as_ref(), timeouts);
+        let max_calls = file
+            .max_calls
+            .as_ref()
+            .map(|number| self.whole("max_calls", Some(number), 1..=bounds::MAX_CALLS, 1));
+        let kind = self.tool_kind(file);
+        let description = match &file.description {
+            Some(description) => self.ruled(description, value::not_blank),
+            None => kind.as_ref().and_then(ToolKind::own_description).map(str::to_owned),
+        };
+        let written = file.parameters.as_ref().filter(|_| own_arguments(file.kind()).is_none());
+        let parameters = match written {
+            Some(parameters) => self.parameters(parameters.into()),
+            None => kind.as_ref().and_then(ToolKind::own_parameters),
+        };
+        let text_argument = self.optional(file.text_argument.as_ref());
+        let (kind, parameters) = (kind?, parameters?);
+        let are_good = self.placeholders(file, &kind, &parameters);
+        let text_argument = text_argument?;
+        if let (Some(argument), Some(text)) = (&text_argument, &file.text_argument) {
+            self.takes_text(text, argument, &parameters)?;
+        }
+        let (name, description) = (name.value.clone(), description?);
+        are_good.then_some(ToolDecl {
+            name,
+            description,
+            parameters,
+            text_argument,
+            kind,
+            timeout,
+            max_calls,
+        })
     }
 
+    fn tool_kind(&mut self, file: &'s ToolFile) -> Option<ToolKind> {
+        Some(if file.python.is_some() {
+            ToolKind::Python
+        } else if let Some(command) = &file.command {
+            self.names_a_program(
+                command,
+                "name a program and its arguments: `command: [wc, -l, \"{path}\"]`",
+            );
+            let argv: Vec<_> = command.iter().map(|entry| self.text(entry)).collect();
+            let stdin = self.optional(file.stdin.as_ref());
+            ToolKind::Command { argv: argv.into_iter().collect::<Option<_>>()?, stdin: stdin? }
+        } else if let Some(table) = &file.table {
+            let rows = self.unique_entries(&table.rows);
+            let missing = self.optional(table.missing.as_ref());
+            ToolKind::Table { rows: rows?, missing: missing?.unwrap_or_else(|| DEFAULT_MISSING.to_owned()) }
+        } else if let Some(store) = &file.store {
+            ToolKind::Store { initial: self.unique_entries(&store.initial)? }
+        } else if file.arithmetic.is_some() {
+            ToolKind::Arithmetic
+        } else if let Some(http) = &file.http {
+            self.http_tool(http)
+        } else if let Some(text) = &file.returns {
+            ToolKind::Returns { text: self.text(text)? }
+        } else if let Some(text) = &file.fails {
+            ToolKind::Fails { message: self.text(text)? }
+        } else {
+            ToolKind::Never
+        })
+    }
+
+    /// Keys and values, no key twice.
+    fn unique_entries(&mut self, written: &'s Entries<Located<Scalar>>) -> Option<BTreeMap<String, String>> {
+        let filled: Vec<_> = written
+            .0
+            .iter()
+            .map(|(key, value)| (key, self.text(key), self.text(self.written(value))))
+            .collect();
+        let mut entries = BTreeMap::new();
+        for (text, key, value) in filled {
+            let (key, value) = (key?, value?);
+            if entries.contains_key(&key) {
+                let message = format!("two entries have the key `{key}`");
+                self.found(text.span, message, "the second one", "give one of them another key");
+                return None;
+            }
+            entries.insert(key, value);
+        }
+        Some(entries)
+    }
+
+    /// A schema of arguments, which are an object.
+    fn parameters(&mut self, written: WrittenJson<'s>) -> Option<Json> {
+        let schema = self.json(written)?;
+        self.schema(written, &schema)?;
+        if schema["type"] != json!("object") {
+            let message = "the arguments of a call are an object, and this schema does not say so".to_owned();
+            let help = "write `type: object` at its top, with the arguments under `properties:`";
+            self.found_in(written, "/type", message, "not an object", help);
+            return None;
+        }
+        Some(schema)
+    }
+
+    /// Whether the placeholders of a command name arguments of its calls.
+    fn placeholders(&mut self, file: &'s ToolFile, kind: &ToolKind, parameters: &Json) -> bool {
+        let (Some(command), ToolKind::Command { argv, stdin }) = (&file.command, kind) else { return true };
+        let mut good = true;
+        for (text, filled) in command.iter().chain(&file.stdin).zip(argv.iter().chain(stdin)) {
+            match command_pieces(filled) {
+                Ok(pieces) => {
+                    for piece in pieces {
+                        if let CommandPiece::Argument(name) = piece {
+                            good &= self.placeholder(text, name, parameters).is_some();
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.bad_braces(text, error);
+                    good = false;
+                }
+            }
+        }
+        good
+    }
+
+    fn placeholder(&mut self, text: &Text, name: &str, parameters: &Json) -> Option<()> {
+        let known = argument_names(parameters);
+        if known.contains(&name) {
+            return Some(());
+        }
+        let message = format!("`{{{name}}}` stands for an argument that the tool does not have");
+        let help = format!(
+            "{}{}; for braces as text, write `{{% raw %}}{{{{{name}}}}}{{% endraw %}}`",
+            did_you_mean(name, known.iter().copied()),
+            arguments_words(&known),
+        );
+        self.found(text.span, message, "not under `properties`", &help);
+        None
+    }
+
+    fn bad_braces(&mut self, text: &Text, error: PlaceholderError) {
+        let help = "`{name}` stands for an argument of the call; for braces as text, double them, which a template \
+                    takes as `{% raw %}{{...}}{% endraw %}`";
+        self.found(text.span, format!("{error} in this command"), "half a placeholder", help);
+    }
+
+    /// The whole text of a reply can be this argument: a string, and all that a call needs.
+    fn takes_text(&mut self, text: &Text, argument: &str, parameters: &Json) -> Option<()> {
+        let known = argument_names(parameters);
+        if !known.contains(&argument) {
+            let message = format!("there is no argument `{argument}`");
+            let help =
+                format!("{}{}", did_you_mean(argument, known.iter().copied()), arguments_words(&known));
+            self.found(text.span, message, "not under `properties`", &help);
+            return None;
+        }
+        if parameters["properties"][argument]["type"] != json!("string") {
+            let message = format!("the argument `{argument}` takes no text");
+            let help =
+                format!("write `type: string` under `properties: {argument}:`, or name another argument");
+            self.found(text.span, message, "not a string", &help);
+            return None;
+        }
+        let required = parameters["required"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        let others: Vec<&str> = required.filter(|&name| name != argument).collect();
+        if !others.is_empty() {
+            let message = format!("a text alone is no call: {} is required too", listed(others));
+            let help = "remove `text_argument`, or take the others out of `required:`";
+            self.found(text.span, message, "not all that is needed", help);
+            return None;
+        }
+        Some(())
+    }
+}
+
+impl Checker {
     /// How replies are read has to suit the tools: without a word about it, it does.
     pub(super) fn format_fits(
         &mut self,
-        toolcall: &ToolcallRow,
+        toolcall: &ToolcallFile,
         given: Option<Span>,
         format: &mut ActionFormat,
     ) {
-        let takes_text = toolcall.tools.iter().any(|tool| tool.text_argument.is_some());
+        let takes_text = toolcall.tools().any(|(_, tool)| tool.text_argument.is_some());
         let is_text = matches!(format, ActionFormat::Raw | ActionFormat::Fenced);
-        if toolcall.tools.is_empty() && toolcall.mcp.is_empty() || takes_text || !is_text {
+        let has_none = toolcall.tools().next().is_none() && toolcall.servers().next().is_none();
+        if has_none || takes_text || !is_text {
             return;
         }
         let Some(span) = given else {
@@ -71,12 +283,13 @@ impl Checker {
         self.findings.warn(span, finding);
     }
 
-    fn one_takes_text(&mut self, tools: &[ToolRow]) {
-        let mut taking = tools.iter().filter_map(|tool| Some((tool, tool.text_argument.as_ref()?)));
+    fn one_takes_text(&mut self, toolcall: &ToolcallFile) {
+        let mut taking =
+            toolcall.tools().filter_map(|(name, tool)| Some((name, tool.text_argument.as_ref()?)));
         let Some((first, first_argument)) = taking.next() else { return };
-        for (tool, argument) in taking {
+        for (name, argument) in taking {
             let problem = Problem::new(
-                format!("`{}` and `{}` both take plain text", first.name.value, tool.name.value),
+                format!("`{}` and `{}` both take plain text", first.value, name.value),
                 "keep one `text_argument`: a raw reply is the text of one tool",
             )
             .at(&self.findings.source, argument.span, "the second one")
@@ -85,77 +298,20 @@ impl Checker {
         }
     }
 
-    /// A tool. With a problem in it, its name stays known.
-    fn tool(&mut self, name: Text, file: Located<ToolFile>, timeouts: &Timeouts) -> ToolRow {
-        self.named(&name, value::tool_name);
-        let file = file.value;
-        if let (Some(stdin), None) = (&file.stdin, &file.command) {
-            let help = "remove it, or say what runs: `command: [sort]`";
-            self.problem(
-                stdin.span,
-                "`stdin` belongs to `command`, which is not given",
-                "nothing reads it",
-                help,
-            );
-        }
-        let mut kinds = [
-            file.python.map(|_| ToolKindRow::Python),
-            file.command.map(|command| self.command_tool(command, file.stdin)),
-            file.table.map(|table| self.table(table)),
-            file.store.map(|store| ToolKindRow::Store { initial: self.written_entries(store.initial) }),
-            file.arithmetic.map(|_| ToolKindRow::Arithmetic),
-            file.http.map(|http| self.http_tool(http)),
-            file.returns.map(ToolKindRow::Returns),
-            file.fails.map(ToolKindRow::Fails),
-            file.never.map(|_| ToolKindRow::Never),
-        ]
-        .into_iter()
-        .flatten();
-        let kind = kinds.next();
-        match (&kind, kinds.next()) {
-            (Some(kind), None) => {
-                self.described(&name, kind, file.description.as_ref(), file.parameters.as_ref());
-            }
-            (None, _) => self.problem(
-                name.span,
-                format!("the tool `{}` has no kind", name.value),
-                "does nothing",
-                "name one: `python`, `command`, `table`, `store`, `arithmetic`, `http`, `returns`, `fails` or `never`",
-            ),
-            (Some(one), Some(other)) => {
-                let message =
-                    format!("the tool `{}` has two kinds, `{}` and `{}`", name.value, one.key(), other.key());
-                self.problem(name.span, message, "two in one", "give each its own name under `tools:`");
-            }
-        }
-        // What stands for a kind that is missing asks for nothing.
-        let kind = kind.unwrap_or(ToolKindRow::Never);
-        let parameters = file.parameters.filter(|_| own_arguments(&kind).is_none());
-        ToolRow {
-            description: file.description,
-            parameters: parameters.map(json_text),
-            text_argument: file.text_argument,
-            timeout: self.call_timeout(file.timeout_secs.as_ref(), timeouts),
-            max_calls: file
-                .max_calls
-                .map(|most| self.whole("max_calls", Some(&most), 1..=bounds::MAX_CALLS, 1)),
-            name,
-            kind,
+    /// Refuses a command without a program.
+    pub(super) fn names_a_program(&mut self, command: &Located<Vec<Text>>, help: &str) {
+        let program = command.value.first();
+        if program.is_none_or(|program| program.trim().is_empty()) {
+            let span = program.map_or(command.span, |program| program.span);
+            self.problem(span, "the command is empty", "nothing to run", help);
         }
     }
 
     /// Description and parameters: needed where the kind has none of its own, and parameters refused where it has.
-    fn described(
-        &mut self,
-        name: &Text,
-        kind: &ToolKindRow,
-        description: Option<&Text>,
-        parameters: Option<&Located<Value>>,
-    ) {
-        let key = kind.key();
-        match (own_arguments(kind), parameters) {
+    fn described(&mut self, name: &Text, kind: &str, file: &ToolFile) {
+        match (own_arguments(kind), &file.parameters) {
             (Some(arguments), Some(parameters)) => {
-                let message = format!("tools of kind `{key}` have parameters of their own");
+                let message = format!("tools of kind `{kind}` have parameters of their own");
                 let help = format!("remove `parameters:`; {arguments}");
                 self.problem(parameters.span, message, "already settled", help);
             }
@@ -168,7 +324,7 @@ impl Checker {
             ),
             (Some(_), None) | (None, Some(_)) => {}
         }
-        if own_arguments(kind).is_none() && description.is_none() {
+        if own_arguments(kind).is_none() && file.description.is_none() {
             self.problem(
                 name.span,
                 format!("the tool `{}` has no `description`", name.value),
@@ -176,23 +332,6 @@ impl Checker {
                 "say it in a sentence or two: `description: Lists the files of a folder.`",
             );
         }
-    }
-
-    fn command_tool(&mut self, command: Located<Vec<Text>>, stdin: Option<Text>) -> ToolKindRow {
-        let span = command.value.first().map_or(command.span, |program| program.span);
-        if command.value.first().is_none_or(|program| program.trim().is_empty()) {
-            let help = "name a program and its arguments: `command: [wc, -l, \"{path}\"]`";
-            self.problem(span, "the command is empty", "nothing to run", help);
-        }
-        ToolKindRow::Command { argv: command.value, stdin }
-    }
-
-    fn table(&mut self, table: TableFile) -> ToolKindRow {
-        ToolKindRow::Table { rows: self.written_entries(table.rows), missing: table.missing }
-    }
-
-    fn written_entries(&self, entries: Entries<Located<Scalar>>) -> Vec<(Text, Text)> {
-        entries.0.into_iter().map(|(key, value)| (key, self.written(value))).collect()
     }
 
     pub(super) fn call_timeout(&mut self, number: Option<&Located<f64>>, timeouts: &Timeouts) -> Duration {
@@ -210,27 +349,14 @@ impl Checker {
     }
 }
 
-/// What the arguments of a kind are, where the kind itself says so.
-fn own_arguments(kind: &ToolKindRow) -> Option<&'static str> {
+/// The arguments of a kind of tool that has its own.
+fn own_arguments(kind: &str) -> Option<&'static str> {
     match kind {
-        ToolKindRow::Python => Some("its argument is `code`"),
-        ToolKindRow::Table { .. } => Some("its argument is `key`"),
-        ToolKindRow::Store { .. } => Some("its arguments are `action`, `key` and `value`"),
-        ToolKindRow::Arithmetic => Some("its arguments are `left`, `operator` and `right`"),
-        ToolKindRow::Http { .. } => Some("its arguments are `url`, `method`, `body` and `headers`"),
-        ToolKindRow::Command { .. }
-        | ToolKindRow::Returns(_)
-        | ToolKindRow::Fails(_)
-        | ToolKindRow::Never => None,
+        "python" => Some("its argument is `code`"),
+        "table" => Some("its argument is `key`"),
+        "store" => Some("its arguments are `action`, `key` and `value`"),
+        "arithmetic" => Some("its arguments are `left`, `operator` and `right`"),
+        "http" => Some("its arguments are `url`, `method`, `body` and `headers`"),
+        _ => None,
     }
-}
-
-/// A JSON value with the place that all of its strings share.
-pub(super) fn json_text(value: Located<Value>) -> JsonText {
-    JsonText { value: value.value, span: value.span }
-}
-
-/// Arguments, as the object that they are.
-pub(super) fn arguments_text(arguments: Located<serde_json::Map<String, Value>>) -> JsonText {
-    JsonText { value: Value::Object(arguments.value), span: arguments.span }
 }

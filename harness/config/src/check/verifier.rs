@@ -1,15 +1,20 @@
 //! The verifier of a task: its files are there, its time fits into grading's, its sandbox can do what is asked.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use clawrl_core::{Limit, NetworkPolicy, RewardSource, SandboxKind, Timeouts};
+use clawrl_core::{
+    ArtifactSpec, CollectSpec, FixtureFile, ImageSpec, Limit, NetworkPolicy, RewardSource, SandboxKind,
+    Timeouts, VerifierApart, VerifierSpec, absolute_problem,
+};
 
-use super::checker::Checker;
+use super::builder::{TaskBuilder, Written};
+use super::image::user;
 use crate::bounds;
-use crate::file::{ApartFile, ArtifactFile, CollectFile, Located, RewardSourceFile, Text, VerifierFile};
-use crate::row::{ApartRow, ArtifactRow, CollectRow, VerifierRow};
+use crate::file::{
+    ApartFile, ArtifactFile, CollectFile, Located, NetworkFile, RewardSourceFile, Text, VerifierFile,
+};
 use crate::source::Span;
+use crate::value::{self, BadValue};
 
 /// The command when none is given, and the file that it needs.
 const DEFAULT_RUN: &str = "bash /tests/test.sh";
@@ -22,35 +27,41 @@ const DEFAULT_COLLECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// What grading takes besides the verifier itself: sandboxes, copies, checks.
 const GRADING_BESIDES: Duration = Duration::from_secs(120);
 
+/// Where a sandbox without an image has its workspace, and what one with an image keeps besides.
+const PLAIN_WORKSPACE: &str = "/work";
+const KEPT_WITH_IMAGE: &[&str] = &["/home/agent", "/tmp", "/logs", "/dev/shm"];
+
 /// What a verifier depends on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Around {
+pub(super) struct Around<'a> {
     pub(super) sandbox: SandboxKind,
     pub(super) network: NetworkPolicy,
+    /// The agent's.
+    pub(super) image: Option<&'a ImageSpec>,
     /// Whether the limit of grading was written.
     pub(super) grade_given: bool,
 }
 
-impl Checker {
-    /// The verifier. A limit of grading that nobody wrote is raised to what it takes.
+impl<'s> TaskBuilder<'_, '_, 's> {
+    /// The verifier. A limit of grading that was not written is raised to what it takes.
     pub(super) fn verifier(
         &mut self,
-        file: Located<VerifierFile>,
-        around: Around,
+        file: &'s Located<VerifierFile>,
+        around: Around<'_>,
         timeouts: &mut Timeouts,
-    ) -> VerifierRow {
+    ) -> VerifierSpec {
         let Located { value: file, span } = file;
         if around.sandbox == SandboxKind::None {
             self.problem(
-                span,
+                *span,
                 "a verifier needs a sandbox, and this task has `sandbox: none`",
                 "it would run on the host",
                 "remove `sandbox: none`; command checks run without one",
             );
         }
-        let files =
-            file.files.as_ref().and_then(|folder| self.folder(folder)).unwrap_or_else(|| Arc::from([]));
-        self.has_something_to_run(&file, &files, span);
+        let files = file.files.as_ref().and_then(|folder| self.folder(folder));
+        let files = files.map(|files| files.to_vec()).unwrap_or_default();
+        self.has_something_to_run(file, &files, *span);
         if let (Some(user), false) = (&file.user, around.sandbox == SandboxKind::Container) {
             let help =
                 "remove it: in bubblewrap there is the agent's user only; or write `sandbox: container`";
@@ -62,7 +73,7 @@ impl Checker {
         let timeout = self.seconds("timeout_secs", file.timeout_secs.as_ref(), bounds::MAX_TIMEOUT_SECS);
         let timeout_given = timeout.is_some();
         let mut timeout = timeout.unwrap_or(DEFAULT_TIMEOUT);
-        let apart = file.apart.map(|apart| self.apart(apart.value, around.sandbox));
+        let apart = file.apart.as_ref().map(|apart| self.apart(&apart.value, around));
         let collecting: Duration =
             apart.iter().flat_map(|apart| &apart.collect).map(|collect| collect.timeout).sum();
         let needed = timeout + collecting;
@@ -73,24 +84,28 @@ impl Checker {
             let needed = needed.as_secs_f64();
             let message = format!("the verifier may take {needed} s, all of grading only {grade} s");
             let help = format!("lower `timeout_secs`, or write `{}: {needed}` or more", Limit::Grade.key());
-            let span = file.timeout_secs.as_ref().map_or(span, |number| number.span);
+            let span = file.timeout_secs.as_ref().map_or(*span, |number| number.span);
             self.problem(span, message, "can never fire", help);
         } else {
             timeout = timeout.min(timeouts.grade.saturating_sub(collecting));
         }
-        VerifierRow {
-            network: self.verifier_network(file.network.as_ref(), around, apart.is_some()),
+        let run = match &file.run {
+            Some(run) => self.text(run).unwrap_or_default(),
+            None => DEFAULT_RUN.to_owned(),
+        };
+        VerifierSpec {
             files,
-            run: file.run.unwrap_or(Text { value: DEFAULT_RUN.to_owned(), span }),
-            vars: file.vars.map(|vars| vars.0).unwrap_or_default(),
-            user: file.user,
+            run,
+            env: self.vars(file.vars.as_ref().map_or(&[][..], |vars| &vars.0)),
+            user: file.user.as_ref().and_then(|text| self.ruled(text, user)),
             timeout,
+            network: self.verifier_network(file.network.as_ref(), around, apart.is_some()),
             reward: match file.reward {
                 Some(RewardSourceFile::ExitCode) => RewardSource::ExitCode,
                 Some(RewardSourceFile::Pytest) => RewardSource::Pytest,
                 Some(RewardSourceFile::Files) | None => RewardSource::Files,
             },
-            reward_key: file.reward_key.map(|key| key.value),
+            reward_key: file.reward_key.as_ref().map(|key| key.value.clone()),
             apart,
         }
     }
@@ -106,7 +121,7 @@ impl Checker {
         }
     }
 
-    fn has_something_to_run(&mut self, file: &VerifierFile, files: &[clawrl_core::FixtureFile], span: Span) {
+    fn has_something_to_run(&mut self, file: &VerifierFile, files: &[FixtureFile], span: Span) {
         match (&file.run, &file.files) {
             (Some(run), _) if run.trim().is_empty() => {
                 self.problem(
@@ -140,8 +155,8 @@ impl Checker {
 
     fn verifier_network(
         &mut self,
-        network: Option<&Located<crate::file::NetworkFile>>,
-        around: Around,
+        network: Option<&Located<NetworkFile>>,
+        around: Around<'_>,
         apart: bool,
     ) -> NetworkPolicy {
         let in_place = around.sandbox == SandboxKind::Container && !apart;
@@ -161,30 +176,86 @@ impl Checker {
         policy
     }
 
-    fn apart(&mut self, file: ApartFile, sandbox: SandboxKind) -> ApartRow {
-        let image = file.image.and_then(|image| self.image(image, sandbox));
-        let artifacts = file.artifacts.into_iter().map(|artifact| match artifact.value {
-            ArtifactFile::Path(path) => ArtifactRow {
-                source: Text { value: path, span: artifact.span },
-                destination: None,
-                exclude: Vec::new(),
-            },
-            ArtifactFile::Fields(fields) => ArtifactRow {
-                source: fields.source,
-                destination: fields.destination,
-                exclude: fields.exclude,
-            },
-        });
-        let artifacts = artifacts.collect();
-        let collect = file.collect.into_iter().map(|collect| self.collect(collect)).collect();
-        ApartRow { image, artifacts, collect }
+    fn apart(&mut self, file: &'s ApartFile, around: Around<'_>) -> VerifierApart {
+        let image = file.image.as_ref().and_then(|image| self.image(image, around.sandbox));
+        let own = image.as_ref().or(around.image);
+        let artifacts = file.artifacts.iter().map(|artifact| self.artifact(artifact, around, own)).collect();
+        let collect = file.collect.iter().map(|collect| self.collect(collect)).collect();
+        VerifierApart { image, artifacts, collect }
     }
 
-    fn collect(&mut self, file: CollectFile) -> CollectRow {
+    /// `own` is the verifier's image.
+    fn artifact(
+        &mut self,
+        file: &'s Located<ArtifactFile>,
+        around: Around<'_>,
+        own: Option<&ImageSpec>,
+    ) -> ArtifactSpec {
+        let (source, destination, exclude): (Written<'s>, Option<&'s Text>, &'s [Text]) = match &file.value {
+            ArtifactFile::Path(path) => (Written::new(path, file.span), None, &[]),
+            ArtifactFile::Fields(fields) => {
+                ((&fields.source).into(), fields.destination.as_ref(), &fields.exclude)
+            }
+        };
+        let found = self.ruled(source, absolute);
+        let found_destination = destination.and_then(|text| self.ruled(text, absolute));
+        let exclude = self.all_ruled(exclude, pattern_rule);
+        if let (Some(path), SandboxKind::Bubblewrap) = (&found, around.sandbox)
+            && destination.is_some() == found_destination.is_some()
+            && self.kept(source.span, path, around.image, "the agent's sandbox")
+        {
+            let span = destination.map_or(source.span, |text| text.span);
+            let path = found_destination.as_ref().unwrap_or(path);
+            self.kept(span, path, own, "the verifier's sandbox");
+        }
+        ArtifactSpec { source: found.unwrap_or_default(), destination: found_destination, exclude }
+    }
+
+    /// A sandbox by bubblewrap is written to in few places, and only those are brought over.
+    fn kept(&mut self, span: Span, path: &str, image: Option<&ImageSpec>, whose: &str) -> bool {
+        let workspace = match image {
+            Some(image) => image.workdir.as_deref().unwrap_or(ImageSpec::DEFAULT_WORKDIR),
+            None => PLAIN_WORKSPACE,
+        };
+        let others = if image.is_some() { KEPT_WITH_IMAGE } else { &[] };
+        let places: Vec<&str> = [workspace].into_iter().chain(others.iter().copied()).collect();
+        let inside = |place: &&str| path == *place || path.starts_with(&format!("{place}/"));
+        if places.iter().any(inside) {
+            return true;
+        }
+        let message = format!("`{path}` is in no place of {whose} that can be written to");
+        let help = format!("name something in {}", crate::suggest::listed(places));
+        self.found(span, message, "only read there", &help);
+        false
+    }
+
+    fn collect(&mut self, file: &'s CollectFile) -> CollectSpec {
         if file.run.trim().is_empty() {
             self.problem(file.run.span, "the command is empty", "nothing to run", "write `run: make dist`");
         }
         let timeout = self.seconds("timeout_secs", file.timeout_secs.as_ref(), bounds::MAX_TIMEOUT_SECS);
-        CollectRow { run: file.run, timeout: timeout.unwrap_or(DEFAULT_COLLECT_TIMEOUT) }
+        CollectSpec {
+            run: self.text(&file.run).unwrap_or_default(),
+            timeout: timeout.unwrap_or(DEFAULT_COLLECT_TIMEOUT),
+        }
     }
+}
+
+fn absolute(text: &str) -> Result<(), BadValue> {
+    let problem = absolute_problem(text).or_else(|| (text == "/").then(|| "is everything".to_owned()));
+    value::refused(
+        text,
+        problem,
+        "write an absolute path without `.`, `..` or a `/` at its end, such as `/app/out`",
+    )
+}
+
+fn pattern_rule(text: &str) -> Result<(), BadValue> {
+    if !text.trim_matches('/').is_empty() {
+        return Ok(());
+    }
+    Err(BadValue {
+        message: "the pattern is empty".to_owned(),
+        help: "write one such as `\"*.o\"`".to_owned(),
+    })
 }

@@ -2,26 +2,24 @@
 
 use std::sync::Arc;
 
-use clawrl_core::{FixtureFile, NetworkPolicy, SandboxKind, SandboxLimits};
+use clawrl_core::{FixtureContent, FixtureFile, NetworkPolicy, SandboxKind, SandboxLimits, WorkspaceSpec};
 
+use super::builder::{TaskBuilder, Written, any};
 use super::checker::Checker;
 use crate::bounds;
-use crate::file::{FileEntry, FilesFile, Located, NetworkFile, SandboxFile, Text, WorkspaceFile};
-use crate::fixture::FixtureError;
+use crate::file::{Entries, FileEntry, FilesFile, Located, NetworkFile, SandboxFile, Text, WorkspaceRef};
 use crate::problem::Finding;
-use crate::row::{FileRow, FileSource, FilesRow, WorkspaceRow};
-use crate::source::Span;
 use crate::value;
 
-impl Checker {
-    pub(super) fn workspace(&mut self, file: WorkspaceFile) -> WorkspaceRow {
-        let sandbox = match file.sandbox.as_deref() {
+impl<'s> TaskBuilder<'_, '_, 's> {
+    pub(super) fn workspace(&mut self, file: WorkspaceRef<'s>) -> WorkspaceSpec {
+        let sandbox = match file.sandbox.map(|sandbox| sandbox.value) {
             Some(SandboxFile::None) => SandboxKind::None,
             Some(SandboxFile::Container) => SandboxKind::Container,
             Some(SandboxFile::Bubblewrap) | None => SandboxKind::Bubblewrap,
         };
-        self.warn_of_open_doors(&file, sandbox);
-        if let (Some(kind), None, SandboxKind::Container) = (&file.sandbox, &file.image, sandbox) {
+        self.warn_of_open_doors(file, sandbox);
+        if let (Some(kind), None, SandboxKind::Container) = (file.sandbox, file.image, sandbox) {
             self.problem(
                 kind.span,
                 "`sandbox: container` needs an image",
@@ -31,37 +29,107 @@ impl Checker {
         }
         let default = SandboxLimits::default();
         let mib = bounds::MAX_MIB;
+        let memory = bounds::MIN_MEMORY_MIB..=mib;
+        let pids = bounds::MIN_PIDS..=bounds::MAX_PIDS;
+        let cpu = 1..=bounds::MAX_CPU_PERCENT;
         let limits = SandboxLimits {
-            memory_mib: self.whole(
-                "memory_mib",
-                file.memory_mib.as_ref(),
-                bounds::MIN_MEMORY_MIB..=mib,
-                default.memory_mib,
-            ),
-            disk_mib: self.whole("disk_mib", file.disk_mib.as_ref(), 1..=mib, default.disk_mib),
-            pids: self.whole("pids", file.pids.as_ref(), bounds::MIN_PIDS..=bounds::MAX_PIDS, default.pids),
-            cpu_percent: self.whole(
-                "cpu_percent",
-                file.cpu_percent.as_ref(),
-                1..=bounds::MAX_CPU_PERCENT,
-                default.cpu_percent,
-            ),
+            memory_mib: self.whole("memory_mib", file.memory_mib, memory, default.memory_mib),
+            disk_mib: self.whole("disk_mib", file.disk_mib, 1..=mib, default.disk_mib),
+            pids: self.whole("pids", file.pids, pids, default.pids),
+            cpu_percent: self.whole("cpu_percent", file.cpu_percent, cpu, default.cpu_percent),
         };
-        let vars = file.vars.map(|vars| vars.0).unwrap_or_default();
-        self.no_secret_for_agents(&vars);
-        WorkspaceRow {
-            limits,
+        let vars = file.vars.map_or(&[][..], |vars| &vars.0);
+        self.no_secret_for_agents(vars);
+        WorkspaceSpec {
+            files: file.files.map(|files| self.files(files)).unwrap_or_default(),
+            env: self.vars(vars),
             sandbox,
-            network: file.network.as_deref().map_or(NetworkPolicy::None, |&network| network.into()),
+            limits,
+            network: file.network.map_or(NetworkPolicy::None, |network| network.value.into()),
             image: file.image.and_then(|image| self.image(image, sandbox)),
-            files: file.files.map_or_else(|| FilesRow::Map(Vec::new()), |files| self.files(files)),
             read_only: self.read_only(file.read_only),
-            vars,
         }
     }
 
-    fn warn_of_open_doors(&mut self, file: &WorkspaceFile, sandbox: SandboxKind) {
-        if let Some(Located { value: SandboxFile::None, span }) = file.sandbox {
+    /// Environment variables.
+    pub(super) fn vars<T: FromIterator<(String, String)>>(&mut self, vars: &'s [(Text, Text)]) -> T {
+        let written = vars.iter().map(|(name, value)| (name, Written::from(value)));
+        self.pairs(written, value::env_name, any)
+    }
+
+    pub(super) fn files(&mut self, files: &'s Located<FilesFile>) -> Vec<FixtureFile> {
+        match &files.value {
+            FilesFile::Folder(path) => {
+                let path = Text { value: path.clone(), span: files.span };
+                self.folder(&path).map(|files| files.to_vec()).unwrap_or_default()
+            }
+            FilesFile::Map(entries) => self.file_map(entries),
+        }
+    }
+
+    pub(super) fn file_map(&mut self, entries: &'s Entries<Located<FileEntry>>) -> Vec<FixtureFile> {
+        let mut files: Vec<FixtureFile> = Vec::new();
+        for (path, entry) in &entries.0 {
+            let Some(file) = self.file(path, entry) else { continue };
+            let clash = files.iter().find(|other| {
+                let (a, b) = (&file.path, &other.path);
+                a == b || a.starts_with(&format!("{b}/")) || b.starts_with(&format!("{a}/"))
+            });
+            if let Some(other) = clash {
+                let message = if other.path == file.path {
+                    format!("two files are laid out at `{}`", file.path)
+                } else {
+                    format!("`{}` and `{}` cannot both be files", other.path, file.path)
+                };
+                self.found(path.span, message, "the second one", "give one of them another path");
+            } else {
+                files.push(file);
+            }
+        }
+        files
+    }
+
+    /// `None` where its path or its source is wrong.
+    fn file(&mut self, path: &'s Text, entry: &'s Located<FileEntry>) -> Option<FixtureFile> {
+        let rendered = self.ruled(path, value::file_path);
+        let fields = match &entry.value {
+            FileEntry::Content(scalar) => {
+                let content = self.text(self.scalar_text(scalar, entry.span)).unwrap_or_default();
+                return Some(FixtureFile {
+                    path: rendered?,
+                    mode: 0o644,
+                    content: FixtureContent::Inline(content),
+                });
+            }
+            FileEntry::Fields(fields) => fields,
+        };
+        let mode = fields.mode.as_ref().and_then(|mode| {
+            let text = self.ruled(mode, |text| value::fixture_mode(text).map(|_| ()))?;
+            value::fixture_mode(&text).ok()
+        });
+        let (content, host_mode) = match (&fields.content, &fields.host) {
+            (Some(content), None) => (FixtureContent::Inline(self.text(content).unwrap_or_default()), 0o644),
+            (None, Some(host)) => {
+                let file = self.fixture(host, value::file_path, |fixtures, path| fixtures.file(path))?;
+                (file.content, file.mode)
+            }
+            _ => {
+                self.problem(
+                    path.span,
+                    format!("the file `{}` needs either `content` or `host`", path.value),
+                    "none, or both",
+                    "write `{ content: \"text\" }` for text given here, `{ host: fixtures/file.bin }` for a file beside the suite",
+                );
+                return None;
+            }
+        };
+        Some(FixtureFile { path: rendered?, mode: mode.unwrap_or(host_mode), content })
+    }
+}
+
+impl Checker {
+    fn warn_of_open_doors(&mut self, file: WorkspaceRef<'_>, sandbox: SandboxKind) {
+        if let Some(&Located { value: SandboxFile::None, span }) = file.sandbox {
             let finding = Finding {
                 message: "this task runs on the host itself, without a sandbox".to_owned(),
                 label: "no isolation",
@@ -69,12 +137,12 @@ impl Checker {
             };
             self.findings.warn(span, finding);
         }
-        if let Some(network) = &file.network {
+        if let Some(network) = file.network {
             self.network_fits(network, sandbox, "this task");
         }
     }
 
-    /// Warns of a network that is no empty one, and refuses one that the sandbox cannot have.
+    /// Warns of a network that is not empty, and refuses one that the sandbox cannot have.
     pub(super) fn network_fits(&mut self, network: &Located<NetworkFile>, sandbox: SandboxKind, whose: &str) {
         let what = match network.value {
             NetworkFile::None => return,
@@ -98,92 +166,7 @@ impl Checker {
         self.findings.warn(network.span, finding);
     }
 
-    pub(super) fn files(&mut self, files: Located<FilesFile>) -> FilesRow {
-        match files.value {
-            FilesFile::Folder(path) => {
-                let path = Text { value: path, span: files.span };
-                FilesRow::Folder(self.folder(&path).unwrap_or_default())
-            }
-            FilesFile::Map(entries) => {
-                let rows = entries.0.into_iter().filter_map(|(path, entry)| self.entry(path, entry));
-                FilesRow::Map(rows.collect())
-            }
-        }
-    }
-
     pub(super) fn folder(&mut self, path: &Text) -> Option<Arc<[FixtureFile]>> {
-        if !self.fixture_path(path, value::relative_path) {
-            return None;
-        }
-        if let Some(known) = self.folders.get(&path.value) {
-            return Some(Arc::clone(known));
-        }
-        match self.fixtures.folder(path) {
-            Ok(files) => {
-                let files: Arc<[FixtureFile]> = files.into();
-                self.folders.insert(path.value.clone(), Arc::clone(&files));
-                Some(files)
-            }
-            Err(error) => {
-                self.fixture_problem(path.span, error);
-                None
-            }
-        }
-    }
-
-    pub(super) fn entry(&mut self, path: Text, entry: Located<FileEntry>) -> Option<FileRow> {
-        let fields = match entry.value {
-            FileEntry::Content(scalar) => {
-                let content = self.written(Located { value: scalar, span: entry.span });
-                return Some(FileRow { path, source: FileSource::Content(content), mode: None });
-            }
-            FileEntry::Fields(fields) => fields,
-        };
-        let source = match (fields.content, fields.host) {
-            (Some(content), None) => FileSource::Content(content),
-            (None, Some(host)) => {
-                if !self.fixture_path(&host, value::file_path) {
-                    return None;
-                }
-                match self.fixtures.file(&host) {
-                    Ok(file) => FileSource::Host(file),
-                    Err(error) => {
-                        self.fixture_problem(host.span, error);
-                        return None;
-                    }
-                }
-            }
-            _ => {
-                self.problem(
-                    path.span,
-                    format!("the file `{}` needs either `content` or `host`", path.value),
-                    "none, or both",
-                    "write `{ content: \"text\" }` for text given here, `{ host: fixtures/file.bin }` for a file beside the suite",
-                );
-                return None;
-            }
-        };
-        Some(FileRow { path, source, mode: fields.mode })
-    }
-
-    pub(super) fn fixture_path(
-        &mut self,
-        path: &Text,
-        rule: fn(&str) -> Result<(), value::BadValue>,
-    ) -> bool {
-        if !self.plain(path, "the path of a fixture") {
-            return false;
-        }
-        match rule(path) {
-            Ok(()) => true,
-            Err(bad) => {
-                self.bad_value(path.span, bad, "this path");
-                false
-            }
-        }
-    }
-
-    pub(super) fn fixture_problem(&mut self, span: Span, error: FixtureError) {
-        self.problem(span, error.message, "named here", error.help);
+        self.fixture(path, value::relative_path, |fixtures, path| fixtures.folder(path))
     }
 }

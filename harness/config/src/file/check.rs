@@ -8,14 +8,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::gui::{
     DownloadedFile, PageCookieFile, PageElementFile, PageRewardFile, PageScriptFile, PageStorageFile,
     PatternFile, RequestedFile,
 };
-use super::located::{Located, Scalar, Text};
+use super::located::{JsonObject, Located, Scalar, Text};
 use crate::bounds;
+use crate::source::Span;
 
 /// One check: exactly one kind, and optionally a label and a weight. Paths are relative to the workspace.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -243,18 +244,6 @@ pub(crate) struct AnswerCommandFile {
     pub(crate) timeout_secs: Option<Located<f64>>,
 }
 
-impl From<AnswerCommandFile> for CommandFile {
-    fn from(file: AnswerCommandFile) -> Self {
-        Self {
-            run: file.run,
-            exit_code: file.exit_code,
-            stdout_equals: None,
-            stdout_contains: None,
-            timeout_secs: file.timeout_secs,
-        }
-    }
-}
-
 /// Only calls that were run count, not refused ones.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -263,7 +252,7 @@ pub(crate) struct CalledFile {
     /// Name of the tool.
     pub(crate) tool: Text,
     /// Arguments that the call has at least. A string that is one `{{ expression }}` takes the type of the expression.
-    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+    pub(crate) arguments: Option<Located<JsonObject>>,
     /// Fewest calls that pass. Default: 1.
     #[schemars(range(min = 0, max = bounds::MAX_CALLS))]
     pub(crate) at_least: Option<Located<i64>>,
@@ -287,7 +276,7 @@ pub(crate) struct CallFields {
     /// Name of the tool.
     pub(crate) tool: Text,
     /// Arguments that the call has at least. A string that is one `{{ expression }}` takes the type of the expression.
-    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+    pub(crate) arguments: Option<Located<JsonObject>>,
 }
 
 /// Every expected call is found by another call; `submit` is none of them.
@@ -313,7 +302,7 @@ pub(crate) struct ExpectedCallFile {
     pub(crate) tool: Text,
     /// What each argument may be. Default: the call has none.
     #[schemars(with = "Option<BTreeMap<String, ValuePatternFile>>")]
-    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+    pub(crate) arguments: Option<Located<JsonObject>>,
 }
 
 /// For the schema only: what is written is read as JSON, so that templates in it keep their types.
@@ -409,5 +398,60 @@ impl JsonSchema for CallFile {
             "description": "A call that is looked for: the name of its tool, or a map.",
             "oneOf": [{ "type": "string" }, generator.subschema_for::<CallFields>()]
         })
+    }
+}
+
+impl CheckFile {
+    /// Whether a sandbox is needed to answer it.
+    pub(crate) fn needs_sandbox(&self) -> bool {
+        let kinds = self.kinds();
+        let needs =
+            |&(key, subject): &(&str, Subject)| subject == Subject::Workspace || key == "answer_command";
+        kinds.iter().any(needs)
+    }
+
+    /// The kinds that are given, each with what it asks about; exactly one is right.
+    pub(crate) fn kinds(&self) -> Vec<(&'static str, Subject)> {
+        macro_rules! given {
+            ($($subject:ident: $($key:ident)*;)*) => {
+                [$($((self.$key.is_some(), stringify!($key), Subject::$subject),)*)*]
+            };
+        }
+        let kinds = given! {
+            Workspace: file_equals file_contains file_matches file_absent file_mode file_owner tree_hash command;
+            Processes: process;
+            Workspace: json_value;
+            Answer: answer_equals answer_normalised answer_number answer_matches answer_schema answer_list;
+            Tools: answer_command;
+            Answer: answer_rubric;
+            Tools: called not_called called_in_order calls_match stored;
+            Pages: page_script page_reward page_element page_url page_storage page_cookie requested downloaded;
+        };
+        kinds.into_iter().filter(|(given, ..)| *given).map(|(_, key, subject)| (key, subject)).collect()
+    }
+}
+
+/// What a check asks about, which not every environment can answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Files of the workspace.
+    Workspace,
+    /// Processes of the sandbox.
+    Processes,
+    /// The answer.
+    Answer,
+    /// Calls of tools, what a tool holds, and the answer as a file.
+    Tools,
+    /// Pages, what the browser keeps, and requests to sites.
+    Pages,
+}
+
+impl Located<CallFile> {
+    /// The tool's name, and its place.
+    pub(crate) fn tool(call: &Self) -> (&str, Span) {
+        match &call.value {
+            CallFile::Tool(tool) => (tool, call.span),
+            CallFile::Fields(fields) => (&fields.tool.value, fields.tool.span),
+        }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::files::FilesFile;
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
-use super::workspace::{NetworkFile, SandboxFile, WorkspaceFile, with_workspace};
+use super::workspace::{NetworkFile, SandboxFile, with_workspace};
 use crate::bounds;
 
 with_workspace! {
@@ -87,24 +87,6 @@ impl From<RewardTotalFile> for RewardTotal {
         match rewards {
             RewardTotalFile::Sum => Self::Sum,
             RewardTotalFile::Last => Self::Last,
-        }
-    }
-}
-
-impl ProcessEnvFile {
-    /// Takes out what describes the sandbox.
-    pub(crate) fn take_workspace(&mut self) -> WorkspaceFile {
-        WorkspaceFile {
-            files: self.files.take(),
-            vars: self.vars.take(),
-            sandbox: self.sandbox.take(),
-            memory_mib: self.memory_mib.take(),
-            disk_mib: self.disk_mib.take(),
-            pids: self.pids.take(),
-            cpu_percent: self.cpu_percent.take(),
-            network: self.network.take(),
-            image: self.image.take(),
-            read_only: self.read_only.take(),
         }
     }
 }

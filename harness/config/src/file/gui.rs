@@ -148,29 +148,30 @@ macro_rules! with_request {
         }
 
         impl $name {
-            /// Takes out what tells the request.
-            pub(crate) fn take_request(&mut self) -> RequestFile {
-                RequestFile {
-                    method: self.method.take(),
-                    path: self.path.take(),
-                    query: std::mem::take(&mut self.query),
-                    form: std::mem::take(&mut self.form),
-                    cookies: std::mem::take(&mut self.cookies),
-                    json: std::mem::take(&mut self.json),
+            /// The settings that tell the request.
+            pub(crate) fn request(&self) -> RequestRef<'_> {
+                RequestRef {
+                    method: self.method.as_ref(),
+                    path: self.path.as_ref(),
+                    query: &self.query,
+                    form: &self.form,
+                    cookies: &self.cookies,
+                    json: &self.json,
                 }
             }
         }
     };
 }
 
-/// What tells a request.
-pub(crate) struct RequestFile {
-    pub(crate) method: Option<Text>,
-    pub(crate) path: Option<Text>,
-    pub(crate) query: Entries<Located<Scalar>>,
-    pub(crate) form: Entries<Located<Scalar>>,
-    pub(crate) cookies: Entries<Located<Scalar>>,
-    pub(crate) json: Entries<Located<Value>>,
+/// What tells a request, borrowed from the setting that has it.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestRef<'a> {
+    pub(crate) method: Option<&'a Text>,
+    pub(crate) path: Option<&'a Text>,
+    pub(crate) query: &'a Entries<Located<Scalar>>,
+    pub(crate) form: &'a Entries<Located<Scalar>>,
+    pub(crate) cookies: &'a Entries<Located<Scalar>>,
+    pub(crate) json: &'a Entries<Located<Value>>,
 }
 
 with_request! {

@@ -8,6 +8,8 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
+use serde_json::{Map, Value};
+
 use crate::decode::LOCATED;
 use crate::source::Span;
 
@@ -184,6 +186,30 @@ impl JsonSchema for Scalar {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+/// A JSON object, whose strings may be templates.
+#[derive(Debug, Clone)]
+pub(crate) struct JsonObject(pub(crate) Value);
+
+impl<'de> Deserialize<'de> for JsonObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Map::deserialize(deserializer).map(|map| Self(Value::Object(map)))
+    }
+}
+
+impl JsonSchema for JsonObject {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Map::<String, Value>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Map::<String, Value>::json_schema(generator)
     }
 }
 

@@ -21,19 +21,15 @@ mod toolcall;
 mod verifier;
 mod workspace;
 
-pub(crate) use check::{
-    AnswerListFile, AnswerNumberFile, CallFile, CalledFile, CallsMatchFile, CheckFile, CommandFile,
-    ExpectedCallFile, JsonValueFile, ProcessFile, StoredFile,
-};
+pub(crate) use check::{CallFile, CallsMatchFile, CheckFile, ExpectedCallFile, StoredFile, Subject};
 pub(crate) use choice::{ChoiceFile, InstancesFile, ListFields, NamedListFile};
 pub(crate) use custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
 pub(crate) use files::{FileEntry, FilesFile};
 pub(crate) use gui::{
-    GuiFile, PageCookieFile, PageElementFile, PageRewardFile, PageStorageFile, PatternFile, RequestFile,
-    RequestedFile, RespondFile, RouteFile, SiteFile,
+    GuiFile, PageElementFile, PageRewardFile, PatternFile, RequestRef, RespondFile, RouteFile, SiteFile,
 };
 pub(crate) use image::{ImageFields, ImageFile};
-pub(crate) use located::{Entries, Located, Scalar, Text, present_or_default};
+pub(crate) use located::{Entries, JsonObject, Located, Scalar, Text, present_or_default};
 pub(crate) use script::{ActionFile, ScriptFile};
 pub(crate) use served::{HttpFile, McpFile, ShareFile};
 pub(crate) use source_text::SourceTextFile;
@@ -41,6 +37,6 @@ pub(crate) use step_reward::{EachFile, StepRewardFile};
 pub(crate) use suite::{ActionFormatFile, DefaultsFile, EnvFile, SettingsRef, SuiteFile, TaskFile};
 pub(crate) use swe::{NamesFile, SweFile};
 pub(crate) use terminal::TerminalFile;
-pub(crate) use toolcall::{TableFile, ToolFile, ToolcallFile};
+pub(crate) use toolcall::{ToolFile, ToolcallFile};
 pub(crate) use verifier::{ApartFile, ArtifactFile, CollectFile, RewardSourceFile, VerifierFile};
-pub(crate) use workspace::{NetworkFile, SandboxFile, WorkspaceFile};
+pub(crate) use workspace::{NetworkFile, SandboxFile, WorkspaceRef};

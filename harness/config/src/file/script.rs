@@ -7,9 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
 
-use super::located::{Located, Text};
+use super::located::{JsonObject, Located, Text};
 use crate::bounds;
 
 /// Actions in order, each one turn.
@@ -66,7 +65,7 @@ pub(crate) struct CallActionFile {
     /// Name of the tool.
     pub(crate) name: Text,
     /// Its arguments. A string that is one `{{ expression }}` takes the type of the expression. Default: none.
-    pub(crate) arguments: Option<Located<Map<String, Value>>>,
+    pub(crate) arguments: Option<Located<JsonObject>>,
 }
 
 /// The answer of a submit.

@@ -1,5 +1,6 @@
 //! Tools that are elsewhere, as written: servers of the Model Context Protocol, and HTTP.
 
+use clawrl_core::offered_tool_name;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -80,5 +81,29 @@ impl MethodFile {
             Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
+    }
+}
+
+impl McpFile {
+    /// Stands before the names of its tools.
+    pub(crate) fn prefix(&self) -> &str {
+        self.prefix.as_ref().map_or("", |prefix| prefix)
+    }
+
+    /// Whether a tool of this name could be one of its own: which ones there are is known when it runs.
+    pub(crate) fn may_offer(&self, name: &str) -> bool {
+        match &self.tools {
+            Some(_) => self.names().any(|(_, offered)| offered == name),
+            None => {
+                let own = name.strip_prefix(self.prefix());
+                own.is_some_and(|own| !own.is_empty() && offered_tool_name("", own) == own)
+            }
+        }
+    }
+
+    /// The names under which its tools are offered, as far as they are known.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&Text, String)> {
+        let tools = self.tools.iter().flat_map(|tools| &tools.value);
+        tools.map(|tool| (tool, offered_tool_name(self.prefix(), tool)))
     }
 }

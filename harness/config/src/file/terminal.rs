@@ -7,7 +7,7 @@ use super::files::FilesFile;
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
 use super::verifier::VerifierFile;
-use super::workspace::{NetworkFile, SandboxFile, WorkspaceFile, with_workspace};
+use super::workspace::{NetworkFile, SandboxFile, with_workspace};
 use crate::bounds;
 
 with_workspace! {
@@ -35,23 +35,5 @@ with_workspace! {
         /// A program that grades, instead of checks or beside them; then the score is its score times that of the
         /// checks.
         verifier: Option<Located<VerifierFile>>,
-    }
-}
-
-impl TerminalFile {
-    /// Takes out what describes the sandbox.
-    pub(crate) fn take_workspace(&mut self) -> WorkspaceFile {
-        WorkspaceFile {
-            files: self.files.take(),
-            vars: self.vars.take(),
-            sandbox: self.sandbox.take(),
-            memory_mib: self.memory_mib.take(),
-            disk_mib: self.disk_mib.take(),
-            pids: self.pids.take(),
-            cpu_percent: self.cpu_percent.take(),
-            network: self.network.take(),
-            image: self.image.take(),
-            read_only: self.read_only.take(),
-        }
     }
 }

@@ -137,3 +137,58 @@ fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StoreFile>
 fn nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NothingFile>, D::Error> {
     present_or_default(deserializer)
 }
+
+impl ToolcallFile {
+    /// The tools, with their names.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &(Text, Located<ToolFile>)> {
+        self.tools.iter().flat_map(|tools| &tools.0)
+    }
+
+    pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools().map(|(name, _)| name.as_str())
+    }
+
+    /// The tool of this name.
+    pub(crate) fn tool(&self, name: &str) -> Option<&ToolFile> {
+        self.tools().find(|(own, _)| own.value == name).map(|(_, tool)| &tool.value)
+    }
+
+    /// The servers, with their names.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &(Text, Located<McpFile>)> {
+        self.mcp.iter().flat_map(|servers| &servers.0)
+    }
+
+    /// Whether a server may turn out to have a tool of this name.
+    pub(crate) fn may_be_served(&self, name: &str) -> bool {
+        self.servers().any(|(_, server)| server.may_offer(name))
+    }
+
+    /// Whether a tool runs in a sandbox.
+    pub(crate) fn runs_programs(&self) -> bool {
+        self.tools().any(|(_, tool)| matches!(tool.kind(), "python" | "command"))
+            || self.servers().any(|(_, server)| server.command.is_some())
+    }
+}
+
+impl ToolFile {
+    /// The kinds that are given; exactly one is right.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        let kinds = [
+            (self.python.is_some(), "python"),
+            (self.command.is_some(), "command"),
+            (self.table.is_some(), "table"),
+            (self.store.is_some(), "store"),
+            (self.arithmetic.is_some(), "arithmetic"),
+            (self.http.is_some(), "http"),
+            (self.returns.is_some(), "returns"),
+            (self.fails.is_some(), "fails"),
+            (self.never.is_some(), "never"),
+        ];
+        kinds.into_iter().filter(|(given, _)| *given).map(|(_, kind)| kind)
+    }
+
+    /// The kind. A tool without one asks for nothing, as `never`.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kinds().next().unwrap_or("never")
+    }
+}

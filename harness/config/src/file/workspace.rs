@@ -48,6 +48,22 @@ macro_rules! with_workspace {
         }
 
         impl $name {
+            /// The settings of the workspace.
+            pub(crate) fn workspace(&self) -> $crate::file::WorkspaceRef<'_> {
+                $crate::file::WorkspaceRef {
+                    files: self.files.as_ref(),
+                    vars: self.vars.as_ref(),
+                    sandbox: self.sandbox.as_ref(),
+                    memory_mib: self.memory_mib.as_ref(),
+                    disk_mib: self.disk_mib.as_ref(),
+                    pids: self.pids.as_ref(),
+                    cpu_percent: self.cpu_percent.as_ref(),
+                    network: self.network.as_ref(),
+                    image: self.image.as_ref(),
+                    read_only: self.read_only.as_ref(),
+                }
+            }
+
             /// This one, with what it leaves open taken from the defaults, key by key.
             pub(crate) fn or(self, defaults: &Self) -> Self {
                 let below = defaults.clone();
@@ -76,6 +92,21 @@ with_workspace! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "Workspace")]
     struct WorkspaceFile {}
+}
+
+/// The settings of a workspace, borrowed from the environment that has them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct WorkspaceRef<'a> {
+    pub(crate) files: Option<&'a Located<FilesFile>>,
+    pub(crate) vars: Option<&'a Entries<Text>>,
+    pub(crate) sandbox: Option<&'a Located<SandboxFile>>,
+    pub(crate) memory_mib: Option<&'a Located<i64>>,
+    pub(crate) disk_mib: Option<&'a Located<i64>>,
+    pub(crate) pids: Option<&'a Located<i64>>,
+    pub(crate) cpu_percent: Option<&'a Located<i64>>,
+    pub(crate) network: Option<&'a Located<NetworkFile>>,
+    pub(crate) image: Option<&'a Located<ImageFile>>,
+    pub(crate) read_only: Option<&'a Located<Vec<Text>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -24,7 +24,7 @@ use crate::value;
 const TIMEOUT_SECS: u32 = 60;
 
 /// Members of a group of which process rewards say something.
-const LEAST_GROUP: u32 = 3;
+const MIN_GROUP: u32 = 3;
 
 /// Who says of single turns what they were worth, or what should have been known before them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -246,12 +246,12 @@ impl Checker {
                 self.problem(hint.span, message, "never read", help);
             }
         }
-        if rewards && plan.group_size < LEAST_GROUP {
+        if rewards && plan.group_size < MIN_GROUP {
             let message = format!(
                 "verdicts on turns are compared within a group, and one of {} says nothing",
                 plan.group_size
             );
-            let problem = Problem::new(message, format!("write `group_size: {LEAST_GROUP}` or more"));
+            let problem = Problem::new(message, format!("write `group_size: {MIN_GROUP}` or more"));
             let reason: Option<(Span, &str)> = file.group_size.as_ref().map(|size| (size.span, "the group"));
             self.contradiction(problem, (judging.span, "asks about turns"), reason);
         }

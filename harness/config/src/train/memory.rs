@@ -26,7 +26,7 @@ const FP32: u64 = 4;
 /// Bytes of a bf16 number.
 const BF16: u64 = 2;
 /// The largest model, in parameters, whose passes the learner makes by itself, on one thread for each piece of a batch.
-const MOST_IN_PIECES: u64 = 16 << 20;
+const MAX_PIECEWISE_PARAMETERS: u64 = 16 << 20;
 /// Rows of such a piece at most.
 const PIECE_ROWS: u64 = 1_024;
 /// Logits that are held at once, in numbers, and how many matrices of them: the logarithms, what they came from, and the gradient.
@@ -332,7 +332,7 @@ impl MemoryNeeds<'_> {
         let in_pieces = is_whole
             && place == MemoryPlace::Processor
             && self.plan.engine.dtype == Dtype::Fp32
-            && self.shape.parameters() <= MOST_IN_PIECES
+            && self.shape.parameters() <= MAX_PIECEWISE_PARAMETERS
             && self.shape.head_dim.is_multiple_of(16);
         if in_pieces { (PIECE_ROWS, u64::from(threads)) } else { (Self::MICRO_BATCH_TOKENS, 1) }
     }

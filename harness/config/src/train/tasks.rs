@@ -14,17 +14,16 @@ use clawrl_core::{EnvSpec, PolicySpec, Split, TaskSpec, derive_seed, stable_hash
 
 use super::distillation::HintSource;
 use super::plan::{TrainPlan, TrainSuite};
+use crate::check::{Checker, Instances, Row, TaskBuilder};
 use crate::draw;
-use crate::fill::{Filler, assignments, task_id};
-use crate::problem::{ConfigError, Findings, Problem};
+use crate::problem::{ConfigError, Problem};
 use crate::resolve::policy_problem;
-use crate::row::{Instances, Row};
 use crate::suggest::{did_you_mean, listed};
 use crate::suite::{Suite, load_suites};
 use crate::text::engine;
 
 /// Combinations after which no more different tasks are looked for, for each that was asked for.
-const MOST_DRAWN_PER_TASK: usize = 8;
+const MAX_DRAWN_PER_TASK: usize = 8;
 
 /// The tasks of a training, and what it is a training of.
 #[derive(Debug)]
@@ -252,13 +251,13 @@ fn suite_families(
     train: &TrainPlan,
 ) -> Result<Vec<FamilyTasks>, ConfigError> {
     let engine = engine();
-    let mut findings = Findings::new(&suite.source);
-    let mut filler = Filler::new(&engine, &mut findings);
+    let mut checker = Checker::new(&suite.source, Arc::clone(&suite.fixtures));
+    let mut builder = TaskBuilder::new(&mut checker, &engine, &suite.source);
     let mut families = Vec::new();
     for row in &suite.rows {
-        let id = task_id(suite.name(), row, None).0;
+        let id = row.task_id(suite.name(), None).0;
         let seed = derive_seed(train.seed, "instances", &[stable_hash(id.as_bytes())]);
-        let (wanted, tasks) = different_tasks(suite, row, wish.instances, seed, &mut filler);
+        let (wanted, tasks) = different_tasks(suite, row, wish.instances, seed, &mut builder);
         let is_held_out = |task: &TaskSpec| Split::HeldOut.contains(&task.family, &task.asked());
         let (held_out, for_training) = tasks.into_iter().map(Arc::new).partition(|task| is_held_out(task));
         families.push(FamilyTasks {
@@ -273,11 +272,11 @@ fn suite_families(
         let policy = PolicySpec::Demonstrator { oracle_percent: warm_start.oracle_percent };
         for row in &suite.rows {
             if let Some(problem) = policy_problem(suite, row, &policy, "train without `warm_start`") {
-                findings.push(problem);
+                checker.findings.push(problem);
             }
         }
     }
-    findings.finish()?;
+    checker.findings.finish()?;
     Ok(families)
 }
 
@@ -287,14 +286,14 @@ fn different_tasks<'s>(
     row: &'s Row,
     instances: Option<u32>,
     seed: u64,
-    filler: &mut Filler<'_, '_, 's>,
+    builder: &mut TaskBuilder<'_, '_, 's>,
 ) -> (usize, Vec<TaskSpec>) {
     let is_template = row.instances != Instances::Plain;
     let given = instances.filter(|_| is_template).map(|wanted| wanted as usize);
     let wanted = given.unwrap_or_else(|| row.instances.count());
     let mut drawn = match given {
         Some(wanted) => draw::distinct(&row.variables, wanted, seed),
-        None => assignments(row, seed),
+        None => row.assignments(seed),
     };
     let mut tasks = Vec::new();
     let mut seen = HashSet::new();
@@ -304,13 +303,13 @@ fn different_tasks<'s>(
             if tasks.len() == wanted {
                 break;
             }
-            let Some(values) = filler.values(row, assignment) else { continue };
-            let task = filler.task(suite.name(), row, is_template.then_some(index), &values);
-            tasks.extend(task.filter(|task| seen.insert(content(task))));
+            let Some(values) = builder.values(row, assignment) else { continue };
+            let task = builder.task(suite.name(), row, is_template.then_some(index), &values);
+            tasks.extend(Some(task).filter(|task| seen.insert(content(task))));
         }
         tried = drawn.len();
         // Some combinations make the same task: variables that only wrong answers use make no difference to it.
-        let more = tried.saturating_mul(2).min(wanted.saturating_mul(MOST_DRAWN_PER_TASK));
+        let more = tried.saturating_mul(2).min(wanted.saturating_mul(MAX_DRAWN_PER_TASK));
         if given.is_none() || tasks.len() == wanted || more <= tried {
             return (wanted, tasks);
         }

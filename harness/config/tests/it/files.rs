@@ -230,3 +230,41 @@ tasks:
     insta::assert_snapshot!("warnings", text);
     assert!(suite.warnings().iter().all(|warning| warning.report().severity == "warning"));
 }
+
+/// A plan is made of the files that the suite's hash covers, whatever happened to them since.
+#[test]
+fn plan_has_files_as_they_were_loaded() {
+    let suite = "format: 1
+suite: files
+tasks:
+  - id: terminal
+    instruction: Do it.
+    env:
+      terminal:
+        files: { a: { host: fixtures/a } }
+        verifier: { files: tests, apart: {} }
+  - id: swe
+    instruction: Mend it.
+    env:
+      swe:
+        files: repo
+        test: python3 -m unittest -v
+        parser: unittest
+        test_patch: p.diff
+        fail_to_pass: { from: names.json }
+    oracle: { patch: p.diff }
+  - id: gui
+    instruction: Look.
+    env: { gui: { sites: { app: { folder: site } } } }
+    checks: [page_url: http://app.localhost/]
+";
+    let folder = Folder::new(suite);
+    for path in ["fixtures/a", "tests/test.sh", "repo/x.py", "p.diff", "site/index.html"] {
+        folder.write(path, path.as_bytes());
+    }
+    folder.write("names.json", b"[\"test_a\"]");
+    let suites = [load_suite(folder.path()).expect("a good suite")];
+    let plan = resolve_plan(&suites, &options()).expect("a plan");
+    fs::remove_dir_all(folder.path()).expect("an empty place");
+    assert_eq!(resolve_plan(&suites, &options()).expect("the same plan"), plan);
+}

@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use clawrl_core::{ExpectedCall, TextMatch, ToolDecl, ValuePattern};
-use minijinja::Value;
 use serde_json::{Map, Value as Json};
 
-use super::filler::Filler;
-use super::toolcall::{argument_names, arguments_words, escaped, is_open};
-use crate::row::{CallRow, JsonText};
+use super::builder::{TaskBuilder, WrittenJson};
+use super::calls::{argument_names, arguments_words, escaped, is_open};
+use crate::file::ExpectedCallFile;
 use crate::suggest::{did_you_mean, listed};
 
 const KEYS: [&str; 5] = ["any_of", "any_object", "any_list", "optional", "text"];
@@ -24,18 +23,17 @@ struct BadPattern {
     help: String,
 }
 
-impl<'s> Filler<'_, '_, 's> {
+impl<'s> TaskBuilder<'_, '_, 's> {
     pub(super) fn expected_call(
         &mut self,
-        row: &'s CallRow,
+        file: &'s ExpectedCallFile,
         tools: Option<&[ToolDecl]>,
-        values: &Value,
     ) -> Option<ExpectedCall> {
-        let tool = row.tool.value.clone();
-        let Some(written) = &row.arguments else {
+        let tool = file.tool.value.clone();
+        let Some(written) = file.arguments.as_ref().map(WrittenJson::from) else {
             return Some(ExpectedCall { tool, arguments: BTreeMap::new() });
         };
-        let Json::Object(filled) = self.json(written, values)? else { return None };
+        let Json::Object(filled) = self.json(written)? else { return None };
         let arguments = match patterns(&filled, "") {
             Ok(arguments) => arguments,
             Err(bad) => {
@@ -53,7 +51,7 @@ impl<'s> Filler<'_, '_, 's> {
     /// I1, I2.
     fn can_be(
         &mut self,
-        written: &'s JsonText,
+        written: WrittenJson<'_>,
         decl: &ToolDecl,
         name: &str,
         pattern: &ValuePattern,

@@ -1,7 +1,7 @@
 //! JSON schemas that suites bring along, of arguments and of answers: compiled once, and what they say of a value.
 //!
 //! I1. Nothing is fetched: a schema that refers to a document elsewhere is refused. I2. Patterns are matched in linear
-//! time, whatever an agent writes; those with look-around or back-references within [`MOST_STEPS`], and beyond that nothing matches.
+//! time, whatever an agent writes; those with look-around or back-references within [`MAX_BACKTRACKS`], and beyond that nothing matches.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,14 +10,13 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{FancyRegex, PatternOptions, ValidationError, Validator};
 use serde_json::Value as Json;
 
-use super::filler::Filler;
-use crate::row::JsonText;
+use super::builder::{TaskBuilder, WrittenJson};
 
-/// Steps back of a pattern with look-around or back-references: some milliseconds.
-const MOST_STEPS: usize = 100_000;
+/// Backtracking steps of a pattern with look-around or back-references: a few milliseconds.
+const MAX_BACKTRACKS: usize = 100_000;
 
 /// Characters of a reason, which may repeat a whole value.
-const REASON_CHARS: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 
 /// What is wrong with a schema, where in it, and what to write instead.
 #[derive(Debug, Clone)]
@@ -40,9 +39,9 @@ impl Schemas {
     }
 }
 
-impl Filler<'_, '_, '_> {
-    /// Whether a schema is one; what was written is where its problem is shown.
-    pub(super) fn schema(&mut self, written: &JsonText, schema: &Json) -> Option<()> {
+impl TaskBuilder<'_, '_, '_> {
+    /// Compiles a schema. A problem is reported at its place in `written`.
+    pub(super) fn schema(&mut self, written: WrittenJson<'_>, schema: &Json) -> Option<()> {
         match self.schemas.get(schema) {
             Ok(_) => Some(()),
             Err(bad) => {
@@ -52,18 +51,18 @@ impl Filler<'_, '_, '_> {
         }
     }
 
-    /// What a schema finds wrong with a value: the reason and a JSON pointer into the value. A schema that is none, which
-    /// is reported elsewhere, finds nothing.
+    /// The reason why a value does not fit a schema, and a JSON pointer into the value. Nothing fits badly to a schema that does
+    /// not compile: [`Self::schema`] reports that.
     pub(super) fn misfit(&mut self, schema: &Json, value: &Json) -> Option<(String, String)> {
         let validator = self.schemas.get(schema).ok()?;
         let error = validator.validate(value).err()?;
         Some((reason(&error), error.instance_path().as_str().to_owned()))
     }
 
-    /// A finding at the key that a pointer ends with, or at the nearest one above it that was written.
+    /// Reports a problem at the key that the pointer ends with, or at the nearest written key above it.
     pub(super) fn found_in(
         &mut self,
-        written: &JsonText,
+        written: WrittenJson<'_>,
         pointer: &str,
         message: String,
         label: &str,
@@ -73,7 +72,7 @@ impl Filler<'_, '_, '_> {
         while written.value.pointer(pointer).is_none() {
             pointer = pointer.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        let span = self.located(written.span, pointer);
+        let span = self.findings.source.locate_pointer(written.span, pointer);
         self.found(span, message, label, help);
     }
 }
@@ -101,7 +100,7 @@ fn compile(schema: &Json) -> Result<Validator, BadSchema> {
 }
 
 fn patterns() -> PatternOptions<FancyRegex> {
-    PatternOptions::fancy_regex().backtrack_limit(MOST_STEPS)
+    PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)
 }
 
 fn reason(error: &ValidationError<'_>) -> String {
@@ -115,10 +114,10 @@ fn reason(error: &ValidationError<'_>) -> String {
         }
         _ => error.to_string(),
     };
-    if reason.chars().count() <= REASON_CHARS {
+    if reason.chars().count() <= MAX_REASON_CHARS {
         return reason;
     }
-    reason.chars().take(REASON_CHARS).chain(['…']).collect()
+    reason.chars().take(MAX_REASON_CHARS).chain(['…']).collect()
 }
 
 #[cfg(test)]
