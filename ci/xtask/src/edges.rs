@@ -42,7 +42,6 @@ const EDGES: &[(&str, Users)] = &[
     ("scheduler", Users::These(&["cli", "train", "bench"])),
     ("import", Users::These(&["cli"])),
     ("record", Users::These(&["report", "regression", "cli", "train", "clawrl", "bench"])),
-    ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["regression", "cli"])),
     ("regression", Users::These(&["cli", "bench"])),
     ("gateway", Users::These(&["cli", "train", "clawrl", "bench"])),

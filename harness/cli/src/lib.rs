@@ -22,7 +22,6 @@ pub mod output;
 mod panic_report;
 pub mod plan_request;
 mod policy_choice;
-pub mod profile;
 mod program;
 pub mod progress;
 mod redaction;

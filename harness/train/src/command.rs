@@ -49,9 +49,9 @@ pub(crate) fn run_train(arguments: &Arguments, log: &Log) -> Result<Exit, Failur
         }
     };
     let repeated = arguments.results.repeated();
-    let (profile, quiet) = (arguments.profile, arguments.quiet);
+    let quiet = arguments.quiet;
     let is_named = arguments.name.is_some();
-    let request = Request { plan, run, is_named, results: arguments.results.dir(), start, profile, quiet };
+    let request = Request { plan, run, is_named, results: arguments.results.dir(), start, quiet };
     let mut name = None;
     let trained = train(request, |run| name = Some(run.clone()), log);
     if let (Err(failure), Some(run)) = (&trained, name) {

@@ -13,7 +13,6 @@ use clawrl_torch::{
 };
 
 use super::libtorch::check_libtorch;
-use super::settings::OBSERVER;
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
 
@@ -73,7 +72,7 @@ impl Embedded {
         let gone = |why: String| Fault::permanent(Boundary::Policy, "engine-gone", why);
         let params = self.params.lock().ok().and_then(|mut params| params.take());
         let (model, adapter) = params.ok_or_else(|| gone("its weights are gone".to_owned()))?;
-        let config = EngineConfig { observer: Some(OBSERVER), ..EngineConfig::default() };
+        let config = EngineConfig::default();
         let engine = Engine::start(config, 0, &model).map_err(|error| gone(error.to_string()))?;
         let name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));
         if let Some((name, adapter)) = name.as_ref().zip(adapter) {

@@ -34,7 +34,6 @@ use super::teacher::RemoteTeacher;
 use super::versions::{Made, VersionLog};
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
-use clawrl_cli::profile::{self, Phase};
 
 /// What goes on from one stretch of a training to the next.
 pub(super) struct Learning {
@@ -279,8 +278,6 @@ impl Learning {
         let (fate, of_gate) = self.judge(&batch, &stats, &report)?;
         times.update = began.elapsed();
         times.publish = timed(|| self.publish_if_due())?;
-        profile::took(Phase::Wait, times.wait);
-        profile::took(Phase::Learn, times.update);
         let sampled = std::mem::replace(interval, Interval::new()).sampled;
         self.teller.update(self.rl.updates, &stats, &report, sampled, times);
 
@@ -373,9 +370,7 @@ impl Learning {
     /// When the engine does not take it.
     pub(super) fn publish(&mut self) -> Result<(), Failure> {
         if self.stream.is_behind() {
-            let began = Instant::now();
             self.learner.publish().map_err(|error| gave_up(&error))?;
-            profile::took(Phase::Publish, began.elapsed());
             let acting = self.stream.snapshot().accepted();
             self.stream.published(acting).map_err(|error| broken(&error))?;
         }
@@ -389,9 +384,7 @@ impl Learning {
     pub(super) fn checkpoint(&mut self) -> Result<(), Failure> {
         let progress = serde_json::to_string(self.stream.snapshot())
             .map_err(|error| Failure::new(Exit::Internal, format!("progress cannot be written: {error}")))?;
-        let began = Instant::now();
         self.learner.checkpoint(&progress).map_err(|error| gave_up(&error))?;
-        profile::took(Phase::Checkpoint, began.elapsed());
         let (version, parent) = (self.learner.version(), Some(self.parent));
         self.checkpointed = version;
         let (updates, accepted) = (self.updates(), self.stream.snapshot().accepted());

@@ -167,7 +167,7 @@ async fn train_one(
     command.arg("train").arg(file).args(["--json", "--name", run.as_str(), "--seed", &seed.to_string()]);
     command.arg("--results").arg(arguments.results.dir());
     command.args(arguments.settings.iter().flat_map(|setting| ["--set", setting.written()]));
-    command.args(arguments.quiet.then_some("--quiet")).args(arguments.profile.then_some("--profile"));
+    command.args(arguments.quiet.then_some("--quiet"));
     // A terminal would send Ctrl-C to both.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     // Registered before the process is there, so that no signal ends this one alone.

@@ -56,7 +56,6 @@ use clawrl_cli::failure::Failure;
 use clawrl_cli::host::{capacity, facts, room};
 use clawrl_cli::interrupt::FirstInterrupt;
 use clawrl_cli::log::Log;
-use clawrl_cli::profile;
 use clawrl_cli::progress::Display;
 use clawrl_cli::wiring::{Executor, Machine, Work, key_of, refuse_unseen_pictures};
 
@@ -80,7 +79,6 @@ pub(super) struct Request {
     pub(super) is_named: bool,
     pub(super) results: PathBuf,
     pub(super) start: Start,
-    pub(super) profile: bool,
     pub(super) quiet: bool,
 }
 
@@ -151,7 +149,7 @@ fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clo
 /// # Errors
 /// What was refused, what was lacking, what broke, or that a person ended it; `--resume` goes on after the last three.
 pub(super) fn train(request: Request, started: impl FnOnce(&RunId), log: &Log) -> Result<Trained, Failure> {
-    let Request { plan, run, is_named, results, start, profile, quiet } = request;
+    let Request { plan, run, is_named, results, start, quiet } = request;
     let split = room::split(&plan, gpus(plan.engine.device)?)?;
     let tasks = TrainTasks::load(&plan)?;
     for warning in tasks.warnings() {
@@ -173,7 +171,6 @@ pub(super) fn train(request: Request, started: impl FnOnce(&RunId), log: &Log) -
     started(files.run());
     // Held to the end: between two stretches nobody writes the run, and yet it is ours.
     let _alone = files.lock()?;
-    profile::start(profile);
     let (run, folder) = (files.run().clone(), files.folder().to_owned());
     let executor = Executor::start(machine, FirstInterrupt::Drain, log)?;
     let judge = turn_judge(&plan, &executor)?;
@@ -199,7 +196,6 @@ pub(super) fn train(request: Request, started: impl FnOnce(&RunId), log: &Log) -
     let trained = session.run(demonstrations);
     drop(session);
     executor.end();
-    profile::finish(&run, &folder, quiet, log);
     trained
 }
 

@@ -1,7 +1,6 @@
 //! From the words of a train plan to the settings of those who compute.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::Duration;
 
 use clawrl_config::{
     Advantage, Aggregation, ChatObjective, ChatPlan, DistillationPlan, GuardPlan, Importance,
@@ -14,11 +13,8 @@ use clawrl_learn::{
     Weighting,
 };
 use clawrl_torch::{
-    Activations, Decay, Dtype, EngineConfig, EngineObserver, EngineWork, LearnerConfig, LoraConfig,
-    LoraTarget, OptimizerConfig, Teacher,
+    Activations, Decay, Dtype, EngineConfig, LearnerConfig, LoraConfig, LoraTarget, OptimizerConfig, Teacher,
 };
-
-use clawrl_cli::profile::{self, Phase};
 
 /// Tokens that go through the learner's model together. Enough that operations dominate their overhead, few enough
 /// that activations stay small.
@@ -34,18 +30,6 @@ pub(super) fn threads(number: u32) -> NonZeroUsize {
     NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Tells the profile of the engine's work, where there is one.
-pub(super) const OBSERVER: EngineObserver = EngineObserver(observe);
-
-fn observe(work: EngineWork, took: Duration) {
-    let phase = match work {
-        EngineWork::Prefill => Phase::Prefill,
-        EngineWork::Decode => Phase::Decode,
-        EngineWork::Swap => Phase::Swap,
-    };
-    profile::took(phase, took);
-}
-
 /// The engine of a training.
 pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
     EngineConfig {
@@ -53,7 +37,6 @@ pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
         threads: plan.engine.threads as usize,
         reproducible: plan.engine.batch_invariant,
         dtype: dtype(plan.engine.dtype),
-        observer: Some(OBSERVER),
         ..EngineConfig::default()
     }
 }

@@ -4,7 +4,6 @@
 //! that finished is learned from, whether or not it passed: what the demonstrator is, is the plan's to say.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use clawrl_config::WarmStartPlan;
 use clawrl_core::{AttemptId, AttemptRecord, Outcome, SplitMix64, TaskSpec, Trajectory, derive_seed};
@@ -20,7 +19,6 @@ use super::learning::{gave_up, now_ms};
 use super::samples::{Showing, demonstrated};
 use clawrl_cli::exit_code::Exit;
 use clawrl_cli::failure::Failure;
-use clawrl_cli::profile::{self, Phase};
 
 /// Steps between two lines about the loss.
 const TOLD_EVERY: u32 = 50;
@@ -146,9 +144,7 @@ impl Demonstrations {
                 samples.extend(shown.samples(chat, &mut exchange, showing, most_tokens, episode)?);
             }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
-            let began = Instant::now();
             let report = learner.update(&batch).map_err(|error| gave_up(&error))?;
-            profile::took(Phase::Imitate, began.elapsed());
             let figures = [(Metric::TrainImitationLossNats, report.loss)];
             rows.extend(MetricRow::of_update(now_ms(), u64::from(step), &figures));
             if step.is_multiple_of(TOLD_EVERY) || step == plan.steps {

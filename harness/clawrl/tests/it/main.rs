@@ -25,7 +25,6 @@ mod measuring;
 mod model_server;
 mod normal_user;
 mod place;
-mod profiling;
 mod redacting;
 mod refusing;
 mod remote;

@@ -26,6 +26,7 @@ pub(crate) mod validate;
 pub(crate) mod view;
 
 mod cost_limit;
+mod removed;
 mod run_end;
 mod tape;
 mod task;

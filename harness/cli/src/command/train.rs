@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clawrl_config::TrainSetting;
 use clawrl_core::RunId;
 
+use super::removed;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -16,6 +17,7 @@ use crate::results::{ResultsArguments, run_name};
 /// On Ctrl-C, what runs is finished and a checkpoint is written; `--resume` goes on.
 #[derive(Debug, clap::Args)]
 #[command(
+    arg = removed::profile(),
     override_usage = "clawrl train [OPTIONS] TRAIN.yaml\n       clawrl train --resume RUN",
     after_help = "Examples:\n  clawrl train policies/presets/terminal-tiny.yaml\n  \
                   clawrl train policies/presets/terminal-tiny.yaml --seed 1,2,3 --set rl.updates=50\n  \
@@ -40,9 +42,6 @@ pub struct Arguments {
     #[command(flatten)]
     /// The results folder.
     pub results: ResultsArguments,
-    /// Write where the time of this process goes into the training's folder: profile/phases.json and profile/flame.svg.
-    #[arg(long)]
-    pub profile: bool,
     /// Print what it came to as JSON.
     #[arg(long)]
     pub json: bool,

@@ -25,7 +25,6 @@ use crate::failure::Failure;
 use crate::host::facts;
 use crate::interrupt::{FirstInterrupt, Signals};
 use crate::log::Log;
-use crate::profile;
 use crate::progress::{Display, Watched};
 
 /// Threads for blocking calls: fixture reads and little else.
@@ -150,7 +149,6 @@ impl Executor {
     /// # Errors
     /// What kept it from starting. An end in error is in [`Ended`].
     pub fn run(&self, work: Work, log: &Log) -> Result<Ended, Failure> {
-        let work = profile::watched(work, self.runtime.handle());
         let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
         let providers = {
             let _entered = self.runtime.enter();

@@ -27,7 +27,6 @@ use tokio::task::spawn_blocking;
 
 use super::super::embedded::ADAPTER;
 use super::super::libtorch::check_libtorch;
-use super::super::settings::OBSERVER;
 use super::messages::{messages, tools};
 use super::pupil::Model;
 use super::residents::Residents;
@@ -101,7 +100,7 @@ pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatMo
     let files = policy_files(folder).map_err(|error| refused(error.to_string()))?;
     let chat = Chat::load(&files).map_err(|error| refused(error.to_string()))?;
     let positions = model.layout().config().max_position_embeddings;
-    let config = EngineConfig { observer: Some(OBSERVER), ..EngineConfig::default() };
+    let config = EngineConfig::default();
     let broken = |why: String| Failure::new(Exit::Internal, format!("the engine did not start: {why}"));
     let engine = Engine::start(config, 0, &model).map_err(|error| broken(error.to_string()))?;
     let adapter_name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 use super::super::beginning::unusable;
 use super::super::libtorch::check_libtorch;
-use super::super::settings::{OBSERVER, threads};
+use super::super::settings::threads;
 use super::arm::{Arm, Tuning, tuning};
 use super::findings::{Findings, findings};
 use super::kept::{Kept, Settings, refuse_what_is_in_the_way, unwritable};
@@ -171,7 +171,7 @@ fn follow(
         .map_err(|error| Failure::new(Exit::Environment, format!("there is no runtime: {error}")))?;
     let params = load_params(&ModelFiles::of(policy), Device::Cpu).map_err(unusable)?;
     // What a case comes to does not depend on those that are tried beside it.
-    let config = EngineConfig { reproducible: true, observer: Some(OBSERVER), ..EngineConfig::default() };
+    let config = EngineConfig { reproducible: true, ..EngineConfig::default() };
     let engine = Engine::start(config, 0, &params).map_err(unusable)?;
     let judge = turn_judge(&ChatPlan::default().judging, None)?;
     let (jobs, count) = (jobs.min(cases.len()), cases.len() + done.len());

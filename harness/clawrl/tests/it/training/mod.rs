@@ -16,7 +16,6 @@ mod personal;
 mod planning;
 mod poisoning;
 mod policy_init;
-mod profiling;
 mod refusing;
 mod remote_teaching;
 mod repeating;
