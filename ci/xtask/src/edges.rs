@@ -44,7 +44,6 @@ const EDGES: &[(&str, Users)] = &[
     ("import", Users::These(&["runtime", "cli"])),
     ("record", Users::These(&["report", "regression", "runtime", "cli", "train", "clawrl", "bench"])),
     ("redact", Users::These(&["record", "toolcall", "gateway", "runtime", "cli"])),
-    ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["regression", "cli"])),
     ("regression", Users::These(&["cli", "bench"])),
     ("gateway", Users::These(&["serve", "chat", "train", "clawrl", "bench"])),

@@ -15,7 +15,6 @@ mod log;
 mod output;
 mod panic_report;
 mod plan_request;
-pub mod profile;
 mod program;
 mod progress;
 mod redaction;
@@ -24,7 +23,7 @@ mod table;
 mod torch_handoff;
 mod training;
 
-// For `profile` and `redaction`.
+// For `redaction`.
 use clawrl_runtime as wiring;
 use clawrl_runtime::{environment, host};
 

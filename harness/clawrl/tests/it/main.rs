@@ -27,7 +27,6 @@ mod normal_user;
 #[cfg(feature = "torch")]
 mod packaging;
 mod place;
-mod profiling;
 mod redacting;
 mod refusing;
 mod remote;

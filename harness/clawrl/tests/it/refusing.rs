@@ -53,6 +53,11 @@ fn arguments_that_make_no_sense() {
     let judge = ["run", "--resume", "x", "--judge", "openai:m"];
     assert!(check(&place, &judge, 2).contains("cannot be used with"));
     assert!(check(&place, &["valdate"], 2).contains("validate"));
+    for command in ["run", "train"] {
+        let refused = check(&place, &[command, "small", "--profile"], 2);
+        assert!(refused.contains("unexpected argument '--profile'"), "{refused}");
+        assert!(refused.contains("harness/docs/profile.md"), "{refused}");
+    }
     assert!(!place.results().exists(), "what is refused leaves nothing");
 }
 

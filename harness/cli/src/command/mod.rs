@@ -27,6 +27,7 @@ pub(crate) mod train;
 pub(crate) mod validate;
 pub(crate) mod view;
 
+mod removed;
 mod run_end;
 mod tape;
 mod task;

@@ -16,6 +16,7 @@ use clawrl_runtime::{
     environments_word, parse_run_name, policy_of, refuse_unpriced, spent,
 };
 
+use super::removed;
 use super::run_end::{self, Account};
 use super::tape::Tape;
 use super::task::{Task, redacting};
@@ -25,7 +26,6 @@ use crate::failure::Failure;
 use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::plan_request::PlanArguments;
-use crate::profile;
 use crate::redaction;
 use crate::results::ResultsArguments;
 use crate::training::LinkedModels;
@@ -39,6 +39,7 @@ const CAST_BYTES: usize = 256 << 10;
 /// everything is closed and recorded, and `--resume` goes on.
 #[derive(Debug, clap::Args)]
 #[command(
+    arg = removed::profile(),
     override_usage = "clawrl run [OPTIONS] SUITE...\n       clawrl run --resume RUN [--retry-faulted]",
     after_help = "Examples:\n  clawrl run tasks/terminal-basics --policy oracle --limit 64\n  \
                   clawrl run --resume my-run --retry-faulted"
@@ -63,9 +64,6 @@ pub(crate) struct Arguments {
     /// Do not record terminal sessions.
     #[arg(long)]
     no_cast: bool,
-    /// Write where the time of this process goes into the run's folder: profile/phases.json and profile/flame.svg.
-    #[arg(long)]
-    profile: bool,
     /// Strike the value of this environment variable out of all that is recorded; with --resume, from then on. May
     /// be repeated. The variable of a remote policy's key is always redacted.
     #[arg(long, value_name = "NAME", value_parser = redaction::variable_name)]
@@ -206,7 +204,6 @@ fn perform(
     if !arguments.quiet {
         tell_start(&task, &machine, log);
     }
-    profile::start(arguments.profile);
     let dir: PathBuf = writer.dir().to_owned();
     let run = task.plan.run.clone();
     let environments = environments_word(&task.plan);
@@ -229,7 +226,6 @@ fn perform(
         is_shown: true,
     };
     let executor = Executor::start(machine, FirstInterrupt::Drain, Arc::new(log.quieted(arguments.quiet)))?;
-    let work = profile::watched(work, &executor.handle());
     let ended = executor.run(work);
     executor.end();
     let ended = ended?;
@@ -240,9 +236,7 @@ fn perform(
         max_cost_usd: arguments.max_cost_usd,
         json: arguments.json,
     };
-    let concluded = run_end::conclude(ended, writer, &account, log);
-    profile::finish(&run, &account.dir, arguments.quiet, log);
-    concluded
+    run_end::conclude(ended, writer, &account, log)
 }
 
 fn tell_start(task: &Task, machine: &Machine, log: &Log) {

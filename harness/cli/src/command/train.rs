@@ -17,6 +17,7 @@ use clawrl_runtime::{Progress, RunningRun, parse_run_name, quoted, unused_name};
 
 use seeds::train_seeds;
 
+use super::removed;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -30,6 +31,7 @@ use crate::training::Training;
 /// On Ctrl-C, what runs is finished and a checkpoint is written; `--resume` goes on.
 #[derive(Debug, clap::Args)]
 #[command(
+    arg = removed::profile(),
     override_usage = "clawrl train [OPTIONS] TRAIN.yaml\n       clawrl train --resume RUN",
     after_help = "Examples:\n  clawrl train policies/presets/terminal-tiny.yaml\n  \
                   clawrl train policies/presets/terminal-tiny.yaml --seed 1,2,3 --set rl.updates=50\n  \

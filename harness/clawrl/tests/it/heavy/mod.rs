@@ -3,5 +3,4 @@
 mod browser_tests;
 mod hostile;
 mod killing;
-mod profiled;
 mod thousands;
