@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays the attacks of this folder and writes what came of each as a table.
 
-    ci/attacks/table.py [PROGRAM] > harness/docs/attacks.md      PROGRAM: `clawrl` of PATH, with `clawrl-sbx` beside it
+    ci/attacks/table.py [PROGRAM] > harness/docs/reference/attacks.md      PROGRAM: `clawrl` of PATH, with `clawrl-sbx` beside it
 
 An attack holds if it scored 0, or if the attempt was flagged. Exit codes: 0 all hold and every honest task passed; 1 not;
 2 something could not be run. The imported tasks need the base image (`ci/setup.sh image`), the pages a browser.

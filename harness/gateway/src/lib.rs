@@ -2,11 +2,11 @@
 //! that is kept, and the API that is in front of it.
 //!
 //! [`Recorder`] is who owns the ledger: a thread with a SQLite file, that says of an answer that it is recorded when it is. What it
-//! keeps is described in `harness/docs/gateway/ledger.md`. [`Server`] is the API; who answers is a [`Backend`].
+//! keeps is described in `harness/docs/design/ledger.md`. [`Server`] is the API; who answers is a [`Backend`].
 //!
 //! [`Lineages`] is told what happened (a request arrived, it was answered, it failed) and says what follows from it,
 //! as [`Event`]s. No I/O, no clock, no thread: whoever owns it gives it time and keeps what it says. How turns are
-//! linked, and by what evidence, is described in `harness/docs/gateway/turns.md`.
+//! linked, and by what evidence, is described in `harness/docs/design/turn-linking.md`.
 
 mod answer;
 mod api;

@@ -32,42 +32,42 @@ pub(crate) struct Arguments {
 enum What {
     /// Harbor task folders (Terminal-Bench 2 and others), datasets and registries.
     #[command(
-        after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import harbor my-task --output tasks/my-tasks"
+        after_help = "What becomes of each key: harness/docs/guides/import.md\n\nExample:\n  clawrl import harbor my-task --output tasks/my-tasks"
     )]
     Harbor(Choices),
     /// Single-turn rows of BFCL v4, the Berkeley Function Calling Leaderboard.
     #[command(
-        after_help = "Which categories, and how calls are compared: harness/docs/import.md\n\nExample:\n  clawrl import bfcl --data bfcl_eval/data --category simple_python --output tasks/bfcl"
+        after_help = "Which categories, and how calls are compared: harness/docs/guides/import.md\n\nExample:\n  clawrl import bfcl --data bfcl_eval/data --category simple_python --output tasks/bfcl"
     )]
     Bfcl(bfcl::Choices),
     /// Questions with answers, one JSON object a line (GSM8K, DAPO-Math and the like), for a Python tool.
     #[command(
-        after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
+        after_help = "What becomes of a row: harness/docs/guides/import.md\n\nExample:\n  clawrl import jsonl gsm8k.jsonl --output tasks/gsm8k"
     )]
     Jsonl(jsonl::Choices),
     /// Pages of MiniWoB++ for a browser, which grade themselves.
     #[command(
-        after_help = "What becomes of a page: harness/docs/import.md\n\nExample:\n  clawrl import miniwob --families click-button,enter-text --output tasks/miniwob"
+        after_help = "What becomes of a page: harness/docs/guides/import.md\n\nExample:\n  clawrl import miniwob --families click-button,enter-text --output tasks/miniwob"
     )]
     Miniwob(miniwob::Choices),
     /// Data sets that Reasoning Gym makes, in a Python that has it.
     #[command(
-        after_help = "Which sets, and how answers are compared: --list, and harness/docs/import.md\n\nExample:\n  clawrl import reasoning-gym gcd chain_sum:min_terms=3 --size 100 --output tasks/gym"
+        after_help = "Which sets, and how answers are compared: --list, and harness/docs/guides/import.md\n\nExample:\n  clawrl import reasoning-gym gcd chain_sum:min_terms=3 --size 100 --output tasks/gym"
     )]
     ReasoningGym(reasoning_gym::Choices),
     /// Issues of real repositories: rows of SWE-bench, SWE-Gym, SWE-smith, SWE-rebench, and task repositories.
     #[command(
-        after_help = "What becomes of a row: harness/docs/import.md\n\nExample:\n  clawrl import swe verified.jsonl --limit 20 --output tasks/verified"
+        after_help = "What becomes of a row: harness/docs/guides/import.md\n\nExample:\n  clawrl import swe verified.jsonl --limit 20 --output tasks/verified"
     )]
     Swe(swe::Choices),
     /// Faults put into Python packages, found by their own tests, which run in sandboxes.
     #[command(
-        after_help = "How faults are chosen: harness/docs/import.md\n\nExample:\n  clawrl import swe-synth --package mistune==3.1.4 --limit 60 --output tasks/synth"
+        after_help = "How faults are chosen: harness/docs/guides/import.md\n\nExample:\n  clawrl import swe-synth --package mistune==3.1.4 --limit 60 --output tasks/synth"
     )]
     SweSynth(swe_synth::Choices),
     /// Tasks of Terminal-Bench 0.x.
     #[command(
-        after_help = "What becomes of each key: harness/docs/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
+        after_help = "What becomes of each key: harness/docs/guides/import.md\n\nExample:\n  clawrl import terminal-bench tasks-of-theirs --output tasks/my-tasks"
     )]
     TerminalBench(Choices),
 }

@@ -420,7 +420,7 @@ fn published_schemas_are_current() {
 /// The page about train files names every key and value, and its example is a good one but for where it lies.
 #[test]
 fn the_page_about_trainings_is_complete() {
-    let page = std::fs::read_to_string("../docs/train.md").expect("the page");
+    let page = std::fs::read_to_string("../docs/guides/train.md").expect("the page");
     let schema = train_schema();
     let definitions = schema["$defs"].as_object().expect("definitions").values();
     for definition in definitions.chain([&schema]) {
@@ -455,7 +455,7 @@ fn the_page_about_trainings_is_complete() {
 /// The page about gates names every key, and its example is a good one.
 #[test]
 fn the_page_about_gates_is_complete() {
-    let page = std::fs::read_to_string("../docs/ci.md").expect("the page");
+    let page = std::fs::read_to_string("../docs/guides/ci.md").expect("the page");
     let schema = ci_schema();
     let definitions = schema["$defs"].as_object().expect("definitions").values();
     for definition in definitions.chain([&schema]) {

@@ -1,6 +1,6 @@
 //! Chat's record and ledger: a SQLite file, what is written to it and what is read from it. One writer
 //! ([`Recorder`](crate::Recorder)) owns it; what is kept, and for how long, is described in
-//! `harness/docs/gateway/ledger.md`.
+//! `harness/docs/design/ledger.md`.
 
 mod answers;
 mod arrivals;

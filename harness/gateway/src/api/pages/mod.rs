@@ -1,4 +1,4 @@
-//! The dashboard: pages about a user's chats, for a browser. Described in `harness/docs/gateway/dashboard.md`.
+//! The dashboard: pages about a user's chats, for a browser. Described in `harness/docs/guides/chat-dashboard.md`.
 
 mod actions;
 mod conversation;
