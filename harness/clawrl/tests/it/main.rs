@@ -27,6 +27,7 @@ mod normal_user;
 mod place;
 mod profiling;
 mod redacting;
+mod reference;
 mod refusing;
 mod remote;
 mod replaying;
@@ -40,5 +41,6 @@ mod terminal;
 mod toolcalling;
 #[cfg(feature = "torch")]
 mod training;
+mod tutorials;
 mod validating;
 mod viewing;
