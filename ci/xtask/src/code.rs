@@ -1,4 +1,4 @@
-//! What may not be written in code: ignored tests, unfinished code, sleeping, `unsafe` without its proof.
+//! What may not be written in code: ignored tests, sleeping, `unsafe` without its proof.
 //!
 //! A sleep that is itself the point, a timer, says so: `// timer: why` on its line or the one above. Tests that own
 //! time (tokio's paused clock) sleep as they like, for it takes no time.
@@ -23,7 +23,6 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
             let above = &lines[..index];
             let messages = [
                 ignored_test(code),
-                unfinished(code),
                 unexplained_sleep(code, comment, above).filter(|_| blocks(code) || !(owns_time && in_tests)),
                 unproven_unsafe(code, comment, above),
             ];
@@ -38,13 +37,6 @@ fn ignored_test(code: &str) -> Option<&'static str> {
     let code: String = code.split_whitespace().collect();
     (code.starts_with("#[ignore"))
         .then_some("no ignored tests; a slow one goes to a module `heavy`, see .config/nextest.toml")
-}
-
-fn unfinished(code: &str) -> Option<&'static str> {
-    ["todo", "unimplemented"]
-        .iter()
-        .any(|name| calls(code, name, "!"))
-        .then_some("unfinished code does not land; write it, or return an error that says what is missing")
 }
 
 fn unexplained_sleep(code: &str, comment: &str, above: &[(usize, &str, &str)]) -> Option<&'static str> {
@@ -96,13 +88,6 @@ mod tests {
         check("#[test]\n#[ignore]\nfn f() {}", &[2]);
         check("#[ignore = \"slow\"]\nfn f() {}", &[1]);
         check("// #[ignore]\nfn ignore() {}", &[]);
-    }
-
-    #[test]
-    fn code_is_finished() {
-        check("fn f() { todo!() }", &[1]);
-        check("fn f() { unimplemented!(\"later\") }", &[1]);
-        check("//! todo!\nfn f() { g(\"todo!\") }", &[]);
     }
 
     #[test]

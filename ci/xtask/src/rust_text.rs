@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// I1, for whatever a file may hold: the pieces that open and close things, in any order.
+        /// I1 for any text: the pieces that open and close things, in any order.
         #[test]
         fn every_character_keeps_its_place(source in "([rb#'\"/*\\\\\na ]|.){0,40}") {
             let text = RustText::new(&source);
