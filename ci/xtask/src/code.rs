@@ -1,4 +1,4 @@
-//! What may not be written in code: ignored tests, sleeping, `unsafe` without its proof.
+//! Rules of code: no ignored tests, no unexplained sleeping, no `unsafe` without its proof.
 //!
 //! A sleep that is itself the point, a timer, says so: `// timer: why` on its line or the one above. Tests that own
 //! time (tokio's paused clock) sleep as they like, for it takes no time.

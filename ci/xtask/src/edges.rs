@@ -7,7 +7,7 @@ use crate::manifest::{self, Dependency, Manifest, Section};
 use crate::problem::Problem;
 use crate::tree::Tree;
 
-/// Who may depend on a crate of ours.
+/// The crates that may depend on one of ours.
 enum Users {
     Everyone,
     /// Everyone, as a dev-dependency and no other way.

@@ -1,4 +1,4 @@
-//! What every text file keeps: no trailing spaces, a newline at the end, no marks of an unfinished merge, and no
+//! Rules of every text file: no trailing spaces, a newline at the end, no marks of an unfinished merge, and no
 //! path of the machine it was written on.
 
 use crate::problem::Problem;

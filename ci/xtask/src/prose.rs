@@ -32,6 +32,8 @@ const REFUSED: [&str; 13] = [
     "as it is",
     "for as long as",
 ];
+/// Words that begin a sentence whose subject is a clause.
+const CLAUSES: [&str; 3] = ["What ", "Who ", "Whose "];
 /// Plain phrases that contain a refused one.
 const PLAIN: [&str; 4] = ["is no longer", "are no longer", "there is no", "there are no"];
 
@@ -71,7 +73,7 @@ fn found(tree: &Tree) -> BTreeMap<String, Vec<Problem>> {
             continue;
         }
         for (index, line) in text.lines().enumerate() {
-            for phrase in phrases(line) {
+            for phrase in phrases(line).chain(clauses(line)) {
                 let message = format!("plain English, see CONTRIBUTING.md: `{}`", phrase.trim());
                 found.entry(folder(path)).or_default().push(Problem::new(path, index + 1, message));
             }
@@ -106,19 +108,32 @@ fn phrases(line: &str) -> impl Iterator<Item = &'static str> {
     })
 }
 
+/// The words with which a sentence of the line begins that is not a question.
+fn clauses(line: &str) -> impl Iterator<Item = &'static str> {
+    let begins = |before: &str| {
+        let before = before.trim_start_matches(|c: char| c.is_whitespace() || "/!*-|>\"".contains(c));
+        before.is_empty() || [". ", ": ", "| "].iter().any(|end| before.ends_with(end))
+    };
+    CLAUSES.into_iter().filter(move |word| {
+        line.match_indices(word).any(|(at, _)| begins(&line[..at]) && !line[at..].contains('?'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tree::problems_of;
 
     fn check(line: &str, expected: &[&str]) {
-        assert_eq!(phrases(line).collect::<Vec<_>>(), expected, "{line}");
+        assert_eq!(phrases(line).chain(clauses(line)).collect::<Vec<_>>(), expected, "{line}");
     }
 
     #[test]
     fn phrases_are_whole_words() {
         check("Whoever asks, and nobody else, is no user.", &["whoever", "nobody", "is no "]);
         check("/// Does it.", &["does it."]);
+        check("/// What is read is kept. Who asks, waits.", &["What ", "Who "]);
+        check("/// A turn. What now? Know What it is.", &[]);
         check("This is no longer there: asked_by_nobody().", &[]);
         check("The basis notes 2 values. There is no limit.", &[]);
     }

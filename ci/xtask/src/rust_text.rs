@@ -58,7 +58,7 @@ impl RustText {
     }
 }
 
-/// What the piece that starts at `at` is, how many characters it has, and the state after it.
+/// Kind and length of the piece that starts at `at`, and the state after it.
 fn piece(state: State, chars: &[char], at: usize) -> (Half, usize, State) {
     let c = chars[at];
     let next = chars.get(at + 1).copied();

@@ -123,7 +123,7 @@ impl Tree {
     }
 }
 
-/// What `rule` says about a repository of these files.
+/// The problems that `rule` finds in a repository of these files.
 #[cfg(test)]
 pub(crate) fn problems_of(
     rule: impl Fn(&Tree) -> Vec<crate::problem::Problem>,
