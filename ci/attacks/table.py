@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plays the attacks of this folder and writes what came of each as a table.
+"""Runs the attacks of this folder and writes a table of their results.
 
-    ci/attacks/table.py [PROGRAM] > harness/docs/attacks.md      PROGRAM: `clawrl` of PATH, with `clawrl-sbx` beside it
+    ci/attacks/table.py [PROGRAM] > harness/docs/reference/attacks.md      PROGRAM: `clawrl` of PATH, with `clawrl-sbx` beside it
 
 An attack holds if it scored 0, or if the attempt was flagged. Exit codes: 0 all hold and every honest task passed; 1 not;
 2 something could not be run. The imported tasks need the base image (`ci/setup.sh image`), the pages a browser.
@@ -37,16 +37,17 @@ KINDS = {
 }
 HEAD = """# Attacks on grading
 
-Written by `ci/attacks/table.py`, which plays them. Each is a task whose reference solution attacks instead of solving it;
-`honest` solves it, to show that it can be solved. The tasks are in [ci/attacks](../../ci/attacks). An attack holds when it scored
-0, or when the attempt is flagged; a page that hangs is a fault, which is no score.
+`ci/attacks/table.py` runs the attacks in [ci/attacks](../../../ci/attacks) and writes this page. Each task's reference
+solution attacks the grader instead of solving the task; `honest` solves it, to show that it can be solved. An attack
+fails if it scores 0 or is flagged. A page that hangs is a fault and has no score.
 
-Elsewhere, as tests: [attacks on the sandbox](../../tasks/terminal-hostile/README.md), and judges that are talked to
+Other tests: [attacks on the sandbox](../../../tasks/terminal-hostile/README.md), and attempts to persuade judges
 (`policies/judge`: `i3_no_text_holds_its_mark`, `i1_only_a_verdict_is_a_vote`).
 
-Beside Harbor's own runner: `harbor` 0.26.0 as it is, with its Docker environment and the oracle, played by `ci/attacks/harbor.sh`, which says
-what differs from a machine that reaches a registry. Its rewards are those of the mode that tasks have unless they ask for another: the
-verifier runs in the container of the agent. A trial that ended by an exception has no score and is left out of Harbor's mean.
+The column Harbor shows the same attack in Harbor's own runner: `harbor` 0.26.0 unchanged, with its Docker environment
+and the oracle, run by `ci/attacks/harbor.sh`, which lists the differences from a machine with a registry. Its rewards
+are those of the default mode, in which the verifier runs in the agent's container. A trial that ended with an exception
+has no score and is excluded from Harbor's mean.
 """
 
 
@@ -138,7 +139,7 @@ def main():
                 lines.append("Not played: the base image is not there (`ci/setup.sh image`).\n")
                 continue
             more = [" Harbor |", " --- |"] if kind == "imported" else ["", ""]
-            lines += [f"| attack | of the class | what is done | score and flags |{more[0]}", f"| --- | --- | --- | --- |{more[1]}"]
+            lines += [f"| attack | class | description | score and flags |{more[0]}", f"| --- | --- | --- | --- |{more[1]}"]
             for task, outcome in attempts(clawrl, suite, kind, place / "results"):
                 (result, holds), name = verdict(outcome), task["family"]
                 text = described(kind, task)

@@ -57,7 +57,7 @@ fn result(field: &mut Field, line: &str) -> String {
             format!(r#"{{"protocol":1,"observation":{{"text":"{}"}},"tools":[{TOOL}]}}"#, field.told())
         }
         Some("step") => {
-            // The calls, one by one; what is no move of this robot is said to be none.
+            // The calls in order; an unknown move is answered by an error text.
             let calls = line.split(r#""calls":["#).nth(1).unwrap_or_default();
             let mut told: Vec<String> = Vec::new();
             for call in calls.split(r#"{"id":""#).skip(1) {

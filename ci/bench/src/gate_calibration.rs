@@ -6,7 +6,7 @@
 //!
 //! Suites differ in their tasks: `mixed` has a quarter that nearly always passes, a quarter that seldom does, and a half that is flaky;
 //! in `flaky` all are, in `steady` none; `few` is `mixed` with half the tasks. Two more are fixed suites of 8 repeats: `documented` is the gate of
-//! `harness/docs/ci.md`, with an agent that takes other turns only where it fails, and `six` has six tasks that nearly always pass. Candidates differ
+//! `harness/docs/guides/ci.md`, with an agent that takes other turns only where it fails, and `six` has six tasks that nearly always pass. Candidates differ
 //! in what became of them: `same`; `drop`, the pass rate is lower by what matters to the gate, the same share of each task's; `twice`, lower by twice
 //! that; `broke`, two tasks nearly never pass and the others are as before.
 //!
@@ -38,7 +38,7 @@ const ALARMS_PER_ALPHA: f64 = 1.2;
 const SAVED: f64 = 0.3;
 /// A suite whose plan asks for more is none that anybody would run.
 const MOST_REPEATS: u32 = 1_000;
-/// Repeats of the gate in `harness/docs/ci.md`.
+/// Repeats of the gate in `harness/docs/guides/ci.md`.
 const DOCUMENTED_REPEATS: u32 = 8;
 /// Most turns of an attempt where a suite says nothing.
 const MOST_TURNS: u32 = 30;

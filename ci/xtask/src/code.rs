@@ -1,4 +1,4 @@
-//! What may not be written in code: ignored tests, unfinished code, sleeping, `unsafe` without its proof.
+//! Rules of code that clippy lacks: no ignored tests, no unexplained sleeping.
 //!
 //! A sleep that is itself the point, a timer, says so: `// timer: why` on its line or the one above. Tests that own
 //! time (tokio's paused clock) sleep as they like, for it takes no time.
@@ -6,9 +6,6 @@
 use crate::problem::Problem;
 use crate::rust_text::RustText;
 use crate::tree::Tree;
-
-/// How many lines above an `unsafe` its SAFETY comment may begin.
-const PROOF_LINES: usize = 12;
 
 /// Checks every Rust file, tests included.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
@@ -23,9 +20,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
             let above = &lines[..index];
             let messages = [
                 ignored_test(code),
-                unfinished(code),
                 unexplained_sleep(code, comment, above).filter(|_| blocks(code) || !(owns_time && in_tests)),
-                unproven_unsafe(code, comment, above),
             ];
             problems
                 .extend(messages.into_iter().flatten().map(|message| Problem::new(path, number, message)));
@@ -38,13 +33,6 @@ fn ignored_test(code: &str) -> Option<&'static str> {
     let code: String = code.split_whitespace().collect();
     (code.starts_with("#[ignore"))
         .then_some("no ignored tests; a slow one goes to a module `heavy`, see .config/nextest.toml")
-}
-
-fn unfinished(code: &str) -> Option<&'static str> {
-    ["todo", "unimplemented"]
-        .iter()
-        .any(|name| calls(code, name, "!"))
-        .then_some("unfinished code does not land; write it, or return an error that says what is missing")
 }
 
 fn unexplained_sleep(code: &str, comment: &str, above: &[(usize, &str, &str)]) -> Option<&'static str> {
@@ -60,15 +48,6 @@ fn unexplained_sleep(code: &str, comment: &str, above: &[(usize, &str, &str)]) -
 /// No paused clock shortens the sleep of a thread.
 fn blocks(code: &str) -> bool {
     code.contains("thread::")
-}
-
-fn unproven_unsafe(code: &str, comment: &str, above: &[(usize, &str, &str)]) -> Option<&'static str> {
-    if !(calls(code, "unsafe", "{") || calls(code, "unsafe", "impl")) {
-        return None;
-    }
-    let proven = comment.contains("SAFETY:")
-        || above.iter().rev().take(PROOF_LINES).any(|(_, _, comment)| comment.contains("SAFETY:"));
-    (!proven).then_some("say above it why this is sound: `// SAFETY: ...`")
 }
 
 /// Does `code` hold the word `name`, followed by `next`?
@@ -99,13 +78,6 @@ mod tests {
     }
 
     #[test]
-    fn code_is_finished() {
-        check("fn f() { todo!() }", &[1]);
-        check("fn f() { unimplemented!(\"later\") }", &[1]);
-        check("//! todo!\nfn f() { g(\"todo!\") }", &[]);
-    }
-
-    #[test]
     fn sleeps_are_explained() {
         check("thread::sleep(x);\ntokio::time::sleep(x).await;", &[1, 2]);
         check("sleep(x); // timer: the keep-alive itself", &[]);
@@ -120,13 +92,5 @@ mod tests {
         check(&format!("{test}\ntokio::time::sleep(x).await; }}"), &[]);
         check(&format!("{test}\nstd::thread::sleep(x); }}"), &[4]);
         check(&format!("fn g() {{ sleep(x) }}\n{test} }}"), &[1]);
-    }
-
-    #[test]
-    fn unsafe_code_is_proven() {
-        check("let x = unsafe { f() };", &[1]);
-        check("// SAFETY: f has no condition.\nlet x = unsafe { f() };", &[]);
-        check("unsafe impl Send for X {}", &[1]);
-        check("#![deny(unsafe_code)]", &[]);
     }
 }

@@ -1,10 +1,13 @@
-//! The documents: the ones everybody looks for are there, every environment has its page, every link leads
-//! somewhere.
+//! The documents: the expected ones exist, every environment has its page, the table of contents is complete, and every link has a
+//! target.
 
 use crate::problem::Problem;
 use crate::tree::Tree;
 
 const EXPECTED: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"];
+/// The table of contents of the book that `mdbook build harness/docs` makes.
+const CONTENTS: &str = "harness/docs/SUMMARY.md";
+const PAGES: &str = "harness/docs/";
 const ENVIRONMENT_PAGES: &str = "harness/docs/environments";
 
 /// Checks all of it.
@@ -22,12 +25,26 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
                 .map(|page| Problem::new(manifest, 1, format!("the crate has no page; write {page}"))),
         );
     }
+    problems.extend(unlisted(tree));
     for (path, text) in tree.text_files().filter(|(path, _)| path.ends_with(".md")) {
         for (line, target) in links(text) {
             problems.extend(dead(tree, path, text, &target).map(|why| Problem::new(path, line, why)));
         }
     }
     problems
+}
+
+/// The pages that the table of contents lacks: mdBook would leave them out.
+fn unlisted(tree: &Tree) -> Vec<Problem> {
+    let contents = tree.text(CONTENTS).unwrap_or_default();
+    let listed: Vec<String> =
+        links(contents).into_iter().filter_map(|(_, target)| resolve(CONTENTS, &target)).collect();
+    let pages =
+        tree.paths().filter(|path| path.starts_with(PAGES) && path.ends_with(".md") && *path != CONTENTS);
+    pages
+        .filter(|page| !listed.iter().any(|listed| listed == page))
+        .map(|page| Problem::new(page, 1, format!("add the page to {CONTENTS}")))
+        .collect()
 }
 
 /// The lines of a Markdown text that are not in a fenced block, numbered from 1.
@@ -132,7 +149,9 @@ mod tests {
     #[test]
     fn every_environment_has_its_page() {
         let page = ("harness/docs/environments/moon.md", "");
-        check(&[("envs/moon/Cargo.toml", ""), page], &[]);
+        let contents = ("harness/docs/SUMMARY.md", "- [Moon](environments/moon.md)\n");
+        check(&[("envs/moon/Cargo.toml", ""), page, contents], &[]);
+        check(&[page], &["harness/docs/environments/moon.md:1: add the page to harness/docs/SUMMARY.md"]);
         check(
             &[("envs/moon/Cargo.toml", "")],
             &["envs/moon/Cargo.toml:1: the crate has no page; write harness/docs/environments/moon.md"],

@@ -7,16 +7,16 @@ use crate::manifest::{self, Dependency, Manifest, Section};
 use crate::problem::Problem;
 use crate::tree::Tree;
 
-/// Who may depend on a crate of ours.
+/// The crates that may depend on one of ours.
 enum Users {
     Everyone,
     /// Everyone, as a dev-dependency and no other way.
     Tests,
     These(&'static [&'static str]),
-    Nobody,
+    None,
 }
 
-/// To add an edge is a design decision: say why in ARCHITECTURE.md, then run `cargo xtask generate`.
+/// To add an edge is a design decision: say why in harness/docs/design, then run `cargo xtask generate`.
 const EDGES: &[(&str, Users)] = &[
     ("core", Users::Everyone),
     ("conformance", Users::These(&["testkit", "cli"])),
@@ -68,9 +68,9 @@ const EDGES: &[(&str, Users)] = &[
     ("chat", Users::These(&["cli"])),
     ("cli", Users::These(&["clawrl"])),
     ("train", Users::These(&["clawrl"])),
-    ("clawrl", Users::Nobody),
-    ("bench", Users::Nobody),
-    ("xtask", Users::Nobody),
+    ("clawrl", Users::None),
+    ("bench", Users::None),
+    ("xtask", Users::None),
 ];
 
 /// Crates of others that few crates of ours wrap for all: (theirs, ours).
@@ -133,7 +133,7 @@ fn refuse_ours(user: &str, used: &str, section: Section) -> Option<String> {
         Users::Everyone => true,
         Users::Tests => section == Section::Dev,
         Users::These(names) => names.contains(&user),
-        Users::Nobody => false,
+        Users::None => false,
     };
     (!allowed).then(|| format!("`{user}` may not depend on `{used}` here; allowed is: {}", line(used, users)))
 }
@@ -154,7 +154,7 @@ fn line(used: &str, users: &Users) -> String {
         Users::Everyone => "all".to_owned(),
         Users::Tests => "all, as a dev-dependency".to_owned(),
         Users::These(names) => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
-        Users::Nobody => "none".to_owned(),
+        Users::None => "none".to_owned(),
     };
     format!("`{used}` <- {users}")
 }

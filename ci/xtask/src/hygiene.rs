@@ -1,10 +1,10 @@
-//! What every text file keeps: no trailing spaces, a newline at the end, no marks of an unfinished merge, and no
+//! Rules of every text file: no trailing spaces, a newline at the end, no marks of an unfinished merge, and no
 //! path of the machine it was written on.
 
 use crate::problem::Problem;
 use crate::tree::Tree;
 
-/// First folders of paths that hold somebody's own files.
+/// First folders of paths of personal files.
 const PERSONAL: [&str; 3] = ["home", "root", "Users"];
 /// The home of every sandboxed shell, the same on all machines.
 const SANDBOX_HOME: &str = "/home/agent";
@@ -33,7 +33,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The first absolute path in `line` that leads into somebody's own folder.
+/// The first absolute path in `line` into a personal folder.
 fn machine_path(line: &str) -> Option<&str> {
     line.match_indices('/').find_map(|(at, _)| {
         // Within a longer path, a URL, a pattern or an expanded variable the slash begins nothing.

@@ -12,6 +12,7 @@ mod hygiene;
 mod manifest;
 mod modules;
 mod problem;
+mod prose;
 mod rust_text;
 mod tree;
 mod workspace;
@@ -65,7 +66,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
 /// Prints every broken rule, in the order of files.
 fn tidy(root: &Path) -> Result<ExitCode, Failure> {
     let tree = Tree::read(root)?;
-    let rules: [fn(&Tree) -> Vec<Problem>; 7] = [
+    let rules: [fn(&Tree) -> Vec<Problem>; 8] = [
         edges::check,
         workspace::check,
         modules::check,
@@ -73,6 +74,7 @@ fn tidy(root: &Path) -> Result<ExitCode, Failure> {
         generated::check,
         hygiene::check,
         docs::check,
+        prose::check,
     ];
     let mut problems: Vec<Problem> = rules.iter().flat_map(|rule| rule(&tree)).collect();
     problems.sort();
@@ -85,22 +87,30 @@ fn tidy(root: &Path) -> Result<ExitCode, Failure> {
     }
     let files = tree.paths().count();
     if problems.is_empty() {
-        writeln!(out, "tidy: {files} files, nothing to say")?;
+        writeln!(out, "tidy: {files} files, no problems")?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "tidy: {files} files, {} problems; the rules are in CONTRIBUTING.md", problems.len())?;
     Ok(ExitCode::FAILURE)
 }
 
-/// Writes the generated files.
+/// Writes the generated files. The pages of the reference take a build of the program.
 fn generate(root: &Path) -> Result<ExitCode, Failure> {
     let tree = Tree::read(root)?;
-    if let Some(generated::Generated { path, text }) = generated::page(&tree) {
+    let prose = generated::Generated { path: prose::ALLOWED, text: prose::lowered(&tree) };
+    for generated::Generated { path, text } in generated::page(&tree).into_iter().chain([prose]) {
         std::fs::write(root.join(path), &text).map_err(|source| Failure::Write { path, source })?;
     }
     let schemas = ["run", "--quiet", "--package", "clawrl-config", "--example", "write_schemas"];
-    let status = Command::new("cargo").args(schemas).current_dir(root).status()?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let reference = ["test", "--quiet", "--package", "clawrl", "--test", "it", "reference::"];
+    for arguments in [schemas.as_slice(), reference.as_slice()] {
+        let mut cargo = Command::new("cargo");
+        let status = cargo.args(arguments).current_dir(root).env("CLAWRL_WRITE_REFERENCE", "1").status()?;
+        if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints `--package NAME` for each package with doc tests.

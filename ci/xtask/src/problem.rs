@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong and where, printed as `path:line: message` so that editors can jump to it.
+/// A broken rule and its place, printed as `path:line: message` so that editors can jump to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     path: String,

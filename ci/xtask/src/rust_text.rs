@@ -58,7 +58,7 @@ impl RustText {
     }
 }
 
-/// What the piece that starts at `at` is, how many characters it has, and the state after it.
+/// Kind and length of the piece that starts at `at`, and the state after it.
 fn piece(state: State, chars: &[char], at: usize) -> (Half, usize, State) {
     let c = chars[at];
     let next = chars.get(at + 1).copied();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// I1, for whatever a file may hold: the pieces that open and close things, in any order.
+        /// I1 for any text: the pieces that open and close things, in any order.
         #[test]
         fn every_character_keeps_its_place(source in "([rb#'\"/*\\\\\na ]|.){0,40}") {
             let text = RustText::new(&source);

@@ -1,6 +1,6 @@
 //! The files of the repository, read once; every rule looks at this and at nothing else.
 //!
-//! I1. The files are those that git tracks or would track: what it ignores is nobody's business here.
+//! I1. The files are those that git tracks or would track; ignored files are not read.
 //! I2. Paths are relative to the root, separated by `/`, and sorted.
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) enum TreeError {
 /// A file of the repository.
 pub(crate) struct TreeFile {
     pub(crate) path: String,
-    /// Absent for what is no text, and for symbolic links.
+    /// Absent for binary files and symbolic links.
     pub(crate) text: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Tree {
 
 fn list(root: &Path) -> Result<Vec<String>, TreeError> {
     let output = Command::new("git")
-        // Somebody else's checkout is as good to read as one's own.
+        // Another user's checkout may be read too.
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
@@ -123,7 +123,7 @@ impl Tree {
     }
 }
 
-/// What `rule` says about a repository of these files.
+/// The problems that `rule` finds in a repository of these files.
 #[cfg(test)]
 pub(crate) fn problems_of(
     rule: impl Fn(&Tree) -> Vec<crate::problem::Problem>,

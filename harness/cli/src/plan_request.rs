@@ -197,7 +197,7 @@ impl PlanArguments {
             ("--weight", !weight.is_empty()),
         ];
         let Some((option, _)) = given.into_iter().find(|&(_, given)| given) else { return Ok(()) };
-        let help = "leave it out, or write it into the train file: harness/docs/train.md";
+        let help = "leave it out, or write it into the train file: harness/docs/guides/train.md";
         Err(Failure::with_help(Exit::Refused, format!("{option} does not go with a train file"), help))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything in the workspace may depend on this crate; it depends on none of ours, does no I/O,
 //! starts no task and knows neither tokio, tch nor YAML. Each word has one meaning, given in
-//! `ARCHITECTURE.md` under "Words".
+//! `harness/docs/concepts/glossary.md`.
 //!
 //! Units: time is [`std::time::Duration`], sizes carry `_bytes` or `_mib` in their names, seeds are `u64`.
 

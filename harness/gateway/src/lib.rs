@@ -2,11 +2,11 @@
 //! them.
 //!
 //! [`Recorder`] owns the ledger: a thread with a SQLite file that confirms an answer once it is committed. Its contents are described in
-//! `harness/docs/gateway/ledger.md`. [`Server`] is the API in front of a [`Backend`], which answers.
+//! `harness/docs/design/ledger.md`. [`Server`] is the API in front of a [`Backend`], which answers.
 //!
 //! [`SessionTracker`] takes events (a request arrived, was answered, or failed) and returns what follows as [`Event`]s. It does no I/O and
 //! has no clock or thread; its owner provides the time and stores the result. How turns are linked, and by what evidence, is described in
-//! `harness/docs/gateway/turns.md`.
+//! `harness/docs/design/turn-linking.md`.
 
 mod answer;
 mod api;

@@ -4,7 +4,7 @@
 //! [`import_terminal_bench`] reads tasks of Terminal-Bench 0.x, [`import_jsonl`] questions with answers, [`import_bfcl`]
 //! rows of BFCL, [`import_swe`] those of SWE-bench and its like; [`import_reasoning_gym`] has data sets made, and
 //! [`import_swe_synth`] makes tasks from the source of Python packages, and [`import_miniwob`] has the pages of one. Each writes one suite folder, which `clawrl plan`,
-//! `validate` and `run` read like any other. The page `harness/docs/import.md` says what becomes of each key.
+//! `validate` and `run` read like any other. The page `harness/docs/guides/import.md` says what becomes of each key.
 //!
 //! I1. What cannot be represented is refused by name, at its line, with what to do; nothing is dropped in silence.
 //! I2. The suite appears whole or not at all, and it loads. I3. An agent finds neither the reference solution nor

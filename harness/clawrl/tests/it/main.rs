@@ -28,6 +28,7 @@ mod normal_user;
 mod packaging;
 mod place;
 mod redacting;
+mod reference;
 mod refusing;
 mod remote;
 mod replaying;
@@ -41,5 +42,6 @@ mod terminal;
 mod toolcalling;
 #[cfg(feature = "torch")]
 mod training;
+mod tutorials;
 mod validating;
 mod viewing;

@@ -94,7 +94,7 @@ fn put(node: &mut Node, path: &[String], depth: usize, setting: &TrainSetting) -
         }
         _ => {
             let message = format!("`{}`: `{}` has a single value, no keys", setting.written, above());
-            return Err(Problem::new(message, "harness/docs/train.md lists the keys"));
+            return Err(Problem::new(message, "harness/docs/guides/train.md lists the keys"));
         }
     };
     put(next, path, depth + 1, setting)

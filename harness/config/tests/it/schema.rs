@@ -417,29 +417,10 @@ fn published_schemas_are_current() {
     }
 }
 
-/// The page about train files names every key and value, and its example is a good one but for where it lies.
+/// The example of the page about trainings is a good one but for where it lies.
 #[test]
-fn the_page_about_trainings_is_complete() {
-    let page = std::fs::read_to_string("../docs/train.md").expect("the page");
-    let schema = train_schema();
-    let definitions = schema["$defs"].as_object().expect("definitions").values();
-    for definition in definitions.chain([&schema]) {
-        for key in definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
-            let written = [format!("`{key}`"), format!("`{key}:"), format!(" {key}")];
-            assert!(written.iter().any(|written| page.contains(written)), "{key} is not on the page");
-        }
-    }
-    for word in [
-        "synchronous",
-        "one_step_off",
-        "asynchronous",
-        "dr_grpo",
-        "leave_one_out",
-        "episode_mean",
-        "constant",
-    ] {
-        assert!(page.contains(&format!("`{word}`")), "{word} is not on the page");
-    }
+fn train_page_example_loads() {
+    let page = std::fs::read_to_string("../docs/guides/train.md").expect("the page");
     let (_, example) = page.split_once("```yaml\n").expect("an example");
     let (example, _) = example.split_once("```").expect("its end");
     let tasks = std::fs::canonicalize("../../tasks").expect("the suites");
@@ -452,17 +433,10 @@ fn the_page_about_trainings_is_complete() {
     assert!(tasks.held_out().count() >= 512, "it asks for what there is");
 }
 
-/// The page about gates names every key, and its example is a good one.
+/// The example of the page about gates is a good one but for where it lies.
 #[test]
-fn the_page_about_gates_is_complete() {
-    let page = std::fs::read_to_string("../docs/ci.md").expect("the page");
-    let schema = ci_schema();
-    let definitions = schema["$defs"].as_object().expect("definitions").values();
-    for definition in definitions.chain([&schema]) {
-        for key in definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
-            assert!(page.contains(&format!("`{key}`")), "{key} is not on the page");
-        }
-    }
+fn gate_page_example_loads() {
+    let page = std::fs::read_to_string("../docs/guides/ci.md").expect("the page");
     let (_, example) = page.split_once("```yaml\n").expect("an example");
     let (example, _) = example.split_once("```").expect("its end");
     let tasks = std::fs::canonicalize("../../tasks").expect("the suites");
@@ -471,42 +445,4 @@ fn the_page_about_gates_is_complete() {
     let path = folder.path().join("gate.yaml");
     std::fs::write(&path, example).expect("a file");
     assert_eq!(load_ci(&path).expect("a good example").metrics.len(), 2);
-}
-
-/// The page about suites names every key of tool-call environments, of checks and of scripts.
-#[test]
-fn the_page_about_suites_is_complete() {
-    let page = std::fs::read_to_string("../../tasks/README.md").expect("the page");
-    let schema = json_schema();
-    for name in [
-        "Swe",
-        "Toolcall",
-        "Tool",
-        "Table",
-        "Store",
-        "StepReward",
-        "Workspace",
-        "Check",
-        "AnswerNumber",
-        "AnswerList",
-        "AnswerCommand",
-        "Called",
-        "CallMap",
-        "Stored",
-        "ScriptMap",
-        "Action",
-        "CallAction",
-    ] {
-        let keys = schema["$defs"][name]["properties"].as_object().expect(name).keys();
-        for key in keys {
-            let written = [
-                format!("`{key}`"),
-                format!("`{key}:"),
-                format!(" {key}:"),
-                format!(" {key},"),
-                format!(" {key} }}"),
-            ];
-            assert!(written.iter().any(|written| page.contains(written)), "{name}: {key} is not on the page");
-        }
-    }
 }

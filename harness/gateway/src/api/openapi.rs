@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Response, header};
 /// Path of the document.
 pub(super) const PATH: &str = "/openapi.json";
 /// Written by hand, and stored with the other documents.
-pub(super) const DOCUMENT: &str = include_str!("../../../docs/gateway/openapi.json");
+pub(super) const DOCUMENT: &str = include_str!("../../../docs/reference/openapi.json");
 
 /// `GET /openapi.json`.
 pub(super) async fn document() -> Response<Body> {

@@ -1,5 +1,5 @@
 //! The ledger of chats: a SQLite file, its writes and its queries. One writer ([`Recorder`](crate::Recorder)) owns it; its contents and
-//! their lifetime are described in `harness/docs/gateway/ledger.md`.
+//! their lifetime are described in `harness/docs/design/ledger.md`.
 
 mod answers;
 mod blobs;

@@ -222,9 +222,9 @@ fn texts_are_no_templates() {
 /// The page holds the lists of keys as the code has them.
 #[test]
 fn the_page_has_the_keys() {
-    let page = fs::read_to_string("../docs/import.md").unwrap();
+    let page = fs::read_to_string("../docs/guides/import.md").unwrap();
     for table in key_tables() {
-        assert!(page.contains(&table), "harness/docs/import.md should hold:\n{table}");
+        assert!(page.contains(&table), "harness/docs/guides/import.md should hold:\n{table}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::results::ResultsArguments;
 /// Judges an agent by gates: runs its suites and compares with the baseline that was accepted, so that no change makes it worse
 /// unnoticed.
 ///
-/// Ends with 0 where every gate passes, 10 where one fails and 11 where one is inconclusive: harness/docs/ci.md
+/// Ends with 0 where every gate passes, 10 where one fails and 11 where one is inconclusive: harness/docs/guides/ci.md
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

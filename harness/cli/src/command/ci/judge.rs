@@ -98,7 +98,7 @@ fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
     if count == 0 {
         return refuse(
             "no gate is named",
-            "name a gate file, such as ci/gates/my-gate.yaml: harness/docs/ci.md",
+            "name a gate file, such as ci/gates/my-gate.yaml: harness/docs/guides/ci.md",
         );
     }
     let named = arguments.run.is_some() || arguments.resume.is_some() || arguments.baseline.is_some();
