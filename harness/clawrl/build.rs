@@ -9,10 +9,9 @@ const PYTHON_MINORS: std::ops::RangeInclusive<u32> = 10..=14;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CLAWRL_PORTABLE");
-    let (Ok(folder), Ok(version)) = (
-        std::env::var("DEP_CLAWRL_TORCH_LIBTORCH_LIB"),
-        std::env::var("DEP_CLAWRL_TORCH_LIBTORCH_VERSION"),
-    ) else {
+    let (Ok(folder), Ok(version)) =
+        (std::env::var("DEP_CLAWRL_TORCH_LIBTORCH_LIB"), std::env::var("DEP_CLAWRL_TORCH_LIBTORCH_VERSION"))
+    else {
         return;
     };
     println!("cargo::rustc-env=CLAWRL_LIBTORCH_VERSION={version}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use crate::exec::ExecError;
+use crate::exec_error::ExecError;
 use crate::program::{ProgramHandle, available};
 
 /// Bytes of one read.

@@ -107,7 +107,7 @@ impl EnvProvider for ToolcallProvider {
             let toolbox = Toolbox::new(spec, &self.shared.schemas, &self.shared.secrets, &self.shared.http)?;
             let ready = self.lease_sandbox(spec, &request).await?;
             let env: Box<dyn Env> =
-                Box::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, ready, &request));
+                Box::new(Guarded::new(ToolcallEnv::new(Arc::clone(&self.shared), toolbox, ready, &request)));
             Ok(env)
         })
     }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clawrl_cli::Program;
 
 mod build;
-mod linked;
 
 fn main() -> ExitCode {
     Program { training: Some(Box::new(linked::Linked)), build: build::BUILD }.run()

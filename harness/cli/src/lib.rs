@@ -25,7 +25,7 @@ mod training;
 
 // For `redaction`.
 use clawrl_runtime as wiring;
-use clawrl_runtime::{environment, host};
+use clawrl_runtime::environment;
 
 pub use program::{Build, LinkedLibtorch, Program};
 pub use training::Training;

@@ -93,7 +93,8 @@ impl Libtorch {
 fn in_environment_of(program: &Path) -> Vec<PathBuf> {
     let Some(environment) = program.parent().and_then(Path::parent) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(environment.join("lib")) else { return Vec::new() };
-    let versions = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("python3."));
+    let versions =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("python3."));
     versions.map(|entry| entry.path().join("site-packages/torch/lib")).collect()
 }
 

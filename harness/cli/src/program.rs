@@ -54,8 +54,9 @@ impl Build {
     /// The version with what it was built from, as `clawrl --version` prints it.
     fn version(self) -> String {
         let commit = self.commit.map_or("commit unknown".to_owned(), |commit| format!("commit {commit}"));
-        let libtorch =
-            self.libtorch.map_or("without libtorch".to_owned(), |linked| format!("libtorch {}", linked.version));
+        let libtorch = self
+            .libtorch
+            .map_or("without libtorch".to_owned(), |linked| format!("libtorch {}", linked.version));
         format!("{} ({commit}, {libtorch})", env!("CARGO_PKG_VERSION"))
     }
 }
@@ -98,6 +99,9 @@ mod tests {
         let number = env!("CARGO_PKG_VERSION");
         assert_eq!(version(None, None), format!("{number} (commit unknown, without libtorch)"));
         let linked = LinkedLibtorch { version: "2.11.0", folder: None };
-        assert_eq!(version(Some("0a1b2c"), Some(linked)), format!("{number} (commit 0a1b2c, libtorch 2.11.0)"));
+        assert_eq!(
+            version(Some("0a1b2c"), Some(linked)),
+            format!("{number} (commit 0a1b2c, libtorch 2.11.0)")
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionFormat, Check, CheckSpec, CustomSpec, GuiSpec, InProcessSpec, RewardMap, Screenshots, SweSpec, TaskId,
-    TerminalSpec, Timeouts, ToolCall, ToolcallSpec, VerifierSpec,
+    ActionFormat, Check, CheckSpec, CustomSpec, GuiSpec, InProcessSpec, RewardMap, Screenshots, SweSpec,
+    TaskId, TerminalSpec, Timeouts, ToolCall, ToolcallSpec, VerifierSpec,
 };
 
 /// A task with everything resolved: no template text, no defaults left to apply.

@@ -170,8 +170,7 @@ impl ProcessClient {
             }
             ProgramEvent::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
             ProgramEvent::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
-                let help =
-                    "name a program in its sandbox, or add it with `image` or `files`";
+                let help = "name a program in its sandbox, or add it with `image` or `files`";
                 PeerError::Missing(format!(
                     "the environment's program `{name}` cannot be run: {message}; {help}"
                 ))

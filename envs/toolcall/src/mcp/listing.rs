@@ -7,7 +7,6 @@ use clawrl_redact::Redactor;
 use rmcp::model::Tool;
 use serde_json::Value;
 
-
 /// Maximum tools of one server. More would fill any policy's context.
 pub(super) const MAX_TOOLS: usize = 512;
 
@@ -27,7 +26,11 @@ pub(crate) struct ServedTool {
 ///
 /// # Errors
 /// A permanent provider [`Fault`]: a tool that is not listed, or an invalid name.
-pub(super) fn chosen(decl: &McpDecl, listed: Vec<Tool>, redactor: &Redactor) -> Result<Vec<ServedTool>, Fault> {
+pub(super) fn chosen(
+    decl: &McpDecl,
+    listed: Vec<Tool>,
+    redactor: &Redactor,
+) -> Result<Vec<ServedTool>, Fault> {
     let refused = |code: &str, message: String| {
         Fault::permanent(Boundary::Provider, code, format!("the MCP server `{}` {message}", decl.name))
     };

@@ -62,7 +62,8 @@ mod tests {
 
     fn check(result: Value, outcome: Outcome, expected: &str) {
         let result: CallToolResult = serde_json::from_value(result).unwrap();
-        let found = call_result(&result, &Redactor::for_tools([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
+        let found =
+            call_result(&result, &Redactor::for_tools([("KEY".to_owned(), "k3y-k3y-k3y".to_owned())]));
         assert_eq!((found.outcome, found.text.as_str()), (outcome, expected));
     }
 

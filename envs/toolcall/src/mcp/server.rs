@@ -202,9 +202,14 @@ impl Server {
                 let environment = self.variables(shared)?;
                 let connect = || -> clawrl_core::BoxFuture<'static, Result<Connection, Fault>> {
                     match sandbox_key {
-                        Some(sandbox_key) => {
-                            Box::pin(connect_in_own_sandbox(decl, environment, sandbox_key, own, redactor, by))
-                        }
+                        Some(sandbox_key) => Box::pin(connect_in_own_sandbox(
+                            decl,
+                            environment,
+                            sandbox_key,
+                            own,
+                            redactor,
+                            by,
+                        )),
                         None => Box::pin(connect_http(decl, own, redactor, by)),
                     }
                 };

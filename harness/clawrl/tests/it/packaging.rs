@@ -30,8 +30,15 @@ mod real_clients {
             .args([path("programs"), path("out")])
             .env("HATCHLING", client_python()));
         run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(path("venv")));
-        run(Command::new(path("venv/bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel.trim()]));
+        run(Command::new(path("venv/bin/python")).args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-index",
+            "--no-deps",
+            wheel.trim(),
+        ]));
         let clawrl = |arguments: &[&str]| {
             run(Command::new(path("venv/bin/clawrl")).args(arguments).current_dir(place.path()))
         };

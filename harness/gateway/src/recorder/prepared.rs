@@ -73,7 +73,11 @@ pub(crate) fn answer(new: NewAnswer, redaction: &RuleRedactor) -> Result<StoredA
     })
 }
 
-fn choice(new: NewChoice, prompt_is_known: bool, redaction: &RuleRedactor) -> Result<StoredChoice, LedgerError> {
+fn choice(
+    new: NewChoice,
+    prompt_is_known: bool,
+    redaction: &RuleRedactor,
+) -> Result<StoredChoice, LedgerError> {
     let mut redacted = RuleCounts::new();
     let mut text = |text: &str| redaction.redact(text, &mut redacted).into_owned();
     let inexact = inexact(&new, prompt_is_known);
