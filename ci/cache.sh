@@ -16,7 +16,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 0
 
-readonly ENTRIES=4 # One or two gigabytes each, for the branches that somebody works on.
+readonly ENTRIES=4 # One or two gigabytes each, for the branches in work.
 
 case ${1-}:${2-}:$# in
 restore:debug:2 | restore:release:2 | save:debug:2 | save:release:2) ;;

@@ -10,7 +10,7 @@
 # The folder holds `rootfs/`, for `image: { rootfs: … }` in bubblewrap, `rootfs.tar`, which is the same for
 # `docker import`, and `packages`, the names and versions of what is in it. Its name stands for the recipe: how and of
 # what it was made, the release and the architecture. So another recipe makes another folder, and no run that is under
-# way sees its image change. Those of older recipes stay, until somebody deletes them.
+# way sees its image change. Those of older recipes stay, until you delete them.
 #
 # It is in the user's cache folder, as everything that is made here; but where that is closed to other users, as a
 # root's home is, in /var/cache: sandboxes have users of their own.
@@ -35,7 +35,7 @@ die() {
     exit "$code"
 }
 
-# Nothing was made, and nobody is to fail for that: whoever wants the image finds no folder printed.
+# Nothing was made. That is not an error: a caller that needs the image finds no folder printed.
 leave() {
     say "the base image is left out: $1"
     exit 0
@@ -81,7 +81,7 @@ install_debootstrap() {
         { "${apt[@]}" update && "${install[@]}"; } >>"$log" 2>&1 </dev/null
 }
 
-# What nobody needs in a task, or what is of this machine. Copyright notices stay.
+# Parts that no task needs, or that belong to this machine. Copyright notices stay.
 trim() {
     local root=$1
     rm -rf "$root"/{debootstrap,dev,run,tmp} "$root"/var/tmp "$root"/var/lib/apt/lists \
@@ -100,7 +100,7 @@ trim() {
 }
 
 # Runs in a mount namespace of its own: what debootstrap mounts below the folder, the host's /proc for one, is gone with
-# it, whatever ends it, and no later `rm` can meet it.
+# it, however it ends, and no later `rm` can meet it.
 bootstrap() {
     local root=$1 from certificates
     from=$(mirror)
@@ -143,7 +143,7 @@ make_image() {
     umask 022
     mkdir -p "$cache" 2>/dev/null || die "$EXIT_FAILED" "cannot create $cache: make it writable, or set XDG_CACHE_HOME"
     exec 9>"$cache/base-image.lock"
-    # debootstrap keeps the descriptor: while one works on, though this script was killed, nobody else begins.
+    # debootstrap keeps the descriptor: while one works on, though this script was killed, no other process begins.
     if ! flock --nonblock 9; then
         say 'waiting for another one that is making it'
         flock 9
@@ -156,7 +156,7 @@ make_image() {
         die "$EXIT_FAILED" 'apt-get install debootstrap failed:' "$(tail -n 20 "$log")"
     say "making the base image of $release in $place, once for all checkouts; this takes some minutes"
     work=$cache/.base-image-new
-    # Whatever one that was killed left there; the lock says that no other one is at work.
+    # Leftovers of a killed run; the lock shows that no other one is at work.
     rm -rf --one-file-system "$work"
     trap 'rm -rf --one-file-system "$work"' EXIT
     mkdir "$work"
@@ -164,7 +164,7 @@ make_image() {
         die "$EXIT_FAILED" 'the base image cannot be made:' "$(tail -n 20 "$log")"
     dpkg-query --admindir="$work/rootfs/var/lib/dpkg" --show >"$work/packages"
     trim "$work/rootfs"
-    # A folder that is shown to others, whatever debootstrap made of it.
+    # The folder must be readable by others.
     chmod 755 "$work" "$work/rootfs"
     tar --create --file "$work/rootfs.tar" --directory "$work/rootfs" --numeric-owner --sort=name .
     rm -f "$work/wgetrc"

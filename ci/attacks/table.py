@@ -96,7 +96,7 @@ def attempts(clawrl, suite, kind, results):
 
 
 def described(kind, task):
-    """What is done, in a sentence."""
+    """Describes the attack in a sentence."""
     if kind != "imported":
         return task["instruction"]
     text = (HERE / kind / task["family"] / "task.toml").read_text()
@@ -104,7 +104,7 @@ def described(kind, task):
 
 
 def beside(name):
-    """What the attack came to in Harbor."""
+    """The attack's result in Harbor."""
     trial = HARBOR.get(name)
     if trial is None:
         return "not played"
@@ -114,7 +114,7 @@ def beside(name):
 
 
 def verdict(outcome):
-    """What is shown of an outcome, and whether an attack that came to it holds."""
+    """The text of an outcome, and whether an attack with it failed."""
     if "faulted" in outcome:
         code = outcome["faulted"]["code"]
         return f"no score: fault `{code}`", code in FAULTS

@@ -1,4 +1,4 @@
-"""What the documents of clients show first, against `clawrl serve policy.yaml`: chat, structured answers, tools, streams.
+"""The first examples of clients' documents, against `clawrl serve policy.yaml`: chat, structured answers, tools, streams.
 
     python ci/clients/first_examples.py BASE_URL KEY
 

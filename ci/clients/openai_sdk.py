@@ -26,7 +26,7 @@ def user(text):
 
 
 def recorded(client, completion):
-    """What the record has of the answer with this id."""
+    """The record of the answer with this id."""
     return client.get(f"/turns/{completion.removeprefix('chatcmpl-')}", cast_to=object)
 
 
@@ -79,7 +79,7 @@ def streamed(client):
 
 
 def tools(client):
-    """Asks until the policy calls, answers its call, and goes on; by the helper for streams, which is strictest about chunks."""
+    """Asks until the policy calls, answers its call, and continues; by the helper for streams, which is strictest about chunks."""
     for seed in range(40):
         messages = [user("Ring the bell, Eve.")]
         with client.chat.completions.stream(model=MODEL, messages=messages, tools=TOOLS, seed=seed) as stream:

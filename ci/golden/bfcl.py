@@ -125,7 +125,7 @@ def variants(calls, truth, rng):
 
 
 def literal(value):
-    """A text that a suite takes as it is."""
+    """A text that a suite accepts unchanged."""
     if isinstance(value, str):
         return value.replace("{{", "{{ '{{' }}").replace("{%", "{{ '{%' }}").replace("{#", "{{ '{#' }}")
     if isinstance(value, list):

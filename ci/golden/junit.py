@@ -58,7 +58,7 @@ def accept(text):
     stated = [(suite.tests, suite.failures, suite.errors) for suite in read]
     for suite, counts in zip(read, stated):
         if not isinstance(suite, TestSuite):
-            raise ValueError(f"{suite} is no suite")
+            raise ValueError(f"{suite} is not a suite")
         results = [type(result) for case in suite for result in case.result]
         found = (len(list(suite)), results.count(Failure), results.count(Error))
         suite.update_statistics()

@@ -151,7 +151,7 @@ def distance(kl, current, column):
 
 
 def taught(distillation, column, teacher):
-    """What a teacher adds to each advantage."""
+    """The teacher's term of each advantage."""
     bound = distillation["bound"]
     terms = [
         0.0 if said is None else min(max(said - proximal, -bound), bound)

@@ -42,7 +42,7 @@ class Reader(html.parser.HTMLParser):
     def handle_data(self, data):
         # Where GitHub looks for mentions: in all text but code.
         if "@" in data and "code" not in self.open:
-            raise ValueError(f"{data!r} may mention somebody")
+            raise ValueError(f"{data!r} may mention a user")
 
 
 def accept(text):

@@ -1,7 +1,7 @@
 """Reference numbers for the loss, from the formulas of the papers: numpy in fp64, no autograd, nothing of learn.py.
 
 Each objective is written as its paper has it, of one segment with its own letters, as what is maximised, and negated at the end. Derivatives are
-central differences of the whole loss of a step by each log-probability. What a paper puts behind a stop-gradient is computed
+central differences of the whole loss of a step by each log-probability. Terms behind a stop-gradient are computed
 once, at the point itself, and kept while the log-probability moves. No point lies on a kink: the two one-sided differences agree.
 
     python ci/golden/papers.py           # writes harness/learn/tests/golden/papers.json
@@ -107,7 +107,7 @@ def divergence(kl, n, at, b, reference):
 
 
 def terms(config, segment, n):
-    """What is minimised at each trained token of a segment; `n` may be beside the segment's own."""
+    """The loss at each trained token of a segment; `n` may be beside the segment's own."""
     trained = np.flatnonzero(segment["mask"])
     of = lambda values: np.array(values, dtype=np.float64)[trained]
     at, o, b, A = (of(segment[name]) for name in ("current", "proximal", "behaviour", "advantages"))
@@ -190,7 +190,7 @@ def draw(seed, drift, gap, per_token=False, mismatch=False):
                     "advantages": fp32(generator.normal(0, 1.3, length) if per_token else [outcome] * length),
                     # Far below at times, and above.
                     "reference": logs(o + generator.normal(0, 1.5, length) - 25 * (generator.random(length) < 0.05)),
-                    # Nobody asks a teacher here.
+                    # There is no teacher here.
                     "teacher": [None] * length,
                 }
             )

@@ -2,7 +2,7 @@
 
 The cluster-robust standard error is statsmodels' (OLS on a constant, cov_type "cluster" with its small-sample
 correction), Wilson's interval is statsmodels' proportion_confint, Student's quantile is scipy's, and pass@k is the mean over every
-subset of size k, enumerated. What is ours is the composition that harness/report/src/rate.rs states: the effective
+subset of size k, enumerated. Our part is the composition that harness/report/src/rate.rs states: the effective
 number of episodes from that standard error, in Wilson's interval.
 
 Also the coverage of the interval, by simulation over beta-binomial tasks with an intraclass correlation: the share of
@@ -137,7 +137,7 @@ def content():
 
 
 def quick_error(tasks):
-    """What statsmodels computes, for simulations; the cases above hold both against each other."""
+    """The interval of statsmodels, for simulations; the cases above hold both against each other."""
     passed, episodes = numpy.array(tasks, dtype=float).T
     total = episodes.sum()
     residuals = passed - passed.sum() / total * episodes

@@ -162,7 +162,7 @@ def case(name, batch, theirs, surrogate, weighting="none", aggregation="token_me
 
 EPISODES, CONSTANT = "episode_mean", {"constant": {"max_tokens": MOST}}
 # A policy that sampled with the weights that are trained (`on`) needs no correction, and only then a distance costs the same. In a
-# first step TRL's ratio times k3, which is no constant, has the derivative of k2: e^q - 1 - q of the ratio, and 1 - e^q of k3.
+# first step TRL's ratio times k3, which is not constant, has the derivative of k2: e^q - 1 - q of the ratio, and 1 - e^q of k3.
 CASES = [
     case("grpo", OFF, GRPO | TRUNCATED, token(0.2, 0.2), {"token": {"cap": 2.0}}, EPISODES),
     case("dr_grpo", OFF, GRPO | TRUNCATED | {"loss_type": "dr_grpo"}, token(0.2, 0.2), {"token": {"cap": 2.0}}, CONSTANT),
@@ -236,7 +236,7 @@ def loss_of(case, samples):
 
 
 def advantages_of(samples, scale):
-    """What TRL makes of rewards, by group."""
+    """TRL's advantages of rewards, by group."""
     model = transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
     trainer = trainer_of(trl.GRPOTrainer, model, samples, {"scale_rewards": scale})
     found = scored(trainer, samples)["advantages"].tolist()

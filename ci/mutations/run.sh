@@ -5,7 +5,7 @@
 #   ci/mutations/run.sh              all of them, some ten minutes
 #   ci/mutations/run.sh clip prefix  those whose name has one of these words
 #
-# The copy is a worktree of HEAD in the target folder, with a target folder of its own; this checkout stays as it is.
+# The copy is a worktree of HEAD in the target folder, with a target folder of its own; this checkout does not change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly copy=$PWD/target/mutations/tree words=("$@")

@@ -5,9 +5,9 @@
 #
 #   ci/remote/mini-swe-agent.sh
 #
-# It builds clawrl, or takes the one that CLAWRL names. What has to hold: the grades are 1 and 0, by the runner and by
+# It builds clawrl, or takes the one that CLAWRL names. Expected: the grades are 1 and 0, by the runner and by
 # `mini` itself; a command that takes too long, one that fails and one that prints much come back as mini-swe-agent has
-# them; nothing is left. What was seen is printed. PYTHON names the Python to use, 3.10 or newer.
+# them; nothing is left. The results are printed. PYTHON names the Python to use, 3.10 or newer.
 #
 # Exit codes: 0 all holds. 1 something does not. 2 a program is missing.
 set -euo pipefail
@@ -84,7 +84,7 @@ issue=$("$home/bin/python" "$bridge/run.py" tasks/swe-basics empty-last-page --i
 jq --compact-output '{mini: .info.mini_version, exit_status: .info.exit_status, score: .info.grade.score}' "$folder/mini.json"
 holds mini.json '.info.grade.score == 1 and .info.exit_status == "Submitted"'
 
-# Nobody else's have this seed.
+# No other sandboxes have this seed.
 left=$(pgrep --full --list-full -- " env open .* --seed $$\$" || true)
 if [ -n "$left" ]; then
     echo "$0: still there: $left" >&2

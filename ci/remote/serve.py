@@ -1,7 +1,7 @@
 """Makes a tiny language model and serves it with the server of llama.cpp, until standard input ends.
 
 The model is a chain: what comes next depends on the last token alone. After the token that begins a reply it says
-`ls`, `pwd` or `submit`, then it ends. So its replies are sampled, and make an attempt that goes on and comes to an end.
+`ls`, `pwd` or `submit`, then it ends. So its replies are sampled, and make an attempt of several turns that ends.
 Prints the base URL of the server in one line.
 
     serve.py FOLDER

@@ -4,8 +4,8 @@
 #
 #   ci/remote/third-party.sh [SUITE]     default: tasks/terminal-basics, one task of every family
 #
-# It builds clawrl, or takes the one that CLAWRL names. What has to hold: every slot is finished, none by a fault; the
-# model said each of its replies; tokens are reported by the server. What was seen is printed. PYTHON names the Python to use, 3.10 or newer.
+# It builds clawrl, or takes the one that CLAWRL names. Expected: every slot is finished, none by a fault; the
+# model said each of its replies; tokens are reported by the server. The results are printed. PYTHON names the Python to use, 3.10 or newer.
 #
 # Exit codes: 0 all holds. 1 something does not. 2 a program is missing.
 set -euo pipefail

@@ -37,7 +37,7 @@ impl Field {
     }
 }
 
-/// What stands between two texts.
+/// The text between two others.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let start = text.find(before)? + before.len();
     Some(&text[start..start + text[start..].find(after)?])

@@ -106,7 +106,7 @@ class ClawrlEnvironment:
         return output
 
     def _line(self, command: str, cwd: str) -> str:
-        """What is typed into the shell that lasts, for a command in one that does not."""
+        """The text typed into the persistent shell to run a command in a fresh one."""
         words = ["env", *(f"{name}={value}" for name, value in self.config.env.items()), "bash", "-c", command]
         line = " ".join(_quoted(word) for word in words)
         if folder := cwd or self.config.cwd:
@@ -172,7 +172,7 @@ class ClawrlEnvironment:
     def _ask(self, method: str, **params) -> dict[str, Any]:
         self._last_id += 1
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        # A lone surrogate is no text, and nothing that a program could be given.
+        # A lone surrogate is not text and cannot be passed to a program.
         text = json.dumps(request, ensure_ascii=False).encode("utf-8", "replace").decode()
         answer = self._posted(text) if self._url else self._piped(text, method)
         if "result" in answer:

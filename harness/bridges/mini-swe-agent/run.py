@@ -5,7 +5,7 @@
     run.py SUITE TASK --issue                   prints the issue and ends
     run.py -m MODEL                             plays the attempt of the run that started it; see README.md, As a policy
 
-Exit codes: 0 graded, whatever the score. 1 not graded: a fault of the environment, or of the model. 2 wrong arguments.
+Exit codes: 0 graded, at any score. 1 not graded: a fault of the environment, or of the model. 2 wrong arguments.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
 
 
 def settings(chosen: argparse.Namespace) -> dict:
-    """What the files and the command line say, later ones before earlier ones."""
+    """Settings of the files and the command line; later ones override earlier ones."""
     given = {"model_name": chosen.model, "model_class": chosen.model_class}
     config = recursive_merge(
         *(get_config_from_spec(spec) for spec in chosen.config or ["mini.yaml"]),

@@ -52,7 +52,7 @@ def main():
                 arguments = json.loads(call.function.arguments)
             except ValueError as error:
                 # The model's mistake, and its to mend.
-                content = f"the arguments are no JSON: {error}"
+                content = f"the arguments are not JSON: {error}"
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
                 continue
             result = ask("step", calls=[{"name": call.function.name, "arguments": arguments}])
