@@ -101,7 +101,7 @@ fn is_random(word: &str) -> bool {
         && bits(word) >= RANDOM_BITS
 }
 
-/// Whether small letters, large ones and digits follow on each other as nobody writes them.
+/// Whether small letters, large letters and digits alternate as in no written word.
 fn is_restless(word: &str) -> bool {
     let is_change = |pair: &[u8]| {
         let is_letter = |at: usize| pair[at].is_ascii_alphabetic();

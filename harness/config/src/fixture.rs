@@ -32,8 +32,8 @@ fn error(message: impl Into<String>, help: impl Into<String>) -> FixtureError {
     FixtureError { message: message.into(), help: help.into() }
 }
 
-/// The files that a suite uses, with their hashes. What was read is remembered: all tasks of a plan are made of the files as they
-/// were when the suite was checked.
+/// The files that a suite uses, with their hashes. Everything read is remembered, so that all tasks of a plan are made of the
+/// files as they were when the suite was checked.
 #[derive(Debug)]
 pub(crate) struct Fixtures {
     folder: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) struct Fixtures {
     shown: HashMap<String, Result<PathBuf, BadFolder>>,
 }
 
-/// What paths led to.
+/// Results by path.
 type Remembered<T> = HashMap<String, Result<T, FixtureError>>;
 
 /// A fixture with the permission bits it has on the host.
@@ -289,7 +289,7 @@ impl Fixtures {
     }
 
     /// The real absolute path of a folder with an unpacked root file system. It may lie elsewhere, behind a link, and
-    /// it is too large to be hashed: it is no part of the suite.
+    /// it is too large to be hashed, so it is not part of the suite.
     pub(crate) fn rootfs(&mut self, relative: &str) -> Result<PathBuf, FixtureError> {
         self.remembered(relative, |own| &mut own.rootfs, |own| own.read_rootfs(relative))
     }
@@ -415,7 +415,7 @@ impl Kind {
     }
 }
 
-/// Collects the paths of files; links are refused unless somebody collects them.
+/// Collects the paths of files. Links are refused unless `links` collects them.
 fn walk(
     root: &Path,
     below: &str,

@@ -17,7 +17,7 @@ use crate::problem::{ConfigError, Problem};
 use crate::read::read_suite;
 use crate::source::Source;
 
-/// A suite that makes sense. Its templates are still templates: their values depend on the plan's seed.
+/// A checked suite. Its templates are not filled in: their values depend on the plan's seed.
 #[derive(Debug)]
 pub struct Suite {
     pub(crate) source: Arc<Source>,

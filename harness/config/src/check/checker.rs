@@ -1,4 +1,4 @@
-//! The checker: what belongs to the suite as a whole, and what an entry of `tasks:` is made of.
+//! The checker: the suite as a whole, and the parts of an entry of `tasks:`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::suite::Suite;
 use crate::text::engine;
 use crate::value::{self, BadValue};
 
-/// What the rows of a suite have in common while they are checked and made into tasks.
+/// State that the rows of a suite share while they are checked and made into tasks.
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) findings: Findings,

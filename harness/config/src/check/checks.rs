@@ -14,10 +14,10 @@ use crate::file::{CallsMatchFile, CheckFile, Located, StoredFile, Text};
 use crate::problem::Problem;
 use crate::value::{self, BadValue};
 
-/// Time limit of a command check when nothing else is said.
+/// Default time limit of a command check.
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a judge is asked when nothing else is said.
+/// Default number of votes of a judge.
 const DEFAULT_VOTES: u32 = 3;
 
 /// Checks that look at a sandbox.
@@ -27,7 +27,7 @@ const PAGE_KINDS: &str = "`page_element`, `page_script`, `page_reward`, `page_ur
 /// Checks that look at an answer and at calls.
 const TOOL_KINDS: &str = "`answer_equals`, `answer_normalised`, `answer_number`, `answer_matches`, `answer_schema`, `answer_list`, `answer_command`, `answer_rubric`, `called`, `not_called`, `called_in_order`, `calls_match` or `stored`; or one about files";
 
-/// A check, and what its default label names.
+/// A check, and the subject in its default label.
 pub(super) type Labelled = (Check, String);
 
 impl<'s> TaskBuilder<'_, '_, 's> {

@@ -1,6 +1,6 @@
-//! Environments that somebody else wrote: what starts them, or where they are.
+//! Custom environments: a program to start, or the address of a server.
 //!
-//! Their tools are known when an episode begins, so the calls of scripts are held against nothing here.
+//! They list their tools when an episode begins, so calls in scripts are not checked here.
 
 use clawrl_core::{CustomLink, CustomSpec, RewardTotal, check_base_url};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The browser of a task, and the sites that it is shown.
+//! The browser environment of a task, and its sites.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
     }
 
-    /// The first page is one of a site or of an origin that is allowed: a task that cannot show it is none.
+    /// Checks that the first page is at a site or at an allowed origin: a task that cannot show it is useless.
     fn start_is_reached(&mut self, file: &'s GuiFile, start: &str, origins: &[String]) {
         let of_start = value::origin_of(start);
         let is_site = file.sites.iter().flat_map(|sites| &sites.0).any(|(name, _)| {
@@ -115,7 +115,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         self.found(written.span, message, "never reached", help);
     }
 
-    /// Files that a page may be given. A browser uploads what a link leads to, so there is no use for one.
+    /// Files that a page may be given. Symbolic links are refused: a browser would upload their targets.
     fn uploads(&mut self, files: &'s Located<FilesFile>) -> Vec<FixtureFile> {
         let found = self.files(files);
         if let FilesFile::Folder(_) = files.value

@@ -11,7 +11,7 @@ use crate::file::{ImageFields, ImageFile, Located};
 use crate::source::Span;
 use crate::value::{self, BadValue};
 
-/// How long a build may take when nothing else is said.
+/// Default time limit of a build.
 const DEFAULT_BUILD_TIMEOUT: Duration = Duration::from_secs(600);
 
 impl<'s> TaskBuilder<'_, '_, 's> {

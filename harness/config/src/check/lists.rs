@@ -18,7 +18,7 @@ use crate::source::{Source, Span};
 use crate::suggest::listed;
 use crate::value;
 
-/// Problems of one file of rows that are told: a file that was made wrongly is wrong in every line.
+/// Reported problems of one file of rows: a file that was made wrongly is wrong in every line.
 const MAX_REPORTED: usize = 8;
 
 impl Checker {
@@ -102,7 +102,7 @@ impl Checker {
     }
 }
 
-/// The rows, and what is wrong with the first that are none.
+/// The rows, and the first problems.
 fn read_rows(source: &Arc<Source>) -> (Vec<Value>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut values = Vec::new();

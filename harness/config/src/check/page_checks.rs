@@ -106,7 +106,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
     fn value_or_absent(
         &mut self,
         key: &str,
-        value: Option<&'s PatternFile>,
+        value: Option<&'s Located<PatternFile>>,
         absent: Option<&Located<bool>>,
         span: Span,
     ) -> Option<TextPattern> {
@@ -121,10 +121,11 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
     }
 
-    fn pattern_of(&mut self, file: &'s PatternFile) -> TextPattern {
-        let fields = match file {
+    fn pattern_of(&mut self, file: &'s Located<PatternFile>) -> TextPattern {
+        let fields = match &file.value {
             PatternFile::Equals(scalar) => {
-                return TextPattern::Equals(self.text(self.written(scalar)).unwrap_or_default());
+                let text = self.text(self.scalar_text(scalar, file.span));
+                return TextPattern::Equals(text.unwrap_or_default());
             }
             PatternFile::Fields(fields) => fields,
         };
@@ -139,7 +140,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             _ => {
                 let message = "what a text has to be needs one of `equals`, `contains` and `matches`";
                 let help = "write one of them: `{ contains: hello }`; or the text itself";
-                self.problem(fields.span, message, "none, or several", help);
+                self.problem(file.span, message, "none, or several", help);
                 TextPattern::Equals(String::new())
             }
         }

@@ -1,11 +1,11 @@
-//! Folders of the host that sandboxes see, and those that they never may.
+//! Folders of the host that sandboxes see, and folders that they must never see.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::checker::Checker;
 use crate::file::{Located, Text};
 
-/// Whoever sees these, or anything in them, sees this machine's own matters.
+/// System folders of this machine: a sandbox may see neither them nor anything in them.
 const SYSTEM: [&str; 9] =
     ["/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log"];
 
@@ -55,7 +55,7 @@ fn shown_folder(base: &Path, folder: &str) -> Result<PathBuf, BadFolder> {
             "write the path from `/` on, or from the suite's folder; `~` and variables mean nothing here";
         return Err((format!("`{folder}` is not a path"), "not a path", help));
     }
-    // A suite is loaded from where somebody stands; a sandbox stands elsewhere.
+    // A sandbox has another working directory than this process.
     let path = lexical(&std::path::absolute(base).unwrap_or_default().join(folder));
     let real = path.canonicalize();
     let reason = refusal(&path).or_else(|| refusal(real.as_deref().ok()?));

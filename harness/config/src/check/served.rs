@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use clawrl_core::{
-    AllowedUrl, McpDecl, McpShare, McpTransport, TextSource, Timeouts, ToolKind, requested_url,
-};
+use clawrl_core::{AllowedUrl, McpDecl, McpTransport, TextSource, Timeouts, ToolKind, requested_url};
 
 use super::builder::{TaskBuilder, Written};
 use super::checker::Checker;
 use crate::bounds;
 use crate::credential::{is_secret, is_secret_path, names_secret, suspicion};
-use crate::file::{Entries, HttpFile, Located, McpFile, ShareFile, SourceTextFile, Text, ToolcallFile};
+use crate::file::{Entries, HttpFile, Located, McpFile, SourceTextFile, Text, ToolcallFile};
 use crate::problem::Problem;
 use crate::source::Span;
 use crate::value::{self, BadValue};
@@ -112,10 +110,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             transport,
             tools: tools.map(|tools| tools.iter().map(|tool| tool.value.clone()).collect()),
             prefix: file.prefix().to_owned(),
-            share: match file.share.as_deref() {
-                Some(ShareFile::Run) => McpShare::Run,
-                Some(ShareFile::Attempt) | None => McpShare::Attempt,
-            },
+            share: file.share.as_ref().map(|share| share.value.into()).unwrap_or_default(),
             timeout,
             max_calls,
         })

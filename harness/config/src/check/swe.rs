@@ -13,13 +13,13 @@ use crate::file::{FilesFile, Located, NamesFile, SweFile, Text};
 use crate::source::Span;
 use crate::value;
 
-/// Time limit of the tests when nothing else is said.
+/// Default time limit of the tests.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What grading takes besides the tests: a sandbox, setup, what was submitted.
+/// Time for grading besides the tests: sandbox, setup, applying the submission.
 const GRADING_BESIDES: Duration = Duration::from_secs(300);
 
-/// What resetting may take when nothing else is said: images come with large histories.
+/// Default time for a reset: images come with large histories.
 const RESETTING: Duration = Duration::from_secs(300);
 
 const DEFAULT_OBSERVATION: u32 = 10_000;

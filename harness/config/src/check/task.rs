@@ -10,7 +10,7 @@ use super::environment::Named;
 use super::row::Row;
 use super::verifier::Around;
 
-/// What grading takes where a judge is asked and nothing else is said: models that think take minutes.
+/// Default time for grading with a judge: reasoning models take minutes.
 const JUDGING: Duration = Duration::from_secs(300);
 
 /// What is known of a task's tools before it runs.
@@ -23,7 +23,7 @@ pub(super) enum Tools<'a> {
     Gui,
     /// The environment lists them when an episode begins.
     ToldAtReset,
-    /// There are none, or one of them is wrong.
+    /// The task has no tools, or one of them is wrong.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Tools<'a> {
 }
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// What is asked, by itself: a split looks at nothing else.
+    /// The question to the policy, on which alone the split depends.
     pub(crate) fn asked(&mut self, row: &'s Row, values: &Value) -> Option<String> {
         self.fill_in(values);
         let instruction = self.text(&row.instruction)?;
@@ -61,7 +61,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             let help = "say what the policy is asked to do: `instruction: Write hello into out.txt.`";
             self.problem(row.instruction.span, "the instruction is empty", "no words here", help);
         }
-        // Without one environment, nothing can be said to need another.
+        // Without exactly one environment, no check or action can be said to need another.
         let known = row.known_env();
         let mut verifier = None;
         let mut tools_are_good = false;
@@ -100,7 +100,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             EnvSpec::Custom(_) => Tools::ToldAtReset,
             _ => Tools::Unknown,
         };
-        // Without a word about it, replies are read so that they can call any tool.
+        // By default, replies are read so that they can call any tool.
         if matches!(env, EnvSpec::Custom(_)) && row.given.action_format.is_none() {
             settings.action_format = ActionFormat::Hermes;
         }

@@ -19,10 +19,10 @@ use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};
 use crate::value;
 
-/// Time limit of a call when nothing else is said.
+/// Default time limit of a call.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The error of a table for what is not in it, when nothing else is said.
+/// Default error of a table for a missing key.
 const DEFAULT_MISSING: &str = "not found";
 
 impl<'s> TaskBuilder<'_, '_, 's> {
@@ -257,7 +257,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
 }
 
 impl Checker {
-    /// How replies are read has to suit the tools: without a word about it, it does.
+    /// Checks that the action format suits the tools. If it was not written, chooses one that does.
     pub(super) fn format_fits(
         &mut self,
         toolcall: &ToolcallFile,

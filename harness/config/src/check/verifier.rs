@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clawrl_core::{
-    ArtifactSpec, CollectSpec, FixtureFile, ImageSpec, Limit, NetworkPolicy, RewardSource, SandboxKind,
-    Timeouts, VerifierApart, VerifierSpec, absolute_problem,
+    ArtifactSpec, CollectSpec, FixtureFile, ImageSpec, Limit, NetworkPolicy, SandboxKind, Timeouts,
+    VerifierApart, VerifierSpec, absolute_problem,
 };
 
 use super::builder::{TaskBuilder, Written};
@@ -16,22 +16,22 @@ use crate::file::{
 use crate::source::Span;
 use crate::value::{self, BadValue};
 
-/// The command when none is given, and the file that it needs.
+/// Default command, and the file that it needs.
 const DEFAULT_RUN: &str = "bash /tests/test.sh";
 const DEFAULT_FILE: &str = "test.sh";
 
-/// Time limits when nothing else is said.
+/// Default time limits.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 const DEFAULT_COLLECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What grading takes besides the verifier itself: sandboxes, copies, checks.
+/// Time for grading besides the verifier: sandboxes, copies, checks.
 const GRADING_BESIDES: Duration = Duration::from_secs(120);
 
 /// Where a sandbox without an image has its workspace, and what one with an image keeps besides.
 const PLAIN_WORKSPACE: &str = "/work";
 const KEPT_WITH_IMAGE: &[&str] = &["/home/agent", "/tmp", "/logs", "/dev/shm"];
 
-/// What a verifier depends on.
+/// Settings of the task that the verifier depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) sandbox: SandboxKind,
@@ -100,11 +100,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             user: file.user.as_ref().and_then(|text| self.ruled(text, user)),
             timeout,
             network: self.verifier_network(file.network.as_ref(), around, apart.is_some()),
-            reward: match file.reward {
-                Some(RewardSourceFile::ExitCode) => RewardSource::ExitCode,
-                Some(RewardSourceFile::Pytest) => RewardSource::Pytest,
-                Some(RewardSourceFile::Files) | None => RewardSource::Files,
-            },
+            reward: file.reward.map(Into::into).unwrap_or_default(),
             reward_key: file.reward_key.as_ref().map(|key| key.value.clone()),
             apart,
         }

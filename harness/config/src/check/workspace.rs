@@ -13,11 +13,7 @@ use crate::value;
 
 impl<'s> TaskBuilder<'_, '_, 's> {
     pub(super) fn workspace(&mut self, file: WorkspaceRef<'s>) -> WorkspaceSpec {
-        let sandbox = match file.sandbox.map(|sandbox| sandbox.value) {
-            Some(SandboxFile::None) => SandboxKind::None,
-            Some(SandboxFile::Container) => SandboxKind::Container,
-            Some(SandboxFile::Bubblewrap) | None => SandboxKind::Bubblewrap,
-        };
+        let sandbox = file.sandbox.map(|sandbox| sandbox.value.into()).unwrap_or_default();
         self.warn_of_open_doors(file, sandbox);
         if let (Some(kind), None, SandboxKind::Container) = (file.sandbox, file.image, sandbox) {
             self.problem(

@@ -1,15 +1,12 @@
 //! Checks, as written.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use super::forms::two_forms;
 use super::gui::{
     DownloadedFile, PageCookieFile, PageElementFile, PageRewardFile, PageScriptFile, PageStorageFile,
     PatternFile, RequestedFile,
@@ -79,7 +76,7 @@ pub(crate) struct CheckFile {
     /// Elements of the active page.
     pub(crate) page_element: Option<PageElementFile>,
     /// The address of the active page.
-    pub(crate) page_url: Option<PatternFile>,
+    pub(crate) page_url: Option<Located<PatternFile>>,
     /// What a site keeps in the browser.
     pub(crate) page_storage: Option<Located<PageStorageFile>>,
     /// A cookie.
@@ -261,11 +258,11 @@ pub(crate) struct CalledFile {
     pub(crate) at_most: Option<Located<i64>>,
 }
 
-/// A call that is looked for.
-#[derive(Debug, Clone)]
-pub(crate) enum CallFile {
-    Tool(String),
-    Fields(CallFields),
+two_forms! {
+    /// A call that is looked for.
+    enum CallFile as "Call" { Tool(String), Fields(CallFields) }
+    expects "the name of a tool, or a map with `tool:`";
+    described "A call that is looked for: the name of its tool, or a map.";
 }
 
 /// A call with arguments.
@@ -362,43 +359,6 @@ pub(crate) struct StoredFile {
     pub(crate) equals: Option<Located<Scalar>>,
     /// `true`: there is no such key.
     pub(crate) absent: Option<Located<bool>>,
-}
-
-impl<'de> Deserialize<'de> for CallFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct CallVisitor;
-
-        impl<'de> Visitor<'de> for CallVisitor {
-            type Value = CallFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a tool, or a map with `tool:`")
-            }
-
-            fn visit_str<E>(self, tool: &str) -> Result<Self::Value, E> {
-                Ok(CallFile::Tool(tool.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(CallFile::Fields)
-            }
-        }
-
-        deserializer.deserialize_any(CallVisitor)
-    }
-}
-
-impl JsonSchema for CallFile {
-    fn schema_name() -> Cow<'static, str> {
-        "Call".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A call that is looked for: the name of its tool, or a map.",
-            "oneOf": [{ "type": "string" }, generator.subschema_for::<CallFields>()]
-        })
-    }
 }
 
 impl CheckFile {

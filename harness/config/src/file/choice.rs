@@ -5,20 +5,20 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, Visitor};
 
+use super::forms::two_forms;
 use super::located::{Located, Scalar};
 
-/// A list that templates draw from.
-#[derive(Debug)]
-pub(crate) enum NamedListFile {
-    Literal(Vec<Located<Scalar>>),
-    Elsewhere(ListFields),
+two_forms! {
+    /// A list that templates draw from.
+    enum NamedListFile as "NamedList" { Literal(Vec<Located<Scalar>>), Elsewhere(ListFields) }
+    expects "a list of values, `lines:` and a text file, or `rows:` and a JSONL file";
+    described "A named list: its values, a text file with one value a line, or a JSONL file with one object a line.";
 }
 
 /// A list in a file of the suite's folder: one of `lines` and `rows`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ListMap")]
 pub(crate) struct ListFields {
@@ -28,52 +28,15 @@ pub(crate) struct ListFields {
     pub(crate) rows: Option<Located<String>>,
 }
 
-impl<'de> Deserialize<'de> for NamedListFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ListVisitor;
-
-        impl<'de> Visitor<'de> for ListVisitor {
-            type Value = NamedListFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of values, `lines:` and a text file, or `rows:` and a JSONL file")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(NamedListFile::Literal)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(NamedListFile::Elsewhere)
-            }
-        }
-
-        deserializer.deserialize_any(ListVisitor)
-    }
-}
-
-impl JsonSchema for NamedListFile {
-    fn schema_name() -> Cow<'static, str> {
-        "NamedList".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A named list: its values, a text file with one value a line, or a JSONL file with one object a line.",
-            "oneOf": [generator.subschema_for::<Vec<Scalar>>(), generator.subschema_for::<ListFields>()]
-        })
-    }
-}
-
-/// What a variable may be.
-#[derive(Debug)]
-pub(crate) enum ChoiceFile {
-    Literal(Vec<Located<Scalar>>),
-    Fields(Box<ChoiceFields>),
+two_forms! {
+    /// What a variable may be.
+    enum ChoiceFile as "Choice" { Literal(Vec<Located<Scalar>>), Fields(Box<ChoiceFields>) }
+    expects "a list of choices, or `from:`, `range:` or `sample:`";
+    described "What a variable may be: one of a list, of a named list, of a range of whole numbers, or several entries of a named list.";
 }
 
 /// One of `from`, `range` and `sample`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChoiceMap")]
 pub(crate) struct ChoiceFields {
@@ -90,7 +53,7 @@ pub(crate) struct ChoiceFields {
 }
 
 /// Several distinct entries of a list, in random order.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SampleMap")]
 pub(crate) struct SampleFields {
@@ -99,43 +62,6 @@ pub(crate) struct SampleFields {
     /// Fewest and most entries, both included.
     #[schemars(length(equal = 2))]
     pub(crate) count: Located<Vec<Located<i64>>>,
-}
-
-impl<'de> Deserialize<'de> for ChoiceFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ChoiceVisitor;
-
-        impl<'de> Visitor<'de> for ChoiceVisitor {
-            type Value = ChoiceFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of choices, or `from:`, `range:` or `sample:`")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(ChoiceFile::Literal)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(ChoiceFile::Fields)
-            }
-        }
-
-        deserializer.deserialize_any(ChoiceVisitor)
-    }
-}
-
-impl JsonSchema for ChoiceFile {
-    fn schema_name() -> Cow<'static, str> {
-        "Choice".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "What a variable may be: one of a list, of a named list, of a range of whole numbers, or several entries of a named list.",
-            "oneOf": [generator.subschema_for::<Vec<Scalar>>(), generator.subschema_for::<ChoiceFields>()]
-        })
-    }
 }
 
 /// How many tasks a template makes.

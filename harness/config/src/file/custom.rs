@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::files::FilesFile;
+use super::forms::words;
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
 use super::workspace::{NetworkFile, SandboxFile, with_workspace};
@@ -73,21 +74,11 @@ pub(crate) struct OpenenvFile {
     pub(crate) deterministic: Option<bool>,
 }
 
-/// What rewards come to.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum RewardTotalFile {
-    Sum,
-    Last,
-}
-
-impl From<RewardTotalFile> for RewardTotal {
-    fn from(rewards: RewardTotalFile) -> Self {
-        match rewards {
-            RewardTotalFile::Sum => Self::Sum,
-            RewardTotalFile::Last => Self::Last,
-        }
+words! {
+    /// What rewards come to.
+    enum RewardTotalFile for RewardTotal {
+        Sum,
+        Last,
     }
 }
 

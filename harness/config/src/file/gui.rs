@@ -1,17 +1,13 @@
 //! Settings of a GUI environment, and its checks, as written.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use clawrl_core::{Screenshots, StorageArea};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::files::{FileEntry, FilesFile};
-use super::located::{Entries, Located, Scalar, Text, present_or_default};
+use super::forms::{two_forms, words};
+use super::located::{Entries, Located, OptionalText, Scalar, Text, present, present_or_default};
 use super::toolcall::NothingFile;
 use super::workspace::SandboxFile;
 use crate::bounds;
@@ -80,29 +76,17 @@ impl GuiFile {
     }
 }
 
-/// When pictures are taken.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum ScreenshotsFile {
-    /// Never.
-    Never,
-    /// When the agent asks for one.
-    OnRequest,
-    /// With every observation, for the record only, and shown when the agent asks.
-    Recorded,
-    /// With every observation, which shows it.
-    Shown,
-}
-
-impl From<ScreenshotsFile> for Screenshots {
-    fn from(file: ScreenshotsFile) -> Self {
-        match file {
-            ScreenshotsFile::Never => Self::Never,
-            ScreenshotsFile::OnRequest => Self::OnRequest,
-            ScreenshotsFile::Recorded => Self::Recorded,
-            ScreenshotsFile::Shown => Self::Shown,
-        }
+words! {
+    /// When pictures are taken.
+    enum ScreenshotsFile for Screenshots {
+        /// Never.
+        Never,
+        /// When the agent asks for one.
+        OnRequest,
+        /// With every observation, for the record only, and shown when the agent asks.
+        Recorded,
+        /// With every observation, which shows it.
+        Shown,
     }
 }
 
@@ -190,15 +174,15 @@ with_request! {
         #[schemars(range(min = 0, max = bounds::MAX_DELAY_MILLIS))]
         delay_millis: Option<Located<i64>>,
         /// An answer given here.
-        #[serde(default, deserialize_with = "respond")]
+        #[serde(default, deserialize_with = "present_or_default")]
         respond: Option<RespondFile>,
         /// 303 to another path or address.
         redirect: Option<Text>,
         /// The file of another path, or with nothing behind it the one that was asked for: for a delay.
-        #[serde(default, deserialize_with = "serve")]
-        serve: Option<ServeFile>,
+        #[serde(default, deserialize_with = "present")]
+        serve: Option<OptionalText>,
         /// The connection ends without an answer.
-        #[serde(default, deserialize_with = "nothing")]
+        #[serde(default, deserialize_with = "present_or_default")]
         drop: Option<NothingFile>,
         /// Further headers of a `redirect`.
         #[serde(default)]
@@ -229,23 +213,6 @@ pub(crate) struct RespondFile {
     pub(crate) json: Option<Located<Value>>,
     /// The body, a file beside the suite.
     pub(crate) host: Option<Text>,
-}
-
-/// The path whose file is served.
-#[derive(Debug, Clone, Default, JsonSchema)]
-#[schemars(inline)]
-pub(crate) struct ServeFile(#[schemars(with = "Option<String>")] pub(crate) Option<Text>);
-
-fn serve<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ServeFile>, D::Error> {
-    Ok(Some(ServeFile(Option::deserialize(deserializer)?)))
-}
-
-fn respond<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RespondFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NothingFile>, D::Error> {
-    present_or_default(deserializer)
 }
 
 /// What a script in the page comes to.
@@ -280,12 +247,12 @@ pub(crate) struct PageElementFile {
     /// CSS selector.
     pub(crate) selector: Text,
     /// Text of those that count, with white space as single spaces.
-    pub(crate) text: Option<PatternFile>,
+    pub(crate) text: Option<Located<PatternFile>>,
     /// Value of those that count, of fields.
-    pub(crate) value: Option<PatternFile>,
+    pub(crate) value: Option<Located<PatternFile>>,
     /// Attributes of those that count.
     #[serde(default)]
-    pub(crate) attributes: Entries<PatternFile>,
+    pub(crate) attributes: Entries<Located<PatternFile>>,
     /// Whether those that count are checked or selected.
     pub(crate) checked: Option<bool>,
     /// Whether those that count are seen: have a size, and are not hidden.
@@ -310,26 +277,16 @@ pub(crate) struct PageStorageFile {
     /// The key.
     pub(crate) key: Text,
     /// Its value.
-    pub(crate) value: Option<PatternFile>,
+    pub(crate) value: Option<Located<PatternFile>>,
     /// `true`: there is no such key.
     pub(crate) absent: Option<Located<bool>>,
 }
 
-/// Where a page keeps texts by key.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum StorageAreaFile {
-    Local,
-    Session,
-}
-
-impl From<StorageAreaFile> for StorageArea {
-    fn from(file: StorageAreaFile) -> Self {
-        match file {
-            StorageAreaFile::Local => Self::Local,
-            StorageAreaFile::Session => Self::Session,
-        }
+words! {
+    /// Where a page keeps texts by key.
+    enum StorageAreaFile for StorageArea {
+        Local,
+        Session,
     }
 }
 
@@ -341,7 +298,7 @@ pub(crate) struct PageCookieFile {
     /// Its name.
     pub(crate) name: Text,
     /// Its value.
-    pub(crate) value: Option<PatternFile>,
+    pub(crate) value: Option<Located<PatternFile>>,
     /// `true`: there is no such cookie.
     pub(crate) absent: Option<Located<bool>>,
 }
@@ -371,14 +328,14 @@ pub(crate) struct DownloadedFile {
     /// Its name.
     pub(crate) name: Text,
     /// What it contains. Default: anything.
-    pub(crate) content: Option<PatternFile>,
+    pub(crate) content: Option<Located<PatternFile>>,
 }
 
-/// What a text has to be: the text itself, or a map.
-#[derive(Debug, Clone)]
-pub(crate) enum PatternFile {
-    Equals(Located<Scalar>),
-    Fields(Located<PatternFields>),
+two_forms! {
+    /// What a text has to be: the text itself, or a map.
+    enum PatternFile as "Pattern" { Equals(Scalar), Fields(PatternFields) }
+    expects "a text, or a map with `equals:`, `contains:` or `matches:`";
+    described "What a text has to be: the text itself, or a map with `equals`, `contains` or `matches`.";
 }
 
 /// One of `equals`, `contains` and `matches`.
@@ -392,75 +349,4 @@ pub(crate) struct PatternFields {
     pub(crate) contains: Option<Text>,
     /// A regular expression in the syntax of Rust's regex crate matches it somewhere. Quote it with single quotes.
     pub(crate) matches: Option<Text>,
-}
-
-impl<'de> Deserialize<'de> for PatternFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Located { value, span } = Located::<Shape>::deserialize(deserializer)?;
-        Ok(match value {
-            Shape::Scalar(value) => Self::Equals(Located { value, span }),
-            Shape::Fields(value) => Self::Fields(Located { value, span }),
-        })
-    }
-}
-
-enum Shape {
-    Scalar(Scalar),
-    Fields(PatternFields),
-}
-
-impl<'de> Deserialize<'de> for Shape {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ShapeVisitor;
-
-        impl<'de> Visitor<'de> for ShapeVisitor {
-            type Value = Shape;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, or a map with `equals:`, `contains:` or `matches:`")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
-                Ok(Shape::Scalar(Scalar::Text(text.to_owned())))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
-                Ok(Shape::Scalar(Scalar::Verbatim))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
-                Ok(Shape::Scalar(Scalar::Verbatim))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
-                Ok(Shape::Scalar(Scalar::Verbatim))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-                Ok(Shape::Scalar(Scalar::Verbatim))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Shape, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(Shape::Fields)
-            }
-        }
-
-        deserializer.deserialize_any(ShapeVisitor)
-    }
-}
-
-impl JsonSchema for PatternFile {
-    fn schema_name() -> Cow<'static, str> {
-        "Pattern".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "What a text has to be: the text itself, or a map with `equals`, `contains` or `matches`.",
-            "oneOf": [
-                { "type": ["string", "number", "boolean"] },
-                generator.subschema_for::<PatternFields>()
-            ]
-        })
-    }
 }

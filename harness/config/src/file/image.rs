@@ -1,21 +1,17 @@
 //! Images, as written.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::forms::two_forms;
 use super::located::{Located, Text};
 use crate::bounds;
 
-/// The root file system of an environment.
-#[derive(Debug, Clone)]
-pub(crate) enum ImageFile {
-    Name(String),
-    Fields(Box<ImageFields>),
+two_forms! {
+    /// The root file system of an environment.
+    enum ImageFile as "Image" { Name(String), Fields(Box<ImageFields>) }
+    expects "the name of an image, or a map with `name:`, `build:` or `rootfs:`";
+    described "The root file system: the name of an image, or a map.";
 }
 
 /// An image in full: exactly one of `name`, `build` and `rootfs`.
@@ -38,42 +34,4 @@ pub(crate) struct ImageFields {
     pub(crate) workdir: Option<Text>,
     /// The agent's user. Default: the image's own. Containers only.
     pub(crate) user: Option<Text>,
-}
-
-impl<'de> Deserialize<'de> for ImageFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ImageVisitor;
-
-        impl<'de> Visitor<'de> for ImageVisitor {
-            type Value = ImageFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of an image, or a map with `name:`, `build:` or `rootfs:`")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-                Ok(ImageFile::Name(name.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                let fields = Deserialize::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(ImageFile::Fields(Box::new(fields)))
-            }
-        }
-
-        deserializer.deserialize_any(ImageVisitor)
-    }
-}
-
-impl JsonSchema for ImageFile {
-    fn schema_name() -> Cow<'static, str> {
-        "Image".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The root file system: the name of an image, or a map.",
-            "oneOf": [{ "type": "string" }, generator.subschema_for::<ImageFields>()]
-        })
-    }
 }

@@ -221,3 +221,18 @@ where
 {
     Ok(Some(Option::<T>::deserialize(deserializer)?.unwrap_or_default()))
 }
+
+/// For a key that may stand there without a value, which then counts, too.
+pub(crate) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A text, or nothing behind the key.
+#[derive(Debug, Clone, serde::Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub(crate) struct OptionalText(#[schemars(with = "Option<String>")] pub(crate) Option<Text>);

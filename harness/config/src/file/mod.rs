@@ -7,6 +7,7 @@ mod check;
 mod choice;
 mod custom;
 mod files;
+mod forms;
 mod gui;
 mod image;
 mod located;
@@ -31,7 +32,7 @@ pub(crate) use gui::{
 pub(crate) use image::{ImageFields, ImageFile};
 pub(crate) use located::{Entries, JsonObject, Located, Scalar, Text, present_or_default};
 pub(crate) use script::{ActionFile, ScriptFile};
-pub(crate) use served::{HttpFile, McpFile, ShareFile};
+pub(crate) use served::{HttpFile, McpFile};
 pub(crate) use source_text::SourceTextFile;
 pub(crate) use step_reward::{EachFile, StepRewardFile};
 pub(crate) use suite::{ActionFormatFile, DefaultsFile, EnvFile, SettingsRef, SuiteFile, TaskFile};

@@ -1,21 +1,17 @@
 //! Sequences of actions, as written: oracles and mistakes.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::located::{JsonObject, Located, Text};
+use super::forms::two_forms;
+use super::located::{JsonObject, Located, OptionalText, Text, present};
 use crate::bounds;
 
-/// Actions in order, each one turn.
-#[derive(Debug, Clone)]
-pub(crate) enum ScriptFile {
-    Commands(Vec<Text>),
-    Fields(ScriptFields),
+two_forms! {
+    /// Actions in order, each one turn.
+    enum ScriptFile as "Script" { Commands(Vec<Text>), Fields(ScriptFields) }
+    expects "a list of commands, or a map with `commands:`, `actions:`, `patch:` or `solver:`";
+    described "Actions in order, each one turn: a list of commands, or a map with `commands`, `actions`, `patch` or `solver`.";
 }
 
 /// One of `commands`, `actions`, `patch` and `solver`.
@@ -53,8 +49,8 @@ pub(crate) struct ActionFile {
     /// Calls a tool of a tool-call environment.
     pub(crate) call: Option<CallActionFile>,
     /// Ends the episode, with an answer if there is one.
-    #[serde(default, deserialize_with = "submit")]
-    pub(crate) submit: Option<SubmitFile>,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) submit: Option<OptionalText>,
 }
 
 /// A call of a tool.
@@ -66,52 +62,4 @@ pub(crate) struct CallActionFile {
     pub(crate) name: Text,
     /// Its arguments. A string that is one `{{ expression }}` takes the type of the expression. Default: none.
     pub(crate) arguments: Option<Located<JsonObject>>,
-}
-
-/// The answer of a submit.
-#[derive(Debug, Clone, Default, JsonSchema)]
-#[schemars(inline)]
-pub(crate) struct SubmitFile(#[schemars(with = "Option<String>")] pub(crate) Option<Text>);
-
-fn submit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SubmitFile>, D::Error> {
-    Ok(Some(SubmitFile(Option::deserialize(deserializer)?)))
-}
-
-impl<'de> Deserialize<'de> for ScriptFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ScriptVisitor;
-
-        impl<'de> Visitor<'de> for ScriptVisitor {
-            type Value = ScriptFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a list of commands, or a map with `commands:`, `actions:`, `patch:` or `solver:`",
-                )
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(ScriptFile::Commands)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(ScriptFile::Fields)
-            }
-        }
-
-        deserializer.deserialize_any(ScriptVisitor)
-    }
-}
-
-impl JsonSchema for ScriptFile {
-    fn schema_name() -> Cow<'static, str> {
-        "Script".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Actions in order, each one turn: a list of commands, or a map with `commands`, `actions`, `patch` or `solver`.",
-            "oneOf": [generator.subschema_for::<Vec<String>>(), generator.subschema_for::<ScriptFields>()]
-        })
-    }
 }

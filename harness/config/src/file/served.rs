@@ -1,9 +1,10 @@
 //! Tools that are elsewhere, as written: servers of the Model Context Protocol, and HTTP.
 
-use clawrl_core::offered_tool_name;
+use clawrl_core::{McpShare, offered_tool_name};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::forms::words;
 use super::located::{Entries, Located, Text};
 use super::source_text::SourceTextFile;
 use crate::bounds;
@@ -35,12 +36,11 @@ pub(crate) struct McpFile {
     pub(crate) max_calls: Option<Located<i64>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum ShareFile {
-    Attempt,
-    Run,
+words! {
+    enum ShareFile for McpShare {
+        Attempt,
+        Run,
+    }
 }
 
 /// Requests that a tool may make.

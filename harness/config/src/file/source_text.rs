@@ -1,20 +1,16 @@
 //! Texts that may be secrets, as written: a text, or the environment variable that holds it.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::forms::two_forms;
 use super::located::Text;
 
-/// A text, or where a secret is found.
-#[derive(Debug, Clone)]
-pub(crate) enum SourceTextFile {
-    Literal(String),
-    FromEnv(FromEnvFields),
+two_forms! {
+    /// A text, or where a secret is found.
+    enum SourceTextFile as "SourceText" { Literal(String), FromEnv(FromEnvFields) }
+    expects "a text, or `{ from_env: NAME }`";
+    described "A text, or for a secret the environment variable that holds it.";
 }
 
 /// A secret that the environment of `clawrl` holds.
@@ -26,41 +22,4 @@ pub(crate) struct FromEnvFields {
     pub(crate) from_env: Text,
     /// Stands before its value, such as `"Bearer "`. Default: nothing.
     pub(crate) prefix: Option<Text>,
-}
-
-impl<'de> Deserialize<'de> for SourceTextFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SourceVisitor;
-
-        impl<'de> Visitor<'de> for SourceVisitor {
-            type Value = SourceTextFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, or `{ from_env: NAME }`")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(SourceTextFile::Literal(text.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(SourceTextFile::FromEnv)
-            }
-        }
-
-        deserializer.deserialize_any(SourceVisitor)
-    }
-}
-
-impl JsonSchema for SourceTextFile {
-    fn schema_name() -> Cow<'static, str> {
-        "SourceText".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A text, or for a secret the environment variable that holds it.",
-            "oneOf": [{ "type": "string" }, generator.subschema_for::<FromEnvFields>()]
-        })
-    }
 }

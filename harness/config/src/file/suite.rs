@@ -2,11 +2,12 @@
 
 use clawrl_core::ActionFormat;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::CheckFile;
 use super::choice::{ChoiceFile, InstancesFile, NamedListFile};
 use super::custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
+use super::forms::words;
 use super::gui::GuiFile;
 use super::located::{Entries, Located, Text, present_or_default};
 use super::script::ScriptFile;
@@ -180,25 +181,13 @@ with_settings! {
     }
 }
 
-/// How replies are read.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum ActionFormatFile {
-    Raw,
-    Fenced,
-    ToolCalls,
-    Hermes,
-}
-
-impl From<ActionFormatFile> for ActionFormat {
-    fn from(format: ActionFormatFile) -> Self {
-        match format {
-            ActionFormatFile::Raw => Self::Raw,
-            ActionFormatFile::Fenced => Self::Fenced,
-            ActionFormatFile::ToolCalls => Self::ToolCalls,
-            ActionFormatFile::Hermes => Self::Hermes,
-        }
+words! {
+    /// How replies are read.
+    enum ActionFormatFile for ActionFormat {
+        Raw,
+        Fenced,
+        ToolCalls,
+        Hermes,
     }
 }
 
@@ -219,38 +208,26 @@ pub(crate) struct RewardFile {
 #[schemars(rename = "Env")]
 pub(crate) struct EnvFile {
     /// A shell on a pseudo-terminal, in a sandbox.
-    #[serde(default, deserialize_with = "terminal")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) terminal: Option<TerminalFile>,
     /// A repository with an issue, and tests that decide.
-    #[serde(default, deserialize_with = "swe")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) swe: Option<SweFile>,
     /// Tools that are called with arguments, and an answer.
-    #[serde(default, deserialize_with = "toolcall")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) toolcall: Option<ToolcallFile>,
     /// A browser, and pages.
-    #[serde(default, deserialize_with = "gui")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) gui: Option<GuiFile>,
     /// A program of your own that answers `reset`, `step` and `grade`.
-    #[serde(default, deserialize_with = "process")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) process: Option<ProcessEnvFile>,
     /// A server of your own that answers the same.
-    #[serde(default, deserialize_with = "http")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) http: Option<HttpEnvFile>,
     /// A server of OpenEnv.
-    #[serde(default, deserialize_with = "openenv")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) openenv: Option<OpenenvFile>,
-}
-
-fn process<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProcessEnvFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn http<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HttpEnvFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn openenv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OpenenvFile>, D::Error> {
-    present_or_default(deserializer)
 }
 
 impl EnvFile {
@@ -270,20 +247,4 @@ impl EnvFile {
         .filter(|&named| named)
         .count()
     }
-}
-
-fn terminal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TerminalFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn swe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SweFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn gui<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GuiFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn toolcall<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ToolcallFile>, D::Error> {
-    present_or_default(deserializer)
 }

@@ -1,15 +1,11 @@
 //! Settings of a software engineering environment, as written.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use clawrl_core::{LogParser, TestScore};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::files::FilesFile;
+use super::forms::{two_forms, words};
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
 use super::workspace::{NetworkFile, SandboxFile, with_workspace};
@@ -58,11 +54,11 @@ with_workspace! {
     }
 }
 
-/// Names of tests.
-#[derive(Debug, Clone)]
-pub(crate) enum NamesFile {
-    List(Vec<Text>),
-    From(NamesFrom),
+two_forms! {
+    /// Names of tests.
+    enum NamesFile as "TestNames" { List(Vec<Text>), From(NamesFrom) }
+    expects "a list of names, or `{ from: FILE }`";
+    described "Names of tests: a list, or a map with the file that holds one.";
 }
 
 /// Names of tests in a file.
@@ -74,79 +70,19 @@ pub(crate) struct NamesFrom {
     pub(crate) from: Text,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum ParserFile {
-    Pytest,
-    Unittest,
-    Cargo,
-    Go,
-    Jest,
-}
-
-impl From<ParserFile> for LogParser {
-    fn from(parser: ParserFile) -> Self {
-        match parser {
-            ParserFile::Pytest => Self::Pytest,
-            ParserFile::Unittest => Self::Unittest,
-            ParserFile::Cargo => Self::Cargo,
-            ParserFile::Go => Self::Go,
-            ParserFile::Jest => Self::Jest,
-        }
+words! {
+    enum ParserFile for LogParser {
+        Pytest,
+        Unittest,
+        Cargo,
+        Go,
+        Jest,
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum ScoreFile {
-    Resolved,
-    Fraction,
-}
-
-impl From<ScoreFile> for TestScore {
-    fn from(score: ScoreFile) -> Self {
-        match score {
-            ScoreFile::Resolved => Self::Resolved,
-            ScoreFile::Fraction => Self::Fraction,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for NamesFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NamesVisitor;
-
-        impl<'de> Visitor<'de> for NamesVisitor {
-            type Value = NamesFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of names, or `{ from: FILE }`")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(NamesFile::List)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(NamesFile::From)
-            }
-        }
-
-        deserializer.deserialize_any(NamesVisitor)
-    }
-}
-
-impl JsonSchema for NamesFile {
-    fn schema_name() -> Cow<'static, str> {
-        "TestNames".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Names of tests: a list, or a map with the file that holds one.",
-            "oneOf": [generator.subschema_for::<Vec<String>>(), generator.subschema_for::<NamesFrom>()]
-        })
+words! {
+    enum ScoreFile for TestScore {
+        Resolved,
+        Fraction,
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of a tool-call environment, as written.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::located::{Entries, Located, Scalar, Text, present_or_default};
@@ -22,7 +22,7 @@ pub(crate) struct ToolcallFile {
     /// those above. A task's own map replaces that of the defaults.
     pub(crate) mcp: Option<Entries<Located<McpFile>>>,
     /// Where tools run that are programs. A sandbox is started only where a tool or a check needs one.
-    #[serde(default, deserialize_with = "workspace")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) workspace: Option<WorkspaceFile>,
     /// Most characters of all results of one action that an observation shows. Default: 4000.
     #[schemars(range(min = bounds::MIN_OBSERVATION, max = bounds::MAX_OBSERVATION))]
@@ -58,7 +58,7 @@ impl ToolcallFile {
 #[schemars(rename = "Tool")]
 pub(crate) struct ToolFile {
     /// Runs code in a Python interpreter that lives as long as the episode, in the sandbox. Its argument is `code`.
-    #[serde(default, deserialize_with = "nothing")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) python: Option<NothingFile>,
     /// Runs a program in the sandbox, without a shell: program and arguments. `{name}` stands for an argument of the
     /// call, a string as it is, anything else as JSON.
@@ -69,10 +69,10 @@ pub(crate) struct ToolFile {
     pub(crate) table: Option<TableFile>,
     /// Keeps texts by key for the length of the episode. Its arguments are `action` (get, set, delete, list), `key`
     /// and `value`.
-    #[serde(default, deserialize_with = "store")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) store: Option<StoreFile>,
     /// Computes with two numbers. Its arguments are `left`, `operator` (+ - * /) and `right`.
-    #[serde(default, deserialize_with = "nothing")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) arithmetic: Option<NothingFile>,
     /// Makes HTTP requests, from `clawrl` itself. Its arguments are `url`, `method`, `body` and, where `allow_headers`
     /// names some, `headers`.
@@ -82,7 +82,7 @@ pub(crate) struct ToolFile {
     /// Always gives this error.
     pub(crate) fails: Option<Text>,
     /// Never answers: every call runs into its time limit.
-    #[serde(default, deserialize_with = "nothing")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) never: Option<NothingFile>,
     /// One or two sentences for the policy. Required for `command`, `returns`, `fails` and `never`.
     pub(crate) description: Option<Text>,
@@ -124,18 +124,6 @@ pub(crate) struct StoreFile {
     /// What it begins with. Default: nothing.
     #[serde(default)]
     pub(crate) initial: Entries<Located<Scalar>>,
-}
-
-fn workspace<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<WorkspaceFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StoreFile>, D::Error> {
-    present_or_default(deserializer)
-}
-
-fn nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NothingFile>, D::Error> {
-    present_or_default(deserializer)
 }
 
 impl ToolcallFile {

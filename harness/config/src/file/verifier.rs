@@ -1,13 +1,10 @@
 //! Verifiers, as written.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use clawrl_core::RewardSource;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::forms::{two_forms, words};
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
 use super::workspace::NetworkFile;
@@ -40,13 +37,12 @@ pub(crate) struct VerifierFile {
     pub(crate) apart: Option<Located<ApartFile>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum RewardSourceFile {
-    Files,
-    ExitCode,
-    Pytest,
+words! {
+    enum RewardSourceFile for RewardSource {
+        Files,
+        ExitCode,
+        Pytest,
+    }
 }
 
 /// An environment of the verifier's own.
@@ -64,11 +60,11 @@ pub(crate) struct ApartFile {
     pub(crate) collect: Vec<CollectFile>,
 }
 
-/// A file or folder that is brought over.
-#[derive(Debug, Clone)]
-pub(crate) enum ArtifactFile {
-    Path(String),
-    Fields(ArtifactFields),
+two_forms! {
+    /// A file or folder that is brought over.
+    enum ArtifactFile as "Artifact" { Path(String), Fields(ArtifactFields) }
+    expects "an absolute path, or a map with `source:`";
+    described "A file or folder that is brought over: its absolute path, or a map.";
 }
 
 /// An artifact in full.
@@ -95,41 +91,4 @@ pub(crate) struct CollectFile {
     /// How long it may take. Default: 60.
     #[schemars(range(min = 0.001, max = bounds::MAX_TIMEOUT_SECS))]
     pub(crate) timeout_secs: Option<Located<f64>>,
-}
-
-impl<'de> Deserialize<'de> for ArtifactFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ArtifactVisitor;
-
-        impl<'de> Visitor<'de> for ArtifactVisitor {
-            type Value = ArtifactFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an absolute path, or a map with `source:`")
-            }
-
-            fn visit_str<E>(self, path: &str) -> Result<Self::Value, E> {
-                Ok(ArtifactFile::Path(path.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(ArtifactFile::Fields)
-            }
-        }
-
-        deserializer.deserialize_any(ArtifactVisitor)
-    }
-}
-
-impl JsonSchema for ArtifactFile {
-    fn schema_name() -> Cow<'static, str> {
-        "Artifact".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A file or folder that is brought over: its absolute path, or a map.",
-            "oneOf": [{ "type": "string" }, generator.subschema_for::<ArtifactFields>()]
-        })
-    }
 }

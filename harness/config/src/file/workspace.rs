@@ -1,10 +1,11 @@
 //! A sandbox with a workspace, as written: what terminals and tools have in common.
 
-use clawrl_core::NetworkPolicy;
+use clawrl_core::{NetworkPolicy, SandboxKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::FilesFile;
+use super::forms::words;
 use super::image::ImageFile;
 use super::located::{Entries, Located, Text};
 use crate::bounds;
@@ -109,30 +110,18 @@ pub(crate) struct WorkspaceRef<'a> {
     pub(crate) read_only: Option<&'a Located<Vec<Text>>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum SandboxFile {
-    Bubblewrap,
-    Container,
-    None,
+words! {
+    enum SandboxFile for SandboxKind {
+        Bubblewrap,
+        Container,
+        None,
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(crate) enum NetworkFile {
-    None,
-    Host,
-    Public,
-}
-
-impl From<NetworkFile> for NetworkPolicy {
-    fn from(network: NetworkFile) -> Self {
-        match network {
-            NetworkFile::None => Self::None,
-            NetworkFile::Host => Self::Host,
-            NetworkFile::Public => Self::Public,
-        }
+words! {
+    enum NetworkFile for NetworkPolicy {
+        None,
+        Host,
+        Public,
     }
 }

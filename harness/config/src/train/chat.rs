@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Checker;
 use super::check_rl::{ABOVE_0, LEARNING_RATE};
-use super::file::section;
-use super::judging::{JudgingFile, JudgingPlan, RulePlan, RuleTarget};
+use super::judging::{JudgingFile, JudgingPlan, RulePlace, RulePlan};
 use super::lora::{LoraFile, LoraPlan};
 use crate::bounds;
 use crate::dialect;
-use crate::file::Located;
+use crate::file::{Located, present_or_default};
 use crate::parse::parse;
 use crate::problem::{ConfigError, Findings};
 use crate::read::read;
@@ -53,7 +52,7 @@ pub(crate) struct ChatFile {
     #[schemars(range(min = 0.0))]
     learning_rate: Option<Located<f64>>,
     /// The adapters that are learned. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     lora: Option<LoraFile>,
     /// What hints are learned by: the teacher, who reads the hint, is asked about so many of the policy's most probable tokens; 0 for the
     /// sampled one. Default: 4.
@@ -63,7 +62,7 @@ pub(crate) struct ChatFile {
     #[schemars(range(min = 1, max = bounds::MAX_STALENESS))]
     max_staleness: Option<Located<i64>>,
     /// What a new version has to pass before it answers. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     gate: Option<ChatGateFile>,
     /// Who says what turns were worth, beside what people say of them. Default: rules about what users say first in the next message.
     judging: Option<Located<JudgingFile>>,

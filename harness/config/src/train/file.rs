@@ -2,7 +2,7 @@
 //! authors of train files.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::curriculum::CurriculumFile;
 use super::devices::DevicesFile;
@@ -45,10 +45,10 @@ pub(crate) struct TrainFile {
     /// A policy file, relative to this file: the model that judges by the suites' `answer_rubric`. Default: none.
     pub(crate) judge: Option<Located<String>>,
     /// Imitation of recorded demonstrations before anything else. Left out: none. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) warm_start: Option<WarmStartFile>,
     /// Reinforcement learning. Left out: none. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) rl: Option<RlFile>,
     /// Greedy attempts at tasks that nothing is learned from.
     #[serde(default)]
@@ -65,14 +65,6 @@ pub(crate) struct TrainFile {
     /// Attempts under way and retries.
     #[serde(default)]
     pub(crate) limits: Option<LimitsFile>,
-}
-
-pub(super) fn section<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    present_or_default(deserializer)
 }
 
 /// What is trained: exactly one of the two.
@@ -218,10 +210,10 @@ pub(crate) struct RlFile {
     /// that has `hints: [judge]`. Default: none.
     pub(crate) judging: Option<Located<JudgingFile>>,
     /// A teacher with hints. Left out: that of the objective, if it has one. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) distillation: Option<DistillationFile>,
     /// Learns an adapter in place of the whole model. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) lora: Option<LoraFile>,
     /// The clipped policy gradient.
     pub(crate) loss: Option<LossFile>,
@@ -242,12 +234,12 @@ pub(crate) struct RlFile {
     /// What attempts with long replies earn less, once replies have become longer. Left out: nothing.
     pub(crate) length: Option<LengthFile>,
     /// Which families the next groups are of. Left out: all take turns. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) curriculum: Option<CurriculumFile>,
     /// When the training is halted because the policy collapses.
     pub(crate) guards: Option<GuardsFile>,
     /// What a new version has to pass before it acts. Left out: nothing. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) gate: Option<GateFile>,
 }
 

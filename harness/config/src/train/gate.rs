@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Checker;
 use super::check_rl::ABOVE_0;
-use super::file::section;
 use crate::bounds;
-use crate::file::Located;
+use crate::file::{Located, present_or_default};
 use crate::numbers::Reals;
 
 const POINTS: Reals = Reals { accepts: |points| (0.0..=100.0).contains(&points), words: "from 0 to 100" };
@@ -28,7 +27,7 @@ pub(crate) struct GateFile {
     #[schemars(range(min = 1, max = bounds::MAX_UPDATES))]
     failures: Option<Located<i64>>,
     /// Evaluations on held-out tasks before a version acts. Left out: none. Nothing below it: the defaults.
-    #[serde(default, deserialize_with = "section")]
+    #[serde(default, deserialize_with = "present_or_default")]
     held_out: Option<HeldOutGateFile>,
 }
 
