@@ -42,7 +42,7 @@ const EDGES: &[(&str, Users)] = &[
     ("scheduler", Users::These(&["cli", "train", "bench"])),
     ("import", Users::These(&["cli"])),
     ("record", Users::These(&["report", "regression", "cli", "train", "clawrl", "bench"])),
-    ("redact", Users::These(&["record", "toolcall", "gateway"])),
+    ("redact", Users::These(&["record", "toolcall", "gateway", "remote"])),
     ("profile", Users::These(&["cli"])),
     ("report", Users::These(&["regression", "cli"])),
     ("regression", Users::These(&["cli", "bench"])),
