@@ -239,21 +239,21 @@ fn test_paths_outside_workspace_are_noted() {
             &format!("#!/bin/bash\n{line}\necho 1 > /logs/verifier/reward.txt\n"),
         );
         let imported = Format::Harbor.import(&place.options(&["task"], sandbox)).unwrap();
-        let told: Vec<&str> = imported
+        let noted: Vec<&str> = imported
             .notes
             .iter()
             .map(|(_, note)| note.as_str())
             .filter(|note| note.starts_with("the tests name"))
             .collect();
-        assert_eq!(told.len(), usize::from(expected.is_some()), "{line}: {told:?}");
+        assert_eq!(noted.len(), usize::from(expected.is_some()), "{line}: {noted:?}");
         if let Some(expected) = expected {
-            assert!(told[0].contains(expected), "{told:?}");
+            assert!(noted[0].contains(expected), "{noted:?}");
         }
     };
     let outside = "[ -s /srv/site/index.html ] && cmp /tmp/a/b /home/agent/c";
-    let told = "the tests name `/srv/site/index.html` (tests/test.sh:2), `/tmp/a/b` (tests/test.sh:2), `/home/agent/c` \
+    let noted = "the tests name `/srv/site/index.html` (tests/test.sh:2), `/tmp/a/b` (tests/test.sh:2), `/home/agent/c` \
                 (tests/test.sh:2), outside of the workspace `/app`";
-    check(ImportSandbox::Bubblewrap, outside, Some(told));
+    check(ImportSandbox::Bubblewrap, outside, Some(noted));
     check(
         ImportSandbox::Bubblewrap,
         "[ -s /app/out.txt ] && [ -e /etc/os-release ] && /usr/bin/python3 /tests/x.py",
