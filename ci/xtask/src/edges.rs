@@ -43,7 +43,7 @@ const EDGES: &[(&str, Users)] = &[
     ("scheduler", Users::These(&["runtime", "cli", "train", "bench"])),
     ("import", Users::These(&["runtime", "cli"])),
     ("record", Users::These(&["report", "regression", "runtime", "cli", "train", "clawrl", "bench"])),
-    ("redact", Users::These(&["record", "toolcall", "gateway", "runtime", "cli"])),
+    ("redact", Users::These(&["record", "toolcall", "gateway", "remote", "runtime", "cli"])),
     ("report", Users::These(&["regression", "cli"])),
     ("regression", Users::These(&["cli", "bench"])),
     ("gateway", Users::These(&["serve", "chat", "train", "clawrl", "bench"])),

@@ -181,7 +181,7 @@ impl Screen {
 
     /// Without the key.
     pub(super) fn struck(&self, text: &str) -> String {
-        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.strike(text).into_owned())
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text).into_owned())
     }
 
     fn line(&mut self, line: &Value) -> Result<(), ChatError> {

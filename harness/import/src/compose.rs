@@ -1,6 +1,6 @@
-//! `docker-compose.yaml` files with one service: what they say about its image and variables.
+//! Reads `docker-compose.yaml` files with one service: its image and variables.
 //!
-//! I1. A key that would change the environment is taken or refused, never dropped. I2. A second service is refused.
+//! I1. A key that would change the environment is imported or refused, never dropped. I2. A second service is refused.
 //! I3. So is a program that does more than keep the container alive.
 
 use std::collections::BTreeMap;
@@ -8,52 +8,52 @@ use std::path::Path;
 
 use clawrl_config::{Entry, Node, NodeValue, Span};
 
-use crate::dockerfile::Started;
+use crate::dockerfile::StartedPrograms;
 use crate::document::Document;
 use crate::findings::Findings;
 use crate::keep_alive::{IN_SETUP, only_waits, refuse_start, words};
 use crate::options::Import;
 
-/// What a compose file says of its one service.
+/// The settings of the one service.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     pub(crate) image: Option<String>,
-    /// Relative to the build's folder.
+    /// Relative to the build folder.
     pub(crate) dockerfile: Option<String>,
     pub(crate) vars: Vec<(String, String)>,
     pub(crate) user: Option<String>,
     pub(crate) workdir: Option<String>,
-    /// The network is switched off.
+    /// The network is disabled.
     pub(crate) no_network: bool,
-    /// It says what is started, instead of the image or of the framework's own file.
+    /// The file sets a command or an entrypoint, instead of the image or of the framework's own file.
     pub(crate) has_entrypoint: bool,
     pub(crate) has_command: bool,
 }
 
 impl Service {
-    /// What of its image is started, where the framework's own file gives a command, and where it does not.
-    pub(crate) fn started(&self, framework_has_command: bool) -> Started {
+    /// Which program of the image starts if the framework's own file sets a command, and if it does not.
+    pub(crate) fn started(&self, framework_has_command: bool) -> StartedPrograms {
         match (self.has_entrypoint, self.has_command || framework_has_command) {
-            // An entrypoint in place of the image's makes nothing of its command, too.
-            (true, _) => Started::Nothing,
-            (false, true) => Started::Entrypoint,
-            (false, false) => Started::EntrypointAndCommand,
+            // An entrypoint that replaces the image's also discards the image's command.
+            (true, _) => StartedPrograms::Nothing,
+            (false, true) => StartedPrograms::Entrypoint,
+            (false, false) => StartedPrograms::EntrypointAndCommand,
         }
     }
 }
 
-/// How a framework writes its compose files.
+/// The conventions of a framework's compose files.
 #[derive(Debug)]
-pub(crate) struct Customs<'a> {
+pub(crate) struct ComposeConvention<'a> {
     /// Name of the service that the agent works in.
     pub(crate) service: &'a str,
     /// Variables that the framework sets.
     pub(crate) variables: &'a [(&'a str, &'a str)],
-    /// Variables whose value is the framework's own affair: names of images and containers, paths on the host.
+    /// Variables that only the framework uses: names of images and containers, paths on the host.
     pub(crate) internal: &'a [&'a str],
 }
 
-/// The file of a build's folder.
+/// The compose file of a build folder.
 const FILE: &str = "docker-compose.yaml";
 
 /// Whether the folder has one.
@@ -61,9 +61,12 @@ pub(crate) fn is_in(folder: &Path) -> bool {
     folder.join(FILE).exists()
 }
 
-/// Reads that of a folder; one that is not there says nothing. Nothing if it cannot be read; what is wrong is in the
-/// findings.
-pub(crate) fn read(folder: &Path, customs: &Customs<'_>, import: &mut Import<'_>) -> Option<Service> {
+/// Reads the compose file of a folder, if there is one. `None` if it cannot be read; problems go to the findings.
+pub(crate) fn read(
+    folder: &Path,
+    customs: &ComposeConvention<'_>,
+    import: &mut Import<'_>,
+) -> Option<Service> {
     if !is_in(folder) {
         return Some(Service::default());
     }
@@ -88,7 +91,7 @@ pub(crate) fn read(folder: &Path, customs: &Customs<'_>, import: &mut Import<'_>
 
 struct Reading<'a> {
     document: &'a Document,
-    customs: &'a Customs<'a>,
+    customs: &'a ComposeConvention<'a>,
     findings: &'a mut Findings,
     service: Service,
 }
@@ -97,13 +100,13 @@ impl<'a> Reading<'a> {
     fn file(&mut self) {
         let document = self.document;
         let NodeValue::Map(entries) = &document.root.value else {
-            return self.refuse(document.root.span, "the compose file holds no keys", "write `services:`");
+            return self.refuse(document.root.span, "the compose file is not a map", "write `services:`");
         };
         for entry in entries {
             match entry.key.as_str() {
                 "services" => self.services(&entry.node),
                 "version" | "name" => {}
-                _ => self.unsupported(entry, "a task here is one container and nothing around it"),
+                _ => self.unsupported(entry, "a task here is one container"),
             }
         }
         if document.root.get("services").is_none() {
@@ -117,24 +120,20 @@ impl<'a> Reading<'a> {
 
     fn services(&mut self, node: &'a Node) {
         let NodeValue::Map(entries) = &node.value else {
-            return self.refuse(node.span, "`services` holds no services", "name the service of the task");
+            return self.refuse(node.span, "`services` is not a map", "name the service of the task");
         };
         let wanted = self.customs.service;
         for entry in entries {
             if entry.key == wanted {
                 self.keys(&entry.node);
             } else {
-                let message = format!("the service `{}` stands beside `{wanted}`", entry.key);
-                self.refuse(
-                    entry.span,
-                    message,
-                    "a task here is one container; move what it does into that one",
-                );
+                let message = format!("the compose file has a service `{}` besides `{wanted}`", entry.key);
+                self.refuse(entry.span, message, "a task here is one container; move the service into it");
             }
         }
         if !entries.iter().any(|entry| entry.key == wanted) {
             let message = format!("there is no service `{wanted}`");
-            self.refuse(node.span, message, "call the service that the agent works in by this name");
+            self.refuse(node.span, message, "give this name to the service that the agent works in");
         }
     }
 
@@ -165,11 +164,11 @@ impl<'a> Reading<'a> {
             "container_name" | "pull_policy" | "stdin_open" | "tty" | "init" | "hostname" | "restart" => {
                 self.leave_out(entry);
             }
-            _ => self.unsupported(entry, "put it into the Dockerfile, or import the task without it"),
+            _ => self.unsupported(entry, "move it into the Dockerfile, or import the task without it"),
         }
     }
 
-    /// Whether the key names a program, or none, instead of saying nothing (I3).
+    /// Whether the key sets a program, or explicitly none (I3).
     fn program(&mut self, entry: &'a Entry) -> bool {
         let node = &entry.node;
         let before = self.findings.count();
@@ -196,8 +195,7 @@ impl<'a> Reading<'a> {
     fn leave_out(&mut self, entry: &Entry) {
         let line = self.document.line(entry.span);
         let key = &entry.key;
-        self.findings
-            .note(format!("compose line {line}: `{key}` is left out: it changes nothing about an attempt"));
+        self.findings.note(format!("compose line {line}: `{key}` is left out: it does not affect attempts"));
     }
 
     fn build(&mut self, node: &'a Node) {
@@ -206,7 +204,7 @@ impl<'a> Reading<'a> {
             if !matches!(path.as_str(), "" | "." | "./") {
                 reading.refuse(
                     node.span,
-                    format!("the build's folder is `{path}`"),
+                    format!("the build folder is `{path}`"),
                     "build in the folder of the compose file: `.`",
                 );
             }
@@ -219,15 +217,15 @@ impl<'a> Reading<'a> {
                         "context" => context(self, &entry.node),
                         "dockerfile" => {
                             let path = self.text(&entry.node);
-                            // As the folder's list of files has it.
+                            // Relative to the folder, as in its list of files.
                             let path = path.map(|path| path.trim_start_matches("./").to_owned());
                             self.service.dockerfile = path;
                         }
-                        _ => self.unsupported(entry, "write it into the Dockerfile"),
+                        _ => self.unsupported(entry, "move it into the Dockerfile"),
                     }
                 }
             }
-            _ => self.refuse(node.span, "`build` is neither a folder nor a table", "write `build: .`"),
+            _ => self.refuse(node.span, "`build` is neither a path nor a map", "write `build: .`"),
         }
     }
 
@@ -251,7 +249,8 @@ impl<'a> Reading<'a> {
         };
         for (name, span, value) in pairs {
             let Some(value) = value else {
-                let message = format!("`{name}` is taken from the environment of whoever starts the task");
+                let message =
+                    format!("`{name}` has no value: it would come from the environment of the caller");
                 self.refuse(span, message, format!("give it a value: `{name}=value`"));
                 continue;
             };
@@ -261,15 +260,16 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Folders for logs are the framework's; any other would be the host's.
+    /// Log folders belong to the framework; any other volume would be the host's.
     fn volumes(&mut self, node: &'a Node) {
         let NodeValue::List(nodes) = &node.value else { return };
         for node in nodes {
             let text = self.document.verbatim(node).unwrap_or_default();
             let internal = self.customs.internal.iter().any(|name| text.starts_with(&format!("${{{name}}}")));
             if !internal {
-                let help = "copy what the task needs in the Dockerfile; nothing of the host is in reach here";
-                self.refuse(node.span, format!("the volume `{text}` cannot be had"), help);
+                let help =
+                    "copy files that the task needs in the Dockerfile; the host's files are out of reach";
+                self.refuse(node.span, format!("the volume `{text}` is not supported"), help);
             }
         }
     }
@@ -279,7 +279,7 @@ impl<'a> Reading<'a> {
         self.settle(&text, node.span)
     }
 
-    /// Replaces the framework's variables; those that are its own affair become nothing.
+    /// Replaces the framework's variables; those that only the framework uses become empty.
     fn settle(&mut self, text: &str, span: Span) -> Option<String> {
         let known: BTreeMap<&str, &str> = self.customs.variables.iter().copied().collect();
         let mut settled = String::new();
@@ -311,7 +311,7 @@ impl<'a> Reading<'a> {
             match known.get(name).copied().or(default) {
                 Some(value) => settled.push_str(value),
                 None => {
-                    let message = format!("the variable `{name}` is not one that a task is started with");
+                    let message = format!("the variable `{name}` is not set when a task starts");
                     self.refuse(
                         span,
                         message,

@@ -1,6 +1,6 @@
-//! A file with keys, and typed access to what stands under them.
+//! A structured file, with typed access to its keys.
 //!
-//! Sections are views of tables. A value of a wrong kind is a problem at its place, and counts as absent.
+//! Sections are views of tables. A value of a wrong type is reported at its place, and counts as missing.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use toml_edit::{Item, TableLike, Value};
 use crate::findings::Findings;
 use clawrl_core::BYTE_ORDER_MARK;
 
-/// Most bytes of a file that is read as a whole.
+/// Maximum size of a file that is read as a whole.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 
 /// A value with its place.
@@ -23,17 +23,16 @@ pub(crate) struct Placed<T> {
     pub(crate) span: Span,
 }
 
-/// A file as read.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: Arc<Source>,
     pub(crate) root: Node,
 }
 
-/// Reads a text file of a task folder. `shown` is how the person named it.
+/// Reads a text file of a task folder. `shown` is its path as the user wrote it.
 ///
 /// # Errors
-/// A file that is missing, too large, not UTF-8, or a link that leads out of its folder.
+/// The file is missing, too large, not UTF-8, or a link to a place outside its folder.
 pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
     let above = match shown.parent() {
         Some(above) if !above.as_os_str().is_empty() => above,
@@ -43,18 +42,18 @@ pub(crate) fn read_text(shown: &Path) -> Result<Arc<Source>, Problem> {
         && !whole.starts_with(above)
     {
         let message = format!("`{}`: is a symbolic link that leads out of its folder", shown.display());
-        return Err(Problem::new(message, "replace it by the file it leads to"));
+        return Err(Problem::new(message, "replace it by its target"));
     }
     read_text_below(shown, MAX_TEXT_BYTES)
 }
 
-/// Reads a text file of up to so many bytes, which a person named. A byte order mark at its beginning is no part of the text.
+/// Reads a text file that the user named, up to a maximum size. A byte order mark is skipped.
 ///
 /// # Errors
-/// A file that is missing, too large, or not UTF-8.
-pub(crate) fn read_text_below(shown: &Path, most_bytes: u64) -> Result<Arc<Source>, Problem> {
+/// The file is missing, too large, or not UTF-8.
+pub(crate) fn read_text_below(shown: &Path, max_bytes: u64) -> Result<Arc<Source>, Problem> {
     let mut bytes = Vec::new();
-    open_below(shown, most_bytes)?.read_to_end(&mut bytes).map_err(|cause| unreadable(shown, &cause))?;
+    open_below(shown, max_bytes)?.read_to_end(&mut bytes).map_err(|cause| unreadable(shown, &cause))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let message = match error.as_bytes() {
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "is UTF-16 text",
@@ -66,19 +65,19 @@ pub(crate) fn read_text_below(shown: &Path, most_bytes: u64) -> Result<Arc<Sourc
     Ok(Arc::new(Source::new(shown, shown.to_owned(), text)))
 }
 
-/// Opens a file of up to so many bytes, which a person named.
+/// Opens a file that the user named, up to a maximum size.
 ///
 /// # Errors
-/// A file that is missing or too large.
-pub(crate) fn open_below(shown: &Path, most_bytes: u64) -> Result<File, Problem> {
-    // Before it is opened: opening a pipe waits for a writer.
+/// The file is missing or too large.
+pub(crate) fn open_below(shown: &Path, max_bytes: u64) -> Result<File, Problem> {
+    // Checked before opening: opening a pipe would wait for a writer.
     let metadata = std::fs::metadata(shown).map_err(|cause| unreadable(shown, &cause))?;
     if !metadata.is_file() {
         return Err(refused(shown, "is not a regular file", "put a regular file in its place"));
     }
-    if metadata.len() > most_bytes {
-        let message = format!("has {} bytes, too many for a file of this kind", metadata.len());
-        return Err(refused(shown, &message, &format!("keep it below {most_bytes} bytes")));
+    if metadata.len() > max_bytes {
+        let message = format!("is too large: {} bytes", metadata.len());
+        return Err(refused(shown, &message, &format!("keep it at or below {max_bytes} bytes")));
     }
     File::open(shown).map_err(|cause| unreadable(shown, &cause))
 }
@@ -89,20 +88,20 @@ fn refused(shown: &Path, message: &str, help: &str) -> Problem {
 
 fn unreadable(shown: &Path, cause: &std::io::Error) -> Problem {
     match cause.kind() {
-        std::io::ErrorKind::NotFound => refused(shown, "there is no such file", "name one that is there"),
+        std::io::ErrorKind::NotFound => refused(shown, "there is no such file", "correct the path"),
         kind => refused(shown, &format!("cannot be read: {kind}"), "make it readable for this user"),
     }
 }
 
 impl Document {
-    /// Reads YAML or JSON.
+    /// Parses YAML or JSON.
     pub(crate) fn yaml(shown: &Path) -> Result<Self, ConfigError> {
         let source = read_text(shown)?;
         let root = read_yaml(&source)?;
         Ok(Self { source, root })
     }
 
-    /// Reads TOML.
+    /// Parses TOML.
     pub(crate) fn toml(shown: &Path) -> Result<Self, ConfigError> {
         let source = read_text(shown)?;
         match toml_edit::Document::parse(source.text()) {
@@ -112,13 +111,13 @@ impl Document {
                 let span = visible(source.text(), range.start, range.len());
                 let message =
                     format!("this is not valid TOML: {}", error.message().trim().replace('\n', ", "));
-                let help = "correct this line; text stands in quotes, tables in brackets";
+                let help = "correct this line; quote texts, and write tables in brackets";
                 Err(Problem::new(message, help).at(&source, span, "the parser stopped here").into())
             }
         }
     }
 
-    /// A single value as it stands in the file: `1.10` is not `1.1`.
+    /// A scalar as written: `1.10` is not `1.1`.
     pub(crate) fn verbatim(&self, node: &Node) -> Option<String> {
         match &node.value {
             NodeValue::Text(text) => Some(text.clone()),
@@ -134,13 +133,13 @@ impl Document {
         self.source.line_column(span).0
     }
 
-    /// The whole file.
+    /// The top-level section.
     pub(crate) fn section(&self) -> Section<'_> {
         Section { document: self, node: Some(&self.root), path: String::new() }
     }
 }
 
-/// A span of at least one character, where there is one.
+/// A span of at least one character, if possible.
 fn visible(text: &str, start: usize, len: usize) -> Span {
     if len > 0 || text.is_empty() {
         return Span { start, len };
@@ -169,7 +168,7 @@ fn node(item: &Item, key: Span) -> Node {
         Item::Value(value) => node_of_value(value),
         Item::None => NodeValue::Null.into(),
     };
-    // A table is shown by its name: its own span begins in its header, and one made by dots has none.
+    // A table is located by its name: its own span begins in its header, and a dotted table has none.
     found.span = match item {
         Item::Value(value) => value.span().map_or(key, span),
         _ => key,
@@ -194,7 +193,7 @@ fn span(range: std::ops::Range<usize>) -> Span {
     Span { start: range.start, len: range.len() }
 }
 
-/// A table of a file, or the lack of one.
+/// A table of a file; it may be missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Section<'d> {
     pub(crate) document: &'d Document,
@@ -213,12 +212,12 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Whether there is such a table.
+    /// Whether the table exists.
     pub(crate) fn is_there(&self) -> bool {
         self.node.is_some()
     }
 
-    /// Whether a key is given.
+    /// Whether the key exists.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.node.is_some_and(|node| node.get(key).is_some())
     }
@@ -228,7 +227,7 @@ impl<'d> Section<'d> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The place of a key's value, or of the section.
+    /// The place of a key's value, or else of the section.
     pub(crate) fn place(&self, key: &str) -> Span {
         self.node.map_or_else(Span::default, |node| node.get(key).map_or(node.span, |found| found.span))
     }
@@ -255,7 +254,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// This section as a bare text, where a list may hold either.
+    /// This section as a text, for lists that hold texts or tables.
     pub(crate) fn own_text(&self) -> Option<&'d str> {
         match self.node.map(|node| &node.value) {
             Some(NodeValue::Text(text)) => Some(text),
@@ -263,7 +262,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// The value under a key, read by `read`.
+    /// The value under a key, converted by `read`.
     fn value<T>(
         &self,
         key: &str,
@@ -281,7 +280,7 @@ impl<'d> Section<'d> {
             findings.refuse(
                 &self.document.source,
                 node.span,
-                "of another kind",
+                "another type",
                 message,
                 format!("write {wanted}"),
             );
@@ -296,7 +295,7 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// A text or a number, as text: user names and ids.
+    /// A text or a number, as text: for user names and ids.
     pub(crate) fn word(&self, key: &str, findings: &mut Findings) -> Option<Placed<String>> {
         self.value(key, findings, "a name or a number", |value| match value {
             NodeValue::Text(text) => Some(text.clone()),
@@ -312,9 +311,9 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// A finite number that is not negative.
+    /// A finite number of at least 0.
     pub(crate) fn number(&self, key: &str, findings: &mut Findings) -> Option<Placed<f64>> {
-        self.value(key, findings, "a number that is not negative", |value| match value {
+        self.value(key, findings, "a number of at least 0", |value| match value {
             // Numbers in such files are small.
             NodeValue::Integer(number) => Some(*number as f64),
             NodeValue::Number(number) => Some(*number),
@@ -324,20 +323,20 @@ impl<'d> Section<'d> {
             let good = number.value.is_finite() && number.value >= 0.0;
             if !good {
                 let message =
-                    format!("`{}` is {}, not a duration or an amount", self.named(key), number.value);
+                    format!("`{}` is {}, which is not a duration or a size", self.named(key), number.value);
                 findings.refuse(
                     &self.document.source,
                     number.span,
                     "out of range",
                     message,
-                    "write a number from 0 on",
+                    "write a number of at least 0",
                 );
             }
             good
         })
     }
 
-    /// A map of names to texts; numbers and truth values count as their text.
+    /// A map of names to texts; numbers and booleans count as texts.
     pub(crate) fn variables(&self, key: &str, findings: &mut Findings) -> Vec<(String, Placed<String>)> {
         let Some(node) = self.node.and_then(|node| node.get(key)) else { return Vec::new() };
         let NodeValue::Map(entries) = &node.value else {
@@ -350,15 +349,9 @@ impl<'d> Section<'d> {
             match self.document.verbatim(&entry.node) {
                 Some(value) => variables.push((entry.key.clone(), Placed { value, span: entry.node.span })),
                 None => {
-                    let message = format!("the variable `{}` has no text", entry.key);
+                    let message = format!("the variable `{}` is not a text", entry.key);
                     let source = &self.document.source;
-                    findings.refuse(
-                        source,
-                        entry.node.span,
-                        "of another kind",
-                        message,
-                        "write its value in quotes",
-                    );
+                    findings.refuse(source, entry.node.span, "another type", message, "quote its value");
                 }
             }
         }

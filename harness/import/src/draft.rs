@@ -1,12 +1,30 @@
-//! A task on its way into a suite: what will be written, before anything is.
+//! A task before it is written into a suite.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clawrl_config::{Node, NodeValue, literal};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::tree::{Tree, TreeFile};
+
+/// The parts of a suite that rows or pages become.
+#[derive(Debug, Default)]
+pub(crate) struct SuiteParts {
+    /// Keys of the suite before its tasks.
+    pub(crate) head: Vec<(&'static str, Node)>,
+    pub(crate) tasks: Vec<Node>,
+    pub(crate) fixtures: Vec<Fixture>,
+    /// Ids of the tasks and templates.
+    pub(crate) ids: Vec<String>,
+    /// Number of tasks, if templates make several.
+    pub(crate) count: Option<usize>,
+    /// Entries of the import record.
+    pub(crate) records: Vec<Value>,
+    /// By task id, or for the whole import: what was left out or replaced.
+    pub(crate) notes: Vec<(String, String)>,
+}
 
 /// A file of the suite's folder.
 #[derive(Debug, Clone)]
@@ -18,17 +36,17 @@ pub(crate) struct Fixture {
     pub(crate) mode: u32,
 }
 
-/// Where the bytes of a fixture are.
+/// Where the bytes of a fixture come from.
 #[derive(Debug, Clone)]
 pub(crate) enum FixtureSource {
     File(PathBuf),
     Bytes(Vec<u8>),
-    /// A symbolic link: where it leads.
+    /// A symbolic link, with its target.
     Link(String),
 }
 
 impl FixtureSource {
-    /// Of a file as it lies in its folder.
+    /// The content of a file.
     pub(crate) fn of(file: &TreeFile) -> Self {
         match &file.link {
             Some(link) => Self::Link(link.target.clone()),
@@ -45,7 +63,7 @@ pub(crate) struct ImageDraft {
     pub(crate) user: Option<String>,
 }
 
-/// Where a root file system comes from.
+/// The origin of a root file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ImageOrigin {
     Name(String),
@@ -56,7 +74,7 @@ pub(crate) enum ImageOrigin {
 /// How an attempt is graded.
 #[derive(Debug, Clone)]
 pub(crate) struct VerifierDraft {
-    /// Folder in the suite's.
+    /// A folder in the suite's folder.
     pub(crate) files: String,
     pub(crate) run: String,
     pub(crate) vars: Vec<(String, String)>,
@@ -67,16 +85,16 @@ pub(crate) struct VerifierDraft {
     pub(crate) apart: Option<ApartDraft>,
 }
 
-/// An environment of the verifier's own.
+/// The environment of a separate verifier.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ApartDraft {
     pub(crate) image: Option<ImageDraft>,
     pub(crate) artifacts: Vec<ArtifactDraft>,
-    /// Commands and their time limits.
+    /// Commands, with their time limits.
     pub(crate) collect: Vec<(String, f64)>,
 }
 
-/// Something that is brought from the agent's environment to the verifier's.
+/// Files that are copied from the agent's environment to the verifier's.
 #[derive(Debug, Clone)]
 pub(crate) struct ArtifactDraft {
     pub(crate) source: String,
@@ -92,7 +110,7 @@ pub(crate) enum Action {
     Wait(f64),
 }
 
-/// Amounts that a task asks for, in the units of a suite.
+/// Resources that a task asks for, in the units of a suite.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) memory_mib: u64,
@@ -101,24 +119,23 @@ pub(crate) struct Limits {
     pub(crate) cpu_percent: u64,
 }
 
-/// What tasks get that ask for nothing: enough for a compiler or a test runner.
+/// The defaults for tasks that ask for nothing: enough for a compiler or a test runner.
 impl Default for Limits {
     fn default() -> Self {
         Self { memory_mib: 2048, disk_mib: 1024, pids: 512, cpu_percent: 100 }
     }
 }
 
-/// Time limits, in seconds.
+/// Time limits in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Durations {
     pub(crate) lease: f64,
     pub(crate) setup: f64,
-    /// Of the agent; also of one step, since one command may take all of it.
+    /// Limit of the agent, and of one step: one command may take all of it.
     pub(crate) agent: f64,
     pub(crate) grade: f64,
 }
 
-/// One task.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskDraft {
     pub(crate) id: String,
@@ -128,7 +145,7 @@ pub(crate) struct TaskDraft {
     pub(crate) sandbox: &'static str,
     pub(crate) network: &'static str,
     pub(crate) image: ImageDraft,
-    /// Folder in the suite's whose files are laid into the workspace.
+    /// Folder in the suite's folder; its files are copied into the workspace.
     pub(crate) files: Option<String>,
     pub(crate) setup: Vec<String>,
     pub(crate) vars: Vec<(String, String)>,
@@ -139,28 +156,28 @@ pub(crate) struct TaskDraft {
     pub(crate) record: TaskRecord,
 }
 
-/// Where a task came from, as stored beside the suite.
+/// The origin of a task, for the import record.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct TaskRecord {
     pub(crate) id: String,
-    /// As the task calls itself.
+    /// The name in the task's own file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// Name of its folder.
+    /// Name of the task's folder.
     pub(crate) folder: String,
     /// Harbor's digest of the folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) digest: Option<String>,
-    /// Images by name, and the links to the unpacked root file systems that stand for them.
+    /// Image names, with the links to the unpacked root file systems that replace them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) rootfs: BTreeMap<String, String>,
-    /// What was left out, or stands for something else.
+    /// What was left out or replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }
 
 impl TaskRecord {
-    /// Of a task folder.
+    /// The origin of a task folder.
     pub(crate) fn of(folder: &Path, id: &str) -> Self {
         let folder = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self { id: id.to_owned(), folder, ..Self::default() }
@@ -178,7 +195,7 @@ pub(crate) fn fixture_of(file: &TreeFile, path: String) -> Fixture {
 }
 
 impl TaskDraft {
-    /// The task as a suite has it.
+    /// The task in the format of a suite.
     pub(crate) fn node(&self) -> Node {
         let seconds = |value: f64| number(value);
         let Durations { lease, setup, agent, grade } = self.durations;
@@ -190,7 +207,7 @@ impl TaskDraft {
             ("setup_timeout_secs", seconds(setup)),
             ("step_timeout_secs", seconds(agent)),
             ("grade_timeout_secs", seconds(grade)),
-            // It begins with the lease, so it covers the setup.
+            // This limit starts with the lease, so it covers the setup.
             ("attempt_timeout_secs", seconds(setup + agent)),
             ("env", Node::map(vec![("terminal", self.terminal())])),
         ];
@@ -320,7 +337,7 @@ fn variables(variables: &[(String, String)]) -> Node {
     Node::map(variables.iter().map(|(name, value)| (name.as_str(), text(value))).collect())
 }
 
-/// A text that stands for itself: in a suite, every text is a template.
+/// A literal text: in a suite, every text is a template.
 pub(crate) fn text(value: &str) -> Node {
     literal(value).as_str().into()
 }
@@ -330,7 +347,7 @@ pub(crate) fn whole(value: u64) -> Node {
 }
 
 pub(crate) fn number(value: f64) -> Node {
-    // Durations and amounts are far below the point where this loses digits.
+    // Durations and sizes are far too small to lose digits here.
     if value.fract() == 0.0 && value.abs() < 1e15 {
         NodeValue::Integer(value as i64).into()
     } else {

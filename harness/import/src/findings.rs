@@ -1,6 +1,6 @@
-//! What an import finds: problems that refuse it, and notes about what it leaves out.
+//! Collects the findings of an import: problems, which refuse it, and notes about what it leaves out.
 //!
-//! I1. A problem of a file names the file, and its line where there is one. I2. With a problem, nothing is written.
+//! I1. A problem names its file, and the line if there is one. I2. If there is a problem, nothing is written.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use clawrl_config::{ConfigError, Problem, Source, Span};
 
-/// Gathers both, so that one import tells of everything at once.
+/// Collects both, so that one import reports all problems at once.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     problems: Vec<Problem>,
@@ -17,7 +17,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Refuses something that stands in a file.
+    /// Refuses something at a place in a file.
     pub(crate) fn refuse(
         &mut self,
         source: &Arc<Source>,
@@ -29,12 +29,12 @@ impl Findings {
         self.problems.push(Problem::new(message, help).at(source, span, label));
     }
 
-    /// Refuses a file or folder as a whole.
+    /// Refuses a whole file or folder.
     pub(crate) fn refuse_path(&mut self, path: &Path, message: impl Display, help: impl Into<String>) {
         self.problems.push(Problem::new(format!("`{}`: {message}", path.display()), help));
     }
 
-    /// Whether there is something at a path. What may not be looked at is refused, and not called absent.
+    /// Whether a path exists. A path that may not be read is refused, and does not count as missing.
     pub(crate) fn has(&mut self, path: &Path) -> bool {
         path.try_exists().unwrap_or_else(|cause| {
             self.refuse_unreadable(path, &cause);
@@ -42,7 +42,7 @@ impl Findings {
         })
     }
 
-    /// What is in a folder, in order.
+    /// The entries of a folder, sorted.
     pub(crate) fn listing(&mut self, folder: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(folder)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
@@ -56,15 +56,15 @@ impl Findings {
 
     fn refuse_unreadable(&mut self, path: &Path, cause: &io::Error) {
         let message = format_args!("cannot be read: {}", cause.kind());
-        self.refuse_path(path, message, "make it and the folders above readable for this user");
+        self.refuse_path(path, message, "make it and its parent folders readable for this user");
     }
 
-    /// Refuses what was found elsewhere.
+    /// Adds the problems of another error.
     pub(crate) fn adopt(&mut self, error: &ConfigError) {
         self.problems.extend_from_slice(error.problems());
     }
 
-    /// Says what is left out, or stands for something else.
+    /// Notes what is left out or replaced.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {
@@ -72,7 +72,7 @@ impl Findings {
         }
     }
 
-    /// Problems so far.
+    /// Number of problems so far.
     pub(crate) fn count(&self) -> usize {
         self.problems.len()
     }

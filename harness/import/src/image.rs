@@ -1,4 +1,5 @@
-//! Images of tasks: built by an engine from a Dockerfile, or a root file system with the Dockerfile read for a sandbox.
+//! Images of tasks: an engine builds them from a Dockerfile, or the Dockerfile is applied to an unpacked root file
+//! system.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,53 +7,53 @@ use std::path::Path;
 use clawrl_config::{Source, Span};
 use clawrl_core::{Ignored, ignore_file};
 
-use crate::dockerfile::{self, Base, SandboxImage, Starts, refuse_starts};
+use crate::dockerfile::{self, Base, SandboxImage, StartRules, refuse_starts};
 use crate::document::read_text;
 use crate::draft::{Fixture, ImageDraft, ImageOrigin, fixtures_of};
 use crate::findings::Findings;
 use crate::options::Import;
-use crate::outside::{Reach, note_outside};
+use crate::outside::{VerifierFiles, note_outside};
 use crate::tree::Tree;
 
-/// A Dockerfile of a task, with what else the task says of its image.
+/// A Dockerfile of a task, with the task's other settings of the image.
 #[derive(Debug)]
 pub(crate) struct Recipe<'a> {
-    /// Of the task.
+    /// Folder of the task.
     pub(crate) id: &'a str,
-    /// Where it is built.
+    /// Folder of the build.
     pub(crate) folder: &'a Path,
-    /// In that folder.
+    /// Relative to the build folder.
     pub(crate) dockerfile: &'a str,
     pub(crate) workdir: Option<&'a str>,
     pub(crate) user: Option<&'a str>,
     pub(crate) timeout_secs: u64,
-    /// What the build must not see, whatever the folder says.
+    /// Files that the build must not see, whatever the folder's own rules are.
     pub(crate) hidden: fn(&str) -> bool,
-    pub(crate) starts: Starts,
+    pub(crate) starts: StartRules,
 }
 
-/// Notes what the tests of a task in a sandbox name that their verifier does not have.
+/// Whether to note files that the tests name and that the verifier of a sandbox does not have.
 pub(crate) fn note_what_tests_miss(tests: &Tree, image: &ImageDraft, import: &mut Import<'_>) {
     if let (ImageOrigin::Rootfs(link), Some(workspace)) = (&image.source, &image.workdir) {
-        let reach = Reach { workspace, image: import.rootfs.folder(link) };
+        let reach = VerifierFiles { workspace, image: import.rootfs.folder(link) };
         note_outside(tests, &reach, &mut import.findings);
     }
 }
 
-/// What an image and its Dockerfile make of an environment.
+/// The environment that an image and its Dockerfile give.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct Environment {
     pub(crate) image: ImageDraft,
     pub(crate) files: Option<String>,
     pub(crate) setup: Vec<String>,
     pub(crate) vars: Vec<(String, String)>,
     pub(crate) fixtures: Vec<Fixture>,
-    /// As the record of the task has them.
+    /// As the record of the task shows them.
     pub(crate) rootfs: BTreeMap<String, String>,
 }
 
-impl Made {
-    /// An image and nothing else.
+impl Environment {
+    /// A named image alone.
     pub(crate) fn of(image: ImageDraft) -> Self {
         Self {
             image,
@@ -65,8 +66,9 @@ impl Made {
     }
 }
 
-/// What a Dockerfile makes, for containers or sandboxes. Nothing if it makes no image; why is in the findings.
-pub(crate) fn make(recipe: &Recipe<'_>, import: &mut Import<'_>) -> Option<Made> {
+/// The environment of a Dockerfile, for containers or sandboxes. `None` if there is no image; problems go to the
+/// findings.
+pub(crate) fn make(recipe: &Recipe<'_>, import: &mut Import<'_>) -> Option<Environment> {
     let Recipe { id, folder, dockerfile, .. } = *recipe;
     let shown = folder.join(dockerfile);
     if import.in_containers() {
@@ -82,14 +84,14 @@ pub(crate) fn make(recipe: &Recipe<'_>, import: &mut Import<'_>) -> Option<Made>
         let (dockerfile, timeout_secs) = (dockerfile.to_owned(), recipe.timeout_secs);
         let source = ImageOrigin::Build { folder: into, dockerfile, timeout_secs };
         let image = ImageDraft { source, workdir: recipe.workdir.map(str::to_owned), user };
-        return Some(Made { fixtures, ..Made::of(image) });
+        return Some(Environment { fixtures, ..Environment::of(image) });
     }
     let base = Base { tree: &tree, workdir: recipe.workdir, starts: recipe.starts };
     let (sandbox, path) = sandbox_image(&shown, &base, import)?;
     let into = format!("fixtures/{id}/files");
     let fixture = |(path, content, mode)| Fixture { path: format!("{into}/{path}"), content, mode };
     let fixtures: Vec<Fixture> = sandbox.files.into_iter().map(fixture).collect();
-    Some(Made {
+    Some(Environment {
         image: ImageDraft { source: ImageOrigin::Rootfs(path.clone()), workdir: sandbox.workdir, user },
         files: (!fixtures.is_empty()).then_some(into),
         setup: sandbox.setup,
@@ -99,7 +101,7 @@ pub(crate) fn make(recipe: &Recipe<'_>, import: &mut Import<'_>) -> Option<Made>
     })
 }
 
-/// A Dockerfile as a sandbox, with the root file system that stands for its image.
+/// A Dockerfile as a sandbox, on the root file system that replaces its base image.
 pub(crate) fn sandbox_image(
     shown: &Path,
     base: &Base<'_>,
@@ -122,9 +124,9 @@ pub(crate) fn sandbox_image(
     }
 }
 
-/// Looks at a Dockerfile that an engine will build: what it cannot build, and what would not be started of the image, is
-/// refused here, at its line.
-pub(crate) fn check_build(shown: &Path, starts: Starts, findings: &mut Findings) {
+/// Checks a Dockerfile that an engine will build: what it cannot build, and programs of the image that would not run,
+/// are refused at their lines.
+pub(crate) fn check_build(shown: &Path, starts: StartRules, findings: &mut Findings) {
     let source = match read_text(shown) {
         Ok(source) => source,
         Err(problem) => return findings.adopt(&problem.into()),
@@ -139,8 +141,8 @@ pub(crate) fn check_build(shown: &Path, starts: Starts, findings: &mut Findings)
     }
     for instruction in &found {
         if let Some(what) = dockerfile::needs_buildkit(instruction) {
-            let message = format!("{what} needs BuildKit, and images are built without");
-            let help = "write it by other means, or build the image yourself and name it instead";
+            let message = format!("{what} needs BuildKit, which is not used here");
+            let help = "replace it, or build the image yourself and name it instead";
             findings.refuse(&source, instruction.span, "not possible", message, help);
         }
         if matches!(instruction.keyword.as_str(), "ENTRYPOINT" | "CMD") {
@@ -153,7 +155,7 @@ pub(crate) fn check_build(shown: &Path, starts: Starts, findings: &mut Findings)
     refuse_starts(&source, &found, starts, findings);
 }
 
-/// What a build in this folder would see; for an engine with the files that tell it what it is to see.
+/// The files that a build in this folder would see; for an engine also its ignore files.
 pub(crate) fn visible_tree(folder: &Path, dockerfile: &str, import: &mut Import<'_>) -> Option<Tree> {
     let mut tree = Tree::read(folder, &mut import.findings);
     let Some(rules) = ignore_file(dockerfile, |path| tree.file(path).is_some()) else { return Some(tree) };
@@ -174,13 +176,13 @@ pub(crate) fn visible_tree(folder: &Path, dockerfile: &str, import: &mut Import<
         Err(line) => {
             let help = "write the names out, or use `*`, `?`, `**` and sets such as `[a-z]`";
             let span = span_of(&source, line);
-            import.findings.refuse(&source, span, "not understood", "this is no pattern", help);
+            import.findings.refuse(&source, span, "not understood", "this is not a pattern", help);
             None
         }
     }
 }
 
-/// A line, from 1.
+/// A line number, from 1.
 fn span_of(source: &Source, line: usize) -> Span {
     let start = source.text().split_inclusive('\n').take(line - 1).map(str::len).sum();
     let len = source.text()[start..].lines().next().map_or(0, str::len);

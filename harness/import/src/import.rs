@@ -1,4 +1,4 @@
-//! An import from its paths to its suite.
+//! Runs an import, from its paths to its suite.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use clawrl_config::{ConfigError, Problem};
 
 use crate::bfcl::{self, BfclOptions};
 use crate::document::Document;
-use crate::draft::TaskDraft;
+use crate::draft::{SuiteParts, TaskDraft};
 use crate::findings::Findings;
 use crate::harbor::{self, Located};
 use crate::keys::{KeyRow, key_table, sort_keys};
 use crate::miniwob::{self, MiniwobOptions};
 use crate::options::{Import, ImportOptions, ImportSandbox, Imported};
-use crate::questions::{JsonlOptions, QuestionsSuite, import_rows, questions_suite};
+use crate::questions::{JsonlOptions, import_rows, questions_suite};
 use crate::reasoning_gym::{self, ReasoningGymListing, ReasoningGymOptions};
 use crate::rootfs::RootfsTable;
 use crate::swe::{self, SweOptions};
@@ -22,12 +22,12 @@ use crate::write::{self, Origin, SuiteDraft};
 
 /// A foreign format.
 struct Format {
-    /// In the record of the import.
+    /// The name in the import record.
     from: &'static str,
-    /// For people.
+    /// The name in messages.
     words: &'static str,
     locate: fn(&Path, &mut Findings) -> Vec<Located>,
-    /// What of a task folder is wrong whatever its document says.
+    /// Checks a task folder independently of its document.
     look_around: fn(&Path, &mut Findings),
     document: fn(&Path) -> Result<Document, ConfigError>,
     keys: &'static [KeyRow],
@@ -57,7 +57,7 @@ const TERMINAL_BENCH: Format = Format {
 /// Imports Harbor task folders.
 ///
 /// # Errors
-/// Every problem of every task. Then nothing was written.
+/// All problems of all tasks; then nothing is written.
 pub fn import_harbor(options: &ImportOptions) -> Result<Imported, ConfigError> {
     import(options, &HARBOR)
 }
@@ -65,69 +65,43 @@ pub fn import_harbor(options: &ImportOptions) -> Result<Imported, ConfigError> {
 /// Imports tasks of Terminal-Bench 0.x.
 ///
 /// # Errors
-/// Every problem of every task. Then nothing was written.
+/// All problems of all tasks; then nothing is written.
 pub fn import_terminal_bench(options: &ImportOptions) -> Result<Imported, ConfigError> {
     import(options, &TERMINAL_BENCH)
 }
 
-/// What becomes of each key of `task.toml` and of `task.yaml`, as Markdown tables.
+/// How each key of `task.toml` and `task.yaml` is imported, as Markdown tables.
 #[must_use]
 pub fn key_tables() -> [String; 2] {
     [key_table(HARBOR.keys), key_table(TERMINAL_BENCH.keys)]
 }
 
-/// Imports JSONL files of questions with an answer.
+/// Imports JSONL files of questions with answers.
 ///
 /// # Errors
-/// Every problem of every row, up to a number of them. Then nothing was written.
+/// The problems of the rows, up to a limit; then nothing is written.
 pub fn import_jsonl(options: &JsonlOptions) -> Result<Imported, ConfigError> {
-    let name = suite_name(&options.output)?;
-    let mut findings = Findings::default();
-    let rows = import_rows(options, &mut findings);
-    findings.finish()?;
-    let QuestionsSuite { head, tasks, fixtures, ids, count } =
-        questions_suite(&rows.families, options.max_turns);
-    let suite = SuiteDraft {
-        name,
-        description: "Questions imported from JSONL files; import.json has the record.".to_owned(),
-        from: "jsonl",
-        head,
-        tasks,
-        fixtures,
-        records: rows.records.into_iter().map(Origin::Rows).collect(),
-        links: Vec::new(),
-    };
-    let path = write::write(&suite, &options.output, options.force)?;
-    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
-    Ok(Imported { suite: path, tasks: ids, count, notes })
+    let description = "Questions imported from JSONL files; import.json has the record.";
+    import_parts(&options.output, options.force, ("jsonl", description), |findings| {
+        let rows = import_rows(options, findings);
+        let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
+        SuiteParts { records: rows.records, notes, ..questions_suite(&rows.families, options.max_turns) }
+    })
 }
 
-/// Imports data sets that Reasoning Gym makes.
+/// Imports data sets that Reasoning Gym generates.
 ///
 /// # Errors
-/// Sets that cannot be represented or made, all of them. Then nothing was written.
+/// All data sets that cannot be represented or generated; then nothing is written.
 pub fn import_reasoning_gym(options: &ReasoningGymOptions) -> Result<Imported, ConfigError> {
-    let name = suite_name(&options.output)?;
-    let mut findings = Findings::default();
-    let rows = reasoning_gym::import_rows(options, &mut findings);
-    findings.finish()?;
-    let QuestionsSuite { head, tasks, fixtures, ids, count } =
-        questions_suite(&rows.families, options.max_turns);
-    let suite = SuiteDraft {
-        name,
-        description: "Made by Reasoning Gym; import.json has the record.".to_owned(),
-        from: "reasoning-gym",
-        head,
-        tasks,
-        fixtures,
-        records: rows.records.into_iter().map(Origin::Rows).collect(),
-        links: Vec::new(),
-    };
-    let path = write::write(&suite, &options.output, options.force)?;
-    Ok(Imported { suite: path, tasks: ids, count, notes: Vec::new() })
+    let description = "Made by Reasoning Gym; import.json has the record.";
+    import_parts(&options.output, options.force, ("reasoning-gym", description), |findings| {
+        let rows = reasoning_gym::import_rows(options, findings);
+        SuiteParts { records: rows.records, ..questions_suite(&rows.families, options.max_turns) }
+    })
 }
 
-/// Every set that a Python's Reasoning Gym has, and whether it can be imported.
+/// All data sets of a Python's Reasoning Gym, and whether each can be imported.
 ///
 /// # Errors
 /// A Python without the library.
@@ -138,117 +112,86 @@ pub fn list_reasoning_gym(python: &Path) -> Result<Vec<ReasoningGymListing>, Con
 /// Imports single-turn rows of BFCL v4.
 ///
 /// # Errors
-/// Every problem of every row, up to a number of them. Then nothing was written.
+/// The problems of the rows, up to a limit; then nothing is written.
 pub fn import_bfcl(options: &BfclOptions) -> Result<Imported, ConfigError> {
-    let name = suite_name(&options.output)?;
-    let mut findings = Findings::default();
-    let rows = bfcl::import_rows(options, &mut findings);
-    findings.finish()?;
-    let suite = SuiteDraft {
-        name,
-        description: "Imported from BFCL v4 (Berkeley Function Calling Leaderboard, Apache-2.0); import.json has the record."
-            .to_owned(),
-        from: "bfcl",
-        head: Vec::new(),
-        tasks: rows.tasks,
-        fixtures: Vec::new(),
-        records: rows.records.into_iter().map(Origin::Rows).collect(),
-        links: Vec::new(),
-    };
-    let path = write::write(&suite, &options.output, options.force)?;
-    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
-    Ok(Imported { suite: path, count: rows.ids.len(), tasks: rows.ids, notes })
+    let description = "Imported from BFCL v4 (Berkeley Function Calling Leaderboard, Apache-2.0); import.json has the record.";
+    import_parts(&options.output, options.force, ("bfcl", description), |findings| {
+        bfcl::import_rows(options, findings)
+    })
 }
 
-/// Imports rows of SWE-bench and of data sets like it, or a task repository.
+/// Imports rows of SWE-bench and similar data sets, or a task repository.
 ///
 /// # Errors
-/// Every problem of every row, up to a number of them. Then nothing was written.
+/// The problems of the rows, up to a limit; then nothing is written.
 pub fn import_swe(options: &SweOptions) -> Result<Imported, ConfigError> {
-    let name = suite_name(&options.output)?;
-    let mut findings = Findings::default();
-    let rows = swe::import_rows(options, &mut findings);
-    findings.finish()?;
-    let suite = SuiteDraft {
-        name,
-        description:
-            "Issues of real repositories, imported from rows of SWE-bench's kind; import.json has the record."
-                .to_owned(),
-        from: "swe",
+    let description =
+        "Issues of real repositories, imported from rows of SWE-bench's kind; import.json has the record.";
+    import_parts(&options.output, options.force, ("swe", description), |findings| SuiteParts {
         head: swe::head(options.max_turns),
-        tasks: rows.tasks,
-        fixtures: rows.fixtures,
-        records: rows.records.into_iter().map(Origin::Rows).collect(),
-        links: Vec::new(),
-    };
-    let path = write::write(&suite, &options.output, options.force)?;
-    let notes = rows.notes.into_iter().map(|note| (String::new(), note)).collect();
-    Ok(Imported { suite: path, count: rows.ids.len(), tasks: rows.ids, notes })
+        ..swe::import_rows(options, findings)
+    })
 }
 
-/// Makes software engineering tasks from the source of Python packages; `tell` hears how far it is.
+/// Generates software engineering tasks from the source of Python packages. Calls `progress` with progress messages.
 ///
 /// # Errors
-/// A package that cannot be had, or whose tests do not pass or find no fault. Then nothing was written.
+/// A package is not available, or its tests do not pass or detect no injected fault; then nothing is written.
 pub fn import_swe_synth(
     options: &SynthOptions,
     runner: &dyn TestRunner,
-    tell: &mut dyn FnMut(String),
+    progress: &mut dyn FnMut(String),
 ) -> Result<Imported, ConfigError> {
-    let name = suite_name(&options.output)?;
-    let mut findings = Findings::default();
-    let made = swe_synth::make(options, runner, tell, &mut findings);
-    findings.finish()?;
-    let suite = SuiteDraft {
-        name,
-        description: "Faults in Python packages that their own tests find; import.json has the record."
-            .to_owned(),
-        from: "swe-synth",
-        head: made.head,
-        tasks: made.tasks,
-        fixtures: made.fixtures,
-        records: made.records.into_iter().map(Origin::Rows).collect(),
-        links: Vec::new(),
-    };
-    let path = write::write(&suite, &options.output, options.force)?;
-    Ok(Imported { suite: path, count: made.ids.len(), tasks: made.ids, notes: Vec::new() })
+    let description = "Faults in Python packages that their own tests find; import.json has the record.";
+    import_parts(&options.output, options.force, ("swe-synth", description), |findings| {
+        swe_synth::make(options, runner, progress, findings)
+    })
 }
 
 /// Imports pages of MiniWoB++ from its Python package.
 ///
 /// # Errors
-/// A package that cannot be had, or has no such pages. Then nothing was written.
+/// The package is not available, or lacks a named page; then nothing is written.
 pub fn import_miniwob(options: &MiniwobOptions) -> Result<Imported, ConfigError> {
-    let name = suite_name(&options.output)?;
+    let description = "Pages of MiniWoB++, which grade themselves (MIT licence); import.json has the record.";
+    import_parts(&options.output, options.force, ("miniwob", description), |findings| {
+        miniwob::make(options, findings).unwrap_or_default()
+    })
+}
+
+/// Writes the suite that `read` makes, with the format's name and a description.
+fn import_parts(
+    output: &Path,
+    force: bool,
+    (from, description): (&'static str, &str),
+    read: impl FnOnce(&mut Findings) -> SuiteParts,
+) -> Result<Imported, ConfigError> {
+    let name = suite_name(output)?;
     let mut findings = Findings::default();
-    let made = miniwob::make(options, &mut findings);
+    let parts = read(&mut findings);
     findings.finish()?;
-    let made = made.unwrap_or_default();
     let suite = SuiteDraft {
         name,
-        description: "Pages of MiniWoB++, which grade themselves (MIT licence); import.json has the record."
-            .to_owned(),
-        from: "miniwob",
-        head: made.head,
-        tasks: made.tasks,
-        fixtures: made.fixtures,
-        records: vec![Origin::Rows(made.record)],
+        description: description.to_owned(),
+        from,
+        head: parts.head,
+        tasks: parts.tasks,
+        fixtures: parts.fixtures,
+        records: parts.records.into_iter().map(Origin::Rows).collect(),
         links: Vec::new(),
     };
-    let path = write::write(&suite, &options.output, options.force)?;
-    let count = made.ids.len() * options.episodes;
-    Ok(Imported { suite: path, tasks: made.ids, count, notes: made.notes })
+    let suite = write::write(&suite, output, force)?;
+    let count = parts.count.unwrap_or(parts.ids.len());
+    Ok(Imported { suite, tasks: parts.ids, count, notes: parts.notes })
 }
 
 fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigError> {
     let name = suite_name(&options.output)?;
     if options.sandbox == ImportSandbox::Container && !options.rootfs.is_empty() {
-        let message = "`--rootfs` is given, and containers have images of their own";
-        return Err(Problem::new(
-            message,
-            "leave it out, or import for sandboxes with `--sandbox bubblewrap`",
-        )
-        .into());
+        let message = "`--rootfs` cannot be combined with containers";
+        return Err(
+            Problem::new(message, "remove it, or import for sandboxes with `--sandbox bubblewrap`").into()
+        );
     }
     let rootfs = RootfsTable::new(&options.rootfs)?;
     let mut import = Import { options, findings: Findings::default(), rootfs };
@@ -266,8 +209,7 @@ fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigEr
             if first.folder == task.folder {
                 continue;
             }
-            let message =
-                format!("its id would be `{id}`, which is that of `{}` too", first.folder.display());
+            let message = format!("its id would be `{id}`, as that of `{}`", first.folder.display());
             import.findings.refuse_path(
                 &task.folder,
                 message,
@@ -309,7 +251,7 @@ fn import(options: &ImportOptions, format: &Format) -> Result<Imported, ConfigEr
     Ok(Imported { suite: path, count: ids.len(), tasks: ids, notes })
 }
 
-/// Reads one. Nothing if it is refused; why is in the findings.
+/// Reads a task folder. `None` if it is refused; problems go to the findings.
 fn read_task(format: &Format, folder: &Path, id: &str, import: &mut Import<'_>) -> Option<TaskDraft> {
     let before = import.findings.count();
     (format.look_around)(folder, &mut import.findings);
@@ -325,21 +267,22 @@ fn read_task(format: &Format, folder: &Path, id: &str, import: &mut Import<'_>) 
     (import.findings.count() == before).then_some(draft).flatten()
 }
 
-/// A suite is called like its folder.
+/// The name of a suite is that of its folder.
 pub(crate) fn suite_name(output: &Path) -> Result<String, Problem> {
     let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
         return Ok(name.to_owned());
     }
-    let message = format!("`{}` is no folder for a suite, which is called like it", output.display());
+    let message =
+        format!("`{}` cannot name a suite, and a suite has the name of its folder", output.display());
     Err(Problem::new(
         message,
         format!("use lower-case letters, digits and dashes: `--output {}`", slug(name)),
     ))
 }
 
-/// Those that were asked for by name; all of them if none was.
+/// The selected tasks; all if none is named.
 fn chosen(located: Vec<Located>, names: &[String], findings: &mut Findings) -> Vec<Located> {
     if names.is_empty() {
         return located;
@@ -358,7 +301,7 @@ fn chosen(located: Vec<Located>, names: &[String], findings: &mut Findings) -> V
     located.into_iter().filter(|task| names.iter().any(|name| is_called(task, name))).collect()
 }
 
-/// A name as an id: lower-case letters, digits and single dashes; of `org/name`, the name.
+/// A name as an id: lower-case letters, digits and single dashes; for `org/name`, only the name.
 pub(crate) fn slug(name: &str) -> String {
     let short = name.rsplit('/').next().unwrap_or(name);
     let mut id = String::new();

@@ -1,9 +1,9 @@
-//! Commands that only keep a container alive, told from those that start something.
+//! Distinguishes commands that only keep a container alive from those that start something.
 //!
-//! A framework that enters containers needs a first program that waits; an environment here has one of its own. So a
-//! program that waits, or a shell without anything to do, can be left out of a suite. A service cannot.
+//! A framework that enters containers needs a first program that waits; environments here have one of their own. So a
+//! program that waits, or a shell without a task, can be left out of a suite. A service cannot.
 //!
-//! I1. What is not known to wait is taken to start something.
+//! I1. A command that is not known to wait counts as starting something.
 
 use std::sync::Arc;
 
@@ -12,23 +12,24 @@ use clawrl_config::{Source, Span};
 use crate::dockerfile::simple_commands;
 use crate::findings::Findings;
 
-/// Shells, and what gives one a terminal.
+/// Shells, and programs that give a shell a terminal.
 const SHELLS: [&str; 8] = ["ash", "bash", "dash", "ksh", "login", "sh", "tmux", "zsh"];
-/// First processes that start another and wait for it.
+/// First processes that start another one and wait for it.
 const INITS: [&str; 4] = ["catatonit", "docker-init", "dumb-init", "tini"];
-/// Commands that start nothing, whatever their words are.
+/// Commands that start nothing, whatever their arguments are.
 const HARMLESS: [&str; 14] = [
     ":", "[", "cd", "done", "echo", "exit", "export", "fi", "false", "printf", "set", "test", "true", "wait",
 ];
-/// Words before a command.
+/// Words that may precede a command.
 const BEFORE: [&str; 10] = ["!", "do", "elif", "else", "exec", "if", "then", "until", "while", "{"];
 
-/// What a task has to do instead of starting something with its container.
-pub(crate) const IN_SETUP: &str = "take it out here, and start what the task needs in the suite once it is imported, such as `setup: [\"my-server > /tmp/log 2>&1 &\"]`: an environment here starts a shell and nothing else";
-/// The same, of a verifier's own container.
-pub(crate) const IN_TESTS: &str = "take it out here, and start what the tests need in `test.sh`: an environment here starts a shell and nothing else";
+/// Advice for a task that starts something with its container.
+pub(crate) const IN_SETUP: &str = "remove it, and start what the task needs in the imported suite, such as `setup: [\"my-server > /tmp/log 2>&1 &\"]`: an environment here starts only a shell";
+/// The same for a verifier's own container.
+pub(crate) const IN_TESTS: &str =
+    "remove it, and start what the tests need in `test.sh`: an environment here starts only a shell";
 
-/// Refuses a command as it is written, with what to do instead: [`IN_SETUP`] or [`IN_TESTS`].
+/// Refuses a command, with advice: [`IN_SETUP`] or [`IN_TESTS`].
 pub(crate) fn refuse_start(
     source: &Arc<Source>,
     span: Span,
@@ -42,10 +43,10 @@ pub(crate) fn refuse_start(
         Some((at, _)) => format!("{}…", &written[..at]),
         None => written,
     };
-    findings.refuse(source, span, "starts something", format!("`{shown}` would not be run"), instead);
+    findings.refuse(source, span, "starts something", format!("`{shown}` would not run"), instead);
 }
 
-/// Whether this program with its arguments starts nothing of its own.
+/// Whether this program with these arguments starts nothing else.
 pub(crate) fn only_waits(words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return true };
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -64,7 +65,7 @@ pub(crate) fn only_waits(words: &[String]) -> bool {
     }
 }
 
-/// Whether a shell text starts nothing of its own.
+/// Whether a shell text starts nothing else.
 pub(crate) fn script_only_waits(text: &str) -> bool {
     let mut text = text.replace("||", ";");
     for nowhere in
@@ -72,7 +73,7 @@ pub(crate) fn script_only_waits(text: &str) -> bool {
     {
         text = text.replace(nowhere, " ");
     }
-    // What is put into words, and what is piped, may be anything.
+    // Substitutions and pipes may run anything.
     if text.contains("$(") || text.contains(['`', '|']) {
         return false;
     }
@@ -81,9 +82,9 @@ pub(crate) fn script_only_waits(text: &str) -> bool {
         let words = &words[before..];
         match words.first().map(String::as_str) {
             None | Some("}") => true,
-            // Whatever the framework would run then: its own command, which waits.
+            // These arguments are the framework's own command, which waits.
             Some("$@") => true,
-            // What it holds runs when the container ends.
+            // The text of a trap runs when the container ends.
             Some("trap") => true,
             Some(word) if HARMLESS.contains(&word) => !words.iter().any(|word| word.contains(['<', '>'])),
             Some(_) => only_waits(words),
@@ -91,7 +92,7 @@ pub(crate) fn script_only_waits(text: &str) -> bool {
     })
 }
 
-/// The words of a command that no shell reads, quotes removed.
+/// The words of a command that no shell reads, without quotes.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -113,7 +114,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// A shell without a text or a file to read waits for somebody to type.
+/// A shell without a text or a file to read waits for input.
 fn shell_only_waits(arguments: &[String]) -> bool {
     let mut arguments = arguments.iter();
     while let Some(word) = arguments.next() {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_wait_are_known() {
+    fn waiting_programs_are_known() {
         for waits in [
             "",
             "sleep infinity",
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_do_something_are_told_apart() {
+    fn working_programs_are_refused() {
         for starts in [
             "python3 server.py",
             "nginx -g 'daemon off;'",
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn shell_texts_are_read_command_by_command() {
+    fn shell_texts_are_split_into_commands() {
         for waits in [
             "sleep infinity",
             "while true; do sleep 1000; done",
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_as_compose_does() {
+    fn compose_commands_are_split_into_words() {
         let check = |text: &str, expected: &[&str]| assert_eq!(words(text), expected, "{text}");
         check("sh -c \"a 'b' \\\"c\\\"\"  d", &["sh", "-c", "a 'b' \"c\"", "d"]);
         check("a\\ b '' 'c\\d'", &["a b", "", "c\\d"]);

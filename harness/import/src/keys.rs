@@ -1,7 +1,7 @@
-//! What becomes of each key of a foreign file: the one list, from which the page about importing has its tables.
+//! How each key of a foreign file is imported: the one list, which also makes the tables of the import page.
 //!
-//! I1. Every key of a file is taken, ignored with a note, or refused at its place; one that is not in the list is
-//! ignored with a note that says so. I2. An empty list or table asks for nothing.
+//! I1. Every key of a file is imported, ignored with a note, or refused at its place; an unknown key is ignored with a
+//! note. I2. An empty list or table has no effect.
 
 use std::fmt::Write;
 
@@ -10,50 +10,50 @@ use clawrl_config::{Entry, NodeValue};
 use crate::document::Document;
 use crate::findings::Findings;
 
-/// What becomes of a key.
+/// How a key is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is in the suite.
+pub(crate) enum KeyHandling {
+    /// It is part of the suite.
     Taken,
-    /// It changes nothing about an attempt.
+    /// It does not affect attempts.
     Ignored,
-    /// A task that has it cannot be imported.
+    /// A task with it is refused.
     Refused,
 }
 
-/// A key, dotted; lists of tables are named like tables. A row stands for everything below its key, unless that
-/// has rows of its own.
+/// A dotted key; lists of tables are named like tables. A row covers everything below its key, except keys with rows of
+/// their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRow {
     pub(crate) key: &'static str,
-    pub(crate) fate: Fate,
-    /// Taken: as what. Ignored: why. Refused: what to do.
+    pub(crate) fate: KeyHandling,
+    /// Imported: as what. Ignored: why. Refused: what to do.
     pub(crate) words: &'static str,
 }
 
-/// A row that is taken.
+/// A row for an imported key.
 pub(crate) const fn taken(key: &'static str, words: &'static str) -> KeyRow {
-    KeyRow { key, fate: Fate::Taken, words }
+    KeyRow { key, fate: KeyHandling::Taken, words }
 }
 
-/// A row that is ignored.
+/// A row for an ignored key.
 pub(crate) const fn ignored(key: &'static str, words: &'static str) -> KeyRow {
-    KeyRow { key, fate: Fate::Ignored, words }
+    KeyRow { key, fate: KeyHandling::Ignored, words }
 }
 
-/// A row that is refused.
+/// A row for a refused key.
 pub(crate) const fn refused(key: &'static str, words: &'static str) -> KeyRow {
-    KeyRow { key, fate: Fate::Refused, words }
+    KeyRow { key, fate: KeyHandling::Refused, words }
 }
 
-/// Looks at every key of a file (I1).
+/// Checks all keys of a file (I1).
 pub(crate) fn sort_keys(document: &Document, rows: &[KeyRow], findings: &mut Findings) {
     if let NodeValue::Map(entries) = &document.root.value {
         Sorting { document, rows, findings }.entries(entries, "");
     } else {
         let span = document.root.span;
         let help = "write `key: value` lines";
-        findings.refuse(&document.source, span, "no keys", "the file holds no keys", help);
+        findings.refuse(&document.source, span, "no keys", "the file is not a map", help);
     }
 }
 
@@ -85,19 +85,21 @@ impl Sorting<'_> {
                     }
                     return;
                 }
-                // Of a wrong kind; whoever takes it says so.
+                // A wrong type is reported by the code that reads the key.
                 _ => {}
             }
         }
         let Some(row) = self.rows.iter().find(|row| row.key == path) else {
-            self.findings.note(format!("line {line}: `{path}` is not a key that is known; it is left out"));
+            self.findings.note(format!("line {line}: `{path}` is unknown, and left out"));
             return;
         };
         match row.fate {
-            Fate::Taken => {}
-            Fate::Ignored => self.findings.note(format!("line {line}: `{path}` is left out: {}", row.words)),
-            Fate::Refused if asks_for_nothing(&entry.node.value) => {}
-            Fate::Refused => {
+            KeyHandling::Taken => {}
+            KeyHandling::Ignored => {
+                self.findings.note(format!("line {line}: `{path}` is left out: {}", row.words))
+            }
+            KeyHandling::Refused if asks_for_nothing(&entry.node.value) => {}
+            KeyHandling::Refused => {
                 let message = format!("`{path}` cannot be represented");
                 self.findings.refuse(&self.document.source, entry.span, "not supported", message, row.words);
             }
@@ -117,17 +119,17 @@ fn asks_for_nothing(value: &NodeValue) -> bool {
     }
 }
 
-/// The list as a Markdown table, as the page has it.
+/// The list as a Markdown table, for the import page.
 #[must_use]
 pub(crate) fn key_table(rows: &[KeyRow]) -> String {
     let mut text = "| key | | |\n| --- | --- | --- |\n".to_owned();
     for row in rows {
         let fate = match row.fate {
-            Fate::Taken => "taken",
-            Fate::Ignored => "ignored",
-            Fate::Refused => "refused",
+            KeyHandling::Taken => "taken",
+            KeyHandling::Ignored => "ignored",
+            KeyHandling::Refused => "refused",
         };
-        // Writing to a string cannot fail.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "| `{}` | {fate} | {} |", row.key, row.words);
     }
     text

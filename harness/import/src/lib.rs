@@ -1,17 +1,17 @@
-//! Importers: suites that others defined, as suites of ClawRL.
+//! Importers: task sets of other projects, as suites of ClawRL.
 //!
-//! [`import_harbor`] reads Harbor task folders, and the datasets and registries that name them;
-//! [`import_terminal_bench`] reads tasks of Terminal-Bench 0.x, [`import_jsonl`] questions with answers, [`import_bfcl`]
-//! rows of BFCL, [`import_swe`] those of SWE-bench and its like; [`import_reasoning_gym`] has data sets made, and
-//! [`import_swe_synth`] makes tasks from the source of Python packages, and [`import_miniwob`] has the pages of one. Each writes one suite folder, which `clawrl plan`,
-//! `validate` and `run` read like any other. The page `harness/docs/guides/import.md` says what becomes of each key.
+//! [`import_harbor`] reads Harbor task folders, datasets and registries; [`import_terminal_bench`] reads tasks of
+//! Terminal-Bench 0.x, [`import_jsonl`] questions with answers, [`import_bfcl`] rows of BFCL, and [`import_swe`] rows
+//! of SWE-bench and similar data sets. [`import_reasoning_gym`] and [`import_miniwob`] use a Python package;
+//! [`import_swe_synth`] generates tasks from the source of Python packages. Each writes one suite folder, which `clawrl
+//! plan`, `validate` and `run` read like any other. The page `harness/docs/guides/import.md` says how each key is imported.
 //!
-//! I1. What cannot be represented is refused by name, at its line, with what to do; nothing is dropped in silence.
-//! I2. The suite appears whole or not at all, and it loads. I3. An agent finds neither the reference solution nor
-//! the tests. I4. No secret of the importing environment is written. I5. Nothing is downloaded but the
-//! package that is named, and nothing is run but the Python that is to make a data set or to read that source.
+//! I1. What cannot be represented is refused by name, at its line, with advice; nothing is dropped silently. I2. The
+//! suite is written whole or not at all, and it loads. I3. An agent finds neither the reference solution nor the tests.
+//! I4. No secret of the importing environment is written. I5. Only the named package is downloaded, and only the Python
+//! that generates a data set or reads that source is run.
 //!
-//! Errors: [`clawrl_config::ConfigError`], every problem of every task at once. Nothing to cancel.
+//! Errors: [`clawrl_config::ConfigError`], with all problems of all tasks at once. There is nothing to cancel.
 
 mod bfcl;
 mod compose;

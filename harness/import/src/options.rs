@@ -1,4 +1,4 @@
-//! What an import is asked to do, and what it did.
+//! Options of an import, and its result.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,45 +11,45 @@ use crate::rootfs::RootfsChoice;
 pub enum ImportSandbox {
     /// Containers of an engine, which builds or finds their images.
     Container,
-    /// Sandboxes on unpacked root file systems; no engine is needed.
+    /// Sandboxes on unpacked root file systems, without an engine.
     Bubblewrap,
 }
 
-/// What to import, and how.
+/// Which tasks to import, and how.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// Task folders, folders of them, datasets, registries.
+    /// Task folders, folders of task folders, datasets, registries.
     pub paths: Vec<PathBuf>,
-    /// The suite's folder, which is made.
+    /// Folder of the new suite, which is created.
     pub output: PathBuf,
     /// Where the tasks run.
     pub sandbox: ImportSandbox,
     /// Unpacked images, for [`ImportSandbox::Bubblewrap`].
     pub rootfs: Vec<RootfsChoice>,
-    /// Names of the tasks to import; all of them if empty.
+    /// Names of the tasks to import; all if empty.
     pub tasks: Vec<String>,
     /// Whether an imported suite at `output` is replaced.
     pub force: bool,
-    /// Turns of an attempt: the foreign formats have no such limit.
+    /// Maximum turns of an attempt: the foreign formats have no such limit.
     pub max_turns: u32,
-    /// Variables that a task may ask for.
+    /// Variables that tasks may refer to.
     pub environment: BTreeMap<String, String>,
 }
 
-/// What was written.
+/// The written suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// Path of the suite's file.
     pub suite: PathBuf,
-    /// Ids of its tasks, in order; of a template, one for all that it makes.
+    /// Ids of its tasks, in order; a template has one id.
     pub tasks: Vec<String>,
-    /// Tasks, those of templates counted one by one.
+    /// Number of tasks; every instance of a template counts.
     pub count: usize,
-    /// By task id: what was left out, or stands for something else.
+    /// By task id: what was left out or replaced.
     pub notes: Vec<(String, String)>,
 }
 
-/// Where an import stands: what it was asked, and what it found so far.
+/// State of an import: its options, and the findings so far.
 #[derive(Debug)]
 pub(crate) struct Import<'a> {
     pub(crate) options: &'a ImportOptions,
@@ -63,12 +63,12 @@ impl Import<'_> {
         self.options.sandbox == ImportSandbox::Container
     }
 
-    /// Turns of a task, which are enough for its oracle.
+    /// Turns of a task: at least those that its oracle needs.
     pub(crate) fn max_turns(&self, oracle: &[Action]) -> u32 {
         self.options.max_turns.max(u32::try_from(oracle.len() + 1).unwrap_or(u32::MAX))
     }
 
-    /// The key of a suite.
+    /// The value in a suite.
     pub(crate) fn sandbox(&self) -> &'static str {
         if self.in_containers() { "container" } else { "bubblewrap" }
     }

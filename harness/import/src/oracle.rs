@@ -1,23 +1,22 @@
-//! From a reference solution to commands that bring it into an environment and run it.
+//! Turns a reference solution into commands that copy it into an environment and run it.
 //!
-//! The agent must not find the solution, so it is no file of the environment: the oracle's first commands write
-//! it. A text of plain lines is written as one; anything else by base64.
+//! The agent must not find the solution, so it is not a file of the environment: the oracle's first commands write it.
+//! Text in plain lines is written by a here-document, anything else by base64.
 //!
-//! I1. The files arrive byte by byte, whatever they hold. I2. No command holds a character that a terminal keeps
-//! to itself.
+//! I1. Files arrive byte for byte. I2. No command holds a control character that a terminal would interpret.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::shell_text::word;
 
-/// Where a reference solution is laid.
+/// Folder of the reference solution.
 pub(crate) const SOLUTION: &str = "/solution";
-/// Ends a text that a command holds.
+/// Terminator of here-documents.
 const END: &str = "CLAWRL_END";
-/// Most bytes of a command's text: it is typed into a terminal.
+/// Maximum size of a command's text: it is typed into a terminal.
 const MAX_PLAIN: usize = 16 << 10;
-/// Bytes that go into one command as base64; a multiple of 3, so that pieces can be decoded one by one.
+/// Bytes in one base64 command; a multiple of 3, so that pieces can be decoded one by one.
 const PIECE: usize = 9 << 10;
 /// Bytes on one line of base64.
 const LINE: usize = 57;
@@ -25,7 +24,7 @@ const LINE: usize = 57;
 /// A file of a solution.
 #[derive(Debug, Clone)]
 pub(crate) struct SolutionFile {
-    /// Relative to the folder of solutions.
+    /// Relative to the solution folder.
     pub(crate) path: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) executable: bool,
@@ -68,7 +67,7 @@ fn content(bytes: &[u8], path: &str) -> Vec<String> {
     bytes.chunks(PIECE).enumerate().map(piece).collect()
 }
 
-/// A text that can stand in a command as it is: ASCII in whole lines, none of which ends the text.
+/// Whether a text can be written by a here-document: ASCII in whole lines, none of which is the terminator.
 fn plain(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let printable = |c: char| matches!(c, '\n' | '\t' | ' '..='~');
@@ -79,7 +78,7 @@ fn plain(bytes: &[u8]) -> Option<&str> {
     fits.then_some(text)
 }
 
-/// The command that runs a script: by its own interpreter, if it names one that is no plain shell.
+/// The command that runs a script: its own interpreter, unless that is a plain shell.
 pub(crate) fn running(path: &str, bytes: &[u8]) -> String {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
@@ -92,7 +91,7 @@ pub(crate) fn running(path: &str, bytes: &[u8]) -> String {
                 program = words.next().unwrap_or_default();
             }
             let name = program.rsplit('/').next().unwrap_or_default();
-            // Options of the interpreter, such as -e, would be lost by naming it again.
+            // Naming the interpreter again would lose its options, such as -e.
             matches!(name, "bash" | "sh") && words.next().is_none() && !first.ends_with('\r')
         }
     };
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_run_by_what_they_ask_for() {
+    fn scripts_run_in_their_interpreter() {
         check("#!/bin/bash\necho", "bash /tests/test.sh");
         check("echo", "bash /tests/test.sh");
         check("#!/usr/bin/env bash", "bash /tests/test.sh");
@@ -141,7 +140,7 @@ mod tests {
 
         /// I1 and I2.
         #[test]
-        fn files_arrive_as_they_are(
+        fn solution_files_arrive_unchanged(
             bytes in any_bytes(),
             name in "[a-zA-Z0-9 '$._-]{1,12}",
             executable in any::<bool>(),

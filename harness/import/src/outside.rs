@@ -1,44 +1,44 @@
-//! Places that tests name and that a verifier in a sandbox finds as nobody left them.
+//! Finds paths in tests that a verifier in a sandbox does not have.
 //!
-//! A verifier in a sandbox of its own gets a copy of the workspace, the image, and nothing else of the agent's. A test that looks at
-//! another place fails, whatever the agent did; in Harbor and in Terminal-Bench, it would find what the agent left there. Nothing but a
-//! run can tell which of the paths in a test decide, so they are told and not refused.
+//! A verifier in its own sandbox gets a copy of the workspace and the image, and nothing else from the agent. A test
+//! that reads another place fails, whatever the agent did; in Harbor and Terminal-Bench it would find the agent's files
+//! there. Only a run shows which paths of a test matter, so they are noted and not refused.
 //!
-//! O1. A path is told if it is neither in the workspace, nor in the image, nor where every verifier has its own files. O2. Of a task,
-//! one note, with the first places.
+//! O1. A path is noted if it is neither in the workspace, nor in the image, nor where every verifier has its own files.
+//! O2. A task has one note, with the first paths.
 
 use std::path::{Path, PathBuf};
 
 use crate::findings::Findings;
 use crate::tree::Tree;
 
-/// Most bytes of a file that is looked through: a longer one is data.
-const MOST_BYTES: u64 = 1 << 20;
+/// Maximum size of a file that is searched: a longer one is data.
+const MAX_BYTES: u64 = 1 << 20;
 
-/// Places that are named in a note.
-const MOST_TOLD: usize = 3;
+/// Paths that a note lists.
+const MAX_REPORTED: usize = 3;
 
-/// Folders that a verifier has of its own, whatever the agent did.
+/// Folders that every verifier has of its own.
 const OWN: [&str; 8] = ["tests", "logs", "dev", "proc", "sys", "bin", "usr", "lib"];
 
-/// What a verifier in a sandbox has.
+/// The files that a verifier in a sandbox has.
 #[derive(Debug)]
-pub(crate) struct Reach<'a> {
-    /// What it has of the agent's.
+pub(crate) struct VerifierFiles<'a> {
+    /// Its copy of the agent's workspace.
     pub(crate) workspace: &'a str,
     /// The unpacked image.
     pub(crate) image: Option<PathBuf>,
 }
 
-/// Says which places the tests look at in vain (O2).
-pub(crate) fn note_outside(tests: &Tree, reach: &Reach<'_>, findings: &mut Findings) {
-    let mut told: Vec<String> = Vec::new();
+/// Notes the paths of the tests that the verifier does not have (O2).
+pub(crate) fn note_outside(tests: &Tree, reach: &VerifierFiles<'_>, findings: &mut Findings) {
+    let mut shown: Vec<String> = Vec::new();
     let mut count = 0;
     for file in &tests.files {
-        if file.bytes > MOST_BYTES || !file.is_readable() {
+        if file.bytes > MAX_BYTES || !file.is_readable() {
             continue;
         }
-        // What is no text names no paths that could be read.
+        // A file that is not text names no paths.
         let Ok(text) = std::fs::read_to_string(&file.from) else { continue };
         let mut known: Vec<&str> = Vec::new();
         for (number, line) in text.lines().enumerate() {
@@ -48,8 +48,8 @@ pub(crate) fn note_outside(tests: &Tree, reach: &Reach<'_>, findings: &mut Findi
                 }
                 known.push(path);
                 count += 1;
-                if told.len() < MOST_TOLD {
-                    told.push(format!("`{path}` (tests/{}:{})", file.path, number + 1));
+                if shown.len() < MAX_REPORTED {
+                    shown.push(format!("`{path}` (tests/{}:{})", file.path, number + 1));
                 }
             }
         }
@@ -57,16 +57,16 @@ pub(crate) fn note_outside(tests: &Tree, reach: &Reach<'_>, findings: &mut Findi
     if count == 0 {
         return;
     }
-    let more = if count > told.len() { format!(" and {} more", count - told.len()) } else { String::new() };
+    let more = if count > shown.len() { format!(" and {} more", count - shown.len()) } else { String::new() };
     findings.note(format!(
-        "the tests name {}{more}, outside of the workspace `{}`: in a sandbox nothing that the agent leaves there reaches them, and a \
-         test that looks for it fails; `--sandbox container` imports the task so that it does",
-        told.join(", "),
+        "the tests name {}{more}, outside of the workspace `{}`: a sandbox gives the tests nothing that the agent leaves there, so a \
+             test that needs it fails; `--sandbox container` avoids this",
+        shown.join(", "),
         reach.workspace,
     ));
 }
 
-impl Reach<'_> {
+impl VerifierFiles<'_> {
     /// O1.
     fn has(&self, path: &str) -> bool {
         let first = path[1..].split('/').next().unwrap_or_default();
@@ -77,20 +77,20 @@ impl Reach<'_> {
     }
 }
 
-/// Whether an image has something at a path. Links lead nowhere but to a wrong answer about a note.
+/// Whether an image has a file at a path. Following links could at worst give a wrong note.
 fn is_in_image(image: &Path, path: &str) -> bool {
-    // Scratch space is mounted over what the image has there.
+    // Scratch folders are mounted over those of the image.
     let is_scratch = ["/tmp", "/home/agent"].iter().any(|scratch| path.starts_with(scratch));
     !is_scratch && image.join(&path[1..]).symlink_metadata().is_ok()
 }
 
-/// The absolute paths that a line names, of two parts or more; the program behind `#!` is the image's.
+/// The absolute paths with two or more components in a line; the program after `#!` belongs to the image.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let line = if line.starts_with("#!") { "" } else { line };
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+');
     let begins = |at: usize| match line[..at].chars().next_back() {
         None => true,
-        // Behind other signs, a slash is part of an address, a pattern, a fraction or a relative path.
+        // After other characters, a slash belongs to a URL, a pattern, a fraction or a relative path.
         Some(before) => {
             before.is_whitespace()
                 || matches!(before, '"' | '\'' | '`' | '=' | '(' | '[' | ',' | '<' | '>' | '{')
@@ -127,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn o1_what_a_verifier_has_is_not_told() {
+    fn o1_paths_of_verifier_are_not_noted() {
         let image = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(image.path().join("etc/app")).unwrap();
         std::fs::create_dir_all(image.path().join("tmp/in-image")).unwrap();
-        let reach = Reach { workspace: "/app/", image: Some(image.path().to_owned()) };
+        let reach = VerifierFiles { workspace: "/app/", image: Some(image.path().to_owned()) };
         for path in
             ["/app/x", "/app", "/app/y/z", "/etc/app", "/tests/a.py", "/logs/verifier/x", "/usr/bin/x"]
         {

@@ -1,6 +1,6 @@
-"""Reads the archive of a package, a source distribution or a wheel: one JSON request on standard input, one JSON object a line on standard output.
+"""Reads the archive of a package, a source distribution or a wheel: one JSON request on standard input, one JSON object per line on standard output.
 
-Nothing of the package is run, installed or written to a disk: the archive is read as data.
+No code of the package is run, installed or written to disk: the archive is read as data.
 """
 import base64
 import hashlib
@@ -16,8 +16,8 @@ import urllib.request
 import zipfile
 import zlib
 
-MOST_BYTES = 64 << 20
-MOST_FILES = 5000
+MAX_BYTES = 64 << 20
+MAX_FILES = 5000
 SOURCE = (".tar.gz",)
 WHEEL = ("-py3-none-any.whl", "-py2.py3-none-any.whl")
 KINDS = {SOURCE: "source distribution", WHEEL: "wheel for every machine"}
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 def pip_setting(name):
-    """What pip was told: by a variable, else by its configuration."""
+    """The index that pip uses, from its variable or its configuration."""
     value = os.environ.get("PIP_" + name.upper().replace("-", "_"))
     if value:
         return value
@@ -61,7 +61,7 @@ def index_url():
     try:
         from pip._internal.models.index import PyPI
     except ImportError:
-        raise Refused("this Python has no pip to say where the package index is: set PIP_INDEX_URL") from None
+        raise Refused("this Python has no pip, so the package index is unknown: set PIP_INDEX_URL") from None
     return PyPI.simple_url
 
 
@@ -76,20 +76,20 @@ def get(url, accept):
         url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, context=context, timeout=60) as reply:
-        body = reply.read(MOST_BYTES + 1)
-        if len(body) > MOST_BYTES:
-            raise Refused(f"the answer has more than {MOST_BYTES} bytes")
+        body = reply.read(MAX_BYTES + 1)
+        if len(body) > MAX_BYTES:
+            raise Refused(f"the answer has more than {MAX_BYTES} bytes")
         return reply.geturl(), body
 
 
 def fetched(name, version, endings):
-    """The archive, its name and its digest, as the index has them."""
+    """The archive, its name and its digest from the index."""
     normal = re.sub(r"[-_.]+", "-", name).lower()
     base, page = get(index_url().rstrip("/") + "/" + normal + "/", PAGE)
     try:
         files = json.loads(page)["files"]
     except (ValueError, KeyError):
-        raise Refused("the package index does not answer in JSON (PEP 691): name the archive") from None
+        raise Refused("the package index does not support JSON (PEP 691): name a local archive") from None
     wanted = [normal, normal.replace("-", "_"), name]
     names = {f"{stem}-{version}{ending}" for stem in wanted for ending in endings}
     found = [file for file in files if file["filename"] in names or file["filename"].lower() in names]
@@ -100,7 +100,7 @@ def fetched(name, version, endings):
         raise Refused("the package index has no SHA-256 of the archive")
     _, body = get(urllib.parse.urljoin(base, found[0]["url"]), "*/*")
     if hashlib.sha256(body).hexdigest() != digest:
-        raise Refused("the archive is not the one whose SHA-256 the package index tells")
+        raise Refused("the SHA-256 of the archive is not the one in the package index")
     return found[0]["filename"], body
 
 
@@ -108,18 +108,18 @@ def read(request):
     given = request.get("sdist") or request.get("wheel")
     if given:
         with open(given, "rb") as file:
-            name, body = os.path.basename(given), file.read(MOST_BYTES + 1)
+            name, body = os.path.basename(given), file.read(MAX_BYTES + 1)
     else:
         name, body = fetched(request["name"], request["version"], WHEEL if request.get("kind") == "wheel" else SOURCE)
     say(archive=name, sha256=hashlib.sha256(body).hexdigest())
     try:
-        left, count = MOST_BYTES, 0
+        left, count = MAX_BYTES, 0
         for path, mode, size, content in (wheel_files if name.endswith(".whl") else source_files)(body):
             if not path or any(part in ("", ".", "..") for part in path.split("/")):
                 continue
             left, count = left - size, count + 1
-            if left < 0 or count > MOST_FILES:
-                raise Refused(f"the archive holds more than {MOST_BYTES} bytes or {MOST_FILES} files")
+            if left < 0 or count > MAX_FILES:
+                raise Refused(f"the archive holds more than {MAX_BYTES} bytes or {MAX_FILES} files")
             say(path=path, mode=0o755 if mode & 0o100 else 0o644, content=base64.b64encode(content()).decode())
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise Refused(f"the archive cannot be read: {error}") from None
@@ -127,7 +127,7 @@ def read(request):
 
 
 def source_files(body):
-    """Without the folder that all is in. Links and devices are no part of a source tree that is copied."""
+    """Regular files, without the top-level folder in their paths. Links and devices are skipped."""
     archive = tarfile.open(fileobj=io.BytesIO(body), mode="r:gz")
     for member in archive:
         path = member.name.split("/", 1)[1] if "/" in member.name else ""

@@ -1,7 +1,6 @@
-//! Unpacked root file systems, and the images that they stand for.
+//! Unpacked root file systems, and the images that they replace.
 //!
-//! I1. A root file system stands for one image: given by name, or, where the name was left out, the one image that
-//! all tasks name.
+//! I1. A root file system replaces one image: the named one, or without a name the one image that all tasks use.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +9,14 @@ use clawrl_config::Problem;
 /// A folder with the unpacked files of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootfsChoice {
-    /// The image, as Dockerfiles name it. Without one: whatever the tasks name, if that is one and the same.
+    /// The image, as Dockerfiles name it; `None` for the one image that all tasks use.
     pub image: Option<String>,
     /// The folder.
     pub folder: PathBuf,
 }
 
 impl RootfsChoice {
-    /// Reads `IMAGE=FOLDER` or `FOLDER`.
+    /// Parses `IMAGE=FOLDER` or `FOLDER`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.split_once('=') {
@@ -29,7 +28,7 @@ impl RootfsChoice {
     }
 }
 
-/// Folder in a suite's with links to root file systems: they are too large to be copied, and may lie anywhere.
+/// Folder of the suite for links to root file systems: they are too large to copy, and may be anywhere.
 const IMAGES: &str = "images";
 
 /// The root file systems of an import.
@@ -40,7 +39,7 @@ pub(crate) struct RootfsTable {
 
 #[derive(Debug, Clone)]
 struct KnownRootfs {
-    /// In full. `None` until a task names one.
+    /// Full name; `None` until a task names an image.
     image: Option<String>,
     /// Without links.
     folder: PathBuf,
@@ -50,14 +49,14 @@ struct KnownRootfs {
 
 impl RootfsTable {
     /// # Errors
-    /// A folder that is none, or has no shell; two of one name.
+    /// A path that is not a folder or has no shell; two folders for one image.
     pub(crate) fn new(choices: &[RootfsChoice]) -> Result<Self, Problem> {
         let mut table = Self::default();
         for choice in choices {
             let image = choice.image.as_deref().map(full_name);
             if table.known.iter().any(|known| known.image == image) {
                 let what = choice.image.as_deref().unwrap_or("any image");
-                let message = format!("two root file systems are given for {what}");
+                let message = format!("there are two root file systems for {what}");
                 return Err(Problem::new(message, "give one `--rootfs IMAGE=FOLDER` for each image"));
             }
             table.known.push(KnownRootfs { image, folder: checked(&choice.folder)?, link: None });
@@ -65,10 +64,10 @@ impl RootfsTable {
         Ok(table)
     }
 
-    /// The link, in the suite's folder, to the root file system of an image.
+    /// The link in the suite's folder to the root file system of an image.
     ///
     /// # Errors
-    /// What is wrong and what to do.
+    /// A message and its help.
     pub(crate) fn find(&mut self, image: &str) -> Result<String, (String, String)> {
         let full = full_name(image);
         let named = self.known.iter().position(|known| known.image.as_deref() == Some(full.as_str()));
@@ -89,20 +88,20 @@ impl RootfsTable {
         Ok(name)
     }
 
-    /// The folder that a link leads to.
+    /// The target of a link.
     pub(crate) fn folder(&self, link: &str) -> Option<PathBuf> {
         let known = self.known.iter().find(|known| known.link.as_deref() == Some(link))?;
         Some(known.folder.clone())
     }
 
-    /// The links that tasks need: their paths in the suite's folder, and where they lead.
+    /// The links that tasks need: paths in the suite's folder, with their targets.
     pub(crate) fn links(&self) -> Vec<(String, PathBuf)> {
         self.known.iter().filter_map(|known| Some((known.link.clone()?, known.folder.clone()))).collect()
     }
 
     fn missing(&self, image: &str) -> (String, String) {
         let help = format!(
-            "unpack it and give `--rootfs {image}=FOLDER`, or import for containers with `--sandbox container`"
+            "unpack it and pass `--rootfs {image}=FOLDER`, or import for containers with `--sandbox container`"
         );
         let given: Vec<&str> = self.known.iter().filter_map(|known| known.image.as_deref()).collect();
         let only = if given.is_empty() { String::new() } else { format!(", only for {}", given.join(", ")) };
@@ -110,7 +109,7 @@ impl RootfsTable {
     }
 }
 
-/// An image's name with everything that is left out by custom.
+/// An image's full name, with the parts that are omitted by convention.
 fn full_name(image: &str) -> String {
     let mut name = image.strip_prefix("docker.io/").unwrap_or(image);
     name = name.strip_prefix("library/").unwrap_or(name);
@@ -124,7 +123,7 @@ fn checked(folder: &Path) -> Result<PathBuf, Problem> {
     let whole = std::fs::canonicalize(folder).map_err(|cause| {
         refused(
             &format!("cannot be used as a root file system: {}", cause.kind()),
-            "name the folder that an image was unpacked into",
+            "name the folder of an unpacked image",
         )
     })?;
     let has = |program: &str| {
@@ -132,8 +131,8 @@ fn checked(folder: &Path) -> Result<PathBuf, Problem> {
     };
     if !has("sh") || !has("bash") {
         return Err(refused(
-            "is no root file system: it has no `bash` and `sh`",
-            "name the folder that an image was unpacked into; tasks run their scripts by bash",
+            "is not a root file system: it has no `bash` and `sh`",
+            "name the folder of an unpacked image; scripts of tasks run in bash",
         ));
     }
     Ok(whole)
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_in_full() {
+    fn image_names_are_compared_in_full() {
         check("debian", "debian:latest");
         check("docker.io/library/debian:12", "debian:12");
         check("ghcr.io/a/b", "ghcr.io/a/b:latest");
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_read() {
+    fn rootfs_choices_are_parsed() {
         let named = RootfsChoice { image: Some("debian:12".to_owned()), folder: "/srv/d".into() };
         assert_eq!(RootfsChoice::parse("debian:12=/srv/d"), named);
         assert_eq!(RootfsChoice::parse("./a=b"), RootfsChoice { image: None, folder: "./a=b".into() });

@@ -1,6 +1,6 @@
-//! Text that a shell reads as one word.
+//! Quotes texts for a shell.
 
-/// A word of any content, quoted where it has to be.
+/// Any text as one word, quoted if necessary.
 #[must_use]
 pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%+".contains(c);
@@ -10,7 +10,7 @@ pub(crate) fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// `env NAME=value ... ` before a command; nothing without variables.
+/// `env NAME=value ... ` before a command; empty without variables.
 #[must_use]
 pub(crate) fn with_variables<'v>(variables: impl IntoIterator<Item = (&'v str, &'v str)>) -> String {
     let words: String =
@@ -27,7 +27,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_where_they_have_to_be() {
+    fn words_are_quoted_if_necessary() {
         check("/a/b-c.sh", "/a/b-c.sh");
         check("", "''");
         check("it's $HOME", "'it'\\''s $HOME'");

@@ -1,8 +1,7 @@
 //! The files below a folder of a task.
 //!
-//! I1. Only regular files are read, and none outside the folder. A link that leads out is refused, and any other stays a link;
-//! where a file is needed, one to a file inside counts as that file.
-//! I2. Sorted by path, whatever order the file system lists names in.
+//! I1. Only regular files inside the folder are read. A link that leads out is refused, any other stays a link; where a
+//! file is needed, a link to a file inside counts as that file. I2. Sorted by path, independently of the file system.
 
 use std::fs;
 use std::io;
@@ -13,13 +12,13 @@ use clawrl_config::stays_inside;
 
 use crate::findings::Findings;
 
-/// Most bytes of one file: files are held in memory when they are laid into an environment.
+/// Maximum size of one file: files are held in memory when they are copied into an environment.
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Most bytes of all files of a task.
+/// Maximum size of all files of a task.
 const MAX_TOTAL_BYTES: u64 = 1 << 30;
-/// Most files of a folder; a suite's fixtures have the same bound.
+/// Maximum files of a folder; a suite's fixtures have the same bound.
 const MAX_FILES: usize = 10_000;
-/// Most folders within each other.
+/// Maximum nesting of folders.
 const MAX_DEPTH: usize = 64;
 
 /// A regular file, or a symbolic link.
@@ -32,40 +31,40 @@ pub(crate) struct TreeFile {
     /// Permission bits.
     pub(crate) mode: u32,
     pub(crate) bytes: u64,
-    /// Where it leads, of a link.
+    /// Target of a link.
     pub(crate) link: Option<Link>,
 }
 
-/// A symbolic link that leads to a place inside.
+/// A symbolic link to a place inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// As it is written.
+    /// As written.
     pub(crate) target: String,
-    /// Whether a regular file is there.
+    /// Whether the target is a regular file.
     pub(crate) is_to_file: bool,
 }
 
 impl TreeFile {
-    /// Whether it has bytes that can be read.
+    /// Whether it has readable content.
     pub(crate) fn is_readable(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.is_to_file)
     }
 }
 
-/// What a folder holds.
+/// The content of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<TreeFile>,
-    /// Folders without anything in them, relative to the folder.
+    /// Empty folders, relative to the folder.
     pub(crate) empty_folders: Vec<String>,
 }
 
 impl Tree {
-    /// Everything below a folder. What cannot be taken is refused by its path.
+    /// Lists everything below a folder; what cannot be imported is refused by its path.
     pub(crate) fn read(folder: &Path, findings: &mut Findings) -> Self {
         let before = findings.count();
         if fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_symlink()) {
-            findings.refuse_path(folder, "is a symbolic link", "replace it by the folder it leads to");
+            findings.refuse_path(folder, "is a symbolic link", "replace it by its target");
             return Self::default();
         }
         let mut walk = Walk { folder, findings, tree: Self::default(), root: fs::canonicalize(folder).ok() };
@@ -113,7 +112,7 @@ impl Walk<'_> {
     fn below(&mut self, below: &str, depth: usize) {
         let here = if below.is_empty() { self.folder.to_owned() } else { self.folder.join(below) };
         if depth > MAX_DEPTH {
-            return self.refuse(&here, "has too many folders within each other", "flatten it");
+            return self.refuse(&here, "has too many nested folders", "flatten it");
         }
         let listing = fs::read_dir(&here).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
         let entries = match listing {
@@ -153,7 +152,7 @@ impl Walk<'_> {
         } else if kind.is_file() {
             self.file(path, here, &metadata, None);
         } else {
-            let help = "remove it; a script can create such a thing where it is needed";
+            let help = "remove it; a script can create it where it is needed";
             self.refuse(&here, "is neither a file nor a folder", help);
         }
     }
@@ -175,12 +174,12 @@ impl Walk<'_> {
             Err(cause) => return self.unreadable(here, &cause),
         };
         let target = target.to_str().filter(|target| stays_inside(&path, target));
-        // The way there may lead over other links.
+        // The path may lead through other links.
         let real = fs::canonicalize(here).ok();
         let is_inside = |real: &PathBuf| self.root.as_ref().is_some_and(|root| real.starts_with(root));
         let (Some(target), true) = (target, real.as_ref().is_none_or(is_inside)) else {
             let message = "is a symbolic link that leads out of its folder";
-            return self.refuse(here, message, "replace it by what it leads to");
+            return self.refuse(here, message, "replace it by its target");
         };
         let target = target.to_owned();
         let file =

@@ -1,24 +1,24 @@
-//! `${NAME}` and `${NAME:-default}` in the variables of a task, settled when it is imported.
+//! Resolves `${NAME}` and `${NAME:-default}` in the variables of a task at import.
 //!
-//! I1. A value of the importing environment whose name speaks of a secret never reaches a suite: suites are shared.
-//! I2. A variable that is not set and has no default is a problem, never an empty text.
+//! I1. A value of the importing environment whose name looks like a secret's never reaches a suite: suites are shared.
+//! I2. A variable without a value and a default is a problem, never an empty text.
 
 use std::collections::BTreeMap;
 
 use crate::document::{Document, Placed};
 use crate::findings::Findings;
 
-/// Parts of names of variables that hold secrets.
+/// Parts of the names of secrets.
 const SECRET_WORDS: [&str; 8] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "PRIVATE"];
 
-/// What `${...}` holds.
+/// The content of `${...}`.
 struct Reference<'t> {
     name: &'t str,
     default: Option<&'t str>,
 }
 
-/// A value that is one reference and nothing else, as Harbor takes it.
+/// A value that consists of one reference, as in Harbor.
 fn reference(text: &str) -> Option<Reference<'_>> {
     let inner = text.strip_prefix("${")?.strip_suffix('}')?;
     let (name, default) = match inner.split_once(":-") {
@@ -28,7 +28,7 @@ fn reference(text: &str) -> Option<Reference<'_>> {
     (!name.is_empty() && !name.contains([':', '}'])).then_some(Reference { name, default })
 }
 
-/// Adds variables to those that are there, of which they replace those of the same name.
+/// Adds variables; a later one replaces an earlier one of the same name.
 pub(crate) fn set(variables: &mut Vec<(String, String)>, more: impl IntoIterator<Item = (String, String)>) {
     for (name, value) in more {
         variables.retain(|(known, _)| *known != name);
@@ -36,7 +36,7 @@ pub(crate) fn set(variables: &mut Vec<(String, String)>, more: impl IntoIterator
     }
 }
 
-/// The variables with their references settled, in order.
+/// The variables with their references resolved, in order.
 pub(crate) fn settle(
     document: &Document,
     variables: Vec<(String, Placed<String>)>,
@@ -46,7 +46,7 @@ pub(crate) fn settle(
     let mut settled = Vec::new();
     for (name, Placed { value, span }) in variables {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            let message = format!("`{name}` cannot be a variable of an environment");
+            let message = format!("`{name}` cannot name an environment variable");
             let help = "use letters, digits and underscores in its name, and no NUL";
             findings.refuse(&document.source, span, "not possible", message, help);
             continue;
@@ -55,14 +55,14 @@ pub(crate) fn settle(
             settled.push((name, value));
             continue;
         };
-        // Either name may be the one that says it.
+        // Either name may show that it is a secret.
         let secret = is_secret(wanted) || is_secret(&name);
         match (environment.get(wanted), default) {
             (Some(_), None) if secret => {
                 let message =
                     format!("`{name}` takes `{wanted}` from the environment, which looks like a secret");
-                let help = "a suite is a file that is shared, so secrets are never written into one; \
-                            give it a default that is none, as in `${NAME:-none}`, or remove the variable";
+                let help = "suites are shared, so secrets are never written into one; \
+                        give it a harmless default, as in `${NAME:-none}`, or remove the variable";
                 findings.refuse(&document.source, span, "a secret", message, help);
             }
             (Some(value), _) if !secret => settled.push((name, value.clone())),
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// `Err` is what the problem's message ends with.
+    /// `Err` is the end of the problem's message.
     fn check(value: &str, expected: Result<&str, &str>) {
         check_named("V", value, expected);
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_settled() {
+    fn variable_references_are_resolved() {
         check("plain", Ok("plain"));
         check("${PLACE}", Ok("moon"));
         check("${PLACE:-sun}", Ok("moon"));

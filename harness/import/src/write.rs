@@ -1,7 +1,7 @@
-//! From drafts to a suite's folder.
+//! Writes drafts into a suite's folder.
 //!
-//! I1. The folder appears whole, or not at all: it is written beside its place, read back as a suite, and moved.
-//! I2. Nothing is overwritten unless that is asked for, and then only a suite that was imported.
+//! I1. The folder appears whole, or not at all: it is written beside its place, read back as a suite, and moved. I2.
+//! Nothing is overwritten unless the user asks for it, and then only a suite that was imported.
 
 use std::fs;
 use std::io;
@@ -19,20 +19,20 @@ use crate::draft::{Fixture, FixtureSource, TaskRecord};
 pub(crate) const RECORD: &str = "import.json";
 const SUITE: &str = "suite.yaml";
 
-/// A suite that can be written.
+/// A suite that is ready to be written.
 #[derive(Debug)]
 pub(crate) struct SuiteDraft {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// The format, as the command line calls it.
+    /// The format's name on the command line.
     pub(crate) from: &'static str,
-    /// What stands before the tasks.
+    /// The head of the suite.
     pub(crate) head: Vec<(&'static str, Node)>,
     pub(crate) tasks: Vec<Node>,
     pub(crate) fixtures: Vec<Fixture>,
-    /// What the record says of the tasks, or of the files that they came from.
+    /// The record's entries for the tasks, or for the files that they came from.
     pub(crate) records: Vec<Origin>,
-    /// Links to root file systems: their paths in the suite's folder, and where they lead.
+    /// Links to root file systems: paths in the suite's folder, with their targets.
     pub(crate) links: Vec<(String, PathBuf)>,
 }
 
@@ -43,21 +43,20 @@ struct Record<'a> {
     tasks: &'a [Origin],
 }
 
-/// What tasks came from.
+/// The origin of tasks.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Origin {
     /// A folder, which is one task.
     Folder(TaskRecord),
-    /// Rows of a file, or a category of them.
+    /// Rows of a file or of a category.
     Rows(Value),
 }
 
-/// Writes the suite. Returns the path of its file.
+/// Writes the suite, and returns the path of its file.
 ///
 /// # Errors
-/// Something at `output` that is not to be replaced, a folder that cannot be written, or a suite that does not
-/// load.
+/// `output` exists and must not be replaced, the folder cannot be written, or the suite does not load.
 pub(crate) fn write(suite: &SuiteDraft, output: &Path, force: bool) -> Result<PathBuf, ConfigError> {
     refuse_what_is_there(output, force)?;
     let above = match output.parent() {
@@ -77,18 +76,22 @@ pub(crate) fn write(suite: &SuiteDraft, output: &Path, force: bool) -> Result<Pa
     Ok(output.join(SUITE))
 }
 
-/// What is wrong with the suite that was made. Its file is gone when a person reads this, so its line is told and not its place.
+/// A problem of the new suite. Its file no longer exists when the user reads this, so the message quotes the line and
+/// not the place.
 fn of_made(error: &ConfigError, suite: &SuiteDraft) -> ConfigError {
     const MOST: usize = 100;
     let text = suite_text(suite);
-    let told = |problem: &Problem| {
+    let quoted = |problem: &Problem| {
         let line = problem.location().and_then(|(_, line, _)| text.lines().nth(line.checked_sub(1)?));
         let line = line.map(|line| format!(", at `{}`", line.trim().chars().take(MOST).collect::<String>()));
-        let message =
-            format!("what was imported would be no suite{}: {}", line.unwrap_or_default(), problem.message());
+        let message = format!(
+            "the imported suite would not be valid{}: {}",
+            line.unwrap_or_default(),
+            problem.message()
+        );
         Problem::new(message, format!("{}, in what is imported", problem.help_text()))
     };
-    ConfigError::from_problems(error.problems().iter().map(told).collect()).unwrap_or_else(|| error.clone())
+    ConfigError::from_problems(error.problems().iter().map(quoted).collect()).unwrap_or_else(|| error.clone())
 }
 
 fn refuse_what_is_there(output: &Path, force: bool) -> Result<(), Problem> {
@@ -97,12 +100,12 @@ fn refuse_what_is_there(output: &Path, force: bool) -> Result<(), Problem> {
     match (force, imported) {
         (true, true) => Ok(()),
         (false, true) => {
-            let message = format!("there is an imported suite at `{}` already", output.display());
+            let message = format!("there is already an imported suite at `{}`", output.display());
             Err(Problem::new(message, "choose another folder with `--output`, or replace it with `--force`"))
         }
         _ => {
-            let message = format!("there is something at `{}` that is no imported suite", output.display());
-            Err(Problem::new(message, "choose another folder with `--output`, or remove what is there"))
+            let message = format!("`{}` exists, but is not an imported suite", output.display());
+            Err(Problem::new(message, "choose another folder with `--output`, or remove it"))
         }
     }
 }
@@ -134,7 +137,7 @@ fn lay(fixture: &Fixture, folder: &Path) -> io::Result<()> {
             fs::copy(from, &path)?;
         }
         FixtureSource::Bytes(bytes) => fs::write(&path, bytes)?,
-        // It has no mode of its own.
+        // A link has no mode of its own.
         FixtureSource::Link(target) => return symlink(target, &path),
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(fixture.mode | 0o400))
@@ -152,10 +155,10 @@ fn suite_text(suite: &SuiteDraft) -> String {
     yaml_text(&Node::map(entries))
 }
 
-/// Moves the folder to its place, or has it trade places with the one that is there (I1).
+/// Moves the folder to its place, or swaps it with the existing one (I1).
 fn put(folder: &Path, output: &Path) -> io::Result<()> {
     if output.exists() {
-        // What was there goes with the temporary folder.
+        // The old folder is deleted with the temporary folder.
         Ok(renameat_with(CWD, folder, CWD, output, RenameFlags::EXCHANGE)?)
     } else {
         Ok(renameat_with(CWD, folder, CWD, output, RenameFlags::NOREPLACE)?)

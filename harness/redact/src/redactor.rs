@@ -138,7 +138,11 @@ impl Redactor {
     }
 
     fn redact_each<'a>(&self, values: impl Iterator<Item = &'a mut Value>) -> bool {
-        values.fold(false, |changed, value| self.redact_json(value) || changed)
+        let mut changed = false;
+        for value in values {
+            changed |= self.redact_json(value);
+        }
+        changed
     }
 
     fn without_values(&self, text: &str, cut: Cut) -> Option<String> {

@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memchr::{memchr, memchr2};
-use regex::Regex;
-use regex_automata::meta;
-use regex_automata::nfa::thompson::WhichCaptures;
+use regex::{Regex, RegexSet};
 
 use crate::RuleError;
 
@@ -83,16 +81,14 @@ pub struct RuleRedactor {
     rules: Arc<[RedactionRule]>,
     /// The patterns of all rules together: few texts hold a match, and one search is faster than one for each rule. `None`
     /// if they are too large together; then each rule searches.
-    any: Option<meta::Regex>,
+    any: Option<RegexSet>,
 }
 
 impl RuleRedactor {
     /// A redactor with these rules.
     #[must_use]
     pub fn new(rules: Vec<RedactionRule>) -> Self {
-        let patterns: Vec<&str> = rules.iter().map(|rule| rule.pattern.as_str()).collect();
-        let settings = meta::Config::new().which_captures(WhichCaptures::None);
-        let any = meta::Builder::new().configure(settings).build_many(&patterns).ok();
+        let any = RegexSet::new(rules.iter().map(|rule| rule.pattern.as_str())).ok();
         Self { rules: rules.into(), any }
     }
 

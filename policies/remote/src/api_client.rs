@@ -26,7 +26,7 @@ use crate::event_json::EventJson;
 use crate::exchange::{ContentKind, Pieces, beginning, content_kind, garbled_events};
 use crate::policy::RemoteError;
 use crate::retry_after::retry_after;
-use crate::secret::{Secret, struck};
+use crate::secret::{Secret, redacted};
 use crate::server_text::{message_in, server_text};
 use crate::silence::Silence;
 use crate::sse::{Event, SseReader};
@@ -182,7 +182,7 @@ impl ApiClient {
             let body = beginning(response.into_body(), silence.end()).await;
             let code = serde_json::from_str::<Value>(&body)
                 .ok()
-                .and_then(|body| Some(struck(self.key.as_ref(), body.pointer("/error/code")?.as_str()?)));
+                .and_then(|body| Some(redacted(self.key.as_ref(), body.pointer("/error/code")?.as_str()?)));
             let words = server_text(&body, self.key.as_ref());
             let usual = || status.canonical_reason().unwrap_or("without a word").to_owned();
             let message = if words.is_empty() { usual() } else { words };
@@ -279,5 +279,5 @@ impl ApiEvents {
 
 /// I1.
 fn told(trouble: &Trouble, key: Option<&Secret>) -> ApiError {
-    ApiError::Trouble { code: trouble.code, message: struck(key, &trouble.message) }
+    ApiError::Trouble { code: trouble.code, message: redacted(key, &trouble.message) }
 }

@@ -22,7 +22,7 @@ use crate::endpoint::Endpoint;
 use crate::openai_reply::OpenaiReply;
 use crate::reply::{Heard, MAX_REPLY_BYTES, Reply};
 use crate::retry_after::retry_after;
-use crate::secret::{Secret, struck};
+use crate::secret::{Secret, redacted};
 use crate::server_text::server_text;
 use crate::silence::Silence;
 use crate::sse::{Event, SseError, SseReader};
@@ -217,7 +217,7 @@ impl Server {
 
     /// I3.
     pub(crate) fn cleaned(&self, trouble: Trouble) -> Trouble {
-        let message = struck(self.key.as_ref(), &trouble.message);
+        let message = redacted(self.key.as_ref(), &trouble.message);
         let message = message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
         let told = trouble.told.map(|told| server_text(&told, self.key.as_ref()));
         Trouble { message, told, ..trouble }

@@ -15,7 +15,7 @@ use crate::finish::finish_of;
 use crate::openai_reply::{check_end, no_error, whole_answer};
 use crate::partial_calls::{PartialCall, PartialCalls};
 use crate::reply::{Figure, Heard, check_size};
-use crate::secret::{Secret, struck};
+use crate::secret::{Secret, redacted};
 use crate::strainer::Strainer;
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
@@ -130,7 +130,7 @@ impl OpenaiStream {
         let call = |PartialCall { name, arguments, .. }: PartialCall| {
             let is_nothing = matches!(arguments.trim(), "" | "null");
             let arguments = if is_nothing { "{}".to_owned() } else { arguments };
-            let without = (struck(key.as_ref(), &name), struck(key.as_ref(), &arguments));
+            let without = (redacted(key.as_ref(), &name), redacted(key.as_ref(), &arguments));
             let found = without.0 != name || without.1 != arguments;
             (without, found)
         };

@@ -130,8 +130,8 @@ impl RemotePolicy {
     }
 
     fn action(&self, mut reply: Reply, request_bytes: usize, images: &Images, retries: u32) -> Action {
-        if self.strike(&mut reply) {
-            // Tokens would spell out what was struck.
+        if self.redact(&mut reply) {
+            // Tokens would spell out the key.
             reply.tokens = None;
             reply.notes.push("key-struck-out");
         }
@@ -148,22 +148,22 @@ impl RemotePolicy {
         Action { text, tool_calls: calls, finish, tokens, usage: Some(usage) }
     }
 
-    /// Takes the key out of what the model wrote; whether it was there.
-    fn strike(&self, reply: &mut Reply) -> bool {
+    /// Removes the key from the reply; true if it was there.
+    fn redact(&self, reply: &mut Reply) -> bool {
         let Some(key) = &self.key else { return false };
         let mut found = false;
-        let mut strike = |text: &mut String| {
-            if let std::borrow::Cow::Owned(without) = key.strike(text) {
+        let mut redact = |text: &mut String| {
+            if let std::borrow::Cow::Owned(without) = key.redact(text) {
                 *text = without;
                 found = true;
             }
         };
-        strike(&mut reply.text);
+        redact(&mut reply.text);
         for ToolCall { id, name, arguments } in &mut reply.calls {
-            strike(id);
-            strike(name);
+            redact(id);
+            redact(name);
             let mut text = arguments.to_string();
-            strike(&mut text);
+            redact(&mut text);
             // What was JSON is JSON without the key, too: keys are graphic ASCII, and none stands across a quote.
             *arguments = serde_json::from_str(&text).unwrap_or_default();
         }

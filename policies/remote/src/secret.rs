@@ -1,23 +1,24 @@
 //! The key of a server.
 //!
 //! I1. Its text leaves this module in one way only: as a header that is marked as sensitive. I2. `Debug` shows
-//! nothing. I3. What a server sends back is cleaned of it.
+//! nothing. I3. It is removed from everything that a server sends back, in all spellings of [`clawrl_redact`].
 
 use std::borrow::Cow;
 use std::fmt;
 
+use clawrl_redact::Redactor;
 use hyper::header::HeaderValue;
 
-/// What stands where a key stood.
-const STRUCK: &str = "[key]";
-
-/// Shorter keys are placeholders that servers without keys are given (`none`, `EMPTY`); striking such a word out of
-/// every text would damage the texts.
-const LEAST_STRUCK: usize = 8;
+/// The name of the key in its mark, `[key]`.
+const NAME: &str = "key";
 
 /// A key. Clones are as secret.
 #[derive(Clone)]
-pub struct Secret(String);
+pub struct Secret {
+    text: String,
+    /// Without the key if it is a placeholder, such as `none` or `EMPTY`.
+    redactor: Redactor,
+}
 
 impl Secret {
     /// A key without the space around it; `None` if nothing is left, or something that no header can carry.
@@ -25,13 +26,14 @@ impl Secret {
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let fits = !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic());
-        fits.then(|| Self(text.to_owned()))
+        let redactor = || Redactor::for_tools([(NAME.to_owned(), text.to_owned())]);
+        fits.then(|| Self { text: text.to_owned(), redactor: redactor() })
     }
 
     /// The key behind `prefix`, as a header's value.
     pub(crate) fn header(&self, prefix: &str) -> HeaderValue {
         // Graphic ASCII, which `new` saw to, always is a value.
-        let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0))
+        let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.text))
             .unwrap_or_else(|_| HeaderValue::from_static(""));
         value.set_sensitive(true);
         value
@@ -39,24 +41,20 @@ impl Secret {
 
     /// The text without the key.
     #[must_use]
-    pub fn strike<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.0.len() >= LEAST_STRUCK && text.contains(&self.0) {
-            Cow::Owned(text.replace(&self.0, STRUCK))
-        } else {
-            Cow::Borrowed(text)
-        }
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redactor.redact(text).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// Bytes at the end of this text that may be the beginning of the key.
     pub(crate) fn begun_at_end_of(&self, text: &str) -> usize {
-        if self.0.len() < LEAST_STRUCK {
+        if self.redactor.names().next().is_none() {
             return 0;
         }
         // Graphic ASCII has no beginning within a character.
-        let longest = (self.0.len() - 1).min(text.len());
+        let longest = (self.text.len() - 1).min(text.len());
         (1..=longest)
             .rev()
-            .find(|len| text.as_bytes().ends_with(&self.0.as_bytes()[..*len]))
+            .find(|len| text.as_bytes().ends_with(&self.text.as_bytes()[..*len]))
             .unwrap_or_default()
     }
 }
@@ -68,9 +66,9 @@ impl fmt::Debug for Secret {
 }
 
 /// The text without the key, if there is one.
-pub(crate) fn struck(key: Option<&Secret>, text: &str) -> String {
+pub(crate) fn redacted(key: Option<&Secret>, text: &str) -> String {
     match key {
-        Some(key) => key.strike(text).into_owned(),
+        Some(key) => key.redact(text).into_owned(),
         None => text.to_owned(),
     }
 }
@@ -83,7 +81,8 @@ mod tests {
     fn nothing_shows_it() {
         let secret = Secret::new(" sk-0123456789\n").unwrap();
         assert_eq!(format!("{secret:?}"), "Secret(not shown)");
-        assert_eq!(secret.strike("bad key sk-0123456789, sir"), "bad key [key], sir");
+        assert_eq!(secret.redact("bad key sk-0123456789, sir"), "bad key [key], sir");
+        assert_eq!(secret.redact("?key=sk%2D0123456789"), "?key=[key]");
         let header = secret.header("Bearer ");
         assert_eq!(header, "Bearer sk-0123456789");
         assert!(!format!("{header:?}").contains("0123"));
@@ -91,7 +90,7 @@ mod tests {
 
     #[test]
     fn placeholders_stay_words() {
-        assert_eq!(Secret::new("EMPTY").unwrap().strike("an EMPTY folder"), "an EMPTY folder");
+        assert_eq!(Secret::new("EMPTY").unwrap().redact("an EMPTY folder"), "an EMPTY folder");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::secret::{Secret, struck};
+use crate::secret::{Secret, redacted};
 
 /// Most characters that are repeated.
 const LONGEST: usize = 300;
@@ -11,7 +11,7 @@ const LONGEST: usize = 300;
 pub(crate) fn server_text(body: &str, key: Option<&Secret>) -> String {
     let found = serde_json::from_str::<Value>(body).ok().and_then(|value| message_in(&value));
     // The key is struck out before anything is cut: half a key is still too much.
-    let text = struck(key, found.as_deref().unwrap_or(body));
+    let text = redacted(key, found.as_deref().unwrap_or(body));
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(LONGEST) {

@@ -31,7 +31,7 @@ impl Strainer {
             return String::new();
         }
         self.held.push_str(piece);
-        if let Cow::Owned(without) = key.strike(&self.held) {
+        if let Cow::Owned(without) = key.redact(&self.held) {
             self.held = without;
             self.found = true;
         }

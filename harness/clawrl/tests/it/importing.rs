@@ -98,8 +98,8 @@ fn packages_whose_tests_do_not_pass_are_refused() {
     };
     let archive = ["--sdist", "pen-1.0.tar.gz"];
     refused(&[&archive[..], &["--test", "false"]].concat(), "the tests of `pen` do not pass (exit code 1)");
-    refused(&[&archive[..], &["--test", "true"]].concat(), "the tests of `pen` tell of no test that passes");
-    refused(&["--sdist", "none.tar.gz"], "`none.tar.gz` cannot be had");
+    refused(&[&archive[..], &["--test", "true"]].concat(), "the tests of `pen` print no passing test");
+    refused(&["--sdist", "none.tar.gz"], "`none.tar.gz` is not available");
     refused(&["--package", "pen"], "NAME==VERSION");
 }
 

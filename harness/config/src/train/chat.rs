@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Checker;
 use super::check_rl::{ABOVE_0, LEARNING_RATE};
-use super::judging::{JudgingFile, JudgingPlan, RulePlace, RulePlan};
+use super::judging::{JudgingFile, JudgingPlan, RulePlan, RuleTarget};
 use super::lora::{LoraFile, LoraPlan};
 use crate::bounds;
 use crate::dialect;

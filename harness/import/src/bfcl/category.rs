@@ -1,13 +1,13 @@
-//! The categories of BFCL v4, and why some of them cannot be represented.
+//! The categories of BFCL v4, and the reasons why some of them are refused.
 
 use clawrl_config::Problem;
 
-/// What is asked of a row's calls.
+/// How the calls of a row are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// These calls, each once, in any order.
+pub(super) enum Expectation {
+    /// Exactly these calls, in any order.
     Calls,
-    /// No call, and an answer that says so.
+    /// No call, and an answer that says why.
     NoCall,
 }
 
@@ -23,30 +23,30 @@ const CALLS: [&str; 8] = [
 ];
 const NO_CALL: [&str; 2] = ["irrelevance", "live_irrelevance"];
 
-/// Beginnings of the names of those that are refused, and why.
+/// Name prefixes of the refused categories, with the reason.
 const REFUSED: [(&str, &str); 8] = [
-    ("multi_turn", "its tools are programs of BFCL with a state, and its user speaks several times"),
-    ("memory", "its tools are a memory of BFCL's own that lives from conversation to conversation"),
+    ("multi_turn", "its tools are stateful programs of BFCL, and its user speaks several times"),
+    ("memory", "its tools are a memory of BFCL's own that persists across conversations"),
     ("web_search", "its tools search the web"),
     (
         "format_sensitivity",
-        "it asks other categories again in other prompt formats, which `action_format` chooses here",
+        "it repeats other categories in other prompt formats, which `action_format` selects here",
     ),
     ("simple_javascript", "its arguments are source text of JavaScript, which BFCL parses"),
     ("simple_java", "its arguments are source text of Java, which BFCL parses"),
-    ("live_relevance", "any call passes it, which checks nothing"),
-    ("agentic", "its tools search the web and keep a memory of BFCL's own"),
+    ("live_relevance", "any call passes it, so it checks nothing"),
+    ("agentic", "its tools search the web and use a memory of BFCL's own"),
 ];
 
-pub(super) fn asked(category: &str) -> Result<Asked, Problem> {
+pub(super) fn expectation(category: &str) -> Result<Expectation, Problem> {
     if CALLS.contains(&category) {
-        return Ok(Asked::Calls);
+        return Ok(Expectation::Calls);
     }
     if NO_CALL.contains(&category) {
-        return Ok(Asked::NoCall);
+        return Ok(Expectation::NoCall);
     }
     let known = CALLS.iter().chain(&NO_CALL).copied().collect::<Vec<_>>().join(", ");
-    let help = format!("categories that can be imported are {known}");
+    let help = format!("the categories that can be imported are {known}");
     let message = match REFUSED.iter().find(|(name, _)| category.starts_with(name)) {
         Some((_, why)) => format!("the category `{category}` cannot be represented: {why}"),
         None => format!("there is no category `{category}`"),
@@ -58,8 +58,8 @@ pub(super) fn asked(category: &str) -> Result<Asked, Problem> {
 mod tests {
     use super::*;
 
-    fn check(category: &str, expected: Result<Asked, &str>) {
-        match (asked(category), expected) {
+    fn check(category: &str, expected: Result<Expectation, &str>) {
+        match (expectation(category), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{category}"),
             (Err(problem), Err(part)) => assert!(problem.message().contains(part), "{problem}"),
             (found, _) => panic!("{category}: {found:?}"),
@@ -67,9 +67,9 @@ mod tests {
     }
 
     #[test]
-    fn categories_are_taken_or_refused_by_name() {
-        check("simple_python", Ok(Asked::Calls));
-        check("live_irrelevance", Ok(Asked::NoCall));
+    fn bfcl_categories_are_imported_or_refused() {
+        check("simple_python", Ok(Expectation::Calls));
+        check("live_irrelevance", Ok(Expectation::NoCall));
         check("multi_turn_base", Err("several times"));
         check("simple_javascript", Err("JavaScript"));
         check("simple_java", Err("Java,"));

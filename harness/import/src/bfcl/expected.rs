@@ -1,24 +1,24 @@
-//! BFCL's possible answers as patterns of calls.
+//! Turns BFCL's possible answers into patterns of calls.
 //!
-//! In a possible answer, each argument has a list of what is accepted, where an empty text says that it may be left out.
-//! What counts as equal depends on the type that the function declares: texts of a declared `string`, `any`, list or dict are
-//! compared loosely; where the first accepted value is of another type, it stands for a variable and is compared exactly.
+//! A possible answer lists the accepted values of each argument; an empty text means that the argument may be omitted.
+//! The declared type decides how values are compared: the texts of a `string`, `any`, list or dict are compared
+//! loosely. If the first accepted value has another type, it stands for a variable and is compared exactly.
 
 use serde_json::{Map, Value, json};
 
 use super::tool::fits;
 
-/// One argument: what it may be, as the suite says it, and what the oracle says.
+/// One argument: its accepted values as a suite writes them, and the value that the oracle passes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Argument {
     pub(super) pattern: Value,
-    /// `None` where it may only be left out.
+    /// `None` if the argument may only be omitted.
     pub(super) value: Option<Value>,
-    /// Whether the schema of the argument lets none of them through.
+    /// Whether the schema of the argument rejects all accepted values.
     pub(super) needs_any_type: bool,
 }
 
-/// An argument of the type that BFCL declares, with its schema.
+/// Reads an argument of the type that BFCL declares, with its schema.
 ///
 /// # Errors
 /// Why no call passes.
@@ -28,7 +28,7 @@ pub(super) fn argument(
     accepted: &Value,
     is_required: bool,
 ) -> Result<Argument, &'static str> {
-    let accepted = accepted.as_array().ok_or("what is accepted is no list")?;
+    let accepted = accepted.as_array().ok_or("the accepted values are not a list")?;
     let may_miss = accepted.iter().any(is_empty_text);
     let optional = may_miss && !is_required;
     let kind = Kind::declared(declared);
@@ -39,7 +39,7 @@ pub(super) fn argument(
         Kind::Dict => json!({ "any_object": objects(accepted.iter())? }),
         Kind::ListOfDicts => json!({ "any_list": lists(accepted)? }),
         Kind::List => {
-            // Python has nothing in the empty text, and so takes it for an empty list.
+            // In Python the empty text is falsy, so BFCL takes it for an empty list.
             let values: Vec<Value> = accepted
                 .iter()
                 .map(|value| if is_empty_text(value) { json!([]) } else { value.clone() })
@@ -62,19 +62,19 @@ pub(super) fn argument(
             .collect(),
         _ => pattern["any_of"].as_array().cloned().unwrap_or_default(),
     };
-    // What says something goes before what says nothing.
+    // Values before empty ones.
     candidates.sort_by_key(|value| is_empty_text(value) || value.as_array().is_some_and(Vec::is_empty));
     if candidates.is_empty() {
         return if optional {
             Ok(Argument { pattern, value: None, needs_any_type: false })
         } else {
-            Err("an argument has no accepted value, and may not be left out")
+            Err("an argument has no accepted value, and may not be omitted")
         };
     }
     if let Some(value) = candidates.iter().find(|value| fits(schema, value)) {
         return Ok(Argument { value: Some(value.clone()), pattern, needs_any_type: false });
     }
-    // A schema may list the same text in other letters.
+    // A schema may list the same text in another case.
     let listed = schema["enum"].as_array().into_iter().flatten();
     let alike = |value: &&Value| {
         let text = value.as_str().map(loose);
@@ -90,7 +90,7 @@ pub(super) fn argument(
     Ok(Argument { value: candidates.into_iter().next(), pattern, needs_any_type: true })
 }
 
-/// How a value of a declared type is compared.
+/// How values of a declared type are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -140,16 +140,17 @@ fn literal<'a>(values: impl Iterator<Item = &'a Value>, is_loose: bool) -> Value
     if is_loose { json!({ "any_of": any_of, "text": "loose" }) } else { json!({ "any_of": any_of }) }
 }
 
-/// Dicts of lists of what is accepted under each key.
+/// Dicts that map each key to a list of accepted values.
 fn objects<'a>(accepted: impl Iterator<Item = &'a Value>) -> Result<Vec<Value>, &'static str> {
     accepted.filter(|value| !is_empty_text(value)).map(object).collect()
 }
 
 fn object(accepted: &Value) -> Result<Value, &'static str> {
-    let accepted = accepted.as_object().ok_or("a dict is expected, and something else is accepted")?;
+    let accepted =
+        accepted.as_object().ok_or("the argument is declared as a dict, but another type is accepted")?;
     let mut keys = Map::new();
     for (key, values) in accepted {
-        let values = values.as_array().ok_or("what is accepted under a key is no list")?;
+        let values = values.as_array().ok_or("the accepted values of a key are not a list")?;
         // Lists under a key are compared exactly, texts are not.
         let has_lists = values.iter().any(Value::is_array);
         let mut pattern = literal(values.iter(), !has_lists);
@@ -166,7 +167,7 @@ fn lists(accepted: &[Value]) -> Result<Vec<Value>, &'static str> {
         let entries = match value {
             Value::Array(entries) => entries.as_slice(),
             value if is_empty_text(value) => &[],
-            _ => return Err("a list is expected, and something else is accepted"),
+            _ => return Err("the argument is declared as a list, but another type is accepted"),
         };
         let entry = |entry: &Value| Ok(json!({ "any_object": [object(entry)?] }));
         entries.iter().map(entry).collect::<Result<Vec<_>, _>>().map(Value::Array)
@@ -174,7 +175,7 @@ fn lists(accepted: &[Value]) -> Result<Vec<Value>, &'static str> {
     accepted.iter().map(one).collect()
 }
 
-/// A dict that is accepted, with no key that may be left out.
+/// An accepted dict without optional keys.
 fn sample_of(accepted: &Value) -> Option<Value> {
     let mut sample = Map::new();
     for (key, values) in accepted.as_object()? {
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_becomes_a_pattern() {
+    fn accepted_values_become_a_pattern() {
         check(json!({ "type": "integer" }), json!([5]), Ok((json!({ "any_of": [5] }), Some(json!(5)))));
         let loose = json!({ "any_of": ["", "New York"], "text": "loose", "optional": true });
         check(json!({ "type": "string" }), json!(["", "New York"]), Ok((loose, Some(json!("New York")))));
@@ -217,7 +218,7 @@ mod tests {
         check(
             json!({ "type": "integer" }),
             json!([]),
-            Err("an argument has no accepted value, and may not be left out"),
+            Err("an argument has no accepted value, and may not be omitted"),
         );
         let list = json!({ "any_of": [[1, 2], []], "text": "loose", "optional": true });
         check(
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_stands_for_a_variable() {
+    fn value_of_other_type_is_a_variable() {
         check(
             json!({ "type": "dict" }),
             json!(["my_dict"]),
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_value_in_other_letters_is_taken() {
+    fn enum_value_in_other_case_is_accepted() {
         let found = json!({ "any_of": ["Celsius", "celsius"], "text": "loose" });
         check(
             json!({ "type": "string", "enum": ["Celsius"] }),

@@ -1,8 +1,8 @@
-//! Single-turn rows of the Berkeley Function Calling Leaderboard, version 4: functions as tools, and what their calls are
-//! to be.
+//! Single-turn rows of the Berkeley Function Calling Leaderboard, version 4: functions become tools, and possible
+//! answers become checks.
 //!
-//! B1. A verdict is that of BFCL's own AST checker, but for what `harness/docs/guides/import.md` lists; `ci/golden/bfcl.py`
-//! compares them. B2. The oracle's calls fit the tools.
+//! B1. Verdicts equal those of BFCL's own AST checker, except for the differences that `harness/docs/guides/import.md` lists;
+//! `ci/golden/bfcl.py` compares them. B2. The oracle's calls match the tools' schemas.
 //!
 //! Source: data files and `ast_checker.py` of PyPI `bfcl-eval` 2026.3.23.
 

@@ -1,35 +1,27 @@
-//! The rows of BFCL's files, with their possible answers.
+//! Reads the rows of BFCL's files, with their possible answers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use clawrl_config::{Node, Problem};
+use clawrl_config::Problem;
 use serde_json::{Value, json};
 
-use super::category::{Asked, asked};
+use super::category::{Expectation, expectation};
 use super::options::BfclOptions;
 use super::task::task;
+use crate::draft::SuiteParts;
 use crate::findings::Findings;
-use crate::questions::{BadRow, Chosen, Lines};
+use crate::questions::{BadRow, Lines, RowSelector};
 
-/// Problems of rows that are told.
-const MOST_TOLD: usize = 12;
+/// Problems of rows that are reported one by one.
+const MAX_REPORTED: usize = 12;
 
-/// What the files hold.
-#[derive(Default)]
-pub(crate) struct Rows {
-    pub(crate) ids: Vec<String>,
-    pub(crate) tasks: Vec<Node>,
-    pub(crate) records: Vec<Value>,
-    pub(crate) notes: Vec<String>,
-}
-
-/// Reads the files of the categories. What is wrong is in the findings.
-pub(crate) fn import_rows(options: &BfclOptions, findings: &mut Findings) -> Rows {
-    let mut rows = Rows::default();
+/// Reads the files of the categories; problems go to the findings.
+pub(crate) fn import_rows(options: &BfclOptions, findings: &mut Findings) -> SuiteParts {
+    let mut rows = SuiteParts::default();
     for (category, file) in files(options, findings) {
-        match asked(&category) {
-            Ok(asked) => read(options, &category, asked, &file, &mut rows, findings),
+        match expectation(&category) {
+            Ok(expectation) => read(options, &category, expectation, &file, &mut rows, findings),
             Err(problem) => findings.adopt(&problem.into()),
         }
     }
@@ -41,7 +33,7 @@ pub(crate) fn import_rows(options: &BfclOptions, findings: &mut Findings) -> Row
     rows
 }
 
-/// Categories and their files.
+/// The categories, with their files.
 fn files(options: &BfclOptions, findings: &mut Findings) -> Vec<(String, PathBuf)> {
     let data = &options.data;
     if data.is_file() {
@@ -49,13 +41,13 @@ fn files(options: &BfclOptions, findings: &mut Findings) -> Vec<(String, PathBuf
         let category = stem.strip_prefix("BFCL_v4_").unwrap_or(&stem).to_owned();
         if options.categories.iter().any(|wanted| *wanted != category) {
             let help = "name the folder, or leave `--category` out";
-            findings.refuse_path(data, format!("is the file of the category `{category}` alone"), help);
+            findings.refuse_path(data, format!("holds only the category `{category}`"), help);
         }
         return vec![(category, data.clone())];
     }
     if options.categories.is_empty() {
-        let help = "say which: `--category simple_python --category multiple`";
-        findings.adopt(&Problem::new("no category is named", help).into());
+        let help = "name them: `--category simple_python --category multiple`";
+        findings.adopt(&Problem::new("no category is selected", help).into());
     }
     let folders = [data.clone(), data.join("data"), data.join("bfcl_eval/data")];
     let mut found = Vec::new();
@@ -66,8 +58,8 @@ fn files(options: &BfclOptions, findings: &mut Findings) -> Vec<(String, PathBuf
         let name = format!("BFCL_v4_{category}.json");
         match folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()) {
             Some(path) => found.push((category.clone(), path)),
-            // A category that is none says so itself.
-            None if asked(category).is_err() => found.push((category.clone(), data.join(&name))),
+            // An unknown category was already reported.
+            None if expectation(category).is_err() => found.push((category.clone(), data.join(&name))),
             None => {
                 let help = "name the folder `bfcl_eval/data` of the package `bfcl-eval`: `pip download --no-deps bfcl-eval`, then \
                             `unzip`";
@@ -81,14 +73,14 @@ fn files(options: &BfclOptions, findings: &mut Findings) -> Vec<(String, PathBuf
 fn read(
     options: &BfclOptions,
     category: &str,
-    asked: Asked,
+    expectation: Expectation,
     file: &Path,
-    rows: &mut Rows,
+    rows: &mut SuiteParts,
     findings: &mut Findings,
 ) {
     let Some(lines) = Lines::read(file, findings) else { return };
     let mut answers: HashMap<String, Value> = HashMap::new();
-    if asked == Asked::Calls {
+    if expectation == Expectation::Calls {
         let name = file.file_name().unwrap_or_default();
         let path = file.parent().unwrap_or(Path::new(".")).join("possible_answer").join(name);
         let Some(truth) = Lines::read(&path, findings) else { return };
@@ -99,7 +91,7 @@ fn read(
                         answers.insert(id.clone(), calls.clone());
                     }
                 }
-                // Whose answers these are cannot be told, so no row can be left out for it.
+                // The row of these answers is unknown, so no row can be skipped for it.
                 Err(bad) => {
                     let place = truth.place(line, &bad.key);
                     findings.refuse(&truth.source, place, "in this row", &bad.message, &bad.help);
@@ -108,8 +100,8 @@ fn read(
             }
         }
     }
-    let mut chosen = Chosen::new(options.choice, lines.lines.len());
-    let (mut told, mut untold) = (0, 0);
+    let mut chosen = RowSelector::new(options.choice, lines.lines.len());
+    let (mut reported, mut unreported) = (0, 0);
     let mut skipped = Vec::new();
     for line in &lines.lines {
         if !chosen.takes() {
@@ -118,7 +110,7 @@ fn read(
         let id = line.row.as_ref().ok().and_then(|row| row.get("id")).and_then(Value::as_str);
         let truth = id.and_then(|id| answers.get(id));
         let row = line.row.as_ref().map_err(Clone::clone);
-        let read = row.and_then(|row| task(row, truth, asked, options.max_turns)).and_then(|task| {
+        let read = row.and_then(|row| task(row, truth, expectation, options.max_turns)).and_then(|task| {
             if rows.ids.contains(&task.id) {
                 let message = format!("two rows have the id `{}`", task.id);
                 return Err(BadRow { key: "id".to_owned(), message, help: "remove one of them".to_owned() });
@@ -133,11 +125,11 @@ fn read(
             }
             Err(bad) if options.skip_unrepresentable => {
                 let id = id.map_or_else(|| format!("line {}", line.number), str::to_owned);
-                rows.notes.push(format!("{id} is left out: {}", bad.message));
+                rows.notes.push((String::new(), format!("{id} is skipped: {}", bad.message)));
                 skipped.push(json!({ "id": id, "reason": bad.message }));
             }
-            Err(bad) if told < MOST_TOLD => {
-                told += 1;
+            Err(bad) if reported < MAX_REPORTED => {
+                reported += 1;
                 findings.refuse(
                     &lines.source,
                     lines.place(line, &bad.key),
@@ -146,12 +138,12 @@ fn read(
                     bad.help,
                 );
             }
-            Err(_) => untold += 1,
+            Err(_) => unreported += 1,
         }
     }
-    if untold > 0 {
-        let help = "leave such rows out with `--skip-unrepresentable`, which lists them";
-        let message = format!("{untold} more rows of `{category}` cannot be imported");
+    if unreported > 0 {
+        let help = "skip such rows with `--skip-unrepresentable`, which lists them";
+        let message = format!("{unreported} more rows of `{category}` cannot be imported");
         findings.adopt(&Problem::new(message, help).into());
     }
     if !skipped.is_empty() {

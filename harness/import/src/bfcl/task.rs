@@ -1,31 +1,31 @@
-//! A row as a task.
+//! Turns a row into a task.
 
 use std::collections::BTreeMap;
 
 use clawrl_config::{Node, NodeValue, literal};
 use serde_json::{Map, Value, json};
 
-use super::category::Asked;
+use super::category::Expectation;
 use super::expected::argument;
 use super::tool::{parameters, tool_name};
 use crate::draft::{text, whole};
 use crate::import::slug;
 use crate::questions::{BadRow, conversation};
 
-/// What every request ends with, whatever is expected.
+/// The last sentence of every instruction.
 const GUIDE: &str = "Call the tools that this needs, then submit. If none of them fits, or something that one needs is not said, submit a sentence that says so.";
 
-/// Calls of one action that are run; no row asks for more.
+/// Maximum calls in one action; no row asks for more.
 const PARALLEL: u64 = 64;
 
-/// A task of the suite, and what the record says of it.
+/// A task of the suite, and its entry in the import record.
 pub(super) struct Task {
     pub(super) id: String,
     pub(super) node: Node,
     pub(super) record: Value,
 }
 
-/// A call that is expected: its tool, what its arguments may be, and those that the oracle says.
+/// An expected call: its tool, its accepted arguments, and the arguments that the oracle passes.
 struct Expected {
     tool: String,
     patterns: Map<String, Value>,
@@ -36,7 +36,7 @@ struct Expected {
 pub(super) fn task(
     row: &Map<String, Value>,
     truth: Option<&Value>,
-    asked: Asked,
+    expectation: Expectation,
     max_turns: u32,
 ) -> Result<Task, BadRow> {
     let name = row.get("id").and_then(Value::as_str).ok_or_else(|| bad("id", "the row has no id"))?;
@@ -59,9 +59,9 @@ pub(super) fn task(
         tools.push((tool, function, schema));
     }
     let mut notes = Vec::new();
-    let expected = match asked {
-        Asked::NoCall => Vec::new(),
-        Asked::Calls => {
+    let expected = match expectation {
+        Expectation::NoCall => Vec::new(),
+        Expectation::Calls => {
             let truth = truth.and_then(Value::as_array).filter(|calls| !calls.is_empty());
             let truth = truth.ok_or_else(|| bad("id", "there is no possible answer for this row"))?;
             truth.iter().map(|call| expected(call, &mut tools, &mut notes)).collect::<Result<Vec<_>, _>>()?
@@ -85,7 +85,7 @@ pub(super) fn task(
 }
 
 fn bad(key: &str, message: &str) -> BadRow {
-    let help = "leave such rows out with `--skip-unrepresentable`";
+    let help = "skip such rows with `--skip-unrepresentable`";
     BadRow { key: key.to_owned(), message: message.to_owned(), help: help.to_owned() }
 }
 
@@ -124,7 +124,7 @@ fn expected(
         .collect();
     if let Some(missing) = required.iter().find(|name| !accepted.contains_key(**name)) {
         let message =
-            format!("no call passes: `{function}` requires `{missing}`, and no value of it is accepted");
+            format!("no call passes: `{function}` requires `{missing}`, but none of its values is accepted");
         return Err(bad("function", &message));
     }
     let mut found = Expected { tool: tool.clone(), patterns: Map::new(), arguments: Map::new() };
@@ -134,7 +134,7 @@ fn expected(
                 continue;
             }
             let message =
-                format!("no call passes: `{function}` has no argument `{name}`, and it may not be left out");
+                format!("no call passes: `{function}` has no argument `{name}`, but it must be passed");
             return Err(bad("function", &message));
         };
         let is_required = required.contains(&name.as_str());
@@ -142,7 +142,7 @@ fn expected(
             .map_err(|reason| bad("function", &format!("`{name}` of `{function}`: {reason}")))?;
         if read.needs_any_type {
             notes.push(format!(
-                "`{name}` of `{tool}` may be anything: its declared type lets no accepted value through"
+                "`{name}` of `{tool}` may be anything: its declared type rejects all accepted values"
             ));
             schema["properties"][name] = match property.get("description") {
                 Some(description) => json!({ "description": description }),
@@ -194,7 +194,7 @@ fn node(
         })
         .collect();
     if expected.is_empty() {
-        // Without it, doing nothing would pass.
+        // Without this check, doing nothing would pass.
         checks.push(Node::map(vec![
             ("answer_matches", "\\S".into()),
             ("label", "an answer that says so".into()),
@@ -212,7 +212,7 @@ fn node(
     ])
 }
 
-/// A value that stands for itself, its texts included.
+/// A JSON value whose texts are taken literally, not as templates.
 fn json_node(value: &Value) -> Node {
     match value {
         Value::Null => NodeValue::Null.into(),

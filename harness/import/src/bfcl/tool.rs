@@ -1,10 +1,10 @@
-//! BFCL's descriptions of functions as JSON schemas.
+//! Turns BFCL's descriptions of functions into JSON schemas.
 //!
-//! T1. What is told to a policy says no less than BFCL's own text. T2. A word that would let no call through is left out.
+//! T1. A schema tells the policy no less than BFCL's own text. T2. A keyword that would reject every call is left out.
 
 use serde_json::{Map, Value, json};
 
-/// Words that mean the same in both.
+/// Keywords with the same meaning in both formats.
 const KEPT: [&str; 11] = [
     "description",
     "default",
@@ -19,15 +19,15 @@ const KEPT: [&str; 11] = [
     "uniqueItems",
 ];
 
-/// Name of a function as servers of models take it: BFCL writes `_` for `.` for those too.
+/// The name of a function without dots, which model APIs do not accept; BFCL replaces them by `_`, too.
 pub(super) fn tool_name(function: &str) -> String {
     function.replace('.', "_")
 }
 
-/// The arguments of a function.
+/// The schema of a function's arguments.
 ///
 /// # Errors
-/// A type that is not known.
+/// An unknown type.
 pub(super) fn parameters(written: &Value) -> Result<Value, String> {
     let mut schema = schema(written)?;
     schema["type"] = json!("object");
@@ -40,14 +40,14 @@ pub(super) fn parameters(written: &Value) -> Result<Value, String> {
 
 fn schema(written: &Value) -> Result<Value, String> {
     let Some(written) = written.as_object() else {
-        return Err(format!("a type is described by {written}, which is no object"));
+        return Err(format!("a type is described by {written}, which is not an object"));
     };
     let mut schema = Map::new();
     if let Some(word) = written.get("type").and_then(Value::as_str) {
         match word {
             "any" => {}
             word => {
-                let known = json_type(word).ok_or_else(|| format!("the type `{word}` is not known"))?;
+                let known = json_type(word).ok_or_else(|| format!("unknown type `{word}`"))?;
                 schema.insert("type".to_owned(), json!(known));
             }
         }
@@ -92,7 +92,7 @@ fn json_type(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a schema of this module lets a value through.
+/// Whether a schema of this module accepts a value.
 pub(super) fn fits(schema: &Value, value: &Value) -> bool {
     let is_type = match schema["type"].as_str() {
         None => true,
@@ -118,12 +118,12 @@ pub(super) fn fits(schema: &Value, value: &Value) -> bool {
     let length = value.as_array().map(|entries| entries.len() as u64);
     let length_fits = length.is_none_or(|length| {
         count("minItems").is_none_or(|least| length >= least)
-            && count("maxItems").is_none_or(|most| length <= most)
+            && count("maxItems").is_none_or(|max| length <= max)
     });
     let bound = |key: &str| schema[key].as_f64();
     let number_fits = value.as_f64().is_none_or(|number| {
         bound("minimum").is_none_or(|least| number >= least)
-            && bound("maximum").is_none_or(|most| number <= most)
+            && bound("maximum").is_none_or(|max| number <= max)
     });
     is_type && is_listed && entries_fit && keys_fit && length_fits && number_fits
 }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_those_of_json_schema() {
+    fn bfcl_types_become_json_schema_types() {
         check(
             json!({ "type": "dict", "properties": { "a": { "type": "float" } } }),
             Ok(json!({ "type": "object", "properties": { "a": { "type": "number" } } })),
@@ -155,19 +155,19 @@ mod tests {
             json!({ "type": "string", "optional": true, "default": "a" }),
             Ok(json!({ "type": "string", "default": "a" })),
         );
-        check(json!({ "type": "HashMap" }), Err("the type `HashMap` is not known"));
+        check(json!({ "type": "HashMap" }), Err("unknown type `HashMap`"));
     }
 
     /// T2.
     #[test]
-    fn an_enumeration_of_another_type_is_left_out() {
+    fn enum_of_other_type_is_dropped() {
         check(json!({ "type": "string", "enum": ["a"] }), Ok(json!({ "type": "string", "enum": ["a"] })));
         check(json!({ "type": "array", "enum": ["a"] }), Ok(json!({ "type": "array" })));
         check(json!({ "type": "string", "enum": [] }), Ok(json!({ "type": "string" })));
     }
 
     #[test]
-    fn names_have_no_dots() {
+    fn tool_names_lose_their_dots() {
         assert_eq!(tool_name("math.factorial"), "math_factorial");
     }
 }

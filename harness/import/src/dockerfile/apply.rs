@@ -1,45 +1,45 @@
-//! From instructions to a sandbox: files of the workspace, setup commands, variables.
+//! Turns instructions into a sandbox: files of the workspace, setup commands, variables.
 //!
-//! The unpacked root file system is read-only and the workspace is one folder of it, so what a Dockerfile does
-//! outside of that folder cannot be had, nor what needs root or a network while it is built.
+//! The unpacked root file system is read-only and the workspace is one of its folders. So a sandbox cannot have what a
+//! Dockerfile changes outside of that folder, nor build steps that need root or a network.
 //!
-//! I1. Everything that was not refused has the effect that a build would have had in the workspace. I2. Files are
-//! laid before the first setup command, so that a COPY after a RUN is refused.
+//! I1. Everything that is not refused has the same effect in the workspace as in a build. I2. Files are copied before
+//! the first setup command, so a COPY after a RUN is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clawrl_config::{Source, Span};
 
-use super::copy::{Destination, Laid, absolute, copied, join};
+use super::copy::{Copied, Destination, absolute, copied, join};
 use super::lines::{Instruction, instructions};
 use super::needs::{Need, need};
-use super::starts::{Starts, refuse_starts};
-use super::steps::{LaidFile, Run, refused_by_add, setup_command};
+use super::starts::{StartRules, refuse_starts};
+use super::steps::{CopiedFile, Run, refused_by_add, setup_command};
 use super::words::{expand, json_list, pairs, split};
 use crate::draft::FixtureSource;
 use crate::findings::Findings;
 use crate::shell_text::word;
 use crate::tree::{Tree, TreeFile};
 
-/// What a Dockerfile stands on.
+/// The surroundings of a Dockerfile.
 #[derive(Debug)]
 pub(crate) struct Base<'a> {
-    /// Of the build's folder, without what is ignored or kept from the agent.
+    /// Files of the build folder, without ignored files and files that the agent must not see.
     pub(crate) tree: &'a Tree,
-    /// The workspace, where the task names it itself.
+    /// The workspace, if the task itself names it.
     pub(crate) workdir: Option<&'a str>,
-    pub(crate) starts: Starts,
+    pub(crate) starts: StartRules,
 }
 
-/// A sandbox that stands for an image.
+/// A sandbox that replaces an image.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxImage {
-    /// The image that it begins with.
+    /// The base image.
     pub(crate) image: String,
-    /// Where that is named.
+    /// Where the base image is named.
     pub(crate) image_span: Span,
-    /// The workspace; the last WORKDIR.
+    /// The workspace: the last WORKDIR.
     pub(crate) workdir: Option<String>,
     pub(crate) vars: Vec<(String, String)>,
     /// By path in the workspace.
@@ -47,7 +47,7 @@ pub(crate) struct SandboxImage {
     pub(crate) setup: Vec<String>,
 }
 
-/// Reads a Dockerfile. Nothing if it cannot be read at all; what is wrong is in the findings.
+/// Reads a Dockerfile. `None` if it cannot be read; problems go to the findings.
 pub(crate) fn apply(source: &Arc<Source>, base: &Base<'_>, findings: &mut Findings) -> Option<SandboxImage> {
     let (found, escape) = match instructions(source) {
         Ok(found) => found,
@@ -67,7 +67,7 @@ pub(crate) fn apply(source: &Arc<Source>, base: &Base<'_>, findings: &mut Findin
         arguments: BTreeMap::new(),
         environment: Vec::new(),
         workdir: None,
-        laid: Vec::new(),
+        copied: Vec::new(),
         folders: Vec::new(),
         runs: Vec::new(),
     };
@@ -83,13 +83,13 @@ struct Build<'a> {
     findings: &'a mut Findings,
     escape: char,
     image: Option<(String, Span)>,
-    /// Set before FROM, for FROM alone.
+    /// Arguments set before FROM, for FROM alone.
     early: BTreeMap<String, String>,
     arguments: BTreeMap<String, String>,
     environment: Vec<(String, String)>,
     workdir: Option<String>,
-    laid: Vec<LaidFile>,
-    /// With the place that asked for them.
+    copied: Vec<CopiedFile>,
+    /// With the place that needs them.
     folders: Vec<(String, Span)>,
     runs: Vec<Run>,
 }
@@ -99,7 +99,7 @@ impl Build<'_> {
         let span = instruction.span;
         if self.image.is_none() && !matches!(instruction.keyword.as_str(), "FROM" | "ARG") {
             let help = "begin with `FROM image`";
-            return self.refuse(span, format!("`{}` stands before FROM", instruction.keyword), help);
+            return self.refuse(span, format!("`{}` is before FROM", instruction.keyword), help);
         }
         match instruction.keyword.as_str() {
             "FROM" => self.from(instruction),
@@ -108,20 +108,18 @@ impl Build<'_> {
             "WORKDIR" => self.enter(instruction),
             "COPY" | "ADD" => self.copy(instruction),
             "RUN" => self.run(instruction),
-            "USER" => {
-                self.note(instruction, "the agent of a sandbox is an ordinary user, whatever the image says")
-            }
+            "USER" => self.note(instruction, "the agent of a sandbox is an ordinary user"),
             "CMD" | "ENTRYPOINT" => self.note(instruction, "a sandbox starts a shell"),
             "LABEL" | "MAINTAINER" | "EXPOSE" | "STOPSIGNAL" | "HEALTHCHECK" | "ONBUILD" => {
-                self.note(instruction, "it changes nothing about an attempt");
+                self.note(instruction, "it does not affect attempts");
             }
-            "VOLUME" => self.note(instruction, "a sandbox keeps nothing anyway"),
+            "VOLUME" => self.note(instruction, "a sandbox keeps no data"),
             "SHELL" => {
                 let help = "write the commands for `sh`, or import for containers";
-                self.refuse(span, "`SHELL` cannot be had in a sandbox", help);
+                self.refuse(span, "`SHELL` is not supported in a sandbox", help);
             }
             other => {
-                self.refuse(span, format!("there is no instruction `{other}`"), "correct its name");
+                self.refuse(span, format!("unknown instruction `{other}`"), "correct its name");
             }
         }
     }
@@ -131,7 +129,7 @@ impl Build<'_> {
         if self.image.is_some() {
             let help =
                 "import it for containers, or build the image elsewhere, unpack it and name it in one FROM";
-            return self.refuse(span, "a build of several stages cannot be had in a sandbox", help);
+            return self.refuse(span, "a build with several stages is not supported in a sandbox", help);
         }
         self.flags(instruction, &["platform"]);
         let words = split(&instruction.rest, self.escape);
@@ -141,7 +139,7 @@ impl Build<'_> {
                 self.refuse(span, "`FROM scratch` has no programs", "name an image with a shell");
             }
             Some(Ok(name)) => self.image = Some((name, span)),
-            Some(Err(wrong)) => self.refuse(span, wrong, "write the name out"),
+            Some(Err(wrong)) => self.refuse(span, wrong, "write the name without variables"),
             None => self.refuse(span, "FROM names no image", "write `FROM image`"),
         }
     }
@@ -155,8 +153,10 @@ impl Build<'_> {
             let known = self.variables_now();
             let value = match default.map(|value| expand(&value, self.escape, &known)) {
                 Some(Ok(value)) => Some(value),
-                Some(Err(wrong)) => return self.refuse(instruction.span, wrong, "write the value out"),
-                // One from before FROM is taken up again by its bare name.
+                Some(Err(wrong)) => {
+                    return self.refuse(instruction.span, wrong, "write the value without variables");
+                }
+                // Its bare name repeats an argument from before FROM.
                 None => self.early.get(&name).cloned(),
             };
             let Some(value) = value else { continue };
@@ -173,7 +173,7 @@ impl Build<'_> {
                     self.environment.push((name, value));
                 }
             }
-            Err(wrong) => self.refuse(instruction.span, wrong, "write the value out"),
+            Err(wrong) => self.refuse(instruction.span, wrong, "write the value without variables"),
         }
     }
 
@@ -184,13 +184,13 @@ impl Build<'_> {
                 if self.runs.is_empty() {
                     self.folders.push((path.clone(), instruction.span));
                 } else {
-                    // Made in its turn: a RUN above may make the same folder.
+                    // A step of its own: a RUN above may create the same folder.
                     self.step(Some(path.clone()), String::new(), instruction.span);
                 }
                 self.workdir = Some(path);
             }
-            Ok(_) => self.refuse(instruction.span, "WORKDIR names no folder", "write `WORKDIR /app`"),
-            Err(wrong) => self.refuse(instruction.span, wrong, "write the path out"),
+            Ok(_) => self.refuse(instruction.span, "WORKDIR has no path", "write `WORKDIR /app`"),
+            Err(wrong) => self.refuse(instruction.span, wrong, "write the path without variables"),
         }
     }
 
@@ -198,9 +198,8 @@ impl Build<'_> {
         let span = instruction.span;
         let keyword = instruction.keyword.as_str();
         if !self.runs.is_empty() {
-            let help =
-                "move it above the first RUN: in a sandbox, all files are laid before the first command";
-            return self.refuse(span, format!("{keyword} stands after a RUN"), help);
+            let help = "move it above the first RUN: a sandbox copies all files before the first command";
+            return self.refuse(span, format!("{keyword} is after a RUN"), help);
         }
         self.flags(instruction, &["chmod", "chown", "link"]);
         if instruction.flags.iter().any(|(name, _)| name == "from") {
@@ -221,28 +220,28 @@ impl Build<'_> {
         }
         for heredoc in &instruction.heredocs {
             if heredoc.expands && heredoc.body.contains(['$', self.escape]) {
-                let help = format!("quote the name, `<<'{}'`, if it is meant as it stands", heredoc.name);
-                self.refuse(span, "a text with variables in it cannot be had", help);
+                let help = format!("quote the name, `<<'{}'`, to take the text literally", heredoc.name);
+                self.refuse(span, "here-documents with variables are not supported", help);
                 continue;
             }
             let to = if is_folder { join(&path, &heredoc.name) } else { path.clone() };
             let content = FixtureSource::Bytes(heredoc.body.clone().into_bytes());
-            self.laid.push(LaidFile { to, content, mode: mode.unwrap_or(0o644), span });
+            self.copied.push(CopiedFile { to, content, mode: mode.unwrap_or(0o644), span });
         }
         if sources.is_empty() {
             return;
         }
         let tree = self.base.tree;
         match copied(tree, &sources, &Destination { path: &path, is_folder }) {
-            Ok(laid) => laid.into_iter().for_each(|laid| self.lay(laid, mode, span)),
+            Ok(copied) => copied.into_iter().for_each(|copied| self.lay(copied, mode, span)),
             Err(wrong) => {
-                let help = "name files of the build's folder, which is the folder of the Dockerfile";
+                let help = "name files of the build folder, which is the folder of the Dockerfile";
                 self.refuse(span, wrong, help);
             }
         }
     }
 
-    /// Sources and destination, variables replaced.
+    /// Sources and destination, with variables replaced.
     fn operands(&mut self, instruction: &Instruction) -> Option<(Vec<String>, String)> {
         let span = instruction.span;
         let known = self.variables_now();
@@ -257,7 +256,7 @@ impl Build<'_> {
         let mut words = match words {
             Ok(words) => words,
             Err(wrong) => {
-                self.refuse(span, wrong, "write the path out");
+                self.refuse(span, wrong, "write the path without variables");
                 return None;
             }
         };
@@ -279,7 +278,7 @@ impl Build<'_> {
             _ => {
                 self.refuse(
                     instruction.span,
-                    format!("`--chmod={value}` is no mode"),
+                    format!("`--chmod={value}` is not a mode"),
                     "write octal digits, such as `--chmod=755`",
                 );
                 None
@@ -287,16 +286,16 @@ impl Build<'_> {
         }
     }
 
-    fn lay(&mut self, laid: Laid<'_>, mode: Option<u32>, span: Span) {
-        match laid {
-            Laid::Folder(path) => self.folders.push((path, span)),
-            Laid::File { file: TreeFile { from, mode: own, .. }, to } => {
+    fn lay(&mut self, copied: Copied<'_>, mode: Option<u32>, span: Span) {
+        match copied {
+            Copied::Folder(path) => self.folders.push((path, span)),
+            Copied::File { file: TreeFile { from, mode: own, .. }, to } => {
                 let content = FixtureSource::File(from.clone());
-                self.laid.push(LaidFile { to, content, mode: mode.unwrap_or(*own), span });
+                self.copied.push(CopiedFile { to, content, mode: mode.unwrap_or(*own), span });
             }
-            Laid::InFolder { file, to } => {
+            Copied::InFolder { file, to } => {
                 let content = FixtureSource::of(file);
-                self.laid.push(LaidFile { to, content, mode: mode.unwrap_or(file.mode), span });
+                self.copied.push(CopiedFile { to, content, mode: mode.unwrap_or(file.mode), span });
             }
         }
     }
@@ -310,8 +309,12 @@ impl Build<'_> {
         let script = match (&list, instruction.heredocs.as_slice()) {
             (Some(words), _) => words.iter().map(|text| word(text)).collect::<Vec<_>>().join(" "),
             (None, [one]) if bare && one.body.starts_with("#!") => {
-                let help = "give the text to its program: `RUN python3 <<EOF`";
-                return self.refuse(span, "a RUN whose text names its own program cannot be had", help);
+                let help = "pass the text to its program: `RUN python3 <<EOF`";
+                return self.refuse(
+                    span,
+                    "a RUN script that names its own interpreter is not supported",
+                    help,
+                );
             }
             (None, [one]) if bare => one.body.clone(),
             (None, heredocs) => {
@@ -322,11 +325,11 @@ impl Build<'_> {
         };
         match need(&script) {
             Some(Need::Network(program)) => {
-                let help = "a sandbox has no network while it is set up; unpack an image that has this already, or import for containers";
+                let help = "a sandbox has no network during setup; use an image that already has this, or import for containers";
                 return self.refuse(span, format!("RUN uses `{program}`, which needs a network"), help);
             }
             Some(Need::Root(program)) => {
-                let help = "the agent of a sandbox is an ordinary user; unpack an image that has this already, or import for containers";
+                let help = "the agent of a sandbox is an ordinary user; use an image that already has this, or import for containers";
                 return self.refuse(span, format!("RUN uses `{program}`, which needs root"), help);
             }
             None => {}
@@ -336,7 +339,7 @@ impl Build<'_> {
         self.step(None, command, span);
     }
 
-    /// A setup step with the variables of this place in the file.
+    /// Adds a setup step with the current variables.
     fn step(&mut self, makes: Option<String>, command: String, span: Span) {
         self.runs.push(Run {
             makes,
@@ -351,10 +354,10 @@ impl Build<'_> {
     fn flags(&mut self, instruction: &Instruction, allowed: &[&str]) {
         for (name, _) in &instruction.flags {
             if name == "chown" && allowed.contains(&"chown") {
-                self.note(instruction, "the owner: in a sandbox, files belong to the agent");
+                self.note(instruction, "the owner: in a sandbox, all files belong to the agent");
             } else if !allowed.contains(&name.as_str()) {
-                let message = format!("`{} --{name}` cannot be had in a sandbox", instruction.keyword);
-                self.refuse(instruction.span, message, "do without it, or import for containers");
+                let message = format!("`{} --{name}` is not supported in a sandbox", instruction.keyword);
+                self.refuse(instruction.span, message, "remove it, or import for containers");
             }
         }
     }
@@ -375,7 +378,7 @@ impl Build<'_> {
     fn is_folder(&self, path: &str) -> bool {
         let inside = format!("{path}/");
         self.folders.iter().any(|(folder, _)| folder == path || folder.starts_with(&inside))
-            || self.laid.iter().any(|file| file.to.starts_with(&inside))
+            || self.copied.iter().any(|file| file.to.starts_with(&inside))
     }
 
     fn note(&mut self, instruction: &Instruction, why: &str) {
@@ -394,8 +397,8 @@ impl Build<'_> {
         };
         let workdir = self.base.workdir.map(str::to_owned).or_else(|| self.workdir.clone());
         let Some(workdir) = workdir.filter(|workdir| workdir != "/") else {
-            let help = "add `WORKDIR /app`: the workspace of a sandbox is one folder, and not the root";
-            self.refuse(image_span, "the Dockerfile names no folder to work in", help);
+            let help = "add `WORKDIR /app`: the workspace of a sandbox is one folder below the root";
+            self.refuse(image_span, "the Dockerfile sets no working folder", help);
             return None;
         };
         let inside = |path: &str| -> Option<String> {
@@ -404,11 +407,9 @@ impl Build<'_> {
         };
         let mut result =
             SandboxImage { image, image_span, vars: self.environment.clone(), ..SandboxImage::default() };
-        let outside =
-            |path: &str| format!("`{path}` is outside of `{workdir}`, the folder that the agent works in");
-        let help =
-            "only the agent's folder can be written in a sandbox; move it there, or import for containers";
-        for file in std::mem::take(&mut self.laid) {
+        let outside = |path: &str| format!("`{path}` is outside of the workspace `{workdir}`");
+        let help = "a sandbox can write only in the workspace; move it there, or import for containers";
+        for file in std::mem::take(&mut self.copied) {
             match inside(&file.to).filter(|path| !path.is_empty()) {
                 Some(path) => {
                     result.files.retain(|(known, _, _)| *known != path);
@@ -419,7 +420,7 @@ impl Build<'_> {
         }
         let mut made: Vec<String> = Vec::new();
         for (folder, span) in std::mem::take(&mut self.folders) {
-            // A folder that the workspace lies in exists with it.
+            // A folder above the workspace exists with it.
             if workdir.starts_with(&format!("{}/", folder.trim_end_matches('/'))) {
                 continue;
             }
@@ -451,7 +452,7 @@ impl Build<'_> {
                 continue;
             }
             if inside(&run.workdir).is_none() {
-                let message = format!("RUN runs in `{}`, outside of `{workdir}`", run.workdir);
+                let message = format!("RUN runs in `{}`, outside of the workspace `{workdir}`", run.workdir);
                 self.refuse(run.span, message, "put `WORKDIR` above it");
                 continue;
             }
@@ -466,7 +467,7 @@ impl Build<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dockerfile::Started;
+    use crate::dockerfile::StartedPrograms;
     use crate::keep_alive::IN_SETUP;
 
     fn file(path: &str) -> TreeFile {
@@ -479,7 +480,7 @@ mod tests {
         let tree =
             Tree { files: vec![file("a.txt"), file("sub/b.txt")], empty_folders: vec!["sub/c".to_owned()] };
         let mut findings = Findings::default();
-        let starts = Starts { what: Started::EntrypointAndCommand, instead: IN_SETUP };
+        let starts = StartRules { what: StartedPrograms::EntrypointAndCommand, instead: IN_SETUP };
         let image = apply(&source, &Base { tree: &tree, workdir: None, starts }, &mut findings);
         let found = findings.finish().err();
         let found: Vec<String> = found
@@ -490,15 +491,15 @@ mod tests {
         assert_eq!(found, problems, "{text}");
         if problems.is_empty() {
             let image = image.expect("an image without problems");
-            let laid: Vec<String> =
+            let copied: Vec<String> =
                 image.files.iter().map(|(path, _, mode)| format!("{path} {mode:o}")).collect();
-            assert_eq!(laid, files, "{text}");
+            assert_eq!(copied, files, "{text}");
             assert_eq!(image.setup, setup, "{text}");
         }
     }
 
     #[test]
-    fn files_are_laid_and_commands_run() {
+    fn copy_and_run_become_files_and_setup() {
         check(
             "FROM x\nWORKDIR /w\nCOPY . .\nRUN make",
             &["a.txt 644", "sub/b.txt 644"],
@@ -517,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_keep_their_order_folder_and_variables() {
+    fn steps_keep_order_folder_and_variables() {
         check(
             "FROM x\nARG A=1\nENV B=2\nWORKDIR /w\nRUN mkdir n\nWORKDIR n\nENV B=3 C=4\nRUN [\"ls\", \"a b\"]\nWORKDIR /w",
             &[],
@@ -537,16 +538,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_workspaces_is_refused() {
+    fn steps_outside_workspace_are_refused() {
         check(
             "FROM x\nWORKDIR /w\nCOPY a.txt /v/",
             &[],
             &[],
-            &["`/v/a.txt` is outside of `/w`, the folder that the agent works in"],
+            &["`/v/a.txt` is outside of the workspace `/w`"],
         );
-        check("FROM x\nRUN ls\nWORKDIR /w", &[], &[], &["RUN runs in `/`, outside of `/w`"]);
-        check("FROM x\nWORKDIR /w\nCMD server", &[], &[], &["`CMD server` would not be run"]);
-        check("FROM x\nWORKDIR /", &[], &[], &["the Dockerfile names no folder to work in"]);
-        check("WORKDIR /w", &[], &[], &["`WORKDIR` stands before FROM", "the Dockerfile has no FROM"]);
+        check("FROM x\nRUN ls\nWORKDIR /w", &[], &[], &["RUN runs in `/`, outside of the workspace `/w`"]);
+        check("FROM x\nWORKDIR /w\nCMD server", &[], &[], &["`CMD server` would not run"]);
+        check("FROM x\nWORKDIR /", &[], &[], &["the Dockerfile sets no working folder"]);
+        check("WORKDIR /w", &[], &[], &["`WORKDIR` is before FROM", "the Dockerfile has no FROM"]);
     }
 }

@@ -1,21 +1,21 @@
-//! What COPY and ADD bring where.
+//! Resolves which files COPY and ADD put where.
 //!
-//! Source: the reference of COPY: a folder's content is copied, not the folder; a destination that ends with a
-//! slash, or is a folder already, takes files by their names; wildcards stay within one name.
+//! Source: the reference of COPY: the content of a folder is copied, not the folder; a destination that ends with a
+//! slash, or is an existing folder, receives files under their names; wildcards match within one path component.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{Tree, TreeFile};
 
-/// Something that a COPY lays out, by its absolute path.
+/// A copied file or folder, by its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Laid<'t> {
-    /// One that was named: of a link, the file that it leads to.
+pub(super) enum Copied<'t> {
+    /// A named file; for a link, the file that it points to.
     File {
         file: &'t TreeFile,
         to: String,
     },
-    /// One of a folder that is copied: a link stays a link.
+    /// A file of a copied folder: a link stays a link.
     InFolder {
         file: &'t TreeFile,
         to: String,
@@ -23,24 +23,24 @@ pub(super) enum Laid<'t> {
     Folder(String),
 }
 
-/// Where a COPY leads.
+/// Destination of a COPY.
 #[derive(Debug)]
 pub(super) struct Destination<'d> {
-    /// Absolute, without a slash at the end.
+    /// Absolute, without a trailing slash.
     pub(super) path: &'d str,
-    /// Whether it was written as a folder, or is known as one.
+    /// Whether the destination is written as a folder, or is an existing one.
     pub(super) is_folder: bool,
 }
 
-/// What is copied from the build's folder, of which `tree` has what is not ignored.
+/// The files that a COPY takes from the build folder. `tree` holds the files that are not ignored.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A message for the user.
 pub(super) fn copied<'t>(
     tree: &'t Tree,
     sources: &[String],
     destination: &Destination<'_>,
-) -> Result<Vec<Laid<'t>>, String> {
+) -> Result<Vec<Copied<'t>>, String> {
     let folders = folders(tree);
     let mut laid = Vec::new();
     let mut named_files = 0;
@@ -60,10 +60,10 @@ pub(super) fn copied<'t>(
             };
             if !file.is_readable() {
                 let path = &file.path;
-                return Err(format!("`{path}` is a symbolic link to no file; name what it leads to"));
+                return Err(format!("`{path}` is a symbolic link, but not to a file; name its target"));
             }
             named_files += 1;
-            laid.push(Laid::File { file, to });
+            laid.push(Copied::File { file, to });
         }
         let matching = folders.iter().filter(|folder| path_matches(&parts, folder));
         let mut found = laid.len() > before;
@@ -72,29 +72,32 @@ pub(super) fn copied<'t>(
             content(tree, folder, destination.path, &mut laid);
         }
         if !found {
-            return Err(format!("there is no `{source}` in the build's folder, or it is ignored"));
+            return Err(format!("there is no `{source}` in the build folder, or it is ignored"));
         }
     }
     if named_files > 1 && !destination.is_folder {
-        return Err(format!("several files go to `{}`, which is not written as a folder", destination.path));
+        return Err(format!(
+            "several files are copied to `{}`, which is not written as a folder",
+            destination.path
+        ));
     }
     Ok(laid)
 }
 
-/// Everything below a folder, to the same places below another.
-fn content<'t>(tree: &'t Tree, folder: &str, to: &str, laid: &mut Vec<Laid<'t>>) {
+/// Copies everything below one folder to the same places below another.
+fn content<'t>(tree: &'t Tree, folder: &str, to: &str, laid: &mut Vec<Copied<'t>>) {
     let below = |path: &'t str| -> Option<&'t str> {
         if folder.is_empty() { Some(path) } else { path.strip_prefix(folder)?.strip_prefix('/') }
     };
-    laid.push(Laid::Folder(to.to_owned()));
+    laid.push(Copied::Folder(to.to_owned()));
     for file in &tree.files {
         if let Some(rest) = below(&file.path) {
-            laid.push(Laid::InFolder { file, to: join(to, rest) });
+            laid.push(Copied::InFolder { file, to: join(to, rest) });
         }
     }
     for empty in &tree.empty_folders {
         if let Some(rest) = below(empty) {
-            laid.push(Laid::Folder(join(to, rest)));
+            laid.push(Copied::Folder(join(to, rest)));
         }
     }
 }
@@ -110,10 +113,10 @@ fn folders(tree: &Tree) -> BTreeSet<&str> {
 fn parts(source: &str) -> Result<Vec<&str>, String> {
     let parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
-        return Err(format!("`{source}` leads out of the build's folder"));
+        return Err(format!("`{source}` is outside of the build folder"));
     }
     if source.contains('[') {
-        return Err(format!("`{source}` has a set of characters, which is not supported; name the files"));
+        return Err(format!("`{source}` has a character set, which is not supported; name the files"));
     }
     Ok(parts)
 }
@@ -123,10 +126,10 @@ fn path_matches(parts: &[&str], path: &str) -> bool {
     parts.len() == names.len() && parts.iter().zip(&names).all(|(part, name)| name_matches(part, name))
 }
 
-/// `*` and `?` within one name.
+/// Matches `*` and `?` within one path component.
 fn name_matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // Where the last `*` stood, and how much of the name it has taken.
+    // Position of the last `*`, and the length that it matched so far.
     let (mut at, mut taken, mut star) = (0, 0, None);
     while taken < name.len() {
         match pattern.get(at) {
@@ -151,12 +154,12 @@ fn name_matches(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|c| *c == '*')
 }
 
-/// A path below another.
+/// Appends a path to another.
 pub(super) fn join(above: &str, below: &str) -> String {
     format!("{}/{below}", above.trim_end_matches('/'))
 }
 
-/// A path seen from a folder, with `.` and `..` settled, without a slash at the end.
+/// A path relative to a folder, without `.`, `..` and a trailing slash.
 pub(super) fn absolute(path: &str, from: &str) -> String {
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{from}/{path}") };
     let mut parts: Vec<&str> = Vec::new();
@@ -191,9 +194,9 @@ mod tests {
         let sources: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
         let got = copied(&tree, &sources, &Destination { path: to, is_folder });
         let got: Result<Vec<String>, String> = got.map(|laid| {
-            let name = |laid: &Laid<'_>| match laid {
-                Laid::File { file, to } | Laid::InFolder { file, to } => format!("{} {to}", file.path),
-                Laid::Folder(to) => format!("{to}/"),
+            let name = |laid: &Copied<'_>| match laid {
+                Copied::File { file, to } | Copied::InFolder { file, to } => format!("{} {to}", file.path),
+                Copied::Folder(to) => format!("{to}/"),
             };
             laid.iter().map(name).collect()
         });
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_those_of_docker() {
+    fn copy_matches_docker() {
         check(&["a.txt"], "/app/x", false, Ok(&["a.txt /app/x"]));
         check(&["./a.txt"], "/app", true, Ok(&["a.txt /app/a.txt"]));
         check(&["*.txt"], "/app", true, Ok(&["a.txt /app/a.txt", "b.txt /app/b.txt"]));
@@ -218,11 +221,11 @@ mod tests {
         check(&["sub/deep/"], "/app/x", false, Ok(&["/app/x/", "sub/deep/d.md /app/x/d.md"]));
         check(&["*.txt"], "/app/x", false, Err("several files"));
         check(&["z"], "/app", true, Err("there is no `z`"));
-        check(&["../z"], "/app", true, Err("leads out"));
+        check(&["../z"], "/app", true, Err("is outside of"));
     }
 
     #[test]
-    fn paths_are_settled() {
+    fn paths_are_normalised() {
         assert_eq!(absolute("a/./b/..", "/w"), "/w/a");
         assert_eq!(absolute("/a//b/", "/w"), "/a/b");
         assert_eq!(absolute(".", "/w"), "/w");

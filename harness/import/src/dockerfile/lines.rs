@@ -1,40 +1,40 @@
-//! From the text of a Dockerfile to its instructions.
+//! Splits the text of a Dockerfile into instructions.
 //!
 //! Source: BuildKit's Dockerfile reference: parser directives, line continuations, comments, here-documents.
-//! Deviations: none that change an instruction's text; unknown directives are comments, as there.
+//! Deviations: none that change the text of an instruction; unknown directives are comments, as in BuildKit. The crate
+//! `parse-dockerfile` 0.1.5 reads only one here-document of a RUN, and only at its beginning.
 
 use std::sync::Arc;
 
 use clawrl_config::{Problem, Source, Span};
 
-/// One instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Instruction {
-    /// In capitals.
+    /// In upper case.
     pub(crate) keyword: String,
     /// `--name=value` words before the rest, without the dashes.
     pub(crate) flags: Vec<(String, String)>,
-    /// What follows, continued lines joined.
+    /// The rest of the instruction, with continued lines joined.
     pub(crate) rest: String,
     pub(crate) heredocs: Vec<Heredoc>,
-    /// The keyword's place.
+    /// Where the keyword is.
     pub(crate) span: Span,
 }
 
-/// Text that follows an instruction.
+/// A here-document of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heredoc {
     pub(crate) name: String,
-    /// Whether variables in it count.
+    /// Whether variables in it are replaced.
     pub(crate) expands: bool,
-    /// Without leading tabs, where it began with `<<-`.
+    /// Without leading tabs if it began with `<<-`.
     pub(crate) body: String,
 }
 
 /// The instructions of a Dockerfile, and its escape character.
 ///
 /// # Errors
-/// A continuation or a here-document without an end.
+/// A here-document without an end, or an unknown escape character.
 pub(crate) fn instructions(source: &Arc<Source>) -> Result<(Vec<Instruction>, char), Problem> {
     let mut reader = Reader { source, lines: Vec::new(), at: 0, escape: '\\' };
     let mut offset = 0;
@@ -52,7 +52,7 @@ pub(crate) fn instructions(source: &Arc<Source>) -> Result<(Vec<Instruction>, ch
 
 struct Reader<'s> {
     source: &'s Arc<Source>,
-    /// Offset and text without its end.
+    /// Offset, and text without line end.
     lines: Vec<(usize, &'s str)>,
     at: usize,
     escape: char,
@@ -76,7 +76,7 @@ impl<'s> Reader<'s> {
                     _ => {
                         let span = Span { start: *offset, len: self.lines[self.at].1.len() };
                         let problem = Problem::new(
-                            "this is no escape character",
+                            "this is not an escape character",
                             "write `# escape=\\` or `# escape=`` `",
                         );
                         return Err(problem.at(self.source, span, "not possible"));
@@ -117,7 +117,7 @@ impl<'s> Reader<'s> {
         Ok(Some(Instruction { keyword, flags, rest, heredocs, span }))
     }
 
-    /// A logical line. Comments and empty lines in it are left out, as the reference says.
+    /// A logical line. Comments and empty lines inside it are skipped, as the reference says.
     fn joined(&mut self) -> String {
         let mut text = String::new();
         let mut continues = true;
@@ -150,13 +150,13 @@ impl<'s> Reader<'s> {
             body.push_str(line);
             body.push('\n');
         }
-        let message = format!("the text that ends with `{}` has no end", start.name);
-        let help = format!("put a line `{}` after it", start.name);
+        let message = format!("the here-document `{}` has no end", start.name);
+        let help = format!("add a line `{}` after it", start.name);
         Err(Problem::new(message, help).at(self.source, span, "begins here"))
     }
 }
 
-/// Takes `--name=value` words off the front.
+/// Removes the `--name=value` words from the front.
 fn flags(rest: &str) -> (Vec<(String, String)>, String) {
     let mut flags = Vec::new();
     let mut rest = rest;
@@ -193,7 +193,7 @@ fn heredoc_starts(line: &str) -> Vec<HeredocStart> {
             (Some(open), _) if open == character => quote = None,
             (None, '<') if line[at..].starts_with("<<") => {
                 let after = &line[at + 2..];
-                // `<<<` is a here-string of the shell, and the third `<` would begin another word.
+                // `<<<` is a here-string of the shell; its third `<` does not begin another word.
                 if after.starts_with('<') {
                     rest.nth(1);
                     continue;
@@ -245,16 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn here_documents_follow_their_line() {
+    fn here_documents_follow_their_instruction() {
         check("RUN <<EOF\na\n b\nEOF\nUSER x", &[("RUN", "<<EOF", &["a\n b\n"]), ("USER", "x", &[])]);
         check("COPY <<-'A' <<B /d/\n\tx\n\tA\ny\nB\n", &[("COPY", "<<-'A' <<B /d/", &["x\n", "y\n"])]);
         check("RUN echo '<<EOF' $((1+2)) <<< x", &[("RUN", "echo '<<EOF' $((1+2)) <<< x", &[])]);
     }
 
     #[test]
-    fn a_text_without_end_is_refused() {
+    fn unclosed_here_document_is_refused() {
         let source = Arc::new(Source::new("Dockerfile".as_ref(), "Dockerfile".into(), "RUN <<EOF\na\n"));
         let problem = instructions(&source).unwrap_err();
-        assert_eq!(problem.message(), "the text that ends with `EOF` has no end");
+        assert_eq!(problem.message(), "the here-document `EOF` has no end");
     }
 }

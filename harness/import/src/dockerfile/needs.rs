@@ -1,9 +1,9 @@
-//! What a RUN would need that a sandbox does not have: a network, or root.
+//! Finds RUN commands that a sandbox cannot run: those that need a network or root.
 //!
-//! A look at the first word of every simple command, so that what cannot work is refused where it stands and not
-//! at the thousandth attempt. A command that hides it fails when the task is set up, with its name.
+//! The first word of each simple command is checked, so that such a command is refused at its line and not by the
+//! thousandth attempt. A command that hides the program fails during setup, and the error names it.
 
-/// Programs that fetch, and which of their subcommands do; none listed: all of them.
+/// Programs that use the network, and which of their subcommands do; an empty list means all.
 const FETCHING: [(&str, &[&str]); 31] = [
     ("apt-get", &[]),
     ("apt", &[]),
@@ -57,20 +57,20 @@ const ROOTS: [&str; 15] = [
     "chpasswd",
 ];
 
-/// Words before the program.
+/// Words that may precede the program.
 const BEFORE: [&str; 13] =
     ["sudo", "env", "exec", "time", "then", "do", "else", "if", "while", "until", "!", "{", "command"];
 
-/// What a command needs.
+/// A missing capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The program that fetches.
+    /// The program that uses the network.
     Network(String),
-    /// The program that is root's.
+    /// The program that needs root.
     Root(String),
 }
 
-/// The first need of a shell text.
+/// The first missing capability of a shell text.
 pub(crate) fn need(text: &str) -> Option<Need> {
     simple_commands(text).iter().find_map(|words| {
         let mut words = words.iter().map(String::as_str);
@@ -99,7 +99,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// Words of the simple commands of a text, quotes removed. Good enough to find programs.
+/// The words of the simple commands of a text, without quotes. Precise enough to find programs.
 pub(crate) fn simple_commands(text: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word = String::new();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fetches_is_found() {
+    fn network_commands_are_found() {
         let network = |name: &str| Some(Need::Network(name.to_owned()));
         check("apt-get update && apt-get install -y x", network("apt-get"));
         check("mkdir a; DEBIAN_FRONTEND=x sudo apt install b", network("apt"));
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_roots_is_found() {
+    fn root_commands_are_found() {
         check("useradd -m x", Some(Need::Root("useradd".to_owned())));
         check("cd /app && chown -R a:a .", Some(Need::Root("chown".to_owned())));
     }
 
     #[test]
-    fn the_rest_is_left_alone() {
+    fn other_commands_are_accepted() {
         check("git init && git add . && git commit -m 'apt-get install'", None);
         check("echo apt-get; pip --version; npm run build # curl x", None);
         check("python3 -m venv x && python3 build.py", None);

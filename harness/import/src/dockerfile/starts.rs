@@ -1,7 +1,7 @@
-//! What the image of a Dockerfile starts by itself: its ENTRYPOINT and CMD, where a framework lets it.
+//! Finds what the image of a Dockerfile starts: its ENTRYPOINT and CMD, if the framework does not override them.
 //!
-//! Source: the Dockerfile reference, "Understand how CMD and ENTRYPOINT interact". Deviation: what an image that
-//! FROM names would start is not known, and passes.
+//! Source: the Dockerfile reference, "Understand how CMD and ENTRYPOINT interact". Deviation: the programs of the base
+//! image are unknown, and are accepted.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use super::words::json_list;
 use crate::findings::Findings;
 use crate::keep_alive::{only_waits, refuse_start};
 
-/// What a framework lets an image start, when a task's container is made of it.
+/// Which programs of an image a framework starts in a task's container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Started {
-    /// The framework's own program runs instead.
+pub(crate) enum StartedPrograms {
+    /// None: the framework's own program replaces them.
     Nothing,
-    /// With a command of the framework's, which waits.
+    /// The entrypoint, with a waiting command of the framework.
     Entrypoint,
     EntrypointAndCommand,
 }
 
-/// Who lets an image start what.
+/// What starts with an image, and the advice if that is refused.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Starts {
-    pub(crate) what: Started,
-    /// For whoever has to change it.
+pub(crate) struct StartRules {
+    pub(crate) what: StartedPrograms,
+    /// What to write instead.
     pub(crate) instead: &'static str,
 }
 
-/// Refuses what would be missed: nothing of it runs in an environment here.
+/// Refuses programs that would not run in our environments.
 pub(crate) fn refuse_starts(
     source: &Arc<Source>,
     found: &[Instruction],
-    starts: Starts,
+    starts: StartRules,
     findings: &mut Findings,
 ) {
     if let Some(instruction) = starting(found, starts.what) {
@@ -49,12 +49,12 @@ struct Stage<'a> {
     name: &'a str,
     entrypoint: Option<&'a Instruction>,
     command: Option<&'a Instruction>,
-    /// Its own, not that of the stage it begins with.
+    /// Whether the command is the stage's own, and not inherited.
     has_command: bool,
 }
 
-/// The instruction by which the image starts more than a program that waits.
-fn starting(found: &[Instruction], what: Started) -> Option<&Instruction> {
+/// The instruction that starts more than a waiting program.
+fn starting(found: &[Instruction], what: StartedPrograms) -> Option<&Instruction> {
     let mut stages: Vec<Stage<'_>> = Vec::new();
     for instruction in found {
         match (instruction.keyword.as_str(), stages.last_mut()) {
@@ -77,19 +77,19 @@ fn starting(found: &[Instruction], what: Started) -> Option<&Instruction> {
         }
     }
     let last = stages.pop()?;
-    if what == Started::Nothing {
+    if what == StartedPrograms::Nothing {
         return None;
     }
     let mut words = last.entrypoint.map(program).unwrap_or_default();
     if !only_waits(&words) {
         return last.entrypoint;
     }
-    let command = last.command.filter(|_| what == Started::EntrypointAndCommand)?;
+    let command = last.command.filter(|_| what == StartedPrograms::EntrypointAndCommand)?;
     words.extend(program(command));
     (!only_waits(&words)).then_some(command)
 }
 
-/// A program with its arguments, in either form.
+/// A program with its arguments, from the shell form or the list form.
 fn program(instruction: &Instruction) -> Vec<String> {
     json_list(&instruction.rest).unwrap_or_else(|| match instruction.rest.trim() {
         "" => Vec::new(),
@@ -102,18 +102,18 @@ mod tests {
     use super::*;
     use crate::dockerfile::instructions;
 
-    /// The keyword of what is refused, where only the entrypoint counts and where both do.
+    /// Keywords of the refused instructions: if only the entrypoint starts, and if both start.
     fn check(text: &str, entrypoint: Option<&str>, both: Option<&str>) {
         let source = Arc::new(Source::new("Dockerfile".as_ref(), "Dockerfile".into(), text));
         let (found, _) = instructions(&source).unwrap();
         let refused = |what| starting(&found, what).map(|found| found.keyword.as_str());
-        assert_eq!(refused(Started::Nothing), None, "{text}");
-        assert_eq!(refused(Started::Entrypoint), entrypoint, "{text}");
-        assert_eq!(refused(Started::EntrypointAndCommand), both, "{text}");
+        assert_eq!(refused(StartedPrograms::Nothing), None, "{text}");
+        assert_eq!(refused(StartedPrograms::Entrypoint), entrypoint, "{text}");
+        assert_eq!(refused(StartedPrograms::EntrypointAndCommand), both, "{text}");
     }
 
     #[test]
-    fn what_an_image_starts_is_known() {
+    fn started_programs_are_found() {
         let (entrypoint, command) = (Some("ENTRYPOINT"), Some("CMD"));
         check("FROM x\nRUN server", None, None);
         check("FROM x\nENTRYPOINT [\"/server\"]", entrypoint, entrypoint);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts_and_stages_hand_theirs_on() {
+    fn last_entrypoint_counts_and_stages_inherit() {
         let (entrypoint, command) = (Some("ENTRYPOINT"), Some("CMD"));
         check("FROM x\nENTRYPOINT [\"server\"]\nENTRYPOINT [\"bash\"]", None, None);
         check("FROM x\nCMD [\"bash\"]\nCMD [\"server\"]", None, command);

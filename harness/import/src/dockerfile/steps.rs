@@ -1,4 +1,4 @@
-//! Steps of a build on their way to a sandbox: files that are laid, commands that are run.
+//! Build steps on their way into a sandbox: copied files and commands.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use clawrl_config::Span;
 use crate::draft::FixtureSource;
 use crate::shell_text::word;
 
-/// A file that a COPY lays out.
-pub(super) struct LaidFile {
+/// A file that a COPY creates.
+pub(super) struct CopiedFile {
     pub(super) to: String,
     pub(super) content: FixtureSource,
     pub(super) mode: u32,
     pub(super) span: Span,
 }
 
-/// A step of the build that runs once all files are laid.
+/// A build step that runs after all files are copied.
 pub(super) struct Run {
-    /// A folder that a WORKDIR makes, instead of a command.
+    /// A folder that a WORKDIR creates; then there is no command.
     pub(super) makes: Option<String>,
     pub(super) command: String,
     /// Absolute.
@@ -27,8 +27,8 @@ pub(super) struct Run {
     pub(super) span: Span,
 }
 
-/// A RUN as a setup command: in its folder, with the variables of its place in the file, and without a terminal to
-/// read from.
+/// A RUN as a setup command: in its folder, with the variables of its place in the file, and with an empty standard
+/// input.
 pub(super) fn setup_command(run: &Run, environment: &[(String, String)], workdir: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for (name, _) in
@@ -50,17 +50,17 @@ pub(super) fn setup_command(run: &Run, environment: &[(String, String)], workdir
     format!("({enter}{before}{} < /dev/null)", run.command)
 }
 
-/// What ADD would fetch or unpack: message and help.
+/// Message and help for a source that ADD would download or unpack.
 pub(super) fn refused_by_add(source: &str) -> Option<(String, &'static str)> {
     let remote =
         ["http://", "https://", "ftp://", "git://", "git@"].iter().any(|start| source.starts_with(start));
     if remote || source.ends_with(".git") {
-        let help = "put the file beside the Dockerfile: a sandbox has no network while it is set up";
-        return Some((format!("ADD fetches `{source}`"), help));
+        let help = "put the file beside the Dockerfile: a sandbox has no network during setup";
+        return Some((format!("ADD downloads `{source}`"), help));
     }
     let archive = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst"];
     archive.iter().any(|end| source.ends_with(end)).then(|| {
-        let help = "lay out the files themselves, or write COPY and unpack it in a RUN";
+        let help = "copy the files themselves, or copy the archive with COPY and unpack it in a RUN";
         (format!("ADD unpacks `{source}`"), help)
     })
 }

@@ -1,14 +1,14 @@
 //! Words of an instruction: quotes, variables, JSON lists.
 //!
-//! Source: BuildKit's Dockerfile reference, "Environment replacement". Deviation: a variable that the Dockerfile
-//! does not set is an error, not an empty text, since it may be one of the image's own, which an unpacked root
-//! file system does not tell.
+//! Source: BuildKit's Dockerfile reference, "Environment replacement". Deviation: a variable that the Dockerfile does
+//! not set is an error and not empty: it may be set in the base image, and an unpacked root file system does not hold
+//! the variables of its image.
 
 use std::collections::BTreeMap;
 
 use super::lines::Instruction;
 
-/// Splits at white space outside quotes, quotes kept.
+/// Splits at white space outside quotes, and keeps the quotes.
 pub(super) fn split(text: &str, escape: char) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -44,16 +44,16 @@ pub(super) fn split(text: &str, escape: char) -> Vec<String> {
     words
 }
 
-/// The texts of a JSON list, if this is one.
+/// The texts of a JSON list; `None` for other texts.
 pub(super) fn json_list(text: &str) -> Option<Vec<String>> {
     let text = text.trim();
     text.starts_with('[').then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// A word with its quotes removed and its variables replaced.
+/// Removes the quotes of a word and replaces its variables.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A message for the user.
 pub(super) fn expand(
     word: &str,
     escape: char,
@@ -82,7 +82,7 @@ impl Expansion<'_> {
         self.characters.get(self.at).copied()
     }
 
-    /// Up to `end`, which is taken, or to the end of the word.
+    /// Reads up to `end`, which is consumed, or to the end of the word.
     fn until(&mut self, end: Option<char>) -> Result<String, String> {
         let mut text = String::new();
         let mut double = false;
@@ -146,7 +146,7 @@ impl Expansion<'_> {
                 let other = self.until(Some('}'))?;
                 Ok(set.map(|_| other).unwrap_or_default())
             }
-            _ => Err(format!("`${{{name}...}}` is of a form that is not known")),
+            _ => Err(format!("the form of `${{{name}...}}` is not supported")),
         }
     }
 
@@ -160,9 +160,7 @@ impl Expansion<'_> {
 
     fn value(&self, name: &str) -> Result<String, String> {
         self.variables.get(name).cloned().ok_or_else(|| {
-            format!(
-                "`${name}` is not set here; what an image sets itself is not known from its unpacked files"
-            )
+            format!("`${name}` is not set here; variables that the image sets are not in its unpacked files")
         })
     }
 }
@@ -170,14 +168,14 @@ impl Expansion<'_> {
 /// `key=value` words, or one key and the rest of the line.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A message for the user.
 pub(super) fn pairs(
     rest: &str,
     escape: char,
     variables: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, String)>, String> {
     let words = split(rest, escape);
-    let Some(first) = words.first() else { return Err("it names no variable".to_owned()) };
+    let Some(first) = words.first() else { return Err("there is no variable".to_owned()) };
     if !first.contains('=') {
         let value = rest.trim_start()[first.len()..].trim();
         if value.is_empty() {
@@ -199,7 +197,7 @@ pub(crate) fn first_image(instructions: &[Instruction]) -> Option<&Instruction> 
     instructions.iter().find(|instruction| instruction.keyword == "FROM")
 }
 
-/// What of an instruction needs BuildKit: an engine asked over its API builds by the classic builder.
+/// The part of an instruction that needs BuildKit: an engine builds with the classic builder through its API.
 pub(crate) fn needs_buildkit(instruction: &Instruction) -> Option<String> {
     if let Some(heredoc) = instruction.heredocs.first() {
         return Some(format!("the here-document `{}`", heredoc.name));
@@ -210,7 +208,7 @@ pub(crate) fn needs_buildkit(instruction: &Instruction) -> Option<String> {
     Some(format!("`{} --{name}`", instruction.keyword))
 }
 
-/// What a COPY or ADD takes from the build's folder, as written; nothing for a copy between stages.
+/// The sources of a COPY or ADD, as written; none for a copy between stages.
 pub(crate) fn copied_sources(instruction: &Instruction, escape: char) -> Vec<String> {
     if instruction.flags.iter().any(|(name, _)| name == "from") {
         return Vec::new();
@@ -246,12 +244,12 @@ mod tests {
         check("\"a\\\"b\\c\"", Ok("a\"b\\c"));
         check("$", Ok("$"));
         check("$B", Err("`$B` is not set here"));
-        check("${A#x}", Err("is of a form that is not known"));
+        check("${A#x}", Err("is not supported"));
         check("'a", Err("not closed"));
     }
 
     #[test]
-    fn pairs_come_in_two_forms() {
+    fn env_pairs_have_two_forms() {
         let none = BTreeMap::new();
         let check = |rest: &str, expected: &[(&str, &str)]| {
             let expected: Vec<(String, String)> =
@@ -264,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_json() {
+    fn only_json_is_a_list() {
         assert_eq!(json_list("[\"a\", \"b c\"]"), Some(vec!["a".to_owned(), "b c".to_owned()]));
         assert_eq!(json_list("a b"), None);
         assert_eq!(json_list("[a]"), None);

@@ -1,17 +1,18 @@
-//! `dataset.toml`: tasks by name and digest, which lie beside it.
+//! `dataset.toml`: names and digests of tasks in the same folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clawrl_core::hex;
 use sha2::{Digest, Sha256};
 
-use super::digest::{digest, hex};
+use super::digest::digest;
 use super::locate::Located;
 use crate::document::{Document, Section};
 use crate::findings::Findings;
 use crate::keys::{KeyRow, ignored, sort_keys, taken};
 
-/// What becomes of each key.
+/// How each key is imported.
 const KEYS: &[KeyRow] = &[
     ignored("schema_version", "tasks have their own"),
     ignored("dataset", "for people and catalogues"),
@@ -56,16 +57,14 @@ fn find(task: &Section<'_>, folder: &Path, findings: &mut Findings) -> Option<Lo
     };
     let short = name.value.rsplit('/').next().unwrap_or_default();
     if short.is_empty() || short == "." || short == ".." {
-        task.refuse("name", findings, format!("`{}` is no name of a task", name.value), "write `org/name`");
+        task.refuse("name", findings, format!("`{}` is not a task name", name.value), "write `org/name`");
         return None;
     }
     let places: [PathBuf; 3] =
         [folder.join(short), folder.join("tasks").join(short), folder.join(&name.value)];
     let Some(found) = places.iter().find(|place| place.join("task.toml").is_file()) else {
-        let message = format!("the task `{}` is not here", name.value);
-        let help = format!(
-            "fetch it with Harbor and put it beside the dataset, as `{short}`; nothing is downloaded here"
-        );
+        let message = format!("the task `{}` is missing", name.value);
+        let help = format!("download it with Harbor and put it beside the dataset, as `{short}`");
         task.refuse("name", findings, message, help);
         return None;
     };
@@ -73,14 +72,12 @@ fn find(task: &Section<'_>, folder: &Path, findings: &mut Findings) -> Option<Lo
         match digest(found) {
             Some(hex) if wanted.value == format!("sha256:{hex}") => {}
             Some(hex) => {
-                let message = format!(
-                    "the task `{}` is not the one that the dataset names: its digest is sha256:{hex}",
-                    name.value
-                );
-                task.refuse("digest", findings, message, "fetch the task again, or correct the digest");
+                let message =
+                    format!("the digest of the task `{}` is sha256:{hex}, not the dataset's", name.value);
+                task.refuse("digest", findings, message, "download the task again, or correct the digest");
             }
             None => findings.note(format!(
-                "the digest of `{}` is not compared: the folder has rules for leaving files out",
+                "the digest of `{}` is not compared: the folder has its own ignore rules",
                 name.value
             )),
         }
@@ -94,15 +91,15 @@ fn check_file(file: &Section<'_>, folder: &Path, findings: &mut Findings) {
         return;
     };
     if path.value.contains('/') {
-        let message = format!("`{}` is no plain file name", path.value);
-        file.refuse("path", findings, message, "files of a dataset lie beside it");
+        let message = format!("`{}` is not a plain file name", path.value);
+        file.refuse("path", findings, message, "files of a dataset are in its folder");
         return;
     }
     let found = fs::read(folder.join(&path.value))
         .ok()
         .map(|bytes| format!("sha256:{}", hex(&Sha256::digest(bytes))));
     if found.as_deref() != Some(wanted.value.as_str()) {
-        let message = format!("`{}` is not the file that the dataset names", path.value);
-        file.refuse("digest", findings, message, "fetch it again, or correct the digest");
+        let message = format!("the digest of `{}` is not the dataset's", path.value);
+        file.refuse("digest", findings, message, "download it again, or correct the digest");
     }
 }

@@ -1,17 +1,17 @@
 //! Harbor's digest of a task folder.
 //!
-//! Source: Harbor's packager: the SHA-256 over a line `path NUL sha256-of-content` for every file of the task in
-//! order of path, without what `.gitignore` or a short list of customary names leaves out. Deviation: a folder with
-//! rules of its own has no digest here, since they would have to be read as git reads them.
+//! Source: Harbor's packager: the SHA-256 over a line `path NUL sha256-of-content` for every file of the task, sorted
+//! by path, without files that `.gitignore` or a short list of common names excludes. Deviation: a folder with its own
+//! ignore rules has no digest here, since reading them requires git's matching.
 
-use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use clawrl_core::hex;
 use sha2::{Digest, Sha256};
 
-/// Hex, or nothing where it cannot be told.
+/// Hexadecimal; `None` if it cannot be computed.
 pub(super) fn digest(task: &Path) -> Option<String> {
     let rules = [".gitignore", ".harborignore", "tests/.harborignore", "solution/.harborignore"];
     if rules.iter().any(|rules| task.join(rules).exists()) {
@@ -52,13 +52,4 @@ fn list(task: &Path, folder: &str, paths: &mut Vec<String>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// In small letters.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -7,17 +7,17 @@ use clawrl_config::Span;
 
 use super::healthcheck::healthcheck;
 use super::network::{self, Network};
-use crate::compose::{self, Customs};
-use crate::dockerfile::Starts;
+use crate::compose::{self, ComposeConvention};
+use crate::dockerfile::StartRules;
 use crate::document::{Document, Section};
 use crate::draft::{ImageDraft, ImageOrigin, Limits};
 use crate::findings::Findings;
-use crate::image::{Made, Recipe, make};
+use crate::image::{Environment, Recipe, make};
 use crate::keep_alive::IN_SETUP;
 use crate::options::Import;
 use crate::variables::{set, settle};
 
-const CUSTOMS: Customs<'static> = Customs {
+const CUSTOMS: ComposeConvention<'static> = ComposeConvention {
     service: "main",
     variables: &[
         ("CONTEXT_DIR", "."),
@@ -37,18 +37,18 @@ const CUSTOMS: Customs<'static> = Customs {
     ],
 };
 
-/// An environment on its way into a suite.
+/// An environment before it is written into a suite.
 #[derive(Debug)]
 pub(super) struct EnvironmentParts {
-    pub(super) made: Made,
+    pub(super) made: Environment,
     pub(super) network: Network,
-    /// Seconds of the setup, beyond what every task has.
+    /// Setup time in seconds, in addition to the default of all tasks.
     pub(super) setup_seconds: f64,
     pub(super) build_seconds: f64,
     pub(super) limits: Limits,
 }
 
-/// Where an environment is read from.
+/// The inputs that describe an environment.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) id: &'a str,
@@ -58,7 +58,7 @@ pub(super) struct Place<'a> {
     pub(super) document: &'a Document,
 }
 
-/// Reads it. Nothing if there is no image; what is wrong is in the findings.
+/// Reads the environment. `None` without an image; problems go to the findings.
 pub(super) fn environment(place: &Place<'_>, import: &mut Import<'_>) -> Option<EnvironmentParts> {
     let Place { section, document, .. } = *place;
     refuse_windows(section, &mut import.findings);
@@ -83,14 +83,14 @@ pub(super) fn environment(place: &Place<'_>, import: &mut Import<'_>) -> Option<
     Some(EnvironmentParts { made, network, setup_seconds, build_seconds, limits })
 }
 
-/// What the image makes, and what the compose file says of the network.
-fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Option<(Made, Network)> {
+/// The image, and the network that the compose file asks for.
+fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Option<(Environment, Network)> {
     let Place { section, folder, id, .. } = *place;
     let findings = &mut import.findings;
     let prebuilt = section.text("docker_image", findings);
     let workdir = section.text("workdir", findings).map(|workdir| workdir.value);
     if let Some(workdir) = workdir.as_deref().filter(|workdir| !workdir.starts_with('/')) {
-        let message = format!("the folder to work in, `{workdir}`, is not absolute");
+        let message = format!("the working folder `{workdir}` is not absolute");
         section.refuse("workdir", findings, message, "write it from the root: `workdir = \"/app\"`");
     }
     let service = compose::read(folder, &CUSTOMS, import)?;
@@ -110,15 +110,15 @@ fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Opti
             named(place, (name, span), workdir, service.user.clone(), import)
         }
         None if has_dockerfile => {
-            // Harbor's own compose file gives the container a command.
-            let starts = Starts { what: service.started(true), instead: IN_SETUP };
+            // Harbor's own compose file sets the container's command.
+            let starts = StartRules { what: service.started(true), instead: IN_SETUP };
             let recipe = Recipe {
                 id,
                 folder,
                 dockerfile: &dockerfile,
                 workdir: workdir.as_deref(),
                 user: service.user.as_deref(),
-                // Seconds of a build are whole in a suite.
+                // A suite has whole seconds for a build.
                 timeout_secs: build_seconds.ceil().max(1.0) as u64,
                 hidden: |_| false,
                 starts,
@@ -127,8 +127,7 @@ fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Opti
         }
         None => {
             let message = "the task has no image: neither a Dockerfile nor `environment.docker_image`";
-            let help =
-                "add a Dockerfile to it, or name an image that is there: `docker_image = \"debian:12\"`";
+            let help = "add a Dockerfile to it, or name an existing image: `docker_image = \"debian:12\"`";
             import.findings.refuse_path(folder, message, help);
             return None;
         }
@@ -137,20 +136,20 @@ fn image(place: &Place<'_>, build_seconds: f64, import: &mut Import<'_>) -> Opti
     Some((made, if service.no_network { Network::None } else { Network::Unsaid }))
 }
 
-/// An image by its name, or the root file system that stands for it.
+/// A named image, or the root file system that replaces it.
 fn named(
     place: &Place<'_>,
     (name, span): (String, Span),
     workdir: Option<String>,
     user: Option<String>,
     import: &mut Import<'_>,
-) -> Made {
+) -> Environment {
     if import.in_containers() {
-        return Made::of(ImageDraft { source: ImageOrigin::Name(name), workdir, user });
+        return Environment::of(ImageDraft { source: ImageOrigin::Name(name), workdir, user });
     }
     if workdir.as_deref().is_none_or(|workdir| workdir == "/") {
         let help = "add `workdir = \"/app\"` to `[environment]`: the workspace of a sandbox is one folder";
-        let message = "the task names no folder to work in";
+        let message = "the task sets no working folder";
         place.section.refuse("docker_image", &mut import.findings, message, help);
     }
     let (path, rootfs) = match import.rootfs.find(&name) {
@@ -160,7 +159,7 @@ fn named(
             (String::new(), BTreeMap::new())
         }
     };
-    Made { rootfs, ..Made::of(ImageDraft { source: ImageOrigin::Rootfs(path), workdir, user }) }
+    Environment { rootfs, ..Environment::of(ImageDraft { source: ImageOrigin::Rootfs(path), workdir, user }) }
 }
 
 /// `os = "windows"`.
@@ -209,19 +208,19 @@ fn limits(section: &Section<'_>, findings: &mut Findings) -> Limits {
     limits
 }
 
-fn in_range(section: &Section<'_>, key: &str, value: u64, least: u64, most: u64, findings: &mut Findings) {
-    if !(least..=most).contains(&value) {
+fn in_range(section: &Section<'_>, key: &str, value: u64, min: u64, max: u64, findings: &mut Findings) {
+    if !(min..=max).contains(&value) {
         let message = format!("`{}` is out of range", section.named(key));
-        section.refuse(key, findings, message, "write an amount that a machine has");
+        section.refuse(key, findings, message, "write a realistic size");
     }
 }
 
-/// Mebibytes, from a number or from the older text form.
+/// Mebibytes, from a number or from the older text format.
 fn amount(section: &Section<'_>, key: &str, older: &str, findings: &mut Findings) -> Option<u64> {
     let number = section.number(key, findings).map(|number| number.value.ceil() as u64);
     let Some(text) = section.text(older, findings) else { return number };
     let Some(mib) = mebibytes(&text.value) else {
-        let message = format!("`{}` is `{}`, no amount", section.named(older), text.value);
+        let message = format!("`{}` is `{}`, which is not a size", section.named(older), text.value);
         section.refuse(older, findings, message, format!("write `{key} = 2048`"));
         return number;
     };
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn older_amounts_are_read() {
+    fn older_sizes_are_parsed() {
         check("2G", Some(2048));
         check("1.5g", Some(1536));
         check("512M", Some(512));

@@ -1,13 +1,13 @@
-//! A health check of the environment, as the last command of its setup.
+//! Imports a health check as the last command of the setup.
 //!
-//! Source: Harbor's `[environment.healthcheck]`, which mirrors Docker's: tries until one succeeds; failures count
-//! once the start period is over; so many in a row, and the environment is not healthy.
+//! Source: Harbor's `[environment.healthcheck]`, which mirrors Docker's: the check is repeated until it succeeds;
+//! failures count after the start period, and too many in a row make the environment unhealthy.
 
 use crate::document::Section;
 use crate::findings::Findings;
 use crate::shell_text::word;
 
-/// A setup command and the seconds that it may take.
+/// A setup command, and its time limit in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Healthcheck {
     pub(super) command: String,
@@ -21,7 +21,7 @@ pub(super) fn healthcheck(environment: &Section<'_>, findings: &mut Findings) ->
     }
     let Some(command) = section.text("command", findings) else {
         if !section.has("command") {
-            let help = "add `command = \"...\"`: it exits with 0 once the environment is ready";
+            let help = "add `command = \"...\"`: it exits with 0 when the environment is ready";
             section.refuse("command", findings, "the health check has no command", help);
         }
         return None;
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::document::Document;
 
-    /// Runs the check in an empty folder, with no time between tries.
+    /// Runs the check in an empty folder, without pauses between tries.
     fn check(command: &str, healthy: bool, left_over: &str) {
         let number = |value: i64| Node::from(NodeValue::Integer(value));
         let table = Node::map(vec![
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_are_counted() {
+    fn healthcheck_retries_are_counted() {
         check("echo a >> tries", true, "a\n");
         check("echo a >> tries; test \"$(wc -l < tries)\" -ge 3", true, "a\na\na\n");
         check("echo a >> tries; exit 1", false, "a\na\na\n");

@@ -1,6 +1,6 @@
 //! The keys of `task.toml`.
 //!
-//! Source: Harbor's own models of schema version 1.4, and the names that older versions had.
+//! Source: Harbor's own models of schema version 1.4, and key names of older versions.
 
 use crate::keys::{KeyRow, ignored, refused, taken};
 
@@ -9,7 +9,7 @@ const NO_ALLOWLIST: &str =
     "a network here is none or all of it; ask for `network_mode = \"no-network\"` or `\"public\"`";
 const SEPARATE: &str = "as the same key of `environment`";
 
-/// What becomes of each.
+/// How each key is imported.
 pub(crate) const KEYS: &[KeyRow] = &[
     taken("schema_version", "must be 1.0 to 1.4"),
     taken("version", "older name of `schema_version`"),

@@ -1,4 +1,4 @@
-//! From the paths that a person names to task folders.
+//! Finds task folders from the paths that the user names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use super::dataset::dataset;
 use super::registry::registry;
 use crate::findings::Findings;
 
-/// A task folder, and the names that a person may call it by.
+/// A task folder, with the names that select it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Located {
     pub(crate) folder: PathBuf,
-    /// In a dataset or registry; the folder's own name otherwise.
+    /// The name in a dataset or registry, or else the folder's own.
     pub(crate) name: String,
 }
 
@@ -22,8 +22,8 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
         if findings.count() == before {
             findings.refuse_path(
                 path,
-                "there is nothing",
-                "name a task folder, a folder of them, a dataset.toml or a registry.json",
+                "does not exist",
+                "name a task folder, a folder of task folders, a dataset.toml or a registry.json",
             );
         }
         return Vec::new();
@@ -40,16 +40,16 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
         _ => {
             findings.refuse_path(
                 path,
-                "is no task folder, dataset or registry",
-                "name a task folder, a folder of them, a dataset.toml or a registry.json",
+                "is not a task folder, dataset or registry",
+                "name a task folder, a folder of task folders, a dataset.toml or a registry.json",
             );
             Vec::new()
         }
     }
 }
 
-/// A folder by its own name.
-pub(super) fn located(folder: &Path) -> Located {
+/// A folder under its own name.
+pub(crate) fn located(folder: &Path) -> Located {
     let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Located { folder: folder.to_owned(), name }
@@ -85,7 +85,7 @@ fn in_folder(folder: &Path, findings: &mut Findings) -> Vec<Located> {
         let message = if folder.join("task.yaml").exists() {
             "is a task of Terminal-Bench"
         } else {
-            "holds no task folders: none in it has a task.toml"
+            "holds no task folders: none has a task.toml"
         };
         findings.refuse_path(
             folder,

@@ -1,4 +1,4 @@
-//! Harbor task folders, `schema_version` 1.0 to 1.4, and the datasets and registries that name them.
+//! Harbor task folders, `schema_version` 1.0 to 1.4, and the datasets and registries that list them.
 
 mod dataset;
 mod digest;
@@ -12,5 +12,5 @@ mod task;
 mod verifier;
 
 pub(crate) use keys::KEYS;
-pub(crate) use locate::{Located, locate};
+pub(crate) use locate::{Located, locate, located};
 pub(crate) use task::{document, look_around, read_document};

@@ -1,22 +1,22 @@
-//! The network of an environment, phase by phase.
+//! The network of an environment in each phase.
 //!
-//! Harbor's default is all of it. A sandbox has none, and there a task that does not say what it needs gets none,
-//! with a note; one that says `public` is refused.
+//! Harbor's default is full network access. A sandbox has no network: a task that does not ask for it runs without,
+//! with a note, and a task that asks for `public` is refused.
 
 use crate::document::Section;
 use crate::findings::Findings;
 
-/// What a phase may reach.
+/// The network access of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
     None,
     Public,
-    /// Public, because nothing was said.
+    /// Public, because it is Harbor's default.
     Unsaid,
 }
 
 impl Network {
-    /// The word of a suite.
+    /// The value in a suite.
     pub(super) fn word(self, in_containers: bool) -> &'static str {
         match self {
             Self::Public | Self::Unsaid if in_containers => "public",
@@ -25,7 +25,7 @@ impl Network {
     }
 }
 
-/// The network of a table that describes an environment.
+/// The network access that a table of an environment asks for.
 pub(super) fn baseline(section: &Section<'_>, in_containers: bool, findings: &mut Findings) -> Network {
     let internet = section.flag("allow_internet", findings);
     match (mode(section, in_containers, findings), internet) {
@@ -40,7 +40,7 @@ pub(super) fn baseline(section: &Section<'_>, in_containers: bool, findings: &mu
     }
 }
 
-/// The network that a table asks for, if it does.
+/// The network access that a table asks for; `None` if it does not say.
 pub(super) fn mode(section: &Section<'_>, in_containers: bool, findings: &mut Findings) -> Option<Network> {
     let mode = section.text("network_mode", findings)?;
     match mode.value.as_str() {
@@ -53,12 +53,13 @@ pub(super) fn mode(section: &Section<'_>, in_containers: bool, findings: &mut Fi
         "allowlist" => {
             let message =
                 format!("`{}` is `allowlist`, which cannot be represented", section.named("network_mode"));
-            let help = "a network here is none or all of it; ask for `no-network` or `public`";
+            let help =
+                "only no network and full network access are supported; ask for `no-network` or `public`";
             section.refuse("network_mode", findings, message, help);
             None
         }
         other => {
-            let message = format!("`{other}` is no network mode");
+            let message = format!("`{other}` is not a network mode");
             section.refuse("network_mode", findings, message, "write `no-network` or `public`");
             None
         }
@@ -66,7 +67,7 @@ pub(super) fn mode(section: &Section<'_>, in_containers: bool, findings: &mut Fi
 }
 
 fn refuse_public(section: &Section<'_>, key: &str, findings: &mut Findings) {
-    let message = format!("`{}` asks for the network, which a sandbox does not have", section.named(key));
+    let message = format!("`{}` asks for a network, which a sandbox does not have", section.named(key));
     let help = "import for containers with `--sandbox container`, or ask for `network_mode = \"no-network\"`";
     section.refuse(key, findings, message, help);
 }

@@ -8,7 +8,7 @@ use super::locate::Located;
 use crate::document::Document;
 use crate::findings::Findings;
 
-/// The task folders of a registry. A task that lies in a repository elsewhere is refused, unless its path is here.
+/// The task folders of a registry. A task in another repository is refused unless its path exists here.
 pub(super) fn registry(path: &Path, findings: &mut Findings) -> Vec<Located> {
     let document = match Document::yaml(path) {
         Ok(document) => document,
@@ -68,10 +68,9 @@ fn find(entry: &Node, folder: &Path, document: &Document, findings: &mut Finding
     }
     match (text("git_url"), entry.get("git_url")) {
         (Some(url), Some(node)) => {
-            let message = format!("the task `{name}` lies in the repository `{url}`");
-            let help = format!(
-                "nothing is downloaded here: clone it yourself, so that `{path}` is beside the registry"
-            );
+            let message = format!("the task `{name}` is in the repository `{url}`");
+            let help =
+                format!("nothing is downloaded here: clone it, so that `{path}` is beside the registry");
             findings.refuse(&document.source, node.span, "elsewhere", message, help);
         }
         _ => {
@@ -81,7 +80,7 @@ fn find(entry: &Node, folder: &Path, document: &Document, findings: &mut Finding
                 span,
                 "not here",
                 message,
-                "correct the path: it begins at the registry's folder",
+                "correct the path: it is relative to the registry's folder",
             );
         }
     }

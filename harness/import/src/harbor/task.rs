@@ -1,4 +1,4 @@
-//! A task folder of Harbor.
+//! Imports a task folder of Harbor.
 
 use std::fs;
 use std::path::Path;
@@ -12,18 +12,18 @@ use super::verifier::{Task, VerifierParts, verifier};
 use crate::document::{Document, Section, read_text};
 use crate::draft::{Action, Durations, TaskDraft, TaskRecord};
 use crate::findings::Findings;
-use crate::image::Made;
+use crate::image::Environment;
 use crate::options::Import;
 use crate::oracle::{self, SOLUTION, SolutionFile};
 use crate::shell_text::with_variables;
 use crate::tree::Tree;
 use crate::variables::settle;
 
-/// Of an agent that a task gives none.
+/// Time limit of an agent, in seconds, if the task sets none.
 const AGENT_SECONDS: f64 = 3600.0;
-/// Most seconds of an agent: an attempt lasts a day at most, setup included.
-const MOST_SECONDS: f64 = 80_000.0;
-/// What grading takes beside the verifier itself.
+/// Maximum time of an agent, in seconds: an attempt, setup included, lasts at most one day.
+const MAX_SECONDS: f64 = 80_000.0;
+/// Time for grading, in seconds, in addition to the verifier itself.
 const GRADING_SECONDS: f64 = 120.0;
 const SCHEMAS: [&str; 5] = ["1.0", "1.1", "1.2", "1.3", "1.4"];
 
@@ -31,7 +31,7 @@ pub(crate) fn document(folder: &Path) -> Result<Document, ConfigError> {
     Document::toml(&folder.join("task.toml"))
 }
 
-/// Reads the rest of a task. What is wrong is in the findings.
+/// Reads the rest of a task; problems go to the findings.
 pub(crate) fn read_document(
     folder: &Path,
     id: &str,
@@ -47,7 +47,7 @@ pub(crate) fn read_document(
     let environment = environment(&place, import);
     let oracle = oracle(folder, document, import);
     let EnvironmentParts { made, network, setup_seconds, build_seconds, limits } = environment?;
-    let Made { mut image, files, setup, vars, fixtures, rootfs } = made;
+    let Environment { mut image, files, setup, vars, fixtures, rootfs } = made;
     let mut record = TaskRecord {
         name: root.section("task").text("name", &mut import.findings).map(|name| name.value),
         digest: digest(folder).map(|hex| format!("sha256:{hex}")),
@@ -67,7 +67,7 @@ pub(crate) fn read_document(
             "the agent's network is {network} and the verifier's {}, in one container",
             verifier.network
         );
-        let help = "ask for the same `network_mode` for both, or write `environment_mode = \"separate\"` for the verifier";
+        let help = "use the same `network_mode` for both, or write `environment_mode = \"separate\"` for the verifier";
         asking.refuse("network_mode", &mut import.findings, message, help);
     }
     if let Some(user) = agent.word("user", &mut import.findings) {
@@ -75,7 +75,7 @@ pub(crate) fn read_document(
             image.user = Some(user.value);
         } else {
             let help = "the agent of a sandbox is an ordinary user; remove the key, or import for containers";
-            agent.refuse("user", &mut import.findings, "`agent.user` cannot be had in a sandbox", help);
+            agent.refuse("user", &mut import.findings, "`agent.user` is not supported in a sandbox", help);
         }
     }
     let durations = Durations {
@@ -103,7 +103,7 @@ pub(crate) fn read_document(
     })
 }
 
-/// What a task folder has beside the files that are read by name.
+/// Notes the files of a task folder that are not imported.
 pub(crate) fn look_around(folder: &Path, findings: &mut Findings) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -115,16 +115,12 @@ pub(crate) fn look_around(folder: &Path, findings: &mut Findings) {
             "task.toml" | "instruction.md" | "environment" | "tests" | "solution" => {}
             "README.md" | ".gitignore" => {}
             "steps" => {
-                let help = "split the task into one folder for each step: a task here has one instruction and one verifier";
-                findings.refuse_path(&path, "a task of several steps cannot be represented", help);
+                let help = "split the task into one folder per step: a task here has one instruction and one verifier";
+                findings.refuse_path(&path, "tasks with several steps cannot be represented", help);
             }
             "trajectory.json" => {
-                let help = "remove it, or put what it says into the instruction: an attempt here begins without a past";
-                findings.refuse_path(
-                    &path,
-                    "a task that begins with a trajectory cannot be represented",
-                    help,
-                );
+                let help = "remove it, or describe it in the instruction: an attempt here begins with an empty history";
+                findings.refuse_path(&path, "tasks that begin with a trajectory cannot be represented", help);
             }
             _ => findings.note(format!("`{name}` is left out: tasks have no such file")),
         }
@@ -134,8 +130,8 @@ pub(crate) fn look_around(folder: &Path, findings: &mut Findings) {
         if path.exists() {
             findings.refuse_path(
                 &path,
-                "rules for leaving files out are not supported",
-                "remove it, and the files that it names",
+                "ignore rules are not supported",
+                "remove it, and the files that it excludes",
             );
         }
     }
@@ -146,8 +142,13 @@ fn check_schema(root: &Section<'_>, findings: &mut Findings) {
     match root.text(key, findings) {
         Some(version) if SCHEMAS.contains(&version.value.as_str()) => {}
         Some(version) => {
-            let message = format!("`{key}` is `{}`, and 1.0 to 1.4 are known", version.value);
-            root.refuse(key, findings, message, "update clawrl, or write the task in one of these versions");
+            let message = format!("`{key}` is `{}`; 1.0 to 1.4 are supported", version.value);
+            root.refuse(
+                key,
+                findings,
+                message,
+                "update clawrl, or convert the task to one of these versions",
+            );
         }
         None if !root.has(key) => findings.note("no `schema_version`: read as 1.4"),
         None => {}
@@ -157,21 +158,17 @@ fn check_schema(root: &Section<'_>, findings: &mut Findings) {
 fn instruction(folder: &Path, import: &mut Import<'_>) -> Option<String> {
     let path = folder.join("instruction.md");
     if !path.exists() {
-        let help = "add it: the whole file is what the agent is asked to do";
+        let help = "add it: the whole file is the agent's instruction";
         import.findings.refuse_path(&path, "the task has no instruction", help);
         return None;
     }
     match read_text(&path) {
         Ok(source) if source.text().trim().is_empty() => {
-            import.findings.refuse_path(
-                &path,
-                "the instruction is empty",
-                "say what the agent is asked to do",
-            );
+            import.findings.refuse_path(&path, "the instruction is empty", "describe the agent's task");
             None
         }
         Ok(source) if source.text().contains('\0') => {
-            import.findings.refuse_path(&path, "the instruction holds a NUL", "save it as text");
+            import.findings.refuse_path(&path, "the instruction holds a NUL character", "save it as text");
             None
         }
         Ok(source) => Some(source.text().to_owned()),
@@ -186,9 +183,7 @@ fn agent_network(agent: &Section<'_>, baseline: Network, import: &mut Import<'_>
     let in_containers = import.in_containers();
     let network = network::mode(agent, in_containers, &mut import.findings).unwrap_or(baseline);
     if network == Network::Unsaid && !in_containers {
-        import
-            .findings
-            .note("no `network_mode`: none, since a sandbox has none; Harbor's default is `public`");
+        import.findings.note("no `network_mode`: a sandbox has no network; Harbor's default is `public`");
     }
     network.word(in_containers)
 }
@@ -200,20 +195,22 @@ fn agent_seconds(agent: &Section<'_>, findings: &mut Findings) -> f64 {
         }
         return AGENT_SECONDS;
     };
-    if timeout.value <= 0.0 || timeout.value > MOST_SECONDS {
+    if timeout.value <= 0.0 || timeout.value > MAX_SECONDS {
         let message = "`agent.timeout_sec` is out of range";
-        agent.refuse("timeout_sec", findings, message, format!("write 1 to {MOST_SECONDS} seconds"));
+        agent.refuse("timeout_sec", findings, message, format!("write 1 to {MAX_SECONDS} seconds"));
     }
     timeout.value
 }
 
-/// Commands that write and run the reference solution; none without one.
+/// Commands that write and run the reference solution; none if there is none.
 fn oracle(folder: &Path, document: &Document, import: &mut Import<'_>) -> Vec<Action> {
     let solution = folder.join("solution");
     let section = document.section().section("solution");
     let variables = section.variables("env", &mut import.findings);
     if !solution.is_dir() {
-        import.findings.note("no `solution`: the task has no oracle, so `clawrl validate` cannot tell whether it can be solved");
+        import.findings.note(
+            "no `solution`: the task has no oracle, so `clawrl validate` cannot check that it is solvable",
+        );
         return Vec::new();
     }
     let tree = Tree::read(&solution, &mut import.findings);
@@ -221,7 +218,7 @@ fn oracle(folder: &Path, document: &Document, import: &mut Import<'_>) -> Vec<Ac
         let help = if tree.file("solve.bat").is_some() {
             "add a `solve.sh`: environments here are Linux"
         } else {
-            "add it, or remove the folder; it solves the task from the folder that the agent works in"
+            "add it, or remove the folder; it solves the task from the agent's working folder"
         };
         import.findings.refuse_path(&solution, "has no `solve.sh`", help);
         return Vec::new();
@@ -238,19 +235,19 @@ fn oracle(folder: &Path, document: &Document, import: &mut Import<'_>) -> Vec<Ac
     commands.into_iter().map(Action::Run).collect()
 }
 
-/// The files of a solution with their bytes: they become text of the suite.
+/// The files of a solution, with their bytes: they become text of the suite.
 pub(crate) fn solution_files(tree: &Tree, findings: &mut Findings) -> Option<Vec<SolutionFile>> {
-    const MOST_BYTES: u64 = 1 << 20;
+    const MAX_BYTES: u64 = 1 << 20;
     let mut files = Vec::new();
     for file in &tree.files {
         if !file.is_readable() {
-            let help = "replace it by what it leads to: the oracle types files into a terminal";
-            findings.refuse_path(&file.from, "is a symbolic link to no file of the solution", help);
+            let help = "replace it by its target: the oracle types files into a terminal";
+            findings.refuse_path(&file.from, "is a symbolic link, but not to a file of the solution", help);
             return None;
         }
-        if file.bytes > MOST_BYTES {
+        if file.bytes > MAX_BYTES {
             let help =
-                format!("keep each below {} KiB: the oracle types them into a terminal", MOST_BYTES >> 10);
+                format!("keep each below {} KiB: the oracle types them into a terminal", MAX_BYTES >> 10);
             findings.refuse_path(
                 &file.from,
                 format_args!("a file of the solution has {} KiB", file.bytes >> 10),

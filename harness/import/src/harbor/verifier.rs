@@ -1,10 +1,10 @@
-//! The verifier of a task: `tests/` as its files, `test.sh` as its program, and its own environment where it has one.
+//! The verifier of a task: `tests/` as its files, `test.sh` as its program, and its own environment if it has one.
 
 use std::path::Path;
 
 use super::environment::{Place, refuse_windows};
 use super::network::{self, Network};
-use crate::dockerfile::{Base, Started, Starts};
+use crate::dockerfile::{Base, StartRules, StartedPrograms};
 use crate::document::Section;
 use crate::draft::{
     ApartDraft, ArtifactDraft, Fixture, FixtureSource, ImageDraft, ImageOrigin, TaskRecord, VerifierDraft,
@@ -18,31 +18,31 @@ use crate::oracle;
 use crate::tree::{Tree, TreeFile};
 use crate::variables::{set, settle};
 
-/// Where agents leave what is to be kept, by Harbor's custom.
+/// Folder for the agent's results, by Harbor's convention.
 const ARTIFACTS: &str = "/logs/artifacts";
 
-/// Harbor's own compose file gives the container a command.
-const STARTS: Starts = Starts { what: Started::Entrypoint, instead: IN_TESTS };
+/// Harbor's own compose file sets the container's command.
+const STARTS: StartRules = StartRules { what: StartedPrograms::Entrypoint, instead: IN_TESTS };
 
-/// What the rest of the task says that a verifier depends on.
+/// The parts of the task that a verifier depends on.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
     pub(super) place: &'a Place<'a>,
     /// The folder `tests` of the task.
     pub(super) tests: &'a Path,
     pub(super) image: &'a ImageDraft,
-    /// Files or commands make the environment, beside its image.
+    /// The environment has files or setup commands besides its image.
     pub(super) is_made: bool,
     pub(super) network: Network,
     pub(super) vars: &'a [(String, String)],
 }
 
-/// A verifier, and the files that it needs in the suite.
+/// A verifier, with its files in the suite.
 #[derive(Debug)]
 pub(super) struct VerifierParts {
     pub(super) verifier: VerifierDraft,
     pub(super) fixtures: Vec<Fixture>,
-    /// Seconds of everything around the verifier itself.
+    /// Time in seconds for everything besides the verifier itself.
     pub(super) around: f64,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn verifier(
     for file in &tree.files {
         let mut fixture = fixture_of(file, format!("{into}/{}", file.path));
         if file.path.ends_with(".sh") {
-            // Harbor makes the script executable before it runs it.
+            // Harbor makes the script executable before running it.
             fixture.mode |= 0o111;
         }
         fixtures.push(fixture);
@@ -89,11 +89,13 @@ pub(super) fn verifier(
         Some(ApartDraft { image, artifacts, collect })
     } else {
         if root.has("artifacts") {
-            import.findings.note("`artifacts` is left out: a shared verifier finds everything where it was");
+            import
+                .findings
+                .note("`artifacts` is left out: a shared verifier works in the agent's environment");
         }
         None
     };
-    // To one apart, nothing but artifacts come in Harbor either.
+    // In Harbor, too, a separate verifier receives only artifacts.
     if apart.is_none() {
         note_what_tests_miss(&tree, task.image, import);
     }
@@ -102,7 +104,7 @@ pub(super) fn verifier(
     let user = section.word("user", &mut import.findings).map(|user| user.value);
     if user.is_some() && !in_containers {
         let help = "a sandbox has one user; remove the key, or import for containers";
-        section.refuse("user", &mut import.findings, "`verifier.user` cannot be had in a sandbox", help);
+        section.refuse("user", &mut import.findings, "`verifier.user` is not supported in a sandbox", help);
     }
     if timeout_secs <= 0.0 || timeout_secs > 80_000.0 {
         section.refuse(
@@ -125,10 +127,10 @@ pub(super) fn verifier(
     Some(VerifierParts { verifier, fixtures, around })
 }
 
-/// The tests, among them the script.
+/// The tests, including the script.
 fn tests(folder: &Path, import: &mut Import<'_>) -> Option<Tree> {
     if !folder.is_dir() {
-        let help = "add `tests/test.sh`: it runs once the agent is done and writes a number from 0 to 1 into /logs/verifier/reward.txt";
+        let help = "add `tests/test.sh`: it runs after the agent and writes a number from 0 to 1 into /logs/verifier/reward.txt";
         import.findings.refuse_path(folder, "the task has no tests", help);
         return None;
     }
@@ -141,7 +143,7 @@ fn tests(folder: &Path, import: &mut Import<'_>) -> Option<Tree> {
     } else {
         (
             "has no `test.sh`",
-            "add it: it runs once the agent is done and writes a number from 0 to 1 into /logs/verifier/reward.txt",
+            "add it: it runs after the agent and writes a number from 0 to 1 into /logs/verifier/reward.txt",
         )
     };
     import.findings.refuse_path(folder, message, help);
@@ -164,7 +166,7 @@ fn is_separate(section: &Section<'_>, own: &Section<'_>, findings: &mut Findings
         }
         "shared" => false,
         other => {
-            let message = format!("`{other}` is no mode of a verifier's environment");
+            let message = format!("`{other}` is not an environment mode");
             section.refuse("environment_mode", findings, message, "write `shared` or `separate`");
             false
         }
@@ -182,7 +184,7 @@ fn add(
     set(vars, settle(document, variables, &import.options.environment, &mut import.findings));
 }
 
-/// The image of a separate verifier: named, built from `tests/Dockerfile`, or the agent's.
+/// The image of a separate verifier: a named one, one built from `tests/Dockerfile`, or the agent's.
 fn own_image(
     task: &Task<'_>,
     own: &Section<'_>,
@@ -196,10 +198,10 @@ fn own_image(
     let seconds = own.number("build_timeout_sec", &mut import.findings).map_or(600.0, |number| number.value);
     let id = task.place.id;
     if tree.file("docker-compose.yaml").is_some() {
-        let help = "write a Dockerfile instead";
+        let help = "use a Dockerfile instead";
         import.findings.refuse_path(
             &task.tests.join("docker-compose.yaml"),
-            "a compose file of a verifier cannot be represented",
+            "compose files of verifiers cannot be represented",
             help,
         );
     }
@@ -239,7 +241,7 @@ fn own_image(
                 !tree.files.iter().any(|file| file.path == *path && same(file))
             });
             if moved || !sandbox.setup.is_empty() {
-                let help = "in a sandbox, the tests lie in /tests as they lie in `tests/`, and nothing is run to prepare them; or import for containers";
+                let help = "in a sandbox, `tests/` is copied to /tests and nothing prepares the tests; or import for containers";
                 import.findings.refuse_path(&shown, "does more than `COPY . /tests`", help);
             }
             record.rootfs.insert(sandbox.image, path.clone());
@@ -255,7 +257,7 @@ fn own_image(
             if task.is_made && !import.in_containers() {
                 let help =
                     "give the verifier an image of its own with `tests/Dockerfile`, or import for containers";
-                let message = "a separate verifier in a copy of the environment: its files and RUNs are not there in a sandbox";
+                let message = "the separate verifier uses a copy of the environment, which in a sandbox lacks the environment's files and RUNs";
                 import.findings.refuse_path(task.place.folder, message, help);
             }
             None
@@ -284,11 +286,11 @@ fn artifacts(root: &Section<'_>, task: &Task<'_>, findings: &mut Findings) -> Ve
         };
         if let Some(service) = section.text("service", findings).filter(|service| service.value != "main") {
             let message = format!("an artifact of the service `{}`", service.value);
-            section.refuse("service", findings, message, "a task here is one container: `main`");
+            section.refuse("service", findings, message, "a task here has one container: `main`");
         }
         if section.has("destination") {
             findings.note(format!(
-                "the destination of the artifact `{}` is left out: it names a place in Harbor's results",
+                "the destination of the artifact `{}` is left out: it is a path in Harbor's results",
                 source.value
             ));
         }
@@ -296,12 +298,7 @@ fn artifacts(root: &Section<'_>, task: &Task<'_>, findings: &mut Findings) -> Ve
             section.texts("exclude", findings).into_iter().map(|pattern| pattern.value).collect();
         if exclude.iter().any(|pattern| pattern.contains(['[', '\\'])) {
             let help = "use names, `*` and `?`";
-            section.refuse(
-                "exclude",
-                findings,
-                "a pattern with a set of characters cannot be represented",
-                help,
-            );
+            section.refuse("exclude", findings, "patterns with character sets cannot be represented", help);
         }
         artifacts.extend(artifact(&section, "source", &source.value, exclude, task, findings));
     }
@@ -323,7 +320,7 @@ fn artifact(
         section.refuse(
             key,
             findings,
-            format!("the artifact `{source}` leads upwards"),
+            format!("the artifact `{source}` leads out of its folder"),
             "write the path without `..`",
         );
         return None;
@@ -337,7 +334,7 @@ fn artifact(
             section.refuse(
                 key,
                 findings,
-                format!("the artifact `{source}` is relative to a folder that is not known"),
+                format!("the artifact `{source}` is relative to an unknown folder"),
                 help,
             );
             return None;
@@ -346,18 +343,18 @@ fn artifact(
     Some(ArtifactDraft { source, exclude })
 }
 
-/// Commands that ready artifacts, with their time limits.
+/// Commands that prepare artifacts, with their time limits.
 fn collect(verifier: &Section<'_>, separate: bool, findings: &mut Findings) -> Vec<(String, f64)> {
     let mut commands = Vec::new();
     for section in verifier.each("collect") {
         if !separate {
             let help = "do it at the start of `test.sh`: a shared verifier runs in the same environment";
-            section.refuse("command", findings, "`verifier.collect` stands beside a shared verifier", help);
+            section.refuse("command", findings, "`verifier.collect` needs a separate verifier", help);
             continue;
         }
         if let Some(service) = section.text("service", findings).filter(|service| service.value != "main") {
             let message = format!("a command in the service `{}`", service.value);
-            section.refuse("service", findings, message, "a task here is one container: `main`");
+            section.refuse("service", findings, message, "a task here has one container: `main`");
         }
         let timeout = section.number("timeout_sec", findings).map_or(60.0, |number| number.value);
         match section.text("command", findings) {

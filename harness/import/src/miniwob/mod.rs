@@ -1,8 +1,8 @@
-//! MiniWoB++: pages of a Python package that ask for something, and grade it themselves.
+//! MiniWoB++: pages of a Python package, each of which states a task and grades it.
 //!
-//! W1. Every page is one task, and every value of its `episode` one page to be solved: `Math.random` of the page is seeded
-//! by it, so that all attempts of a group see the same, and other instances see others. W2. What a page needs comes along,
-//! what no chosen page names does not. W3. The pages are served as they are: time limits are lifted by what prepares them.
+//! W1. Every page becomes one task, and every value of its `episode` one instance: it seeds the page's `Math.random`,
+//! so all attempts of a group see the same page. W2. The suite holds the files that its pages need, and no others. W3.
+//! The pages are served unchanged: the setup lifts their time limits.
 //!
 //! Source: the wheel of the package `miniwob`, <https://miniwob.farama.org>.
 

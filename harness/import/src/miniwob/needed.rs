@@ -1,9 +1,9 @@
-//! Which files some pages need: those that they name, and those that these name.
+//! Finds the files that pages need: those that they name, directly or through other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Paths of the files that these pages need, the pages with them. A file is needed where its name stands in a text; one in
-/// a folder of its own, where the folder's does: scripts put the names of pictures together.
+/// Paths of the files that these pages need, including the pages. A file is needed if its name occurs in a text; a file
+/// in a subfolder, if the folder's name does, since scripts compose the names of images.
 pub(super) fn needed(files: &BTreeMap<String, Vec<u8>>, pages: &[String]) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = pages.iter().cloned().collect();
     let mut unread: Vec<String> = pages.to_vec();
@@ -21,12 +21,12 @@ pub(super) fn needed(files: &BTreeMap<String, Vec<u8>>, pages: &[String]) -> BTr
     found
 }
 
-/// Pages load nothing of other pages.
+/// Pages load nothing from other pages.
 fn is_loaded(path: &str) -> bool {
     path.starts_with("core/") || path.starts_with("common/")
 }
 
-/// What stands in a text that loads the file.
+/// The text that loads the file.
 fn mark(path: &str) -> &str {
     let parts: Vec<&str> = path.split('/').collect();
     match parts[..] {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_comes_along() {
+    fn named_files_are_included() {
         let files: BTreeMap<String, Vec<u8>> = [
             (
                 "miniwob/a.html",

@@ -1,4 +1,4 @@
-//! The files of the package: its pages, what they load, and its licence.
+//! The files of the package: its pages, the files that they load, and its licence.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,21 +14,21 @@ use crate::findings::Findings;
 use crate::python::{PACKAGE, ask};
 use crate::tree::Tree;
 
-/// Where pages are, below `html`.
+/// Folder of the pages, below `html`.
 const PAGES: &str = "miniwob/";
 
-/// What is taken of the package.
+/// The imported part of the package.
 #[derive(Debug, Default)]
 pub(super) struct Package {
     /// By path below `html`.
     pub(super) files: BTreeMap<String, Vec<u8>>,
     pub(super) licence: Option<Vec<u8>>,
-    /// The archive and its digest; of a folder, neither.
+    /// The archive and its digest; `None` for a folder.
     pub(super) archive: Option<(String, String)>,
 }
 
 impl Package {
-    /// Reads it. Nothing if it is refused; why is in the findings.
+    /// Reads the package. `None` if it is refused; problems go to the findings.
     pub(super) fn read(options: &MiniwobOptions, findings: &mut Findings) -> Option<Self> {
         let package = match &options.source {
             MiniwobSource::Path(path) if path.is_dir() => Self::of_folder(path, findings)?,
@@ -49,7 +49,7 @@ impl Package {
         Some(package)
     }
 
-    /// Names of the pages, in order.
+    /// Names of the pages, sorted.
     pub(super) fn families(&self) -> impl Iterator<Item = &str> {
         self.files.keys().filter_map(|path| {
             path.strip_prefix(PAGES)?.strip_suffix(".html").filter(|name| !name.contains('/'))
@@ -66,8 +66,8 @@ impl Package {
         };
         let rows = ask(python, PACKAGE, &request)?;
         if let Some(reason) = rows.iter().find_map(|row| row["refused"].as_str()) {
-            let help = "name another version, or a wheel or folder that is there with `--from`";
-            return Err(Problem::new(format!("`{what}` cannot be had: {reason}"), help));
+            let help = "name another version, or a local wheel or folder with `--from`";
+            return Err(Problem::new(format!("`{what}` is not available: {reason}"), help));
         }
         let text = |key: &str| rows.first().and_then(|row| row[key].as_str()).unwrap_or_default().to_owned();
         let mut package = Self { archive: Some((text("archive"), text("sha256"))), ..Self::default() };

@@ -1,41 +1,30 @@
-//! Pages as tasks of a suite.
+//! Turns pages into tasks of a suite.
 
 use clawrl_config::{Node, NodeValue, Problem};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::needed::needed;
 use super::options::MiniwobOptions;
 use super::package::Package;
 use super::traits::note;
-use crate::draft::{Fixture, FixtureSource, text, whole};
+use crate::draft::{Fixture, FixtureSource, SuiteParts, text, whole};
 use crate::findings::Findings;
 
-/// Episodes there are to draw from.
+/// Number of possible episodes.
 const EPISODES: i64 = 999_999;
 
-/// A page is 160 by 210 pixels, and may open menus beyond.
+/// A page has 160 by 210 pixels; menus may open beyond it.
 const VIEWPORT: [u64; 2] = [500, 320];
 
-/// What the pages show besides what they ask for.
+/// The common part of the instructions: what pages show besides their task.
 const HIDDEN: [&str; 3] = ["#reward-display", "#click-canvas", "#sync-task-cover"];
 
 const INSTRUCTION: &str = "Do what the first text of the page asks for. Reply with one line: `click N`, `double N`, \
     `hover N`, `type N TEXT`, `enter N TEXT` (types and presses Enter), `select N LABEL`, `press KEYS`, `drag N M`, `scroll N down`, \
     `wait SECONDS`, or `submit` to end. N is the number of an element, as in [3], or a point, as in 40,60.";
 
-/// What was made.
-#[derive(Default)]
-pub(crate) struct Made {
-    pub(crate) head: Vec<(&'static str, Node)>,
-    pub(crate) tasks: Vec<Node>,
-    pub(crate) fixtures: Vec<Fixture>,
-    pub(crate) ids: Vec<String>,
-    pub(crate) notes: Vec<(String, String)>,
-    pub(crate) record: Value,
-}
-
-/// Makes the tasks. Nothing if something is wrong; what, is in the findings.
-pub(crate) fn make(options: &MiniwobOptions, findings: &mut Findings) -> Option<Made> {
+/// Makes the tasks. `None` if there is a problem; it goes to the findings.
+pub(crate) fn make(options: &MiniwobOptions, findings: &mut Findings) -> Option<SuiteParts> {
     let package = Package::read(options, findings)?;
     let families = chosen(&package, &options.families, findings);
     let pages: Vec<String> = families.iter().map(|family| format!("miniwob/{family}.html")).collect();
@@ -51,28 +40,33 @@ pub(crate) fn make(options: &MiniwobOptions, findings: &mut Findings) -> Option<
         families.iter().filter_map(|family| Some((family.clone(), note(family)?.to_owned()))).collect();
     let (archive, sha256) = package.archive.unzip();
     let is_solved = |family: &&String| options.solved.contains(*family);
-    Some(Made {
+    Some(SuiteParts {
         head: head(options),
         tasks: families.iter().map(|family| task(family, is_solved(&family), options.episodes)).collect(),
         fixtures,
-        record: json!({
+        records: vec![json!({
             "package": "miniwob", "archive": archive, "sha256": sha256, "families": families.len(), "files": site.len(),
             "solved": families.iter().filter(is_solved).count(),
             "notes": notes.iter().map(|(family, note)| json!({ "family": family, "note": note })).collect::<Vec<_>>(),
-        }),
+        })],
+        count: Some(families.len() * options.episodes),
         ids: families,
         notes,
     })
 }
 
-/// Those that were asked for; all of them if none was.
+/// The selected pages; all if none is named.
 fn chosen(package: &Package, names: &[String], findings: &mut Findings) -> Vec<String> {
     let known: Vec<&str> = package.families().collect();
     for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
         let near: Vec<&str> =
             known.iter().copied().filter(|one| one.contains(name.as_str())).take(8).collect();
         let help = match near.as_slice() {
-            [] => format!("there are {} pages, from `{}` on", known.len(), known.first().unwrap_or(&"none")),
+            [] => format!(
+                "there are {} pages; the first is `{}`",
+                known.len(),
+                known.first().unwrap_or(&"none")
+            ),
             near => format!("there is {}", near.join(", ")),
         };
         findings.adopt(&Problem::new(format!("there is no page `{name}`"), help).into());
@@ -102,7 +96,7 @@ fn head(options: &MiniwobOptions) -> Vec<(&'static str, Node)> {
 fn task(family: &str, is_solved: bool, episodes: usize) -> Node {
     let one = |node: Node| Node::from(NodeValue::List(vec![node]));
     let range = NodeValue::List(vec![whole(0), NodeValue::Integer(EPISODES).into()]);
-    // Both ends of the limit's timer fit into what timers of browsers take.
+    // The shortest and the longest limit fit into a browser's timer.
     let prepare = "Math.seedrandom('{{ episode }}'); core.EPISODE_MAX_TIME = 1e9; core.startEpisodeReal()";
     let gui = Node::map(vec![
         ("start", format!("/miniwob/{family}.html").as_str().into()),

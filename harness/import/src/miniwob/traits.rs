@@ -1,4 +1,4 @@
-//! What is known of families that an agent who reads text should know.
+//! Notes about families, for agents that read text.
 
 /// The note of a family, if there is one.
 pub(super) fn note(family: &str) -> Option<&'static str> {

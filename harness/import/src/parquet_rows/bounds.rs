@@ -1,7 +1,7 @@
-//! What reading a file may take, whatever the file says of itself (P3).
+//! Limits the resources for reading a file, whatever the file declares (P3).
 //!
-//! A page of a few bytes can stand for gigabytes: it is compressed, a level or an entry of a dictionary is written once for
-//! millions of values. Pages are counted as they come, before their values are decoded, and texts as they are copied.
+//! A page of a few bytes can expand to gigabytes: it is compressed, and a level or a dictionary entry is stored once
+//! for millions of values. Pages are counted before their values are decoded, and texts as they are copied.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use parquet::errors::ParquetError;
 
 use super::refusal::Refusal;
 
-/// Most bytes of a file, of its pages once they are inflated, and of its texts: as many as a file of JSON may have.
-pub(super) const MOST_BYTES: u64 = 4 << 30;
+/// Maximum bytes of a file, of its decompressed pages, and of its texts: as for a JSON file.
+pub(super) const MAX_BYTES: u64 = 4 << 30;
 
-/// Most values, those in lists counted one by one. Sixty thousand rows with two thousand tests each have about so many.
-const MOST_VALUES: u64 = 1 << 27;
+/// Maximum number of values, including those in lists. Sixty thousand rows with two thousand tests each have about this
+/// many.
+const MAX_VALUES: u64 = 1 << 27;
 
-/// What is left of the bounds of one file.
+/// The remaining budget of one file.
 #[derive(Debug)]
 pub(super) struct Bounds {
     page_bytes: AtomicU64,
@@ -29,7 +30,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     pub(super) fn new() -> Arc<Self> {
-        Self::of(MOST_BYTES, MOST_VALUES, MOST_BYTES)
+        Self::of(MAX_BYTES, MAX_VALUES, MAX_BYTES)
     }
 
     pub(super) fn of(page_bytes: u64, values: u64, text_bytes: u64) -> Arc<Self> {
@@ -37,14 +38,14 @@ impl Bounds {
         Arc::new(Self { page_bytes, values, text_bytes })
     }
 
-    /// Counts a text that is about to be copied.
-    pub(super) fn take_text(&self, bytes: usize) -> Result<(), TooMuch> {
-        take(&self.text_bytes, bytes as u64).ok_or(TooMuch::Texts)
+    /// Counts a text before it is copied.
+    pub(super) fn take_text(&self, bytes: usize) -> Result<(), LimitExceeded> {
+        take(&self.text_bytes, bytes as u64).ok_or(LimitExceeded::Texts)
     }
 
-    fn take_page(&self, page: &Page) -> Result<(), TooMuch> {
-        take(&self.page_bytes, page.buffer().len() as u64).ok_or(TooMuch::Pages)?;
-        take(&self.values, page.num_values().into()).ok_or(TooMuch::Values)
+    fn take_page(&self, page: &Page) -> Result<(), LimitExceeded> {
+        take(&self.page_bytes, page.buffer().len() as u64).ok_or(LimitExceeded::Pages)?;
+        take(&self.values, page.num_values().into()).ok_or(LimitExceeded::Values)
     }
 }
 
@@ -52,37 +53,37 @@ fn take(left: &AtomicU64, amount: u64) -> Option<()> {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(amount)).ok().map(|_| ())
 }
 
-/// Which bound is met.
+/// The exceeded bound.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum TooMuch {
+pub(super) enum LimitExceeded {
     Pages,
     Values,
     Texts,
 }
 
-impl TooMuch {
+impl LimitExceeded {
     pub(super) fn refusal(self) -> Refusal {
-        Refusal::new(self.to_string(), "import it in parts, each a file of its own")
+        Refusal::new(self.to_string(), "split it into several files, and import each")
     }
 }
 
-impl fmt::Display for TooMuch {
+impl fmt::Display for LimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pages => write!(f, "has pages of more than {MOST_BYTES} bytes, once they are inflated"),
-            Self::Values => write!(f, "has more than {MOST_VALUES} values"),
-            Self::Texts => write!(f, "has texts of more than {MOST_BYTES} bytes"),
+            Self::Pages => write!(f, "has pages of more than {MAX_BYTES} bytes after decompression"),
+            Self::Values => write!(f, "has more than {MAX_VALUES} values"),
+            Self::Texts => write!(f, "has texts of more than {MAX_BYTES} bytes"),
         }
     }
 }
 
-impl std::error::Error for TooMuch {}
+impl std::error::Error for LimitExceeded {}
 
-/// Pages within the bounds.
+/// The pages of a column, within the bounds.
 ///
-/// What the reader takes for granted is made sure of here, because it panics otherwise: that a page which needs a dictionary
-/// comes after one. The next page is read ahead, so that whether a row ends with a page is known without the reader's own
-/// look ahead, which takes it for granted that a header has all its parts.
+/// Checks what the reader assumes, since it panics otherwise: that a page with dictionary codes comes after a
+/// dictionary. The next page is read ahead, so that the end of a row is known without the reader's own look-ahead,
+/// which assumes that a header is complete.
 pub(super) struct BoundedPages {
     inner: Box<dyn PageReader>,
     bounds: Arc<Bounds>,
@@ -102,7 +103,7 @@ impl BoundedPages {
         if !self.has_dictionary
             && matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
         {
-            return Err(ParquetError::General("a page needs a dictionary, and there is none".to_owned()));
+            return Err(ParquetError::General("a page needs a dictionary, but there is none".to_owned()));
         }
         Ok(Some(page))
     }

@@ -1,4 +1,4 @@
-//! Single values: what a column says that they mean, and what they are in JSON (P1).
+//! Single values: the meaning of a column, and its values in JSON (P1).
 
 use jiff::Timestamp;
 use jiff::civil::Time;
@@ -10,24 +10,24 @@ use serde_json::{Number, Value};
 
 const NANOSECONDS_OF_SECOND: i128 = 1_000_000_000;
 const NANOSECONDS_OF_DAY: i128 = 86_400 * NANOSECONDS_OF_SECOND;
-/// The day from which 96-bit timestamps count, in days before 1970.
+/// The epoch of 96-bit timestamps, in days before 1970.
 const JULIAN_EPOCH: i128 = 2_440_588;
 
-/// What the values of a column mean.
+/// Meaning of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// As they are stored: a truth value, a signed integer, a number.
+    /// As stored: a boolean, a signed integer, a number.
     Stored,
     Unsigned32,
     Unsigned64,
     Text,
     Uuid,
-    /// With so many places behind the point.
+    /// A decimal with this many decimal places.
     Decimal(u32),
     Date,
-    /// Since midnight, in units of so many nanoseconds.
+    /// Time since midnight, in units of this many nanoseconds.
     Time(i128),
-    /// Since 1970, in units of so many nanoseconds; at a place that is not said unless it is in UTC.
+    /// Time since 1970, in units of this many nanoseconds; without a time zone unless it is UTC.
     Timestamp {
         unit: i128,
         is_utc: bool,
@@ -35,7 +35,7 @@ pub(super) enum Meaning {
 }
 
 impl Meaning {
-    /// Of a column; none if JSON has nothing for it, and no text does it justice.
+    /// The meaning of a column; `None` if neither JSON nor a text can represent it.
     pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
         let converted = column.converted_type();
         let meaning = match (column.physical_type(), column.logical_type_ref()) {
@@ -62,7 +62,7 @@ impl Meaning {
         Some(meaning)
     }
 
-    /// As files say it that are older than logical types.
+    /// Legacy types of older files.
     fn converted(physical: Type, converted: ConvertedType, scale: i32) -> Option<Self> {
         let meaning = match (physical, converted) {
             (Type::INT32, ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32) => {
@@ -97,7 +97,7 @@ impl Meaning {
     }
 }
 
-/// Places of a decimal; more than 38 digits are no number that is read here.
+/// Decimal places; decimals with more than 38 digits are not supported.
 fn places(scale: i32) -> Option<u32> {
     u32::try_from(scale).ok().filter(|places| *places <= 38)
 }
@@ -110,7 +110,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// A value as it is stored.
+/// A value as stored.
 #[derive(Debug, Clone)]
 pub(super) enum Cell {
     Bool(bool),
@@ -134,7 +134,7 @@ impl Cell {
         Self::Nanoseconds(nanoseconds)
     }
 
-    /// Bytes that a text of the value takes, of those that have any number.
+    /// Bytes of the text of a value; 0 for values of a fixed size.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.data().len(),
@@ -142,20 +142,20 @@ impl Cell {
         }
     }
 
-    /// In JSON.
+    /// The value in JSON.
     ///
     /// # Errors
-    /// What the value is not (P2).
+    /// Why JSON cannot represent the value (P2).
     pub(super) fn json(&self, meaning: Meaning) -> Result<Value, &'static str> {
         match (self, meaning) {
             (Self::Bool(value), _) => Ok(Value::Bool(*value)),
             (Self::Float(value), _) => Ok(Number::from_f64(*value).map_or(Value::Null, Value::Number)),
             (Self::Bytes(bytes), Meaning::Decimal(places)) => signed(bytes.data())
                 .map(|digits| decimal(digits, places).into())
-                .ok_or("no decimal of 38 digits"),
-            (Self::Bytes(bytes), Meaning::Uuid) => uuid(bytes.data()).map(Value::String).ok_or("no UUID"),
+                .ok_or("not a decimal of up to 38 digits"),
+            (Self::Bytes(bytes), Meaning::Uuid) => uuid(bytes.data()).map(Value::String).ok_or("not a UUID"),
             (Self::Bytes(bytes), _) => {
-                std::str::from_utf8(bytes.data()).map(Value::from).map_err(|_| "no UTF-8 text")
+                std::str::from_utf8(bytes.data()).map(Value::from).map_err(|_| "not UTF-8 text")
             }
             // The bits are those of an unsigned number.
             (Self::Integer(value), Meaning::Unsigned32) => Ok(Value::from(*value as u32)),
@@ -165,7 +165,7 @@ impl Cell {
                 let at = i128::from(*days) * NANOSECONDS_OF_DAY;
                 Timestamp::from_nanosecond(at)
                     .map(|at| at.to_zoned(TimeZone::UTC).date().to_string().into())
-                    .map_err(|_| "no day of the years to 9999")
+                    .map_err(|_| "not a date up to the year 9999")
             }
             (Self::Integer(value), Meaning::Time(unit)) => time(i128::from(*value) * unit),
             (Self::Integer(value), Meaning::Timestamp { unit, is_utc }) => {
@@ -178,20 +178,20 @@ impl Cell {
 }
 
 fn timestamp(nanoseconds: i128, is_utc: bool) -> Result<Value, &'static str> {
-    let at = Timestamp::from_nanosecond(nanoseconds).map_err(|_| "no time of the years to 9999")?;
+    let at = Timestamp::from_nanosecond(nanoseconds).map_err(|_| "not a time up to the year 9999")?;
     Ok(if is_utc { at.to_string() } else { at.to_zoned(TimeZone::UTC).datetime().to_string() }.into())
 }
 
 fn time(nanoseconds: i128) -> Result<Value, &'static str> {
     if !(0..NANOSECONDS_OF_DAY).contains(&nanoseconds) {
-        return Err("no time of a day");
+        return Err("not a time of day");
     }
-    let at = Timestamp::from_nanosecond(nanoseconds).map_err(|_| "no time of a day")?;
+    let at = Timestamp::from_nanosecond(nanoseconds).map_err(|_| "not a time of day")?;
     let time: Time = at.to_zoned(TimeZone::UTC).time();
     Ok(time.to_string().into())
 }
 
-/// Big-endian, in two's complement.
+/// Big-endian two's complement.
 fn signed(bytes: &[u8]) -> Option<i128> {
     let (first, len) = (*bytes.first()?, bytes.len());
     if len > 16 {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn p1_values_are_what_json_has_for_them() {
+    fn p1_values_become_json() {
         check(&Cell::Bool(true), Meaning::Stored, Ok(json!(true)));
         check(&Cell::Integer(-7), Meaning::Stored, Ok(json!(-7)));
         check(&Cell::Integer(-1), Meaning::Unsigned32, Ok(json!(4_294_967_295_u32)));
@@ -239,9 +239,9 @@ mod tests {
         check(&Cell::Float(f64::NAN), Meaning::Stored, Ok(Value::Null));
         let bytes = |bytes: &[u8]| Cell::Bytes(ByteArray::from(bytes.to_vec()));
         check(&bytes("é".as_bytes()), Meaning::Text, Ok(json!("é")));
-        check(&bytes(&[0xff]), Meaning::Text, Err("no UTF-8 text"));
+        check(&bytes(&[0xff]), Meaning::Text, Err("not UTF-8 text"));
         check(&bytes(&[0x12; 16]), Meaning::Uuid, Ok(json!("12121212-1212-1212-1212-121212121212")));
-        check(&bytes(&[0x12; 15]), Meaning::Uuid, Err("no UUID"));
+        check(&bytes(&[0x12; 15]), Meaning::Uuid, Err("not a UUID"));
     }
 
     #[test]
@@ -252,20 +252,20 @@ mod tests {
         let bytes = |bytes: &[u8]| Cell::Bytes(ByteArray::from(bytes.to_vec()));
         check(&bytes(&[0xff, 0x38]), Meaning::Decimal(2), Ok(json!("-2.00")));
         check(&bytes(&[1, 0]), Meaning::Decimal(0), Ok(json!("256")));
-        check(&bytes(&[]), Meaning::Decimal(0), Err("no decimal of 38 digits"));
-        check(&bytes(&[1; 17]), Meaning::Decimal(0), Err("no decimal of 38 digits"));
+        check(&bytes(&[]), Meaning::Decimal(0), Err("not a decimal of up to 38 digits"));
+        check(&bytes(&[1; 17]), Meaning::Decimal(0), Err("not a decimal of up to 38 digits"));
     }
 
     #[test]
-    fn p1_times_are_written_as_in_iso_8601() {
+    fn p1_times_become_iso_8601() {
         let micros = |is_utc| Meaning::Timestamp { unit: 1_000, is_utc };
         check(&Cell::Integer(1_700_000_000_000_000), micros(true), Ok(json!("2023-11-14T22:13:20Z")));
         check(&Cell::Integer(1_700_000_000_250_000), micros(false), Ok(json!("2023-11-14T22:13:20.25")));
-        check(&Cell::Integer(i64::MAX), micros(true), Err("no time of the years to 9999"));
+        check(&Cell::Integer(i64::MAX), micros(true), Err("not a time up to the year 9999"));
         check(&Cell::Integer(-1), Meaning::Date, Ok(json!("1969-12-31")));
-        check(&Cell::Integer(i64::MAX), Meaning::Date, Err("no day of the years to 9999"));
+        check(&Cell::Integer(i64::MAX), Meaning::Date, Err("not a date up to the year 9999"));
         check(&Cell::Integer(3_661_000), Meaning::Time(1_000_000), Ok(json!("01:01:01")));
-        check(&Cell::Integer(-1), Meaning::Time(1), Err("no time of a day"));
+        check(&Cell::Integer(-1), Meaning::Time(1), Err("not a time of day"));
         let mut noon = Int96::new();
         let of_day: u64 = 43_200 * 1_000_000_000;
         noon.set_data(of_day as u32, (of_day >> 32) as u32, 2_440_589);

@@ -1,4 +1,4 @@
-//! A leaf of the columns, value by value.
+//! Reads a leaf column, value by value.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -7,23 +7,23 @@ use parquet::errors::ParquetError;
 use super::cell::{Cell, Meaning};
 use super::refusal::Refusal;
 
-/// Rows that are decoded at once: enough that decoding costs little, few enough that texts that share a page's memory do
-/// not keep it for long.
+/// Rows in one decoding step: enough to make decoding cheap, few enough that texts do not keep the memory of their page
+/// for long.
 const BATCH_ROWS: usize = 64;
 
-/// A leaf, and how far it is read.
+/// A leaf column, and how far it is read.
 pub(super) struct Column {
     /// With dots.
     name: String,
     reader: ColumnReader,
     pub(super) meaning: Meaning,
-    /// The definition level at which there is a value.
+    /// The definition level of a present value.
     full: i16,
     definitions: Vec<i16>,
-    /// Empty where nothing repeats.
+    /// Empty for a column without repetition.
     repetitions: Vec<i16>,
     cells: std::vec::IntoIter<Cell>,
-    /// Of the levels.
+    /// Position in the levels.
     at: usize,
 }
 
@@ -48,27 +48,27 @@ impl Column {
     /// The definition level of the next value.
     ///
     /// # Errors
-    /// That there is none, or that it cannot be decoded.
+    /// There is none, or it cannot be decoded.
     pub(super) fn definition(&mut self) -> Result<i16, Refusal> {
         if self.load()? {
             Ok(self.definitions.get(self.at).copied().unwrap_or_default())
         } else {
-            Err(self.damaged("its values end before the rows do"))
+            Err(self.damaged("its values end before its rows"))
         }
     }
 
-    /// The repetition level of the next value; 0 at the end, where no list goes on.
+    /// The repetition level of the next value; 0 at the end.
     pub(super) fn repetition(&mut self) -> Result<i16, Refusal> {
         self.load()?;
         Ok(self.repetitions.get(self.at).copied().unwrap_or_default())
     }
 
-    /// Whether all values are taken.
+    /// Whether all values are consumed.
     pub(super) fn is_at_its_end(&mut self) -> Result<bool, Refusal> {
         self.load().map(|has_next| !has_next)
     }
 
-    /// Takes the next value; none if it is null, at whatever level.
+    /// Consumes the next value; `None` for a null at any level.
     pub(super) fn take(&mut self) -> Result<Option<Cell>, Refusal> {
         let definition = self.definition()?;
         self.at += 1;
@@ -77,7 +77,7 @@ impl Column {
         }
         match self.cells.next() {
             Some(cell) => Ok(Some(cell)),
-            None => Err(self.damaged("it has fewer values than its levels say")),
+            None => Err(self.damaged("it has fewer values than its levels declare")),
         }
     }
 
@@ -123,7 +123,7 @@ impl Column {
     }
 }
 
-/// Decodes some rows: the levels of all their values, and the values that are there.
+/// Decodes some rows: the levels of all their values, and the present values.
 fn batch<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     (definitions, repetitions): (&mut Vec<i16>, &mut Vec<i16>),
@@ -132,7 +132,7 @@ fn batch<T: DataType>(
     let mut values = Vec::new();
     let (_, _, levels) =
         reader.read_records(BATCH_ROWS, Some(definitions), Some(repetitions), &mut values)?;
-    // A column that is always there has no levels.
+    // A required column has no levels.
     definitions.resize(levels, 0);
     Ok(values.into_iter().map(cell).collect())
 }

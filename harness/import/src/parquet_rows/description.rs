@@ -1,47 +1,47 @@
-//! A look at a file's description, at its end, before its reader sees it (P3).
+//! Checks a file's metadata before the Parquet reader parses it (P3).
 //!
-//! The reader recurses over columns inside columns and reserves room for as many as are announced, so that a few bytes would
-//! exhaust the stack or the memory, which ends the process. Everything else it checks itself.
+//! The reader recurses into nested columns and allocates as many as are declared, so that a few bytes could exhaust the
+//! stack or the memory and end the process. It checks everything else itself.
 //!
 //! Source: Thrift's compact protocol (apache/thrift: `thrift-compact-protocol.md`) and `parquet.thrift`: field 2 of
-//! `FileMetaData` lists the fields of all columns, outer ones first, and field 5 of each is how many are in it; field 8 is
-//! there if columns are encrypted.
+//! `FileMetaData` lists the fields of all columns, outer ones first; field 5 of each is its number of children; field 8
+//! exists if columns are encrypted.
 
-/// Fields inside each other. A list takes two; more than these are refused anyway, by name, if they are few enough here.
-const MOST_DEPTH: usize = 100;
+/// Maximum nesting of fields. A list takes two; a smaller excess is refused later, by name.
+const MAX_DEPTH: usize = 100;
 
-/// Structs inside each other, for which the format has no use.
-const MOST_STRUCTS: usize = 32;
+/// Maximum nesting of structs; the format needs fewer.
+const MAX_STRUCTS: usize = 32;
 
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 const INT32: u8 = 5;
 
-/// What a description is, at the first look.
+/// Result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    /// The reader can be trusted with it.
+pub(super) enum MetadataCheck {
+    /// The reader can parse it safely.
     Sound,
-    /// Columns are encrypted, though the description is not.
+    /// Columns are encrypted, but the metadata is not.
     Encrypted,
-    /// It breaks off, or exhausts its reader.
+    /// It is incomplete, or would exhaust the reader.
     Unsound,
 }
 
-/// Looks at a description.
-pub(super) fn look_at(description: &[u8]) -> Look {
+/// Checks the metadata.
+pub(super) fn look_at(description: &[u8]) -> MetadataCheck {
     match Description(description).is_encrypted() {
-        Some(false) => Look::Sound,
-        Some(true) => Look::Encrypted,
-        None => Look::Unsound,
+        Some(false) => MetadataCheck::Sound,
+        Some(true) => MetadataCheck::Encrypted,
+        None => MetadataCheck::Unsound,
     }
 }
 
-/// What is left to look at.
+/// The unread rest.
 struct Description<'a>(&'a [u8]);
 
 impl Description<'_> {
-    /// Whether the file is encrypted; none if the description is not sound.
+    /// Whether the file is encrypted; `None` if the metadata is not sound.
     fn is_encrypted(&mut self) -> Option<bool> {
         let (mut id, mut is_encrypted) = (0, false);
         while let Some(kind) = self.field(&mut id)? {
@@ -56,7 +56,7 @@ impl Description<'_> {
         if kind != STRUCT {
             return None;
         }
-        // How many fields are still to come in each of the fields around.
+        // Number of missing children of each enclosing field.
         let mut around: Vec<u64> = Vec::new();
         for _ in 0..elements {
             let children = self.children()?;
@@ -69,20 +69,20 @@ impl Description<'_> {
             while around.last() == Some(&0) {
                 around.pop();
             }
-            if children > elements || around.len() > MOST_DEPTH {
+            if children > elements || around.len() > MAX_DEPTH {
                 return None;
             }
         }
         Some(())
     }
 
-    /// How many fields are in the next one.
+    /// Number of children of the next field.
     fn children(&mut self) -> Option<u64> {
         let (mut id, mut children) = (0, 0);
         while let Some(kind) = self.field(&mut id)? {
             if (id, kind) == (5, INT32) {
                 let number = self.number()?;
-                // Signed ones have their sign in the last bit.
+                // Signed numbers have their sign in the last bit.
                 children = if number & 1 == 0 { number >> 1 } else { return None };
             } else {
                 self.skip(kind, 0)?;
@@ -91,7 +91,7 @@ impl Description<'_> {
         Some(children)
     }
 
-    /// The kind of the next field, or that there is none in this struct.
+    /// The type of the next field; `None` at the end of the struct.
     fn field(&mut self, id: &mut u64) -> Option<Option<u8>> {
         let head = self.byte()?;
         let (step, kind) = (head >> 4, head & 15);
@@ -109,11 +109,11 @@ impl Description<'_> {
     }
 
     fn skip(&mut self, kind: u8, structs: usize) -> Option<()> {
-        if structs > MOST_STRUCTS {
+        if structs > MAX_STRUCTS {
             return None;
         }
         match kind {
-            // A truth value of a field is its kind.
+            // The type of a boolean field holds its value.
             1 | 2 => Some(()),
             3 => self.bytes(1),
             4..=6 => self.number().map(|_| ()),
@@ -149,7 +149,7 @@ impl Description<'_> {
         Some(())
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Seven bits per byte, lowest first.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -167,7 +167,7 @@ impl Description<'_> {
 mod tests {
     use super::*;
 
-    /// A description of fields with so many inside each.
+    /// Metadata of fields with these numbers of children.
     fn check(children: &[u8], expected: bool) {
         assert!(children.len() < 128 * 128);
         let len = [(children.len() & 0x7f) as u8 | 0x80, (children.len() >> 7) as u8];
@@ -176,12 +176,12 @@ mod tests {
             bytes.extend([0x48, 1, b'a', 0x15, children << 1, 0]);
         }
         bytes.push(0);
-        assert_eq!(look_at(&bytes) == Look::Sound, expected, "{} fields", children.len());
-        assert_eq!(look_at(&bytes[..bytes.len() - 1]), Look::Unsound);
+        assert_eq!(look_at(&bytes) == MetadataCheck::Sound, expected, "{} fields", children.len());
+        assert_eq!(look_at(&bytes[..bytes.len() - 1]), MetadataCheck::Unsound);
     }
 
     #[test]
-    fn p3_descriptions_of_deep_columns_are_not_sound() {
+    fn p3_deeply_nested_metadata_is_refused() {
         check(&[2, 0, 0], true);
         check(&[2, 1, 1, 0, 0], true);
         check(&[1; 90], true);
@@ -190,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn p3_descriptions_that_announce_more_than_they_have_are_not_sound() {
+    fn p3_metadata_with_missing_fields_is_refused() {
         check(&[4, 0, 0], false);
         check(&[60], false);
-        assert_eq!(look_at(&[]), Look::Unsound);
-        // A list of lists of lists, without an end.
-        assert_eq!(look_at(&[0x29; 1000]), Look::Unsound);
+        assert_eq!(look_at(&[]), MetadataCheck::Unsound);
+        // Endlessly nested lists.
+        assert_eq!(look_at(&[0x29; 1000]), MetadataCheck::Unsound);
     }
 }

@@ -1,4 +1,4 @@
-//! A file, from its ends to its rows.
+//! Reads the rows of a file.
 
 use std::any::Any;
 use std::fs::File;
@@ -15,10 +15,10 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 use serde_json::{Map, Value};
 
-use super::bounds::{BoundedPages, Bounds, MOST_BYTES};
+use super::bounds::{BoundedPages, Bounds, MAX_BYTES};
 use super::cell::Meaning;
 use super::column::Column;
-use super::description::{self, Look};
+use super::description::{self, MetadataCheck};
 use super::record::Records;
 use super::refusal::{AGAIN, Refusal};
 use super::shape;
@@ -26,22 +26,22 @@ use crate::document::open_below;
 use crate::findings::Findings;
 use crate::questions::BadRow;
 
-/// The beginning of a file, and its end.
+/// Magic bytes at the beginning and at the end.
 const MAGIC: &[u8; 4] = b"PAR1";
-/// The end of a file whose description is encrypted, and its beginning.
+/// Magic bytes of a file with encrypted metadata.
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
-/// What stands for a file where a clone of its repository did not fetch it.
+/// First line of a Git LFS pointer, which stands for a file that a clone did not fetch.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 
-/// A row as it was found.
+/// A row of the file.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// From 1, as lines are.
+    /// From 1, as for lines.
     pub(crate) number: usize,
     pub(crate) columns: Result<Map<String, Value>, BadRow>,
 }
 
-/// Whether a file is Parquet by its name, or by its first bytes whatever it is called: no JSON begins so.
+/// Whether a file is Parquet, by its name or its first bytes: no JSON begins with them.
 pub(crate) fn is_parquet(path: &Path) -> bool {
     let is_called_so = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
     let mut first = [0; 4];
@@ -52,9 +52,9 @@ pub(crate) fn is_parquet(path: &Path) -> bool {
             && (first == *MAGIC || first == *MAGIC_ENCRYPTED)
 }
 
-/// Reads the rows of a file. What is wrong with the file is in the findings; the rows before damage are read.
+/// Reads the rows of a file. Problems of the file go to the findings; rows before damage are returned.
 pub(crate) fn read(shown: &Path, findings: &mut Findings) -> Vec<Row> {
-    let file = match open_below(shown, MOST_BYTES) {
+    let file = match open_below(shown, MAX_BYTES) {
         Ok(file) => file,
         Err(problem) => {
             findings.adopt(&problem.into());
@@ -68,18 +68,18 @@ pub(crate) fn read(shown: &Path, findings: &mut Findings) -> Vec<Row> {
     rows
 }
 
-/// Makes a panic damage like any other (P3): the reader of the format asserts in places what only a file says. Nothing
-/// outlives a panic but the rows that are whole.
+/// Reports a panic as damage (P3): the reader asserts some properties that depend on the file. Only complete rows
+/// outlive a panic.
 fn contained(read: impl FnOnce() -> Result<(), Refusal>) -> Result<(), Refusal> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
-        let what = format!("its reader gave up: {}", panic_text(&*panic));
+        let what = format!("the reader failed: {}", panic_text(&*panic));
         Err(Refusal::damaged("somewhere", &what))
     })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without saying why")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a reason")
 }
 
 fn read_rows(mut file: File, bounds: &Arc<Bounds>, rows: &mut Vec<Row>) -> Result<(), Refusal> {
@@ -108,17 +108,16 @@ fn read_rows(mut file: File, bounds: &Arc<Bounds>, rows: &mut Vec<Row>) -> Resul
     Ok(())
 }
 
-/// What stands at the beginning and at the end says most of what goes wrong, before the reader looks at anything.
+/// Most problems show at the beginning and at the end, before the reader parses anything.
 fn check_ends(file: &mut File) -> Result<(), Refusal> {
-    let unreadable = |cause: std::io::Error| {
-        Refusal::new(format!("cannot be read: {}", cause.kind()), "see whether its disk is in order")
-    };
+    let unreadable =
+        |cause: std::io::Error| Refusal::new(format!("cannot be read: {}", cause.kind()), "check the disk");
     let len = file.metadata().map_err(unreadable)?.len();
     let mut first = Vec::new();
     file.take(LFS_POINTER.len() as u64).read_to_end(&mut first).map_err(unreadable)?;
     if first.starts_with(LFS_POINTER) {
         return Err(Refusal::new(
-            "is a pointer of Git LFS, not the file itself",
+            "is a Git LFS pointer, not the file itself",
             "fetch it with `git lfs pull`",
         ));
     }
@@ -127,13 +126,13 @@ fn check_ends(file: &mut File) -> Result<(), Refusal> {
         file.seek(SeekFrom::End(-8)).and_then(|_| file.read_exact(&mut last)).map_err(unreadable)?;
     }
     let ([a, b, c, d, magic @ ..], cut_off) =
-        (last, Refusal::new("is cut off: it does not end with `PAR1`", AGAIN));
+        (last, Refusal::new("is truncated: it does not end with `PAR1`", AGAIN));
     if first.starts_with(MAGIC_ENCRYPTED) || magic == *MAGIC_ENCRYPTED {
         return Err(encrypted());
     }
     if !first.starts_with(MAGIC) {
-        let help = "name a Parquet file; rows as JSON or as JSON lines need another extension, as `.jsonl`";
-        return Err(Refusal::new("is no Parquet file: it does not begin with `PAR1`", help));
+        let help = "name a Parquet file; JSON and JSON lines need another extension, such as `.jsonl`";
+        return Err(Refusal::new("is not a Parquet file: it does not begin with `PAR1`", help));
     }
     if magic != *MAGIC {
         return Err(cut_off);
@@ -144,16 +143,17 @@ fn check_ends(file: &mut File) -> Result<(), Refusal> {
     file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
     file.take(description_len).read_to_end(&mut description).map_err(unreadable)?;
     match description::look_at(&description) {
-        Look::Sound => Ok(()),
-        Look::Encrypted => Err(encrypted()),
-        Look::Unsound => {
-            Err(Refusal::damaged("its description", "it breaks off, or has columns without end"))
-        }
+        MetadataCheck::Sound => Ok(()),
+        MetadataCheck::Encrypted => Err(encrypted()),
+        MetadataCheck::Unsound => Err(Refusal::damaged(
+            "its description",
+            "it is incomplete, or its columns are nested without end",
+        )),
     }
 }
 
 fn encrypted() -> Refusal {
-    Refusal::new("is encrypted Parquet, which is not read here", "decrypt it first")
+    Refusal::new("is encrypted Parquet, which is not supported", "decrypt it first")
 }
 
 fn meaning(leaf: &ColumnDescriptor) -> Result<Meaning, Refusal> {
@@ -166,7 +166,7 @@ fn meaning(leaf: &ColumnDescriptor) -> Result<Meaning, Refusal> {
     })
 }
 
-/// What the reader takes for granted, and what it cannot inflate.
+/// Checks what the reader assumes, and refuses compressions that it cannot decode.
 fn check_group(group: &RowGroupMetaData, leaves: usize) -> Result<(), Refusal> {
     if group.num_rows() < 0 || group.columns().len() != leaves {
         return Err(Refusal::damaged("its description", "a row group does not fit the columns"));
@@ -185,7 +185,7 @@ fn check_group(group: &RowGroupMetaData, leaves: usize) -> Result<(), Refusal> {
             Compression::LZ4 | Compression::LZ4_RAW => "LZ4",
         };
         return Err(Refusal::new(
-            format!("is compressed with {name}; snappy and zstd are read here"),
+            format!("is compressed with {name}; only snappy and zstd are supported"),
             "write it again: `python3 -c 'import sys, pyarrow.parquet as p; p.write_table(p.read_table(sys.argv[1]), sys.argv[2])' OLD NEW`",
         ));
     }
@@ -220,7 +220,7 @@ mod tests {
         fs::read(Path::new("tests/examples/parquet").join(name)).unwrap()
     }
 
-    /// The rows of a file with these bytes, and what is said about it.
+    /// The rows of a file with these bytes, and its problems.
     fn read_bytes(bytes: &[u8]) -> (Vec<Row>, String) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -235,8 +235,8 @@ mod tests {
     }
 
     fn check(file: &str, lines: &str) {
-        let (rows, said) = read_bytes(&example(&format!("{file}.parquet")));
-        assert_eq!(said, "", "{file}");
+        let (rows, problems) = read_bytes(&example(&format!("{file}.parquet")));
+        assert_eq!(problems, "", "{file}");
         let expected = String::from_utf8(example(lines)).unwrap();
         let expected: Vec<Value> = expected.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let rows = objects(rows);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn p1_rows_are_those_of_the_json_lines() {
+    fn p1_rows_equal_their_json_lines() {
         for file in ["texts-snappy", "texts-zstd", "texts-none"] {
             check(file, "texts.jsonl");
         }
@@ -258,61 +258,64 @@ mod tests {
     }
 
     #[test]
-    fn p1_timestamps_of_96_bits_are_timestamps() {
-        let (rows, said) = read_bytes(&example("int96.parquet"));
-        assert_eq!(said, "");
+    fn p1_int96_values_are_timestamps() {
+        let (rows, problems) = read_bytes(&example("int96.parquet"));
+        assert_eq!(problems, "");
         let expected =
             [serde_json::json!({ "at": "2024-02-29T12:00:00.25" }), serde_json::json!({ "at": null })];
         assert_eq!(objects(rows), expected);
     }
 
     #[test]
-    fn p2_rows_after_one_that_json_cannot_have_are_read() {
-        let (rows, said) = read_bytes(&example("refused-latin.parquet"));
-        assert_eq!(said, "");
+    fn p2_rows_after_bad_value_are_read() {
+        let (rows, problems) = read_bytes(&example("refused-latin.parquet"));
+        assert_eq!(problems, "");
         let found: Vec<_> = rows.iter().map(|row| (row.number, row.columns.is_ok())).collect();
         assert_eq!(found, [(1, true), (2, false), (3, true)]);
         assert_eq!(rows[1].columns.as_ref().unwrap_err().key, "instance_id");
     }
 
     #[test]
-    fn p3_a_file_that_is_cut_off_anywhere_is_refused() {
+    fn p3_truncated_file_is_refused() {
         let whole = example("kinds.parquet");
         for len in 0..whole.len() {
-            let (rows, said) = read_bytes(&whole[..len]);
-            assert!(rows.is_empty() && !said.is_empty(), "{len} bytes: {said}");
+            let (rows, problems) = read_bytes(&whole[..len]);
+            assert!(rows.is_empty() && !problems.is_empty(), "{len} bytes: {problems}");
         }
     }
 
     #[test]
-    fn p3_a_file_with_a_changed_byte_is_read_or_refused() {
+    fn p3_file_with_changed_byte_is_read_or_refused() {
         let whole = example("kinds.parquet");
         for at in 0..whole.len() {
             for change in [0xff, 0x01] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= change;
-                let (rows, said) = read_bytes(&bytes);
-                assert!(!said.is_empty() || rows.len() == 2, "{at} {change}: {} rows", rows.len());
-                assert!(!said.contains("gave up"), "{at} {change}: {said}");
+                let (rows, problems) = read_bytes(&bytes);
+                assert!(!problems.is_empty() || rows.len() == 2, "{at} {change}: {} rows", rows.len());
+                assert!(!problems.contains("the reader failed"), "{at} {change}: {problems}");
             }
         }
     }
 
     #[test]
-    fn p3_a_panic_of_the_reader_is_damage() {
+    fn p3_reader_panic_is_damage() {
         let refusal = contained(|| panic!("for the {}", "test")).unwrap_err();
-        assert_eq!(refusal.message, "is damaged: somewhere: its reader gave up: for the test");
+        assert_eq!(refusal.message, "is damaged: somewhere: the reader failed: for the test");
         let refusal = contained(|| panic!("for the test")).unwrap_err();
-        assert_eq!(refusal.message, "is damaged: somewhere: its reader gave up: for the test");
+        assert_eq!(refusal.message, "is damaged: somewhere: the reader failed: for the test");
     }
 
     #[test]
-    fn p3_reading_ends_at_the_bounds() {
+    fn p3_reading_stops_at_limits() {
         let check = |bounds: Arc<Bounds>, expected: &str| {
             for file in ["texts-snappy.parquet", "lists-zstd.parquet"] {
                 let file = File::open(Path::new("tests/examples/parquet").join(file)).unwrap();
-                let said = read_rows(file, &bounds, &mut Vec::new()).map_err(|refusal| refusal.message);
-                assert!(said.as_ref().is_err_and(|said| said.contains(expected)), "{said:?}, not {expected}");
+                let problems = read_rows(file, &bounds, &mut Vec::new()).map_err(|refusal| refusal.message);
+                assert!(
+                    problems.as_ref().is_err_and(|problems| problems.contains(expected)),
+                    "{problems:?}, not {expected}"
+                );
             }
         };
         check(Bounds::of(10_000, u64::MAX, u64::MAX), "has pages of more than");
@@ -322,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p3_files_with_changed_bytes_are_read_or_refused(
+        fn p3_file_with_changed_bytes_is_read_or_refused(
             file in prop::sample::select(vec!["lists-zstd.parquet", "lists-snappy.parquet", "texts-none.parquet"]),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         ) {
@@ -331,8 +334,8 @@ mod tests {
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
             }
-            let (rows, said) = read_bytes(&bytes);
-            prop_assert!(!said.is_empty() || rows.len() == 24, "{} rows", rows.len());
+            let (rows, problems) = read_bytes(&bytes);
+            prop_assert!(!problems.is_empty() || rows.len() == 24, "{} rows", rows.len());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows, put together from the values of all columns.
+//! Assembles rows from the values of all columns.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct Records<'a> {
     columns: &'a [(String, Shape)],
     leaves: Vec<Column>,
     bounds: Arc<Bounds>,
-    /// What is wrong with the row that is being read (P2).
+    /// The problem of the current row, if any (P2).
     bad: Option<BadRow>,
 }
 
@@ -27,32 +27,32 @@ impl<'a> Records<'a> {
     /// The next row.
     ///
     /// # Errors
-    /// Damage after which no row can be read.
+    /// Damage, after which no row can be read.
     pub(super) fn next_row(&mut self) -> Result<Result<Map<String, Value>, BadRow>, Refusal> {
         self.bad = None;
         let mut row = Map::new();
         for (name, shape) in self.columns {
             row.insert(name.clone(), self.value(shape)?);
         }
-        // A list that is shorter in one column than in another would shift all rows after it.
+        // A list that is shorter in one column than in another would shift all later rows.
         for leaf in &mut self.leaves {
             if leaf.repetition()? > 0 {
                 let place = format!("column `{}`", leaf.name());
-                return Err(Refusal::damaged(&place, "a list in it has more values than beside it"));
+                return Err(Refusal::damaged(&place, "a list in it has more values than in another column"));
             }
         }
         Ok(self.bad.take().map_or(Ok(row), Err))
     }
 
-    /// Makes sure that no row is left.
+    /// Checks that no row is left.
     ///
     /// # Errors
-    /// That one is.
+    /// A row is left.
     pub(super) fn end(&mut self) -> Result<(), Refusal> {
         for leaf in &mut self.leaves {
             if !leaf.is_at_its_end()? {
                 let place = format!("column `{}`", leaf.name());
-                return Err(Refusal::damaged(&place, "it has more values than there are rows"));
+                return Err(Refusal::damaged(&place, "it has more values than rows"));
             }
         }
         Ok(())
@@ -100,14 +100,14 @@ impl<'a> Records<'a> {
             Err(what) => {
                 let name = self.leaf(leaf)?.name().to_owned();
                 let message = format!("a value of the column `{name}` is {what}");
-                let help = "correct it, or leave the row or the column out";
+                let help = "correct it, or remove the row or the column";
                 self.bad.get_or_insert_with(|| BadRow::new(&name, message, help));
                 Ok(Value::Null)
             }
         }
     }
 
-    /// Something that is not there has one value in each of its leaves, which says so.
+    /// A missing value has one entry in each of its leaves, which says so.
     fn skip(&mut self, shape: &Shape) -> Result<(), Refusal> {
         match &shape.kind {
             Kind::Leaf(leaf) => self.leaf(*leaf)?.take().map(|_| ()),

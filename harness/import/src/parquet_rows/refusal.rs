@@ -1,34 +1,34 @@
-//! Why a file is not read, or not further.
+//! Why a file, or the rest of it, is not read.
 
 use parquet::errors::ParquetError;
 
-use super::bounds::TooMuch;
+use super::bounds::LimitExceeded;
 
-/// What is wrong with the file, and what to do.
+/// The problem of the file, and the advice.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// Goes on after the file's name.
+    /// Follows the file's name in the message.
     pub(super) message: String,
     pub(super) help: String,
 }
 
-/// What helps against damage.
-pub(super) const AGAIN: &str = "download it again, and compare its size with what the publisher says";
+/// Advice for damaged files.
+pub(super) const AGAIN: &str = "download it again, and compare its size with the publisher's";
 
 impl Refusal {
     pub(super) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into() }
     }
 
-    /// Damage, at a place in words.
+    /// Damage at a described place.
     pub(super) fn damaged(place: &str, what: &str) -> Self {
         Self::new(format!("is damaged: {place}: {what}"), AGAIN)
     }
 
-    /// What the reader of the format says.
+    /// An error of the Parquet reader.
     pub(super) fn of_reader(place: &str, error: &ParquetError) -> Self {
         if let ParquetError::External(cause) = error
-            && let Some(too_much) = cause.downcast_ref::<TooMuch>()
+            && let Some(too_much) = cause.downcast_ref::<LimitExceeded>()
         {
             return too_much.refusal();
         }

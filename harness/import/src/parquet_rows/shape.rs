@@ -1,7 +1,7 @@
-//! What a column is made of: single values, objects, lists, and from which levels on they are there.
+//! The structure of a column: values, objects and lists, with the levels from which they are present.
 //!
-//! A value comes with two levels. The definition level says how many of the optional and repeated fields around it are there;
-//! the repetition level, which of the repeated ones goes on with it: 0 begins a row.
+//! A value has two levels. The definition level counts the optional and repeated fields around it that are present; the
+//! repetition level says which of the repeated fields continues with it: 0 begins a row.
 //!
 //! Source: `LogicalTypes.md`, the section on nested types with its rules for lists of older writers.
 
@@ -10,24 +10,24 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::refusal::Refusal;
 
-/// Fields inside each other. None of the data sets has more than four; recursion over them has to end.
-const MOST_DEPTH: i16 = 32;
+/// Maximum nesting. No known data set has more than four levels; the recursion must be bounded.
+const MAX_DEPTH: i16 = 32;
 
 /// A column, or a field of one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Below this definition level it is null.
+    /// Null below this definition level.
     pub(super) present: i16,
     pub(super) kind: Kind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The leaf of this number.
+    /// Number of its leaf column.
     Leaf(usize),
     Object(Vec<(String, Shape)>),
     List {
-        /// Below this definition level it is empty.
+        /// Empty below this definition level.
         filled: i16,
         /// From this repetition level on, a value belongs to the same list.
         same: i16,
@@ -36,11 +36,11 @@ pub(super) enum Kind {
 }
 
 impl Shape {
-    /// The leaf that comes first in it.
+    /// The first leaf column in it.
     pub(super) fn first_leaf(&self) -> usize {
         match &self.kind {
             Kind::Leaf(leaf) => *leaf,
-            // An object has a field.
+            // An object has at least one field.
             Kind::Object(fields) => fields.first().map_or(0, |(_, field)| field.first_leaf()),
             Kind::List { element, .. } => element.first_leaf(),
         }
@@ -50,7 +50,7 @@ impl Shape {
 /// The columns of a file.
 ///
 /// # Errors
-/// A column that no JSON can stand for.
+/// A column that JSON cannot represent.
 pub(super) fn columns(schema: &SchemaDescriptor) -> Result<Vec<(String, Shape)>, Refusal> {
     let mut leaves = 0;
     let top = Levels { definition: 0, repetition: 0, depth: 0 };
@@ -62,16 +62,16 @@ pub(super) fn columns(schema: &SchemaDescriptor) -> Result<Vec<(String, Shape)>,
         })
         .collect::<Result<_, Refusal>>()?;
     if columns.is_empty() {
-        return Err(Refusal::new("has no columns", "name a file that has some"));
+        return Err(Refusal::new("has no columns", "name a file with rows"));
     }
     Ok(columns)
 }
 
-/// A column that cannot be had.
+/// A column that is refused.
 pub(super) fn unreadable(column: &str, reason: &str) -> Refusal {
     Refusal::new(
-        format!("has a column that cannot be read, `{column}`: {reason}"),
-        "leave it out, or write it as texts, numbers, lists or structs of them",
+        format!("has a column that is not supported, `{column}`: {reason}"),
+        "remove it, or write it as texts, numbers, lists or structs of them",
     )
 }
 
@@ -97,13 +97,13 @@ impl Levels {
 }
 
 fn shape(field: &Type, around: Levels, leaves: &mut usize) -> Result<Shape, String> {
-    if around.depth > MOST_DEPTH {
-        return Err(format!("it has more than {MOST_DEPTH} fields inside each other"));
+    if around.depth > MAX_DEPTH {
+        return Err(format!("it has more than {MAX_DEPTH} nested fields"));
     }
     match field.get_basic_info().repetition() {
         Repetition::REQUIRED => inner(field, around, leaves),
         Repetition::OPTIONAL => inner(field, around.optional(), leaves),
-        // Of no list, as some writers had it: a list that cannot be null.
+        // A repeated field outside a list, as some writers store a list: it cannot be null.
         Repetition::REPEATED => {
             let element = inner(field, around.repeated(), leaves)?;
             Ok(list(around, element))
@@ -117,7 +117,7 @@ fn list(around: Levels, element: Shape) -> Shape {
     Shape { present: around.definition, kind }
 }
 
-/// What stands in a field, once that is there.
+/// The content of a present field.
 fn inner(field: &Type, around: Levels, leaves: &mut usize) -> Result<Shape, String> {
     if field.is_primitive() {
         *leaves += 1;
@@ -127,7 +127,7 @@ fn inner(field: &Type, around: Levels, leaves: &mut usize) -> Result<Shape, Stri
     let is_map = info.logical_type_ref() == Some(&LogicalType::Map)
         || matches!(info.converted_type(), ConvertedType::MAP | ConvertedType::MAP_KEY_VALUE);
     if is_map || matches!(info.logical_type_ref(), Some(LogicalType::Variant(_))) {
-        return Err("it is a map, or a variant".to_owned());
+        return Err("it is a map or a variant".to_owned());
     }
     let is_list =
         info.logical_type_ref() == Some(&LogicalType::List) || info.converted_type() == ConvertedType::LIST;
@@ -155,7 +155,8 @@ fn is_repeated(field: &Type) -> bool {
     field.get_basic_info().repetition() == Repetition::REPEATED
 }
 
-/// The element inside the repeated field of a list; none where older writers have that field itself be the element.
+/// The element inside the repeated field of a list; `None` if the repeated field itself is the element, as in files of
+/// older writers.
 fn element<'a>(list: &Type, repeated: &'a Type) -> Option<&'a Type> {
     if repeated.is_primitive() {
         return None;
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn p1_columns_are_values_objects_and_lists() {
+    fn p1_columns_are_values_objects_or_lists() {
         check("required binary a (UTF8);", Ok(leaf(0, 0)));
         check("optional binary a (UTF8);", Ok(leaf(1, 0)));
         check(
@@ -239,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_json_has_nothing_for_are_refused() {
+    fn columns_without_json_form_are_refused() {
         check(
             "optional group a (MAP) { repeated group key_value { required binary key (UTF8); optional int32 value; } }",
             Err("it is a map"),
         );
         let deep = format!("{}required int32 b;{}", "required group a {".repeat(40), "}".repeat(40));
-        check(&deep, Err("more than 32 fields inside each other"));
+        check(&deep, Err("more than 32 nested fields"));
     }
 }

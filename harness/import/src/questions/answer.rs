@@ -1,23 +1,23 @@
-//! What an answer as it is written asks of the answer that is submitted.
+//! Turns an answer into a check of the submitted answer.
 //!
-//! A1. An answer passes what is made of it. A2. Nothing is guessed: a formula, several values or an interval would have
-//! to be understood to be compared, and is refused.
+//! A1. An answer passes its own check. A2. Nothing is guessed: formulas, several values and intervals would have to be
+//! evaluated, and are refused.
 //!
-//! Sources: answers of GSM8K stand after `####`; those of MATH, DAPO and their kind are LaTeX.
+//! Sources: answers of GSM8K follow `####`; those of MATH, DAPO and similar sets are LaTeX.
 
 use std::fmt::Write;
 
-/// Digits up to which a number is told from its neighbours when it is read as a float.
+/// Digits that a float keeps exactly.
 const EXACT_DIGITS: usize = 15;
 
-/// Difference that arithmetic with floats leaves in a whole number.
+/// Error of float arithmetic in a whole number.
 const WHOLE_TOLERANCE: f64 = 1e-6;
 
-/// Of a number with few digits, half of the last place would be much of it.
-const MOST_RELATIVE: f64 = 0.01;
+/// Tolerance for numbers with few digits: half of the last place would be a large part of them.
+const MAX_RELATIVE: f64 = 0.01;
 
-/// Bytes of a text that can be an answer.
-const MOST_TEXT: usize = 300;
+/// Maximum size of an answer.
+const MAX_TEXT: usize = 300;
 
 /// Letters that stand for a number or a quantity, not for a unit.
 const NO_UNITS: [&str; 37] = [
@@ -63,19 +63,19 @@ const NO_UNITS: [&str; 37] = [
 /// Units of one letter.
 const SHORT_UNITS: [&str; 8] = ["m", "g", "s", "h", "l", "L", "N", "W"];
 
-/// What is asked.
+/// How an answer is checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// A number near this one.
+    /// A number within a tolerance.
     Number { text: String, tolerance: f64 },
-    /// One of several ways to write it.
+    /// One of several notations.
     Pattern { text: String, regex: String },
     /// This text, normalised.
     Text(String),
 }
 
 impl Answer {
-    /// Reads one.
+    /// Reads an answer.
     ///
     /// # Errors
     /// Why it cannot be represented.
@@ -105,18 +105,18 @@ impl Answer {
             return Ok(Self::Text(inner));
         }
         Err(if text.contains("\\sqrt") || text.contains("\\pi") {
-            "the answer is a formula, which would have to be computed to be compared"
+            "the answer is a formula, which would have to be evaluated"
         } else if text.contains(',') && !text.contains('\\') {
-            "the answer has several values, and does not say whether their order counts"
+            "the answer has several values, and their order may or may not count"
         } else if text.contains(['\\', '^', '_', '=', '+', '*', '<', '>', '{', '/']) {
-            "the answer is a formula, which would have to be computed to be compared"
+            "the answer is a formula, which would have to be evaluated"
         } else {
             "the answer is neither a number nor words"
         })
     }
 }
 
-/// What is left without marks, dollar signs and spaces of LaTeX around it.
+/// The text without LaTeX delimiters, dollar signs and spaces around it.
 fn core(written: &str) -> String {
     let mut text = written.rsplit_once("####").map_or(written, |(_, marked)| marked).trim().to_owned();
     for (from, to) in [
@@ -176,13 +176,13 @@ fn balanced(text: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Decimal {
     negative: bool,
-    /// Without zeros before it; `0` if nothing is left.
+    /// Without leading zeros; `0` if nothing is left.
     whole: String,
     fraction: String,
 }
 
 impl Decimal {
-    /// Commas part groups of three digits.
+    /// Commas separate groups of three digits.
     fn read(text: &str) -> Option<Self> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest.trim_start()),
@@ -212,7 +212,7 @@ impl Decimal {
         format!("{sign}{}{point}{}", self.whole, self.fraction)
     }
 
-    /// A number, or where a float would not tell it from others, its digits.
+    /// A number, or its digits if a float is not exact.
     fn answer(&self) -> Answer {
         let text = self.text();
         if self.whole.len() + self.fraction.len() > EXACT_DIGITS {
@@ -220,16 +220,16 @@ impl Decimal {
         }
         let tolerance = match self.fraction.len() {
             0 => WHOLE_TOLERANCE,
-            // Half of the last place: what was rounded is met by what was not.
+            // Half of the last place: a rounded number and its exact value both pass.
             places => {
                 let half_place: f64 = format!("5e-{}", places + 1).parse().unwrap_or(0.0);
-                half_place.min(MOST_RELATIVE * text.parse::<f64>().map_or(0.0, f64::abs))
+                half_place.min(MAX_RELATIVE * text.parse::<f64>().map_or(0.0, f64::abs))
             }
         };
         Answer::Number { text, tolerance }
     }
 
-    /// The ways to write it.
+    /// The notations of a number.
     fn regex(&self) -> String {
         let mut regex = if self.negative { "[-−]\\s*\\$?" } else { "\\+?\\$?" }.to_owned();
         for (at, digit) in self.whole.chars().enumerate() {
@@ -245,14 +245,14 @@ impl Decimal {
         if significant.is_empty() {
             regex.push_str("(?:\\.0*)?");
         } else {
-            // Writing to a string cannot fail.
+            // Writing to a string does not fail.
             let _ = write!(regex, "\\.{significant}0*");
         }
         regex
     }
 }
 
-/// Plainly, or at the end after `####` or in `\boxed{}`, as numbers are read.
+/// A plain number, or one at the end after `####` or in `\boxed{}`.
 fn whole(regex: &str) -> String {
     format!(r"^\s*(?:(?s:.*)####\s*|(?s:.*)\\boxed\{{\s*)?\$?(?:{regex})\s*\$?\}}?[\s.$)]*$")
 }
@@ -277,7 +277,7 @@ fn with_unit(text: &str) -> Option<(Decimal, String)> {
     Some((Decimal::read(number)?, unit.to_owned()))
 }
 
-/// No word of it changes the number before it.
+/// No word changes the value of the number before it.
 fn is_unit(unit: &str) -> bool {
     !unit.split(' ').any(|word| NO_UNITS.contains(&word.to_lowercase().as_str()))
 }
@@ -286,7 +286,7 @@ fn is_words(text: &str) -> bool {
     text.len() <= 40 && !text.is_empty() && text.chars().all(|c| c.is_alphabetic() || c == ' ')
 }
 
-/// The unit may be left out.
+/// The unit is optional.
 fn unit_regex(unit: &str) -> String {
     match unit {
         "%" => r"\s*(?:\\?%|percent)?".to_owned(),
@@ -295,7 +295,7 @@ fn unit_regex(unit: &str) -> String {
     }
 }
 
-/// A fraction of whole numbers, as it is written or in lowest terms; also as a decimal number where that ends.
+/// A fraction of whole numbers, as written or in lowest terms; also as a decimal if that is finite.
 fn fraction(text: &str) -> Option<Result<Answer, &'static str>> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest.trim_start()),
@@ -321,7 +321,7 @@ fn fraction(text: &str) -> Option<Result<Answer, &'static str>> {
     };
     let (over, under) = (over.parse::<u64>().ok()?, under.parse::<u64>().ok()?);
     if !before.is_empty() {
-        return Some(Err("the answer is a mixed number, which could also be a product"));
+        return Some(Err("the answer may be a mixed number or a product"));
     }
     if under == 0 {
         return Some(Err("the answer divides by zero"));
@@ -347,7 +347,7 @@ fn fraction(text: &str) -> Option<Result<Answer, &'static str>> {
     Some(Ok(Answer::Pattern { text, regex: whole(&format!("{sign}(?:{})", ways.join("|"))) }))
 }
 
-/// `{12}` or a single digit, and what follows.
+/// `{12}` or a single digit, and the rest.
 fn frac_part(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start();
     if let Some(rest) = text.strip_prefix('{') {
@@ -362,7 +362,7 @@ fn gcd(left: u64, right: u64) -> u64 {
     if right == 0 { left.max(1) } else { gcd(right, left % right) }
 }
 
-/// A fraction in lowest terms as a decimal number, if that ends within fifteen places.
+/// A fraction in lowest terms as a decimal, if that has at most fifteen places.
 fn decimal(over: u64, under: u64) -> Option<Decimal> {
     let mut rest = u128::from(over % under);
     let mut fraction = String::new();
@@ -377,7 +377,7 @@ fn decimal(over: u64, under: u64) -> Option<Decimal> {
     Some(Decimal { negative: false, whole: (over / under).to_string(), fraction })
 }
 
-/// Words, without a formula among them.
+/// Words without a formula among them.
 fn words(text: &str) -> Option<String> {
     let inner = text.strip_prefix("\\text{").and_then(|rest| rest.strip_suffix('}')).unwrap_or(text).trim();
     let plain = |c: char| c.is_alphanumeric() || c == ' ' || "'’\"-.,;:!?&()".contains(c);
@@ -390,7 +390,7 @@ fn words(text: &str) -> Option<String> {
         counts && !is_unit(word) || (letters == 1 && word.chars().any(|c| c.is_ascii_digit()))
     };
     let is_call = inner.char_indices().any(|(at, c)| c == '(' && at > 0 && !inner[..at].ends_with(' '));
-    (inner.len() <= MOST_TEXT && is_plain && !words().any(mixes) && !is_call).then(|| inner.to_owned())
+    (inner.len() <= MAX_TEXT && is_plain && !words().any(mixes) && !is_call).then(|| inner.to_owned())
 }
 
 #[cfg(test)]
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_however_they_are_written() {
+    fn numbers_in_all_notations_become_checks() {
         check("She has 3 + 4 = <<3+4=7>>7.\n#### 7", Ok(("number", "7")));
         check("#### 1,234", Ok(("number", "1234")));
         check("$18", Ok(("number", "18")));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_and_units() {
+    fn fractions_and_units_become_checks() {
         check("\\frac{1}{2}", Ok(("pattern", "1/2")));
         check("-\\dfrac{4}{6}", Ok(("pattern", "-2/3")));
         check("\\frac{-1}{2}", Ok(("pattern", "-1/2")));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_words() {
+    fn words_become_checks() {
         check("Paris", Ok(("text", "Paris")));
         check("\\text{(B)}", Ok(("text", "(B)")));
         check("Monday, the 24th of May", Ok(("text", "Monday, the 24th of May")));
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerances_follow_the_places() {
+    fn tolerance_follows_decimal_places() {
         let check = |written: &str, expected: f64| match Answer::read(written) {
             Ok(Answer::Number { tolerance, .. }) => assert_eq!(tolerance, expected, "{written}"),
             other => panic!("{other:?}"),

@@ -1,21 +1,21 @@
-//! Which rows take part.
+//! Selects rows.
 
 use clawrl_core::SplitMix64;
 
 use super::options::RowChoice;
 
-/// Asked for one row after another.
-pub(crate) struct Chosen {
+/// Called once for each row, in order.
+pub(crate) struct RowSelector {
     at: usize,
     wanted: Option<Vec<bool>>,
-    most: usize,
+    max: usize,
 }
 
-impl Chosen {
+impl RowSelector {
     pub(crate) fn new(choice: RowChoice, total: usize) -> Self {
         match choice {
-            RowChoice::All => Self { at: 0, wanted: None, most: usize::MAX },
-            RowChoice::First(most) => Self { at: 0, wanted: None, most },
+            RowChoice::All => Self { at: 0, wanted: None, max: usize::MAX },
+            RowChoice::First(max) => Self { at: 0, wanted: None, max },
             RowChoice::Some { count, seed } => {
                 let mut places: Vec<usize> = (0..total).collect();
                 let mut stream = SplitMix64::new(seed);
@@ -26,7 +26,7 @@ impl Chosen {
                     places.swap(index, other);
                     wanted[places[index]] = true;
                 }
-                Self { at: 0, wanted: Some(wanted), most: usize::MAX }
+                Self { at: 0, wanted: Some(wanted), max: usize::MAX }
             }
         }
     }
@@ -34,7 +34,7 @@ impl Chosen {
     pub(crate) fn takes(&mut self) -> bool {
         let at = self.at;
         self.at += 1;
-        at < self.most && self.wanted.as_ref().is_none_or(|wanted| wanted[at])
+        at < self.max && self.wanted.as_ref().is_none_or(|wanted| wanted[at])
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
 
     fn check(choice: RowChoice, expected: usize) {
         let taken = |choice| {
-            let mut chosen = Chosen::new(choice, 100);
+            let mut chosen = RowSelector::new(choice, 100);
             (0..100).filter(|_| chosen.takes()).collect::<Vec<_>>()
         };
         assert_eq!(taken(choice).len(), expected, "{choice:?}");

@@ -1,7 +1,7 @@
-//! JSONL files of questions, as families of a suite.
+//! Imports JSONL files of questions, as families of a suite.
 //!
-//! J1. Ids are unique within a file. J2. A row that cannot be represented refuses the import at its place, or is left out
-//! and listed.
+//! J1. Ids are unique within a file. J2. A row that cannot be represented refuses the import at its place, or is
+//! skipped and listed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use clawrl_config::{Problem, Span};
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::chosen::Chosen;
+use super::chosen::RowSelector;
 use super::keys::{self, BadRow, Keys};
 use super::lines::{Line, Lines};
 use super::options::JsonlOptions;
@@ -18,17 +18,17 @@ use super::suite::{Family, Grading, Question};
 use crate::findings::Findings;
 use crate::import::slug;
 
-/// Problems of rows that are told.
-const MOST_TOLD: usize = 12;
+/// Problems of rows that are reported one by one.
+const MAX_REPORTED: usize = 12;
 
-/// What the files hold, what is left out, and the records of both.
+/// The families of the files, the skipped rows, and the entries of both in the import record.
 pub(crate) struct Rows {
     pub(crate) families: Vec<Family>,
     pub(crate) notes: Vec<String>,
     pub(crate) records: Vec<Value>,
 }
 
-/// Reads the files. What is wrong is in the findings.
+/// Reads the files; problems go to the findings.
 pub(crate) fn import_rows(options: &JsonlOptions, findings: &mut Findings) -> Rows {
     let mut rows = Rows { families: Vec::new(), notes: Vec::new(), records: Vec::new() };
     let files: Vec<(&Path, Lines)> = options
@@ -37,8 +37,8 @@ pub(crate) fn import_rows(options: &JsonlOptions, findings: &mut Findings) -> Ro
         .filter_map(|path| Some((path.as_path(), Lines::read(path, findings)?)))
         .collect();
     let total = files.iter().map(|(_, lines)| lines.lines.len()).sum();
-    let mut left = Left { told: 0, untold: 0 };
-    let mut chosen = Chosen::new(options.choice, total);
+    let mut problems = Problems { reported: 0, unreported: 0 };
+    let mut chosen = RowSelector::new(options.choice, total);
     let mut names: Vec<String> = Vec::new();
     for (path, lines) in &files {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -47,37 +47,37 @@ pub(crate) fn import_rows(options: &JsonlOptions, findings: &mut Findings) -> Ro
             let help = "rename one of the files, or import them into two suites";
             findings.refuse_path(
                 path,
-                format!("its tasks would be called `{name}`, like those of another file"),
+                format!("its tasks would be named `{name}`, like those of another file"),
                 help,
             );
             continue;
         }
         names.push(name.clone());
-        file(options, &name, lines, &mut chosen, &mut left, &mut rows, findings);
+        file(options, &name, lines, &mut chosen, &mut problems, &mut rows, findings);
     }
-    if left.untold > 0 {
-        let message = format!("{} more rows cannot be imported", left.untold);
-        let help = "leave such rows out with `--skip-unrepresentable`, which lists them";
+    if problems.unreported > 0 {
+        let message = format!("{} more rows cannot be imported", problems.unreported);
+        let help = "skip such rows with `--skip-unrepresentable`, which lists them";
         findings.adopt(&Problem::new(message, help).into());
     }
     if findings.count() == 0 && rows.families.is_empty() {
-        findings.adopt(&Problem::new("there is no row to import", "name files that have some").into());
+        findings.adopt(&Problem::new("there is no row to import", "name files with rows").into());
     }
     rows
 }
 
-/// How many problems of rows were told, and how many not.
-struct Left {
-    told: usize,
-    untold: usize,
+/// Number of reported problems of rows, and of further ones.
+struct Problems {
+    reported: usize,
+    unreported: usize,
 }
 
 fn file(
     options: &JsonlOptions,
     name: &str,
     lines: &Lines,
-    chosen: &mut Chosen,
-    left: &mut Left,
+    chosen: &mut RowSelector,
+    problems: &mut Problems,
     rows: &mut Rows,
     findings: &mut Findings,
 ) {
@@ -110,25 +110,25 @@ fn file(
                 continue;
             }
             Err(bad) => {
-                if left.told < MOST_TOLD {
-                    left.told += 1;
+                if problems.reported < MAX_REPORTED {
+                    problems.reported += 1;
                     refuse(lines, line, bad, findings);
                 } else {
-                    left.untold += 1;
+                    problems.unreported += 1;
                 }
                 continue;
             }
         };
         // J1.
         if ids.insert(question.id.clone(), line.span).is_some() {
-            if left.told < MOST_TOLD {
-                left.told += 1;
+            if problems.reported < MAX_REPORTED {
+                problems.reported += 1;
                 let key = keys.id.as_deref().unwrap_or_default();
                 let message = format!("two rows have the id `{}`", question.id);
                 let help = "remove one of them, or name another key with `--id-key`";
                 refuse(lines, line, BadRow::new(key, message, help), findings);
             } else {
-                left.untold += 1;
+                problems.unreported += 1;
             }
             continue;
         }
@@ -156,7 +156,7 @@ fn file(
         }
     }
     for (reason, count) in by_reason {
-        rows.notes.push(format!("{name}: {count} rows are left out: {reason}"));
+        rows.notes.push(format!("{name}: {count} rows are skipped: {reason}"));
     }
     let id = keys.id.as_deref().unwrap_or("(line)");
     rows.records.push(json!({
@@ -181,7 +181,7 @@ fn read_row(line: &Line, keys: &Keys, tolerance: Option<f64>) -> Result<Question
     };
     let answer = Answer::read(&written).map_err(|reason| {
         let help =
-            "leave such rows out with `--skip-unrepresentable`, or write the answer as a number or as words";
+            "skip such rows with `--skip-unrepresentable`, or write the answer as a number or as words";
         BadRow::new(&keys.answer, reason, help)
     })?;
     let (answer, grading) = match answer {

@@ -1,6 +1,6 @@
-//! Which keys of a row hold its question, its answer and its id, and what stands there.
+//! Finds the keys of a row that hold its question, answer and id, and reads them.
 //!
-//! K1. Where several keys could be meant, none is taken: the person says which.
+//! K1. If several keys qualify, none is chosen: the user has to name one.
 
 use serde_json::{Map, Value};
 
@@ -18,11 +18,11 @@ const ANSWERS: [&str; 7] = [
 ];
 const IDS: [&str; 6] = ["id", "unique_id", "question_id", "problem_id", "idx", "extra_info.index"];
 
-/// What the training code that came with DAPO-Math puts around a problem. Here an answer is submitted, not written.
+/// The wrapper that DAPO-Math's training code puts around a problem. Here an answer is submitted, not written.
 const DAPO_BEFORE: &str = "Solve the following math problem step by step. The last line of your response should be of the form Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n";
 const DAPO_AFTER: &str = "\n\nRemember to put your answer on its own line after \"Answer:\".";
 
-/// Where a file has what.
+/// The keys of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Keys {
     pub(super) question: String,
@@ -30,10 +30,10 @@ pub(super) struct Keys {
     pub(super) id: Option<String>,
 }
 
-/// What is wrong, and what to do.
+/// A problem, and the advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadRow {
-    /// Where in the row; the whole row if it is empty.
+    /// The key at fault; the whole row if empty.
     pub(crate) key: String,
     pub(crate) message: String,
     pub(crate) help: String,
@@ -46,7 +46,7 @@ impl BadRow {
 }
 
 impl Keys {
-    /// Finds the keys that are not given (K1).
+    /// Finds the keys that the user did not name (K1).
     pub(super) fn find(
         row: &Map<String, Value>,
         question: Option<&str>,
@@ -78,17 +78,21 @@ fn one(
         [one] => Ok((*one).to_owned()),
         [] => {
             let keys: Vec<&str> = row.keys().map(String::as_str).collect();
-            let message = format!("no key of this row is known to hold the {what}");
-            Err(BadRow::new("", message, format!("name it: `{option} KEY`; the row has {}", keys.join(", "))))
+            let message = format!("the key that holds the {what} is unknown");
+            Err(BadRow::new(
+                "",
+                message,
+                format!("name it with `{option} KEY`; the row has {}", keys.join(", ")),
+            ))
         }
         [first, ..] => {
-            let message = format!("the {what} could stand under {}", found.join(" or "));
-            Err(BadRow::new(first, message, format!("say which: `{option} {first}`")))
+            let message = format!("the {what} could be under {}", found.join(" or "));
+            Err(BadRow::new(first, message, format!("choose with `{option} {first}`")))
         }
     }
 }
 
-/// The question: a text, or the messages of a chat that ends with its first user message.
+/// The question: a text, or the messages of a chat up to its first user message.
 pub(super) fn question(row: &Map<String, Value>, key: &str) -> Result<String, BadRow> {
     let help = "correct the row, or name another key with `--question-key`";
     let text = match at(row, key) {
@@ -98,7 +102,7 @@ pub(super) fn question(row: &Map<String, Value>, key: &str) -> Result<String, Ba
             BadRow::new(
                 key,
                 format!(
-                    "`{key}` is no question: messages of a chat are expected, a user's the last and only one"
+                    "`{key}` is not a question: it must be a list of messages with one user message, the last"
                 ),
                 help,
             )
@@ -112,39 +116,39 @@ pub(super) fn question(row: &Map<String, Value>, key: &str) -> Result<String, Ba
         return Err(BadRow::new(key, "the question is empty", help));
     }
     if text.contains('\0') {
-        return Err(BadRow::new(key, "the question holds a NUL", "save it as text"));
+        return Err(BadRow::new(key, "the question holds a NUL character", "save it as text"));
     }
     Ok(text.trim().to_owned())
 }
 
-/// What a system message says stands before what the user asks.
+/// The text of a system message precedes the user's.
 pub(crate) fn conversation(messages: &[Value]) -> Option<String> {
-    let said = |message: &Value, role: &str| {
+    let content = |message: &Value, role: &str| {
         let content = message.get("content")?.as_str()?;
         (message.get("role")?.as_str()? == role).then(|| content.trim().to_owned())
     };
     match messages {
-        [user] => said(user, "user"),
-        [system, user] => Some(format!("{}\n\n{}", said(system, "system")?, said(user, "user")?)),
+        [user] => content(user, "user"),
+        [system, user] => Some(format!("{}\n\n{}", content(system, "system")?, content(user, "user")?)),
         _ => None,
     }
 }
 
-/// The answer as it is written: a text or a number, also as the only entry of a list.
+/// The answer as written: a text or a number, or a list with one of them.
 pub(super) fn written_answer(row: &Map<String, Value>, key: &str) -> Result<String, BadRow> {
     let help = "correct the row, or name another key with `--answer-key`";
     let several = || {
-        let message = format!("`{key}` has several answers, and does not say whether one of them is enough");
-        BadRow::new(key, message, "keep one, or leave such rows out with `--skip-unrepresentable`")
+        let message = format!("`{key}` has several answers, and one of them may or may not be enough");
+        BadRow::new(key, message, "keep one, or skip such rows with `--skip-unrepresentable`")
     };
     match at(row, key) {
         None => Err(BadRow::new(key, format!("the row has no `{key}`"), help)),
-        // A whole number is often written as a float.
+        // Whole numbers are often written as floats.
         Some(Value::Number(number)) => {
             let text = number.to_string();
             Ok(text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned))
         }
-        // Some sets hold a list as a text.
+        // Some sets store a list as a text.
         Some(Value::String(text)) => match serde_json::from_str::<Vec<Value>>(text).ok().as_deref() {
             Some([Value::String(one)]) => Ok(one.clone()),
             Some([Value::String(_), _, ..]) => Err(several()),
@@ -159,7 +163,7 @@ pub(super) fn written_answer(row: &Map<String, Value>, key: &str) -> Result<Stri
     }
 }
 
-/// The row's id, where it has one.
+/// The row's id, if it has one.
 pub(super) fn id(row: &Map<String, Value>, key: &str) -> Result<String, BadRow> {
     match at(row, key) {
         Some(Value::String(id)) if !id.is_empty() => Ok(id.clone()),
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_found_by_looking_at_a_row() {
+    fn keys_are_found_from_a_row() {
         check(&json!({ "question": "q", "answer": "a" }), Ok(("question", "answer", None)));
         check(
             &json!({ "problem": "q", "solution": "s", "answer": "a", "idx": 3 }),
@@ -201,16 +205,10 @@ mod tests {
     fn nothing_is_guessed() {
         check(
             &json!({ "question": "q", "prompt": "p", "answer": "a" }),
-            Err("the question could stand under question or prompt"),
+            Err("the question could be under question or prompt"),
         );
-        check(
-            &json!({ "question": "q", "reply": "a" }),
-            Err("no key of this row is known to hold the answer"),
-        );
-        check(
-            &json!({ "question": null, "answer": "a" }),
-            Err("no key of this row is known to hold the question"),
-        );
+        check(&json!({ "question": "q", "reply": "a" }), Err("the key that holds the answer is unknown"));
+        check(&json!({ "question": null, "answer": "a" }), Err("the key that holds the question is unknown"));
     }
 
     #[test]
@@ -233,7 +231,7 @@ mod tests {
         check(json!(format!("{DAPO_BEFORE}1 + 1{DAPO_AFTER}")), Ok("1 + 1"));
         check(
             json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b" }]),
-            Err("no question"),
+            Err("is not a question"),
         );
         check(json!(" "), Err("empty"));
         check(json!(3), Err("neither"));

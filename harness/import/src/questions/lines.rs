@@ -1,4 +1,4 @@
-//! JSONL files: objects line by line, with their places.
+//! JSONL files: one object per line, with its place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::document::read_text_below;
 use crate::findings::Findings;
 use clawrl_core::{BYTE_ORDER_MARK, read_python_json};
 
-/// Most bytes of a file: the largest known data sets of questions have a few hundred thousand rows.
+/// Maximum size of a file: the largest known data sets of questions have a few hundred thousand rows.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// A row and where it stands.
+/// A row with its place.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// From 1.
     pub(crate) number: usize,
-    /// Of the row; of one that cannot be read, where its reading ended.
+    /// The row; if it cannot be read, the place where reading ended.
     pub(crate) span: Span,
-    /// What it holds, or why it cannot be read.
+    /// The object, or why the row cannot be read.
     pub(crate) row: Result<Map<String, Value>, BadRow>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Reads a file. What is wrong with it as a whole is in the findings, what is wrong with a row in its line.
+    /// Reads a file. Problems of the file go to the findings, problems of a row into its line.
     pub(crate) fn read(shown: &Path, findings: &mut Findings) -> Option<Self> {
         match read_text_below(shown, MAX_BYTES) {
             Ok(source) => Self::of(source, findings),
@@ -48,7 +48,7 @@ impl Lines {
         let mut lines = Vec::new();
         let mut start = 0;
         for (index, whole) in source.text().split_inclusive('\n').enumerate() {
-            // Files that were put together have a mark where each began.
+            // Concatenated files have a byte order mark where each begins.
             let text = whole.trim_start_matches(BYTE_ORDER_MARK);
             let mut span = Span { start: start + whole.len() - text.len(), len: text.trim_end().len() };
             start += whole.len();
@@ -58,22 +58,22 @@ impl Lines {
             let row = match read_python_json(text) {
                 Ok(Value::Object(row)) => Ok(row),
                 Ok(Value::Array(_)) if lines.is_empty() => {
-                    let help = "write one object a line: `jq -c '.[]' rows.json > rows.jsonl`";
+                    let help = "write one object per line: `jq -c '.[]' rows.json > rows.jsonl`";
                     findings.refuse(
                         &source,
                         span,
                         "a list",
-                        "the file is one list, not one object a line",
+                        "the file is one list, not one object per line",
                         help,
                     );
                     return None;
                 }
                 Ok(_) => {
                     let help = "write an object: `{\"question\": \"...\", \"answer\": \"...\"}`";
-                    Err(BadRow::new("", "a row is no object", help))
+                    Err(BadRow::new("", "a row is not an object", help))
                 }
                 Err(error) if lines.is_empty() && error.is_eof() => {
-                    let help = "write one object a line: `jq -c . rows.json > rows.jsonl`";
+                    let help = "write one object per line: `jq -c . rows.json > rows.jsonl`";
                     findings.refuse(&source, span, "this line", "an object does not end on its line", help);
                     return None;
                 }
@@ -84,8 +84,8 @@ impl Lines {
                     let reason = reason.split(" at line ").next().unwrap_or_default();
                     Err(BadRow::new(
                         "",
-                        format!("this row is no JSON: {reason}"),
-                        "write one JSON object a line",
+                        format!("this row is not JSON: {reason}"),
+                        "write one JSON object per line",
                     ))
                 }
             };
@@ -94,7 +94,7 @@ impl Lines {
         Some(Self { source, lines })
     }
 
-    /// The place of a dotted key in its line; the line's beginning where the key cannot be found.
+    /// The place of a dotted key in its line, or else the line's beginning.
     pub(crate) fn place(&self, line: &Line, key: &str) -> Span {
         if line.row.is_err() {
             return line.span;
@@ -108,7 +108,7 @@ impl Lines {
     }
 }
 
-/// What stands under a dotted key. A key that has dots itself comes first.
+/// The value under a dotted key. A key that itself holds dots comes first.
 pub(crate) fn at<'a>(row: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     if let Some(found) = row.get(key) {
         return (!found.is_null()).then_some(found);

@@ -1,4 +1,4 @@
-//! Questions with an answer: rows of JSONL files and of data sets that are made, as tasks with a `python` tool.
+//! Questions with answers: rows of JSONL files and of generated data sets, as tasks with a `python` tool.
 
 mod answer;
 mod chosen;
@@ -8,9 +8,9 @@ mod lines;
 mod options;
 mod suite;
 
-pub(crate) use chosen::Chosen;
+pub(crate) use chosen::RowSelector;
 pub(crate) use jsonl::import_rows;
 pub(crate) use keys::{BadRow, conversation};
 pub(crate) use lines::Lines;
 pub use options::{JsonlOptions, RowChoice};
-pub(crate) use suite::{Family, Grading, Question, QuestionsSuite, questions_suite};
+pub(crate) use suite::{Family, Grading, Question, questions_suite};

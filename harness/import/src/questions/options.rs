@@ -1,45 +1,45 @@
-//! What an import of rows is asked to do.
+//! Options of an import of rows.
 
 use std::path::PathBuf;
 
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RowChoice {
-    /// All of them.
+    /// All rows.
     #[default]
     All,
-    /// The first ones.
+    /// The first rows.
     First(usize),
-    /// Some, drawn by a seed, in the order of the files.
+    /// A random sample, in the order of the files.
     Some {
-        /// How many.
+        /// Number of rows.
         count: usize,
-        /// By which they are drawn.
+        /// Seed of the sample.
         seed: u64,
     },
 }
 
-/// What to import from JSONL files, and how.
+/// Which JSONL files to import, and how.
 #[derive(Debug, Clone)]
 pub struct JsonlOptions {
     /// The files.
     pub files: Vec<PathBuf>,
-    /// The suite's folder, which is made.
+    /// Folder of the new suite, which is created.
     pub output: PathBuf,
-    /// Key of the question, dotted; found by looking at the rows if there is none.
+    /// Dotted key of the question; `None` to find it from the rows.
     pub question_key: Option<String>,
-    /// Key of the answer, dotted.
+    /// Dotted key of the answer; `None` to find it from the rows.
     pub answer_key: Option<String>,
-    /// Key of the row's id, dotted; the line's number where there is none.
+    /// Dotted key of the row's id; `None` to find it, or else to use the line number.
     pub id_key: Option<String>,
     /// Which rows.
     pub choice: RowChoice,
-    /// Largest difference of a numeric answer that passes; by how the answer is written if there is none.
+    /// Largest error of a numeric answer that passes; `None` to derive it from the notation of the answer.
     pub tolerance: Option<f64>,
-    /// Whether rows that cannot be represented are left out, and listed, instead of refusing all.
+    /// Whether rows that cannot be represented are skipped and listed; otherwise they refuse the import.
     pub skip_unrepresentable: bool,
     /// Whether an imported suite at `output` is replaced.
     pub force: bool,
-    /// Turns of an attempt.
+    /// Maximum turns of an attempt.
     pub max_turns: u32,
 }

@@ -1,17 +1,16 @@
 //! Questions as a suite: rows in files, and one template for each file.
 //!
-//! S1. A template makes at most as many tasks as a suite lets it; a longer family becomes several. S2. Row `n` of a file is
-//! instance `n` of its family, counted from 0.
+//! S1. A template makes no more tasks than a suite allows; a longer family is split. S2. Row `n` of a file is instance
+//! `n` of its family, from 0.
 
 use clawrl_config::{Node, NodeValue};
 use serde_json::{Value, json};
 
-use crate::draft::{Fixture, FixtureSource, whole};
+use crate::draft::{Fixture, FixtureSource, SuiteParts, whole};
 
-/// Tasks that one template makes.
-const MOST_ROWS: usize = 10_000;
+/// Maximum tasks of one template.
+const MAX_ROWS: usize = 10_000;
 
-/// A question with its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
     pub(crate) id: String,
@@ -34,34 +33,19 @@ pub(crate) enum Grading {
     Exact,
 }
 
-/// Questions that are graded alike.
+/// Questions with the same kind of check.
 #[derive(Debug, Clone)]
 pub(crate) struct Family {
     pub(crate) name: String,
     pub(crate) questions: Vec<Question>,
 }
 
-/// What stands before the tasks, the tasks, and the files with the rows.
-pub(crate) struct QuestionsSuite {
-    pub(crate) head: Vec<(&'static str, Node)>,
-    pub(crate) tasks: Vec<Node>,
-    pub(crate) fixtures: Vec<Fixture>,
-    /// Ids of the families.
-    pub(crate) ids: Vec<String>,
-    pub(crate) count: usize,
-}
-
-pub(crate) fn questions_suite(families: &[Family], max_turns: u32) -> QuestionsSuite {
+pub(crate) fn questions_suite(families: &[Family], max_turns: u32) -> SuiteParts {
     let mut vars: Vec<(String, Node)> = Vec::new();
-    let mut suite = QuestionsSuite {
-        head: Vec::new(),
-        tasks: Vec::new(),
-        fixtures: Vec::new(),
-        ids: Vec::new(),
-        count: 0,
-    };
+    let mut suite = SuiteParts::default();
+    let mut count = 0;
     for family in families {
-        for (at, questions) in family.questions.chunks(MOST_ROWS).enumerate() {
+        for (at, questions) in family.questions.chunks(MAX_ROWS).enumerate() {
             let id = if at == 0 { family.name.clone() } else { format!("{}-{}", family.name, at + 1) };
             let list = format!("rows_{}", id.replace('-', "_"));
             let path = format!("rows/{id}.jsonl");
@@ -74,12 +58,13 @@ pub(crate) fn questions_suite(families: &[Family], max_turns: u32) -> QuestionsS
             });
             suite.tasks.push(task(&id, &list, &questions[0].grading));
             suite.ids.push(id);
-            suite.count += questions.len();
+            count += questions.len();
         }
     }
     let python = Node::map(vec![("python", Node::map(vec![("python", Node::map(Vec::new()))]))]);
     let env = Node::map(vec![("toolcall", Node::map(vec![("tools", python)]))]);
     let vars = vars.iter().map(|(name, node)| (name.as_str(), node.clone())).collect();
+    suite.count = Some(count);
     suite.head = vec![
         ("vars", Node::map(vars)),
         ("defaults", Node::map(vec![("max_turns", whole(max_turns.into())), ("env", env)])),

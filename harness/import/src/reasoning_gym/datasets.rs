@@ -1,19 +1,19 @@
-//! How the answers of each set are compared.
+//! How the answers of each data set are compared.
 
-/// What gives full marks.
+/// What earns the full score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Marks {
     /// The answer, character by character.
     Exact,
-    /// The answer but for spaces and line ends.
+    /// The answer, except for white space.
     Spaced,
-    /// The same, in any letters.
+    /// The same, in upper or lower case.
     Folded,
-    /// A number near it.
+    /// A number within a tolerance.
     Number(f64),
 }
 
-/// Sets with a scorer of their own that gives full marks to one answer alone; for others it has less or nothing.
+/// Data sets whose own scorer gives the full score to one answer only, and less to others.
 const OWN: [(&str, Marks); 24] = [
     ("ab", Marks::Exact),
     ("binary_matrix", Marks::Exact),
@@ -41,7 +41,7 @@ const OWN: [(&str, Marks); 24] = [
     ("zebra_puzzles", Marks::Folded),
 ];
 
-/// Whether the library's default scorer, full marks for the answer itself, is a set's own, too.
+/// Whether the data set uses the library's default scorer: the full score for the exact answer.
 pub(super) fn marks(name: &str, has_own_scorer: bool) -> Result<Marks, &'static str> {
     if !has_own_scorer {
         return Ok(Marks::Exact);
@@ -49,16 +49,16 @@ pub(super) fn marks(name: &str, has_own_scorer: bool) -> Result<Marks, &'static 
     match OWN.iter().find(|(known, _)| *known == name) {
         Some((_, marks)) => Ok(*marks),
         None => Err(
-            "a scorer of its own, which would have to run: several answers are right, or one has to be computed",
+            "its own scorer would have to run: several answers are right, or the right one has to be computed",
         ),
     }
 }
 
 pub(super) fn words(marks: Marks) -> &'static str {
     match marks {
-        Marks::Exact => "the answer itself",
-        Marks::Spaced => "the answer but for spaces",
-        Marks::Folded => "the answer but for spaces and case",
+        Marks::Exact => "the exact answer",
+        Marks::Spaced => "the answer, except for white space",
+        Marks::Folded => "the answer, except for white space and case",
         Marks::Number(_) => "a number",
     }
 }

@@ -1,52 +1,52 @@
-//! What an import of Reasoning Gym is asked to do.
+//! Options of an import of Reasoning Gym.
 
 use std::path::PathBuf;
 
-/// A data set, and settings of its own.
+/// A data set, with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReasoningGymDataset {
     /// Its name in the library.
     pub name: String,
-    /// Settings; a value that is JSON is meant as such, anything else as text.
+    /// Settings; a value that is valid JSON is passed as such, anything else as text.
     pub settings: Vec<(String, String)>,
 }
 
 impl ReasoningGymDataset {
-    /// From `name` or `name:key=value,key=value`.
+    /// Parses `name` or `name:key=value,key=value`.
     ///
     /// # Errors
-    /// What is expected.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let pairs = settings.split(',').filter(|pair| !pair.is_empty());
         let pair = |pair: &str| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-            _ => Err(format!("`{pair}` is no setting: write `name:key=value,key=value`")),
+            _ => Err(format!("`{pair}` is not a setting: write `name:key=value,key=value`")),
         };
         Ok(Self { name: name.to_owned(), settings: pairs.map(pair).collect::<Result<_, _>>()? })
     }
 }
 
-/// What to import from Reasoning Gym, and how.
+/// Which data sets to import, and how.
 #[derive(Debug, Clone)]
 pub struct ReasoningGymOptions {
-    /// The sets.
+    /// The data sets.
     pub datasets: Vec<ReasoningGymDataset>,
-    /// Entries of each.
+    /// Entries of each data set.
     pub size: usize,
-    /// By which they are made.
+    /// Seed of the entries.
     pub seed: u64,
-    /// The program that has the library.
+    /// The Python that has the library.
     pub python: PathBuf,
-    /// The suite's folder, which is made.
+    /// Folder of the new suite, which is created.
     pub output: PathBuf,
     /// Whether an imported suite at `output` is replaced.
     pub force: bool,
-    /// Turns of an attempt.
+    /// Maximum turns of an attempt.
     pub max_turns: u32,
 }
 
-/// A set of the library, and whether it can be imported.
+/// A data set of the library, and whether it can be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasoningGymListing {
     /// Its name.

@@ -1,4 +1,4 @@
-"""Makes entries of Reasoning Gym: reads one JSON request, prints one JSON object a line."""
+"""Generates entries of Reasoning Gym: reads one JSON request, prints one JSON object per line."""
 import json
 import sys
 

@@ -1,59 +1,36 @@
-//! The Python that has the library (R1).
+//! Runs the Python that has the library (R1).
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use clawrl_config::Problem;
+use clawrl_core::read_python_json;
 use serde_json::Value;
 
-use clawrl_core::read_python_json;
+use crate::python::{last_errors, run};
 
 const PROGRAM: &str = include_str!("program.py");
 
-/// Characters of its errors that are told.
-const TOLD: usize = 600;
-
-/// Runs the program. What it printed, line by line.
+/// Runs the program, and returns the objects that it printed, one per line.
 ///
 /// # Errors
-/// A Python that cannot be started, that lacks the library, or that fails.
+/// Python cannot be started, lacks the library, or fails.
 pub(super) fn ask(python: &Path, request: &Value) -> Result<Vec<Value>, Problem> {
-    let shown = python.display();
-    let unstarted = |cause: std::io::Error| {
-        let message = format!("`{shown}` cannot be started: {}", cause.kind());
-        Problem::new(message, "name a Python that has reasoning-gym: `--python .venv/bin/python`")
-    };
-    let mut child = Command::new(python)
-        .args(["-c", PROGRAM])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(unstarted)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that ends without reading says why itself.
-        let _ = stdin.write_all(request.to_string().as_bytes());
-    }
-    let output = child.wait_with_output().map_err(unstarted)?;
+    let help = "name a Python that has reasoning-gym: `--python .venv/bin/python`";
+    let output = run(python, PROGRAM, request, help)?;
     let rows: Option<Vec<Value>> = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter(|line| line.starts_with('{'))
         .map(|line| read_python_json(line).ok())
         .collect();
-    let rows = rows.unwrap_or_default();
+    let (shown, rows) = (python.display(), rows.unwrap_or_default());
     if let Some(missing) = rows.first().and_then(|row| row["missing"].as_str()) {
-        let message = format!("`{shown}` has no reasoning-gym: {missing}");
-        let help =
-            "install it there with `pip install reasoning-gym`, or name another Python with `--python`";
+        let message = format!("`{shown}` has no package reasoning-gym: {missing}");
+        let help = "install it with `pip install reasoning-gym`, or name another Python with `--python`";
         return Err(Problem::new(message, help));
     }
     if !output.status.success() || rows.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.trim();
-        let from = said.char_indices().rev().nth(TOLD).map_or(0, |(at, _)| at);
-        let message = format!("`{shown}` failed to make the entries: {}", said[from..].replace('\n', "; "));
-        return Err(Problem::new(message, "name a Python 3 that has reasoning-gym with `--python`"));
+        let message = format!("`{shown}` failed to generate the entries: {}", last_errors(&output));
+        return Err(Problem::new(message, help));
     }
     Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! From data sets to families of questions.
+//! Turns data sets into families of questions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,13 +13,12 @@ use crate::findings::Findings;
 use crate::import::slug;
 use crate::questions::{Family, Grading, Question};
 
-/// What was made.
 pub(crate) struct Rows {
     pub(crate) families: Vec<Family>,
     pub(crate) records: Vec<Value>,
 }
 
-/// Every set of the library, and whether it can be imported.
+/// All data sets of the library, and whether each can be imported.
 ///
 /// # Errors
 /// A Python without the library.
@@ -32,13 +31,13 @@ pub(crate) fn listing(python: &Path) -> Result<Vec<ReasoningGymListing>, ConfigE
     Ok(known(&rows).into_iter().map(one).collect())
 }
 
-/// Sets by name, and whether they have a scorer of their own.
+/// Names of the data sets, and whether they have a scorer of their own.
 fn known(rows: &[Value]) -> BTreeMap<String, bool> {
     let known = rows.first().and_then(|row| row["known"].as_object());
     known.into_iter().flatten().map(|(name, own)| (name.clone(), own.as_bool().unwrap_or(true))).collect()
 }
 
-/// Has the entries made. What is wrong is in the findings.
+/// Generates the entries; problems go to the findings.
 pub(crate) fn import_rows(options: &ReasoningGymOptions, findings: &mut Findings) -> Rows {
     let mut rows = Rows { families: Vec::new(), records: Vec::new() };
     let setting = |(key, value): &(String, String)| {
@@ -50,40 +49,40 @@ pub(crate) fn import_rows(options: &ReasoningGymOptions, findings: &mut Findings
         .map(|set| json!({ "name": set.name, "settings": set.settings.iter().map(setting).collect::<Map<_, _>>() }))
         .collect();
     let request = json!({ "datasets": wanted, "size": options.size, "seed": options.seed });
-    let said = match ask(&options.python, &request) {
-        Ok(said) => said,
+    let lines = match ask(&options.python, &request) {
+        Ok(lines) => lines,
         Err(problem) => {
             findings.adopt(&problem.into());
             return rows;
         }
     };
-    let known = known(&said);
-    let version = said.first().and_then(|row| row["version"].as_str()).unwrap_or_default();
+    let known = known(&lines);
+    let version = lines.first().and_then(|row| row["version"].as_str()).unwrap_or_default();
     for (at, set) in options.datasets.iter().enumerate() {
         let name = &set.name;
         let mut refuse = |message: String, help: &str| findings.adopt(&Problem::new(message, help).into());
         if options.datasets[..at].iter().any(|other| other.name == *name) {
-            refuse(format!("the set `{name}` is named twice"), "import it into two suites");
+            refuse(format!("the data set `{name}` is named twice"), "import it into two suites");
             continue;
         }
         let Some(&own) = known.get(name) else {
             let help = "`clawrl import reasoning-gym --list` lists them";
-            refuse(format!("Reasoning Gym {version} has no set `{name}`"), help);
+            refuse(format!("Reasoning Gym {version} has no data set `{name}`"), help);
             continue;
         };
         let marks = match datasets::marks(name, own) {
             Ok(marks) => marks,
             Err(why) => {
                 let help = "`clawrl import reasoning-gym --list` lists those that can be imported";
-                refuse(format!("the set `{name}` cannot be represented: it has {why}"), help);
+                refuse(format!("the data set `{name}` cannot be represented: {why}"), help);
                 continue;
             }
         };
         let mut questions = Vec::new();
-        for row in said.iter().filter(|row| row["dataset"].as_str() == Some(name)) {
+        for row in lines.iter().filter(|row| row["dataset"].as_str() == Some(name)) {
             if let Some(error) = row["error"].as_str() {
                 refuse(
-                    format!("the set `{name}` could not be made: {error}"),
+                    format!("the data set `{name}` could not be generated: {error}"),
                     "correct its settings, or the size",
                 );
                 break;
@@ -91,7 +90,7 @@ pub(crate) fn import_rows(options: &ReasoningGymOptions, findings: &mut Findings
             match question(row, questions.len(), marks) {
                 Ok(question) => questions.push(question),
                 Err(why) => {
-                    let help = "leave the set out, or choose another seed";
+                    let help = "remove the data set, or choose another seed";
                     refuse(
                         format!("entry {} of `{name}` cannot be represented: {why}", questions.len()),
                         help,
@@ -104,7 +103,7 @@ pub(crate) fn import_rows(options: &ReasoningGymOptions, findings: &mut Findings
             "dataset": name, "settings": wanted[at]["settings"], "size": questions.len(), "seed": options.seed,
             "reasoning_gym": version, "compared": datasets::words(marks),
         }));
-        // Numbers with more digits than a float holds are compared by their digits.
+        // Numbers with more digits than a float keeps are compared as digits.
         let (plain, patterns): (Vec<Question>, Vec<Question>) =
             questions.into_iter().partition(|question| !matches!(question.grading, Grading::Pattern(_)));
         let both = !plain.is_empty() && !patterns.is_empty();
@@ -134,14 +133,14 @@ fn question(row: &Value, at: usize, marks: Marks) -> Result<Question, String> {
         Marks::Number(tolerance) => match answer.replace(',', "").trim().parse::<f64>() {
             Ok(number) if number.is_finite() && answer.len() <= 15 => Grading::Number { tolerance },
             Ok(_) => Grading::Pattern(spaced(&answer, "")),
-            Err(_) => return Err(format!("its answer `{answer}` is no number")),
+            Err(_) => return Err(format!("its answer `{answer}` is not a number")),
         },
     };
     let answer = if matches!(grading, Grading::Number { .. }) { answer.replace(',', "") } else { answer };
     Ok(Question { id: at.to_string(), question, answer, grading })
 }
 
-/// A text as an expression, any white space for its own.
+/// A text as a regular expression, in which all white space is equal.
 fn spaced(answer: &str, flags: &str) -> String {
     let words: Vec<String> = answer.split_whitespace().map(escaped).collect();
     format!(r"{flags}^\s*{}\s*$", words.join(r"\s+"))
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_become_gradings() {
+    fn full_score_becomes_a_check() {
         check("a b", Marks::Exact, Ok(Grading::Exact));
         check("1 2\n3", Marks::Spaced, Ok(Grading::Pattern(r"^\s*1\s+2\s+3\s*$".to_owned())));
         check("Yes.", Marks::Folded, Ok(Grading::Pattern(r"(?i)^\s*Yes\.\s*$".to_owned())));
@@ -179,6 +178,6 @@ mod tests {
             Marks::Number(0.0),
             Ok(Grading::Pattern(r"^\s*12345678901234567\s*$".to_owned())),
         );
-        check("x", Marks::Number(0.0), Err("its answer `x` is no number"));
+        check("x", Marks::Number(0.0), Err("its answer `x` is not a number"));
     }
 }

@@ -1,29 +1,29 @@
-//! Unified diffs, as far as an import has to understand them: what they touch, and the way back.
+//! Unified diffs, as far as an import needs them: the files that they touch, and their reverse.
 //!
-//! U1. What is read has hunks of the lengths that their headers say. U2. The reverse of a reverse is the diff, but for the
-//! order of removed and added lines next to each other. U3. No path leads out of the repository, or into its `.git`.
+//! U1. Hunks have the lengths that their headers declare. U2. The reverse of a reverse equals the diff, except for the
+//! order of adjacent removed and added lines. U3. No path leads out of the repository, or into its `.git`.
 
 use std::fmt::Write;
 
 use super::file_name::{is_within, quoted, unquoted};
 
-/// A diff of some files.
+/// A diff of several files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Diff {
     files: Vec<FileDiff>,
 }
 
-/// What becomes of one file.
+/// The change of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct FileDiff {
-    /// Paths before and after, without `a/` and `b/`; none where the file is not there.
+    /// Paths before and after, without `a/` and `b/`; `None` if the file does not exist then.
     before: Option<String>,
     after: Option<String>,
-    /// As the line `diff --git` has them.
+    /// As in the line `diff --git`.
     git: Option<(String, String)>,
     old_mode: Option<String>,
     new_mode: Option<String>,
-    /// Mode of a file that is made, or deleted.
+    /// Mode of a new or deleted file.
     mode: Option<String>,
     renames: bool,
     similarity: Option<String>,
@@ -33,22 +33,22 @@ struct FileDiff {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hunk {
-    /// First lines, as written: `3` or `3,7`.
+    /// Line ranges, as written: `3` or `3,7`.
     old: String,
     new: String,
-    /// What stands after the second `@@`.
+    /// The text after the second `@@`.
     heading: String,
     lines: Vec<String>,
 }
 
 impl Diff {
-    /// Reads one.
+    /// Parses a diff.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message for the user.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut reading = Reading { files: Vec::new(), old_left: 0, new_left: 0 };
-        // Not by `lines`: what ends in a carriage return keeps it.
+        // Not `lines`: a carriage return at the end belongs to the line.
         for (index, line) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
             reading.line(line).map_err(|reason| format!("line {} of the diff {reason}", index + 1))?;
         }
@@ -58,12 +58,12 @@ impl Diff {
         let files = reading.files;
         let is_empty = |file: &FileDiff| file.git.is_none() && file.hunks.is_empty();
         if files.is_empty() || files.iter().any(is_empty) {
-            return Err("there is no unified diff in it".to_owned());
+            return Err("it holds no unified diff".to_owned());
         }
         Ok(Self { files })
     }
 
-    /// The files that are there after it.
+    /// The files that exist after the diff.
     pub(crate) fn paths_after(&self) -> impl Iterator<Item = &str> {
         self.files.iter().filter_map(|file| file.after.as_deref())
     }
@@ -71,12 +71,12 @@ impl Diff {
     /// The diff that undoes this one.
     ///
     /// # Errors
-    /// A binary file, whose bytes a diff does not have both ways.
+    /// A binary file: a diff does not hold its bytes both ways.
     pub(crate) fn reversed(&self) -> Result<String, String> {
         let mut text = String::new();
         for file in &self.files {
             if file.binary {
-                return Err("it changes a binary file, and cannot be undone".to_owned());
+                return Err("it changes a binary file, which cannot be reversed".to_owned());
             }
             file.write_reversed(&mut text);
         }
@@ -95,7 +95,7 @@ impl Reading {
         if self.old_left + self.new_left > 0 {
             return self.in_hunk(line);
         }
-        // That the last line of a hunk has no end comes after as many lines as its header says.
+        // A missing line end is marked after all lines that the header of the hunk declares.
         if line.starts_with('\\')
             && let Some(hunk) = self.files.last_mut().and_then(|file| file.hunks.last_mut())
         {
@@ -103,7 +103,7 @@ impl Reading {
             return Ok(());
         }
         if let Some(paths) = line.strip_prefix("diff --git ") {
-            let (before, after) = git_paths(paths)?.ok_or("names no two files")?;
+            let (before, after) = git_paths(paths)?.ok_or("does not name two files")?;
             self.files.push(FileDiff {
                 before: Some(within(before.clone())?),
                 after: Some(within(after.clone())?),
@@ -114,14 +114,14 @@ impl Reading {
         }
         if let Some(path) = line.strip_prefix("--- ") {
             let before = path_of(path, "a/")?;
-            // Without a line `diff --git`, this is where a file begins.
+            // Without a line `diff --git`, a file begins here.
             if self.files.last().is_none_or(|file| file.git.is_none() || !file.hunks.is_empty()) {
                 self.files.push(FileDiff::default());
             }
             self.last()?.before = before;
             return Ok(());
         }
-        // Words before the first file are no part of the diff.
+        // Text before the first file does not belong to the diff.
         let Some(file) = self.files.last_mut() else { return Ok(()) };
         if let Some(path) = line.strip_prefix("+++ ") {
             file.after = path_of(path, "b/")?;
@@ -144,7 +144,7 @@ impl Reading {
         } else if line.starts_with("GIT binary patch") {
             file.binary = true;
         } else if line.starts_with("Binary files ") {
-            return Err("tells of a binary file without its bytes".to_owned());
+            return Err("names a binary file without its content".to_owned());
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Reading {
             Some((old, length(old)?, new, length(new)?, heading))
         });
         let (old, old_length, new, new_length, heading) =
-            parts.ok_or_else(|| "is no header of a hunk".to_owned())?;
+            parts.ok_or_else(|| "is not the header of a hunk".to_owned())?;
         (self.old_left, self.new_left) = (old_length, new_length);
         let hunk =
             Hunk { old: old.to_owned(), new: new.to_owned(), heading: heading.to_owned(), lines: Vec::new() };
@@ -173,13 +173,15 @@ impl Reading {
         let (old, new) = match line.bytes().next() {
             Some(b'-') => (1, 0),
             Some(b'+') => (0, 1),
-            // Some programs strip the blank of an empty line.
+            // Some programs strip the space of an empty line.
             Some(b' ') | None => (1, 1),
             Some(b'\\') => (0, 0),
-            Some(_) => return Err("is no line of a hunk, which is shorter than its header says".to_owned()),
+            Some(_) => {
+                return Err("is not a line of a hunk, which is shorter than its header says".to_owned());
+            }
         };
         if old > self.old_left || new > self.new_left {
-            return Err("is one more than the header of its hunk says".to_owned());
+            return Err("exceeds the length in the header of its hunk".to_owned());
         }
         self.old_left -= old;
         self.new_left -= new;
@@ -190,7 +192,7 @@ impl Reading {
     }
 }
 
-/// Lines that a range `3` or `3,7` has.
+/// Number of lines of a range `3` or `3,7`.
 fn length(range: &str) -> Option<usize> {
     match range.split_once(',') {
         Some((first, length)) => first.parse::<usize>().ok().and(length.parse().ok()),
@@ -198,7 +200,7 @@ fn length(range: &str) -> Option<usize> {
     }
 }
 
-/// `a/X b/Y`, either of them perhaps in quotes. Where the names are the same, they may have blanks.
+/// `a/X b/Y`, each possibly quoted. Equal names may hold spaces.
 fn git_paths(paths: &str) -> Result<Option<(String, String)>, String> {
     let both = |before: String, after: String| {
         Some((before.strip_prefix("a/")?.to_owned(), after.strip_prefix("b/")?.to_owned()))
@@ -224,12 +226,12 @@ fn git_paths(paths: &str) -> Result<Option<(String, String)>, String> {
     Ok(split.and_then(|(before, after)| both(before, after)))
 }
 
-/// A name as a line of its own has it, perhaps in quotes.
+/// The name on a line of its own, possibly quoted.
 fn named(written: &str) -> Result<String, String> {
     if written.starts_with('"') { Ok(unquoted(written)?.0) } else { Ok(written.to_owned()) }
 }
 
-/// The path of a line `---` or `+++`. Behind a tab may stand a date.
+/// The path of a line `---` or `+++`. A date may follow after a tab.
 fn path_of(written: &str, prefix: &str) -> Result<Option<String>, String> {
     let path = if written.starts_with('"') {
         unquoted(written)?.0
@@ -247,13 +249,13 @@ fn within(path: String) -> Result<String, String> {
     if is_within(&path) {
         Ok(path)
     } else {
-        Err(format!("names `{path}`, which is no file of the repository"))
+        Err(format!("names `{path}`, which is not a file of the repository"))
     }
 }
 
 impl FileDiff {
     fn write_reversed(&self, text: &mut String) {
-        // Writing to a string cannot fail.
+        // Writing to a string does not fail.
         let mut line = |line: std::fmt::Arguments<'_>| {
             let _ = writeln!(text, "{line}");
         };
@@ -292,7 +294,7 @@ impl FileDiff {
 }
 
 impl Hunk {
-    /// Removed lines become added ones and the other way round; of those next to each other, the removed come first.
+    /// Swaps removed and added lines; of adjacent ones, the removed come first.
     fn reversed_lines(&self) -> Vec<String> {
         let mut reversed = Vec::new();
         let (mut removed, mut added): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -307,7 +309,7 @@ impl Hunk {
                     removed.push(format!("-{}", &line[1..]));
                     last_was_added = false;
                 }
-                // That a last line has no end belongs to the line before.
+                // The marker of a missing line end belongs to the line before.
                 Some(b'\\') if !removed.is_empty() || !added.is_empty() => {
                     if last_was_added { &mut added } else { &mut removed }.push(line.clone());
                 }
@@ -339,34 +341,34 @@ mod tests {
     }
 
     #[test]
-    fn u1_hunks_are_as_long_as_they_say() {
+    fn u1_hunk_length_must_match_header() {
         check(CHANGE, Ok(&["src/a.py"]));
         check(
             &CHANGE.replace("-y\n", "-y\n-y\n-y\n"),
-            Err("line 9 of the diff is one more than the header of its hunk says"),
+            Err("line 9 of the diff exceeds the length in the header of its hunk"),
         );
         check(&CHANGE.replace("+w\n", ""), Err("the diff ends in the middle of a hunk"));
         check(&CHANGE.replace(" v\n", ""), Err("the diff ends in the middle of a hunk"));
         check(
             &CHANGE.replace("+w", "w"),
-            Err("line 9 of the diff is no line of a hunk, which is shorter than its header says"),
+            Err("line 9 of the diff is not a line of a hunk, which is shorter than its header says"),
         );
-        check("--- a/x\n+++ b/x\n@@ one @@\n", Err("line 3 of the diff is no header of a hunk"));
+        check("--- a/x\n+++ b/x\n@@ one @@\n", Err("line 3 of the diff is not the header of a hunk"));
     }
 
     #[test]
-    fn what_is_no_diff_is_told() {
+    fn invalid_diffs_are_refused() {
         for text in ["", "\n", "see the pull request\n", "--- a/x\n+++ b/x\n"] {
-            check(text, Err("there is no unified diff in it"));
+            check(text, Err("it holds no unified diff"));
         }
         check(
             "diff --git a/x.png b/x.png\nBinary files a/x.png and b/x.png differ\n",
-            Err("line 2 of the diff tells of a binary file without its bytes"),
+            Err("line 2 of the diff names a binary file without its content"),
         );
     }
 
     #[test]
-    fn files_that_come_go_and_move_are_read() {
+    fn new_deleted_and_moved_files_are_parsed() {
         check(
             "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n",
             Ok(&["n"]),
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_git_quotes_are_read_and_written() {
+    fn quoted_names_survive_a_round_trip() {
         let change = "diff --git \"a/caf\\303\\251 \\\"x\\\".py\" \"b/caf\\303\\251 \\\"x\\\".py\"\n--- \"a/caf\\303\\251 \\\"x\\\".py\"\n+++ \"b/caf\\303\\251 \\\"x\\\".py\"\n@@ -1 +1 @@\n-a\n+b\n";
         check(change, Ok(&["café \"x\".py"]));
         let back = Diff::read(change).unwrap().reversed().unwrap();
@@ -393,7 +395,7 @@ mod tests {
         check(&moved("a/a b \"b/\\302\\265\""), Ok(&["µ"]));
         check(&moved("\"a/\\302\\265\" b/a b"), Ok(&["µ"]));
         check("--- /dev/null\t\n+++ \"b/t\\tab\"\t2020-01-01\n@@ -0,0 +1 @@\n+a\n", Ok(&["t\tab"]));
-        check("diff --git \"a/x b/x\n", Err("line 1 of the diff has a name in quotes that do not end"));
+        check("diff --git \"a/x b/x\n", Err("line 1 of the diff has a name with an unclosed quote"));
         check(
             "--- \"a/\\377\"\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
             Err("line 1 of the diff has a name that is not UTF-8"),
@@ -401,10 +403,10 @@ mod tests {
     }
 
     #[test]
-    fn u3_paths_that_lead_out_of_the_repository_are_told() {
+    fn u3_paths_outside_repository_are_refused() {
         let refused = |path: &str| {
             let change = format!("--- a/x\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n");
-            let reason = format!("line 2 of the diff names `{path}`, which is no file of the repository");
+            let reason = format!("line 2 of the diff names `{path}`, which is not a file of the repository");
             assert_eq!(Diff::read(&change).unwrap_err(), reason);
         };
         for path in
@@ -415,14 +417,14 @@ mod tests {
         let moved = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to ../y\n";
         assert_eq!(
             Diff::read(moved).unwrap_err(),
-            "line 4 of the diff names `../y`, which is no file of the repository"
+            "line 4 of the diff names `../y`, which is not a file of the repository"
         );
         assert!(Diff::read("diff --git \"a/../\\303\\251\" b/x\n").is_err());
         check("--- a/..x/y..\n+++ b/..x/y..\n@@ -1 +1 @@\n-a\n+b\n", Ok(&["..x/y.."]));
     }
 
     #[test]
-    fn u2_a_diff_is_undone() {
+    fn u2_reverse_undoes_diff() {
         let back = Diff::read(CHANGE).unwrap().reversed().unwrap();
         assert_eq!(
             back,

@@ -1,12 +1,12 @@
-//! Names of files, as git writes them in diffs.
+//! File names, as git writes them in diffs.
 //!
-//! Source: the option `core.quotePath` of git-config: a name with control characters, quotes, backslashes or, by default,
-//! bytes beyond ASCII stands in double quotes, with escapes as in C.
+//! Source: the option `core.quotePath` of git-config: a name with control characters, quotes, backslashes or, by
+//! default, non-ASCII bytes is quoted, with escapes as in C.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Escapes of one letter and what they stand for.
+/// Escapes of one letter, with their bytes.
 const ESCAPES: [(char, u8); 9] = [
     ('a', 0x07),
     ('b', 0x08),
@@ -19,12 +19,12 @@ const ESCAPES: [(char, u8); 9] = [
     ('\\', b'\\'),
 ];
 
-/// The name in quotes that a text begins with, and what follows it.
+/// The quoted name at the beginning of a text, and the rest of the text.
 ///
 /// # Errors
-/// Quotes that do not end, an escape that git does not write, or a name that is not UTF-8.
+/// An unclosed quote, an escape that git does not write, or a name that is not UTF-8.
 pub(super) fn unquoted(text: &str) -> Result<(String, &str), String> {
-    let unended = || "has a name in quotes that do not end".to_owned();
+    let unended = || "has a name with an unclosed quote".to_owned();
     let mut name = Vec::new();
     let mut rest = text.strip_prefix('"').ok_or_else(unended)?;
     loop {
@@ -45,7 +45,7 @@ pub(super) fn unquoted(text: &str) -> Result<(String, &str), String> {
     Ok((name, rest))
 }
 
-/// The byte that stands behind a backslash, and how many bytes it is written with.
+/// The byte of an escape, and the length of the escape.
 fn escaped(rest: &str) -> Option<(u8, usize)> {
     if let Some(octal) = rest.get(..3).filter(|octal| octal.bytes().all(|digit| matches!(digit, b'0'..=b'7')))
     {
@@ -55,7 +55,7 @@ fn escaped(rest: &str) -> Option<(u8, usize)> {
     ESCAPES.iter().find(|(known, _)| *known == letter).map(|(_, byte)| (*byte, 1))
 }
 
-/// A name as git reads it: in quotes only where it could not be told otherwise.
+/// A name as git reads it: quoted only if it would be ambiguous otherwise.
 pub(super) fn quoted(name: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte >= b' ' && byte != 0x7f && byte != b'"' && byte != b'\\';
     if name.bytes().all(is_plain) {
@@ -67,7 +67,7 @@ pub(super) fn quoted(name: &str) -> Cow<'_, str> {
             None => text.push(character),
             Some(byte) => match ESCAPES.iter().find(|(_, known)| *known == byte) {
                 Some((letter, _)) => text.extend(['\\', *letter]),
-                // Writing to a string cannot fail.
+                // Writing to a string does not fail.
                 None => drop(write!(text, "\\{byte:03o}")),
             },
         }
@@ -76,7 +76,7 @@ pub(super) fn quoted(name: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a path stays in a repository and out of its `.git`, in whatever case that is written. Git applies no others.
+/// Whether a path stays inside a repository and outside its `.git`, in any case. Git applies no others.
 pub(super) fn is_within(path: &str) -> bool {
     path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.eq_ignore_ascii_case(".git"))
 }
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quoted_name_is_read_as_it_was(name in "[ -~é\u{1f600}\0-\u{1f}\u{7f}]{1,16}", rest in "[ a-z]{0,3}") {
+        fn quoted_name_is_parsed(name in "[ -~é\u{1f600}\0-\u{1f}\u{7f}]{1,16}", rest in "[ a-z]{0,3}") {
             if let Cow::Owned(text) = quoted(&name) {
                 let (read, left) = unquoted(&text).unwrap();
                 prop_assert_eq!((read, left), (name, ""));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_that_git_does_not_write_are_told() {
+    fn unknown_escapes_are_refused() {
         for text in ["\"\\x41\"", "\"\\9\"", "\"\\777\"", "\"\\é\""] {
             assert_eq!(
                 unquoted(text).unwrap_err(),

@@ -1,7 +1,7 @@
-//! The columns of a row, as what a task is made of.
+//! Reads the columns of a row.
 //!
-//! N1. `patch` is the fix, but in rows of SWE-smith the fault: there the fix is its reverse. N2. Tests are a list of names,
-//! or a text that holds one as JSON.
+//! N1. `patch` is the fix, but in rows of SWE-smith the bug: there the fix is its reverse. N2. Tests are a list of
+//! names, or a text that holds the list as JSON.
 
 use serde_json::{Map, Value};
 
@@ -9,11 +9,11 @@ use super::diff::Diff;
 use crate::questions::BadRow;
 use clawrl_core::read_python_json;
 
-/// A row that can be understood.
+/// A row with all that a task needs.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) id: String,
-    /// `owner/name`; empty where the row does not say.
+    /// `owner/name`; empty if the row does not name it.
     pub(super) repo: String,
     pub(super) version: String,
     pub(super) base_commit: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct Instance {
     pub(super) hints: Option<String>,
     /// The fix.
     pub(super) gold: String,
-    /// What is wrong with the repository that the image has, where that is to be put there first.
+    /// The bug, if it has to be applied to the repository of the image first.
     pub(super) fault: Option<String>,
     pub(super) test_patch: Option<TestPatch>,
     pub(super) fail_to_pass: Vec<String>,
@@ -32,15 +32,15 @@ pub(super) struct Instance {
     pub(super) eval_script: Option<String>,
 }
 
-/// The tests that come with an issue.
+/// The tests that belong to the issue.
 #[derive(Debug)]
 pub(super) struct TestPatch {
     pub(super) text: String,
-    /// Paths of files that are there once it is applied.
+    /// Paths of the files that exist after it is applied.
     pub(super) files: Vec<String>,
 }
 
-/// An image, and which column says so: data sets differ in where their images have the repository.
+/// An image, and the column that names it: data sets differ in where their images have the repository.
 #[derive(Debug)]
 pub(super) struct ImageColumn {
     pub(super) column: &'static str,
@@ -53,9 +53,8 @@ impl Instance {
     /// Reads a row.
     pub(super) fn read(columns: &Map<String, Value>) -> Result<Self, BadRow> {
         if columns.contains_key("parsed_commit_content") && !columns.contains_key("patch") {
-            let help =
-                "use a set derived from it that has the columns `patch`, `test_patch` and `FAIL_TO_PASS`";
-            let message = "this is a row of R2E-Gym, whose fix is a commit as a tree of syntax and whose tests are in its image";
+            let help = "use a derived data set with the columns `patch`, `test_patch` and `FAIL_TO_PASS`";
+            let message = "this is a row of R2E-Gym, whose fix is a commit as a syntax tree and whose tests are in its image";
             return Err(BadRow::new("parsed_commit_content", message, help));
         }
         let id = required(columns, "instance_id")?;
@@ -87,12 +86,8 @@ impl Instance {
         };
         let fail_to_pass = tests(columns, ["FAIL_TO_PASS", "fail_to_pass"])?;
         if fail_to_pass.is_empty() {
-            let message = "no test is to pass that failed: nothing would tell whether the issue is resolved";
-            return Err(BadRow::new(
-                "FAIL_TO_PASS",
-                message,
-                "leave such rows out with `--skip-unrepresentable`",
-            ));
+            let message = "`FAIL_TO_PASS` is empty: no test shows that the issue is resolved";
+            return Err(BadRow::new("FAIL_TO_PASS", message, "skip such rows with `--skip-unrepresentable`"));
         }
         let mut pass_to_pass = tests(columns, ["PASS_TO_PASS", "pass_to_pass"])?;
         pass_to_pass.retain(|name| !fail_to_pass.contains(name));
@@ -122,22 +117,22 @@ fn no_diff(key: &str, reason: &str) -> BadRow {
     BadRow::new(key, format!("`{key}` cannot be used: {reason}"), "write it as `git diff` does")
 }
 
-/// A text that is there and is not blank.
+/// A text that is not blank.
 fn text(columns: &Map<String, Value>, key: &str) -> Result<Option<String>, BadRow> {
     match columns.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        // YAML reads `version: 1.0` so.
+        // YAML reads `version: 1.0` as a number.
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(_) => Err(BadRow::new(key, format!("`{key}` is no text"), "write it as a text")),
+        Some(_) => Err(BadRow::new(key, format!("`{key}` is not a text"), "write it as a text")),
     }
 }
 
 fn required(columns: &Map<String, Value>, key: &str) -> Result<String, BadRow> {
     text(columns, key)?.ok_or_else(|| {
         let message = format!("the row has no `{key}`, or an empty one");
-        BadRow::new(key, message, format!("give the column `{key}`, as SWE-bench has it"))
+        BadRow::new(key, message, format!("add the column `{key}`, as in SWE-bench"))
     })
 }
 
@@ -146,7 +141,7 @@ fn tests(columns: &Map<String, Value>, keys: [&'static str; 2]) -> Result<Vec<St
     let found = keys.iter().find_map(|key| Some((*key, columns.get(*key)?)));
     let Some((key, value)) = found else {
         let message = format!("the row has no `{}`", keys[0]);
-        return Err(BadRow::new(keys[0], message, "give the column, a list of names of tests"));
+        return Err(BadRow::new(keys[0], message, "add the column, with a list of test names"));
     };
     let decoded;
     let value = match value {
@@ -160,15 +155,15 @@ fn tests(columns: &Map<String, Value>, keys: [&'static str; 2]) -> Result<Vec<St
         .as_array()
         .and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
     let mut names = names.ok_or_else(|| {
-        let message = format!("`{key}` is neither a list of names nor a text that holds one as JSON");
-        BadRow::new(key, message, "write `[\"test_a\"]`, or the same in a text")
+        let message = format!("`{key}` is neither a list of names nor a text with such a list in JSON");
+        BadRow::new(key, message, "write `[\"test_a\"]`, or the same as a text")
     })?;
     let mut known = std::collections::HashSet::new();
     names.retain(|name| !name.trim().is_empty() && known.insert(name.clone()));
     Ok(names)
 }
 
-/// What SWE-rebench says of how a repository is installed and tested: an object, or a text that holds one.
+/// SWE-rebench's description of how a repository is installed and tested: an object, or a text that holds one.
 fn install_config(columns: &Map<String, Value>) -> Result<Map<String, Value>, BadRow> {
     match columns.get("install_config") {
         None | Some(Value::Null) => Ok(Map::new()),
@@ -184,12 +179,12 @@ fn install_config(columns: &Map<String, Value>) -> Result<Map<String, Value>, Ba
 fn no_config() -> BadRow {
     BadRow::new(
         "install_config",
-        "`install_config` is no object",
-        "write an object with `test_cmd` and `log_parser`, or leave it out",
+        "`install_config` is not an object",
+        "write an object with `test_cmd` and `log_parser`, or remove it",
     )
 }
 
-/// The first of the columns that has a command, or several, which are run one after the other.
+/// The first column that holds a command, or several commands, which run one after another.
 fn command(columns: &Map<String, Value>, keys: &[&str]) -> Option<String> {
     let written = |value: &Value| match value {
         Value::String(text) => Some(text.trim().to_owned()),
@@ -203,7 +198,7 @@ fn command(columns: &Map<String, Value>, keys: &[&str]) -> Option<String> {
     found.filter(|command| !command.is_empty())
 }
 
-/// A diff has to end its last line.
+/// The last line of a diff needs a line end.
 fn ended(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
@@ -239,35 +234,35 @@ mod tests_of_rows {
     }
 
     #[test]
-    fn n2_tests_are_lists_or_texts_of_lists() {
+    fn n2_tests_are_lists_or_json_texts() {
         check(json!({}), Ok((1, 1, false)));
         check(json!({ "FAIL_TO_PASS": ["t", "v"] }), Ok((2, 1, false)));
         check(json!({ "PASS_TO_PASS": null, "pass_to_pass": "[]" }), Ok((1, 0, false)));
-        let neither = "`FAIL_TO_PASS` is neither a list of names nor a text that holds one as JSON";
+        let neither = "`FAIL_TO_PASS` is neither a list of names nor a text with such a list in JSON";
         for wrong in [json!("t"), json!(7), json!({ "t": 1 }), json!([1]), json!("['t']")] {
             check(json!({ "FAIL_TO_PASS": wrong }), Err(("FAIL_TO_PASS", neither)));
         }
     }
 
     #[test]
-    fn n1_patches_of_smith_are_faults() {
+    fn n1_patch_of_swe_smith_is_the_bug() {
         check(json!({ "test_patch": null, "base_commit": null }), Ok((1, 1, true)));
         check(json!({ "image_name": "jyangballin/swesmith.x86_64.o_1776_r.1" }), Ok((1, 1, true)));
         check(json!({ "repo": "swesmith/o__r.1" }), Ok((1, 1, true)));
     }
 
     #[test]
-    fn columns_that_are_wrong_are_told() {
+    fn wrong_columns_are_refused() {
         check(json!({ "patch": null }), Err(("patch", "the row has no `patch`, or an empty one")));
         check(
             json!({ "patch": "see above" }),
-            Err(("patch", "`patch` cannot be used: there is no unified diff in it")),
+            Err(("patch", "`patch` cannot be used: it holds no unified diff")),
         );
         check(
             json!({ "test_patch": "@@" }),
-            Err(("test_patch", "`test_patch` cannot be used: there is no unified diff in it")),
+            Err(("test_patch", "`test_patch` cannot be used: it holds no unified diff")),
         );
-        check(json!({ "repo": ["o"] }), Err(("repo", "`repo` is no text")));
-        check(json!({ "install_config": 3 }), Err(("install_config", "`install_config` is no object")));
+        check(json!({ "repo": ["o"] }), Err(("repo", "`repo` is not a text")));
+        check(json!({ "install_config": 3 }), Err(("install_config", "`install_config` is not an object")));
     }
 }

@@ -1,9 +1,9 @@
-//! Rows of SWE-bench and of data sets shaped like it, and its task repositories: issues of real repositories, with the
-//! tests that say whether they are resolved.
+//! Rows of SWE-bench and data sets of the same form, and its task repositories: issues of real repositories, with the
+//! tests that show whether they are resolved.
 //!
-//! W1. A task is graded by the command and the parser that its row names, else by those of its repository; one whose log
-//! no parser of ours reads is left out, and listed. W2. Neither the fix nor the tests are in what an agent finds.
-//! W3. A row that is wrong is told at its place, and the others are read all the same.
+//! W1. A task is graded by the command and the parser that its row names, or else by those of its repository; a task
+//! whose log none of our parsers reads is skipped and listed. W2. The agent's files hold neither the fix nor the tests.
+//! W3. A wrong row is reported at its place, and the others are still read.
 //!
 //! Source: PyPI `swebench` 5.0.2 (`task/repo.py`, `harness/log_parsers`) and 4.1.0 (test commands by repository and
 //! version, `get_test_directives`); PyPI `swesmith` (`profiles/python.py`); test commands of the harness of SWE-Gym; the

@@ -1,34 +1,34 @@
-//! What an import of SWE-bench's rows is asked to do.
+//! Options of an import of SWE-bench rows.
 
 use std::path::PathBuf;
 
 use crate::questions::RowChoice;
 
-/// What to import of SWE-bench and its like, and how.
+/// Which rows to import, and how.
 #[derive(Debug, Clone)]
 pub struct SweOptions {
-    /// A file of rows, Parquet, JSON or JSONL, or the folder of a task repository.
+    /// A file of rows (Parquet, JSON or JSONL), or the folder of a task repository.
     pub source: PathBuf,
-    /// The suite's folder, which is made.
+    /// Folder of the new suite, which is created.
     pub output: PathBuf,
-    /// Which rows, of those that `tasks` and `filter` leave.
+    /// Which of the rows that `tasks` and `filter` select.
     pub choice: RowChoice,
-    /// Instances by their ids; all of them if empty.
+    /// Ids of instances; all if empty.
     pub tasks: Vec<String>,
-    /// Only instances whose id has this in it.
+    /// Only instances whose id contains this text.
     pub filter: Option<String>,
-    /// Name of the images, with `{instance_id}` or `{image_id}`; what the rows say if there is none.
+    /// Name of the images, with `{instance_id}` or `{image_id}`; `None` for the image that a row names.
     pub image: Option<String>,
     /// Folder of the repository in the images.
     pub workdir: Option<String>,
-    /// Line of bash before the first command and before the tests; an empty one is none.
+    /// Line of bash before the first command and before the tests; may be empty.
     pub activate: Option<String>,
-    /// Whether what was said about an issue is part of the instruction.
+    /// Whether the instruction includes the comments on the issue.
     pub hints: bool,
-    /// Whether rows that cannot be represented are left out, and listed, instead of refusing all.
+    /// Whether rows that cannot be represented are skipped and listed; otherwise they refuse the import.
     pub skip_unrepresentable: bool,
     /// Whether an imported suite at `output` is replaced.
     pub force: bool,
-    /// Turns of an attempt.
+    /// Maximum turns of an attempt.
     pub max_turns: u32,
 }

@@ -1,6 +1,6 @@
-//! Where a row stands, so that what is wrong with it is told there.
+//! The place of a row, for reporting its problems.
 //!
-//! A row of a file is told by its line and column and not shown: many have hundreds of thousands of characters.
+//! A row of a file is reported by line and column and not shown: many have hundreds of thousands of characters.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use clawrl_config::{Problem, Source, Span};
 use crate::findings::Findings;
 use crate::questions::BadRow;
 
-/// The file of each column that a task repository keeps apart.
+/// The file of each column in a task repository.
 pub(super) const FILES: [(&str, &str); 7] = [
     ("patch", "gold.patch"),
     ("test_patch", "test.patch"),
@@ -21,25 +21,25 @@ pub(super) const FILES: [(&str, &str); 7] = [
     ("PASS_TO_PASS", "tests.json"),
 ];
 
-/// Where a row stands.
+/// The place of a row.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
-    /// In a file of rows.
+    /// In a text file of rows.
     Text {
-        /// As the person named it.
+        /// Path as the user wrote it.
         shown: PathBuf,
         source: Arc<Source>,
-        /// Of the whole row.
+        /// The whole row.
         span: Span,
     },
-    /// In a file of rows that is no text.
+    /// In a binary file of rows.
     Row {
-        /// As the person named it.
+        /// Path as the user wrote it.
         shown: PathBuf,
         /// From 1.
         number: usize,
     },
-    /// In files of a folder.
+    /// In the files of a folder.
     Folder(PathBuf),
 }
 
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// For a list of what is left out.
+    /// The place, for the list of skipped rows.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Text { source, span, .. } => format!("line {}", source.line_column(*span).0),
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-/// Where the key stands in a row's text; its beginning where it cannot be found.
+/// The place of the key in a row's text, or else the row's beginning.
 fn key_in(text: &str, key: &str) -> usize {
     if key.is_empty() { 0 } else { text.find(&format!("\"{key}\"")).unwrap_or(0) }
 }

@@ -1,4 +1,4 @@
-//! Task repositories of SWE-bench: a folder for each instance, whose files become the columns of a row.
+//! Task repositories of SWE-bench: one folder for each instance, whose files become the columns of a row.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clawrl_config::{Node, NodeValue};
 use serde_json::{Map, Value};
 
 use super::place::{FILES, Place};
-use super::source::Found;
+use super::source::SourceRow;
 use crate::document::{Document, read_text};
 use crate::draft::{Fixture, fixtures_of};
 use crate::findings::Findings;
@@ -18,13 +18,13 @@ const CONFIG: &str = "sweb.yaml";
 const TASK: &str = "task.yaml";
 const ASSETS: &str = "test_assets";
 
-/// Whether a folder is one, or a folder of its tasks.
+/// Whether a folder is a task repository, or the tasks folder of one.
 pub(super) fn is_repository(folder: &Path) -> bool {
     folder.join(CONFIG).is_file() || folder.join("tasks").is_dir()
 }
 
-/// Reads the instances whose ids are `wanted`; of all others, those of a split that the repository publishes.
-pub(super) fn rows_of(folder: &Path, named: &[String], findings: &mut Findings) -> Vec<Found> {
+/// Reads the instances with the ids `wanted`, or else those of the splits that the repository publishes.
+pub(super) fn rows_of(folder: &Path, named: &[String], findings: &mut Findings) -> Vec<SourceRow> {
     let tasks = folder.join("tasks");
     let Ok(entries) = std::fs::read_dir(&tasks) else {
         findings.refuse_path(
@@ -51,17 +51,17 @@ pub(super) fn rows_of(folder: &Path, named: &[String], findings: &mut Findings) 
             unpublished += 1;
             continue;
         }
-        rows.push(Found { place: Place::Folder(task), columns });
+        rows.push(SourceRow { place: Place::Folder(task), columns });
     }
     if unpublished > 0 {
         let tasks =
             if unpublished == 1 { "1 task is".to_owned() } else { format!("{unpublished} tasks are") };
-        findings.note(format!("{tasks} left out, of a split that is not among those of {CONFIG}"));
+        findings.note(format!("{tasks} left out, of a split that {CONFIG} does not publish"));
     }
     rows
 }
 
-/// Splits that the repository publishes; `test` where it does not say.
+/// Splits that the repository publishes; `test` by default.
 fn splits(folder: &Path, findings: &mut Findings) -> Option<Vec<String>> {
     let path = folder.join(CONFIG);
     let config = if path.is_file() {
@@ -79,7 +79,7 @@ fn splits(folder: &Path, findings: &mut Findings) -> Option<Vec<String>> {
     Some(named.map_or_else(|| vec!["test".to_owned()], |splits| splits.map(str::to_owned).collect()))
 }
 
-/// A task as the row that SWE-bench makes of it.
+/// The row that SWE-bench makes of a task.
 fn columns(task: &Path, findings: &mut Findings) -> Option<Result<Map<String, Value>, BadRow>> {
     let document = match Document::yaml(&task.join(TASK)) {
         Ok(document) => document,
@@ -89,7 +89,7 @@ fn columns(task: &Path, findings: &mut Findings) -> Option<Result<Map<String, Va
         }
     };
     let Value::Object(mut columns) = value(&document.root) else {
-        return Some(Err(BadRow::new("", "the file holds no keys", "write `key: value` lines")));
+        return Some(Err(BadRow::new("", "the file is not a map", "write `key: value` lines")));
     };
     for (column, file) in FILES {
         let path = task.join(file);
@@ -110,7 +110,7 @@ fn columns(task: &Path, findings: &mut Findings) -> Option<Result<Map<String, Va
         match serde_json::from_str::<Map<String, Value>>(&python_as_json(source.text())) {
             Ok(tests) => columns.extend(tests.into_iter().filter(|(key, _)| key == column)),
             Err(error) => {
-                let message = format!("this is no JSON object of lists: {error}");
+                let message = format!("this is not a JSON object of lists: {error}");
                 return Some(Err(BadRow::new(
                     column,
                     message,
@@ -122,7 +122,7 @@ fn columns(task: &Path, findings: &mut Findings) -> Option<Result<Map<String, Va
     Some(Ok(columns))
 }
 
-/// Files that no patch can carry, laid over the repository before the tests.
+/// Files that no patch can hold, copied over the repository before the tests.
 pub(super) fn assets(place: &Place, to: &str, findings: &mut Findings) -> Vec<Fixture> {
     let Place::Folder(folder) = place else { return Vec::new() };
     let assets = folder.join(ASSETS);

@@ -1,26 +1,26 @@
-//! Rows as tasks: which of them, and what becomes of those that cannot be represented.
+//! Turns rows into tasks, or skips those that cannot be represented.
 
 use std::collections::HashMap;
 
 use clawrl_config::{Node, Problem};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::instance::Instance;
 use super::options::SweOptions;
 use super::repository;
 use super::runner::runner;
-use super::source::{self, Found};
+use super::source::{self, SourceRow};
 use super::task::{Task, task, task_id};
-use crate::draft::{Fixture, whole};
+use crate::draft::{SuiteParts, whole};
 use crate::findings::Findings;
-use crate::questions::{BadRow, Chosen};
+use crate::questions::{BadRow, RowSelector};
 
-/// Problems of rows that are told.
-const MOST_TOLD: usize = 12;
+/// Problems of rows that are reported one by one.
+const MAX_REPORTED: usize = 12;
 
-/// What the tests of the largest repositories take; SWE-bench gives them as long.
+/// Time limit in seconds for the tests of the largest repositories, as in SWE-bench.
 const TEST_TIMEOUT_SECS: u64 = 1800;
-/// Of an agent: images have gigabytes, and a command may build the repository.
+/// Resources of an agent: images have gigabytes, and a command may build the repository.
 const LEASE_TIMEOUT_SECS: u64 = 900;
 const STEP_TIMEOUT_SECS: u64 = 300;
 const ATTEMPT_TIMEOUT_SECS: u64 = 3600;
@@ -28,17 +28,7 @@ const MEMORY_MIB: u64 = 4096;
 const DISK_MIB: u64 = 4096;
 const PIDS: u64 = 512;
 
-/// What the rows hold.
-#[derive(Default)]
-pub(crate) struct Rows {
-    pub(crate) ids: Vec<String>,
-    pub(crate) tasks: Vec<Node>,
-    pub(crate) fixtures: Vec<Fixture>,
-    pub(crate) records: Vec<Value>,
-    pub(crate) notes: Vec<String>,
-}
-
-/// What stands before the tasks.
+/// The head of the suite.
 pub(crate) fn head(max_turns: u32) -> Vec<(&'static str, Node)> {
     let swe = Node::map(vec![
         ("sandbox", "container".into()),
@@ -57,32 +47,32 @@ pub(crate) fn head(max_turns: u32) -> Vec<(&'static str, Node)> {
     vec![("defaults", Node::map(entries))]
 }
 
-/// Why a row is no task.
-enum Left {
-    /// It is wrong, or asks for what there is not.
+/// Why a row does not become a task.
+enum Skip {
+    /// It is wrong, or needs something that is missing.
     Bad(BadRow),
-    /// No parser of ours reads its log (W1).
+    /// None of our parsers reads its log (W1).
     Unread(String),
 }
 
-/// Reads the rows. What is wrong is in the findings.
-pub(crate) fn import_rows(options: &SweOptions, findings: &mut Findings) -> Rows {
+/// Reads the rows; problems go to the findings.
+pub(crate) fn import_rows(options: &SweOptions, findings: &mut Findings) -> SuiteParts {
     let found = if options.source.is_dir() {
         if !repository::is_repository(&options.source) {
-            let help = "name a task repository, which has `sweb.yaml` and `tasks`, or a file of rows";
-            findings.refuse_path(&options.source, "is no task repository of SWE-bench", help);
-            return Rows::default();
+            let help = "name a task repository, with `sweb.yaml` and `tasks`, or a file of rows";
+            findings.refuse_path(&options.source, "is not a task repository of SWE-bench", help);
+            return SuiteParts::default();
         }
         repository::rows_of(&options.source, &options.tasks, findings)
     } else {
         source::rows_of(&options.source, findings)
     };
-    let wanted: Vec<&Found> = found.iter().filter(|row| is_wanted(row, options)).collect();
+    let wanted: Vec<&SourceRow> = found.iter().filter(|row| is_wanted(row, options)).collect();
     missing(&found, options, findings);
-    let mut rows = Rows::default();
-    let mut chosen = Chosen::new(options.choice, wanted.len());
+    let mut rows = SuiteParts::default();
+    let mut chosen = RowSelector::new(options.choice, wanted.len());
     let mut known: HashMap<String, String> = HashMap::new();
-    let (mut told, mut untold) = (0, 0);
+    let (mut reported, mut unreported) = (0, 0);
     let mut left = Vec::new();
     for row in wanted {
         if !chosen.takes() {
@@ -95,23 +85,23 @@ pub(crate) fn import_rows(options: &SweOptions, findings: &mut Findings) -> Rows
                 rows.fixtures.extend(task.fixtures);
                 rows.records.push(task.record);
             }
-            Err(Left::Unread(reason)) => left.push((row, reason)),
-            Err(Left::Bad(bad)) if options.skip_unrepresentable => left.push((row, bad.message)),
-            Err(Left::Bad(bad)) if told < MOST_TOLD => {
-                told += 1;
+            Err(Skip::Unread(reason)) => left.push((row, reason)),
+            Err(Skip::Bad(bad)) if options.skip_unrepresentable => left.push((row, bad.message)),
+            Err(Skip::Bad(bad)) if reported < MAX_REPORTED => {
+                reported += 1;
                 row.place.refuse(bad, findings);
             }
-            Err(Left::Bad(_)) => untold += 1,
+            Err(Skip::Bad(_)) => unreported += 1,
         }
     }
-    if untold > 0 {
-        let help = "leave such rows out with `--skip-unrepresentable`, which lists them";
-        findings.adopt(&Problem::new(format!("{untold} more rows cannot be imported"), help).into());
+    if unreported > 0 {
+        let help = "skip such rows with `--skip-unrepresentable`, which lists them";
+        findings.adopt(&Problem::new(format!("{unreported} more rows cannot be imported"), help).into());
     }
-    rows.notes = findings.take_notes();
-    rows.notes.extend(by_reason(&left));
+    let notes = findings.take_notes().into_iter().chain(by_reason(&left));
+    rows.notes = notes.map(|note| (String::new(), note)).collect();
     if !left.is_empty() {
-        let entry = |(row, reason): &(&Found, String)| json!({ "row": row.place.words(), "instance_id": name(row), "reason": reason });
+        let entry = |(row, reason): &(&SourceRow, String)| json!({ "row": row.place.words(), "instance_id": name(row), "reason": reason });
         rows.records.push(json!({ "left_out": left.iter().map(entry).collect::<Vec<_>>() }));
     }
     if findings.count() == 0 && rows.ids.is_empty() {
@@ -121,25 +111,25 @@ pub(crate) fn import_rows(options: &SweOptions, findings: &mut Findings) -> Rows
         } else {
             format!("there is no row to import: {reasons}")
         };
-        findings.adopt(&Problem::new(message, "name a file that has some").into());
+        findings.adopt(&Problem::new(message, "name a file with rows").into());
     }
     rows
 }
 
-fn name(row: &Found) -> Option<&str> {
+fn name(row: &SourceRow) -> Option<&str> {
     row.columns.as_ref().ok()?.get("instance_id")?.as_str()
 }
 
-/// A row that cannot be read is nobody's, and told whatever is asked for.
-fn is_wanted(row: &Found, options: &SweOptions) -> bool {
+/// A row that cannot be read has no id, so it is reported for every selection.
+fn is_wanted(row: &SourceRow, options: &SweOptions) -> bool {
     let Some(id) = name(row) else { return true };
     let is_named = |wanted: &String| wanted == id || *wanted == task_id(id);
     (options.tasks.is_empty() || options.tasks.iter().any(is_named))
         && options.filter.as_ref().is_none_or(|part| id.contains(part.as_str()))
 }
 
-/// Instances that were named, and are not there.
-fn missing(found: &[Found], options: &SweOptions, findings: &mut Findings) {
+/// Named instances that do not exist.
+fn missing(found: &[SourceRow], options: &SweOptions, findings: &mut Findings) {
     let ids: Vec<&str> = found.iter().filter_map(name).collect();
     for wanted in &options.tasks {
         if !ids.iter().any(|id| id == wanted || task_id(id) == *wanted) {
@@ -155,27 +145,27 @@ fn missing(found: &[Found], options: &SweOptions, findings: &mut Findings) {
 }
 
 fn one(
-    row: &Found,
+    row: &SourceRow,
     options: &SweOptions,
     known: &mut HashMap<String, String>,
     findings: &mut Findings,
-) -> Result<Task, Left> {
-    let columns = row.columns.as_ref().map_err(|bad| Left::Bad(bad.clone()))?;
-    let instance = Instance::read(columns).map_err(Left::Bad)?;
+) -> Result<Task, Skip> {
+    let columns = row.columns.as_ref().map_err(|bad| Skip::Bad(bad.clone()))?;
+    let instance = Instance::read(columns).map_err(Skip::Bad)?;
     if let Some(first) = known.insert(task_id(&instance.id), row.place.words()) {
         let message = format!("two rows have the id `{}`: the first is {first}", instance.id);
-        return Err(Left::Bad(BadRow::new("instance_id", message, "remove one of them")));
+        return Err(Skip::Bad(BadRow::new("instance_id", message, "remove one of them")));
     }
-    let runner = runner(&instance).map_err(Left::Unread)?;
+    let runner = runner(&instance).map_err(Skip::Unread)?;
     let folder = format!("fixtures/{}/assets", task_id(&instance.id));
     let assets = repository::assets(&row.place, &folder, findings);
     task(&instance, &runner, assets, options).map_err(|message| {
-        Left::Bad(BadRow::new("instance_id", message, "leave such rows out with `--skip-unrepresentable`"))
+        Skip::Bad(BadRow::new("instance_id", message, "skip such rows with `--skip-unrepresentable`"))
     })
 }
 
-/// How many rows are left out, and why.
-fn by_reason(left: &[(&Found, String)]) -> Vec<String> {
+/// Notes how many rows are skipped, and why.
+fn by_reason(left: &[(&SourceRow, String)]) -> Vec<String> {
     let mut counts: Vec<(&str, Vec<String>)> = Vec::new();
     for (row, reason) in left {
         let who = name(row).map_or_else(|| row.place.words(), str::to_owned);
@@ -185,8 +175,8 @@ fn by_reason(left: &[(&Found, String)]) -> Vec<String> {
         }
     }
     let line = |(reason, whose): (&str, Vec<String>)| match whose.as_slice() {
-        [one] => format!("{one} is left out: {reason}"),
-        [first, ..] => format!("{} rows are left out, {first} first: {reason}", whose.len()),
+        [one] => format!("{one} is skipped: {reason}"),
+        [first, ..] => format!("{} rows are skipped, the first is {first}: {reason}", whose.len()),
         [] => String::new(),
     };
     counts.into_iter().map(line).collect()

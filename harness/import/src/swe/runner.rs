@@ -1,4 +1,4 @@
-//! How the tests of an instance are run, and which parser reads what that prints (W1).
+//! How the tests of an instance run, and which parser reads their output (W1).
 
 use super::instance::Instance;
 use super::script::script;
@@ -9,14 +9,14 @@ use crate::shell_text::word;
 pub(super) struct Runner {
     pub(super) command: String,
     pub(super) parser: &'static str,
-    /// What the record says of where the command is from.
+    /// Origin of the command, for the import record.
     pub(super) from: &'static str,
-    /// What a script says of them; the data set's own where it says nothing.
+    /// Settings of a script; `None` for those of the data set.
     pub(super) workdir: Option<String>,
     pub(super) activates: Option<bool>,
 }
 
-/// A command that test files follow.
+/// A command that takes test files as arguments.
 const PYTEST: &str = "pytest -rA";
 
 /// Test commands of repositories of SWE-bench and SWE-Gym whose rows name none, by owner and name.
@@ -48,14 +48,14 @@ const COMMANDS: [(&str, &str, &str); 31] = [
     ("pandas-dev/pandas", "pytest -rA --tb=long", "pytest"),
     ("project-monai/monai", PYTEST, "pytest"),
     ("pydantic/pydantic", "pytest -rA --tb=short -vv -o console_output_style=classic --no-header", "pytest"),
-    // Known, and read by no parser of ours.
+    // Known parsers that we do not have.
     ("sympy/sympy", "", "its own `bin/test`"),
-    ("python/mypy", "", "cases in data files, chosen by name"),
-    ("swe-bench/humaneval", "", "a script without names of tests"),
+    ("python/mypy", "", "cases in data files, selected by name"),
+    ("swe-bench/humaneval", "", "a script without test names"),
     ("redis/redis", "", "its own `runtest`"),
 ];
 
-/// Repositories of SWE-Gym, whose images are called by their own rule.
+/// Repositories of SWE-Gym, whose images have their own naming rule.
 const GYM: [&str; 11] = [
     "bokeh/bokeh",
     "conan-io/conan",
@@ -70,7 +70,7 @@ const GYM: [&str; 11] = [
     "python/mypy",
 ];
 
-/// Files that a test patch touches and that are no tests.
+/// Files in test patches that are not tests.
 const NO_TESTS: [&str; 11] =
     [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
 
@@ -82,7 +82,7 @@ pub(super) fn is_of_gym(repo: &str) -> bool {
 /// How an instance is tested.
 ///
 /// # Errors
-/// Why no parser of ours reads its log, or why nothing says how its tests are run.
+/// None of our parsers reads its log, or there is no test command.
 pub(super) fn runner(instance: &Instance) -> Result<Runner, String> {
     let repo = instance.repo.to_ascii_lowercase();
     let known = COMMANDS.iter().find(|(name, _, _)| *name == repo);
@@ -108,8 +108,8 @@ pub(super) fn runner(instance: &Instance) -> Result<Runner, String> {
         |command: String, parser, from| Runner { command, parser, from, workdir: None, activates: None };
     if let Some(command) = &instance.test_command {
         let parser = parser(named.or_else(of_repo), command)?;
-        // SWE-rebench runs a command of its first version on the files of the test patch, as SWE-bench does, and one of
-        // its second as it is.
+        // SWE-rebench appends the files of the test patch to a command of its first version, as SWE-bench does, and
+        // runs a command of its second version unchanged.
         let whole = instance.image.as_ref().is_some_and(|image| image.column != "docker_image");
         let is_python = parser == "pytest" || parser == "unittest";
         let command = if is_python && !whole { on_files(command, &repo, instance) } else { command.clone() };
@@ -129,11 +129,11 @@ pub(super) fn runner(instance: &Instance) -> Result<Runner, String> {
             };
             Ok(here(on_files(command, &repo, instance), named.unwrap_or(of_repo), "repository"))
         }
-        None => Err(format!("nothing says how the tests of `{}` are run", instance.repo)),
+        None => Err(format!("there is no test command for `{}`", instance.repo)),
     }
 }
 
-/// Of a name that a row gives.
+/// The parser of a name in a row.
 fn parser_named(name: &str) -> Result<&'static str, String> {
     const PYTEST: [&str; 17] = [
         "pytest_options",
@@ -161,11 +161,11 @@ fn parser_named(name: &str) -> Result<&'static str, String> {
         "cargo" => Ok("cargo"),
         "go" | "gotest" => Ok("go"),
         "jest" => Ok("jest"),
-        _ => Err(format!("no parser here stands for `{name}`")),
+        _ => Err(format!("there is no parser `{name}` here")),
     }
 }
 
-/// The parser that is named, else the one of the runner that the command starts.
+/// The named parser, or else that of the test runner in the command.
 fn parser(named: Option<&'static str>, command: &str) -> Result<&'static str, String> {
     let runners = [
         ("pytest", "pytest"),
@@ -178,11 +178,11 @@ fn parser(named: Option<&'static str>, command: &str) -> Result<&'static str, St
     let started = || runners.iter().find(|(word, _)| command.contains(word)).map(|(_, parser)| *parser);
     named.or_else(started).ok_or_else(|| {
         let last = command.lines().last().unwrap_or_default();
-        format!("no parser here is known to read what `{last}` prints, and the row names none")
+        format!("no parser here reads the output of `{last}`, and the row names none")
     })
 }
 
-/// The command on the files of the test patch.
+/// The command with the files of the test patch.
 fn on_files(command: &str, repo: &str, instance: &Instance) -> String {
     let files = instance.test_patch.iter().flat_map(|patch| &patch.files);
     let tests = files.filter(|path| !NO_TESTS.iter().any(|end| path.ends_with(end)));
@@ -199,7 +199,7 @@ fn on_files(command: &str, repo: &str, instance: &Instance) -> String {
     line
 }
 
-/// Of rows of SWE-smith, which name neither command nor parser: its profiles of Python run pytest.
+/// For rows of SWE-smith, which name neither command nor parser: its Python profiles run pytest.
 fn smith(instance: &Instance) -> Result<String, String> {
     let mut command = "pytest --disable-warnings --color=no --tb=no --verbose".to_owned();
     for file in test_files(instance)? {
@@ -209,13 +209,13 @@ fn smith(instance: &Instance) -> Result<String, String> {
     Ok(command)
 }
 
-/// Files that names of pytest begin with.
+/// The files in names of pytest tests.
 pub(super) fn test_files(instance: &Instance) -> Result<Vec<String>, String> {
     let mut files = Vec::new();
     for name in instance.fail_to_pass.iter().chain(&instance.pass_to_pass) {
         let file = name.split_once("::").map(|(file, _)| file).filter(|file| file.ends_with(".py"));
         let Some(file) = file else {
-            return Err(format!("nothing says how its tests are run, and `{name}` is no test of pytest"));
+            return Err(format!("there is no test command, and `{name}` is not the name of a pytest test"));
         };
         if !files.iter().any(|known| known == file) {
             files.push(file.to_owned());
@@ -269,7 +269,7 @@ mod tests {
             json!({ "repo": "sympy/sympy" }),
             Err("no parser here reads the log of `sympy/sympy`: its own `bin/test`"),
         );
-        check(json!({}), Err("nothing says how the tests of `o/r` are run"));
+        check(json!({}), Err("there is no test command for `o/r`"));
     }
 
     #[test]
@@ -284,24 +284,24 @@ mod tests {
         check(json!({ "test_cmds": ["go test -v ./..."] }), Ok(("go test -v ./...", "go")));
         check(
             json!({ "test_cmd": "make check" }),
-            Err("no parser here is known to read what `make check` prints, and the row names none"),
+            Err("no parser here reads the output of `make check`, and the row names none"),
         );
         check(
             json!({ "test_cmd": "make check", "log_parser": "parse_log_tap" }),
-            Err("no parser here stands for `parse_log_tap`"),
+            Err("there is no parser `parse_log_tap` here"),
         );
         check(json!({ "test_cmd": "make check", "log_parser": "cargo" }), Ok(("make check", "cargo")));
     }
 
     #[test]
-    fn w1_tests_of_smith_name_their_files() {
+    fn w1_swe_smith_tests_name_their_files() {
         check(
             json!({ "repo": "swesmith/o__r.1" }),
             Ok(("pytest --disable-warnings --color=no --tb=no --verbose tests/q/test_a.py", "pytest")),
         );
         check(
             json!({ "repo": "swesmith/o__r.1", "FAIL_TO_PASS": ["TestX"] }),
-            Err("nothing says how its tests are run, and `TestX` is no test of pytest"),
+            Err("there is no test command, and `TestX` is not the name of a pytest test"),
         );
     }
 }

@@ -1,33 +1,33 @@
-//! The script by which SWE-bench tests an instance: of that, what is run between the marks of its log.
+//! The script by which SWE-bench tests an instance: only the part between the markers of its log.
 
 const BEGIN: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
 
-/// What a script says.
+/// The contents of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Script {
-    /// Variables that it sets, then the command of the tests.
+    /// Variables that it sets, then the test command.
     pub(super) command: String,
-    /// Folder that it goes to first.
+    /// The folder that it enters first.
     pub(super) workdir: Option<String>,
     /// Whether it activates the environment `testbed`.
     pub(super) activates: bool,
 }
 
-/// Reads one.
+/// Parses a script.
 ///
 /// # Errors
-/// That it has no marks, or nothing between them.
+/// There are no markers, or nothing between them.
 pub(super) fn script(text: &str) -> Result<Script, String> {
     let marked = text
         .split_once(BEGIN)
         .and_then(|(before, rest)| Some((before, rest.split_once('\n')?.1.split_once(END)?.0)));
     let Some((before, between)) = marked else {
-        return Err("its eval.sh does not mark where the tests begin and end".to_owned());
+        return Err("its eval.sh does not mark the output of the tests".to_owned());
     };
     let is_said = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let before: Vec<&str> = before.lines().map(str::trim).filter(is_said).collect();
-    // The line with the second mark, and the one that keeps the exit code for it.
+    // The line with the second marker, and the one that saves the exit code for it.
     let mut lines: Vec<&str> = between.lines().collect();
     if !between.ends_with('\n') {
         lines.pop();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_the_marks_is_the_command() {
+    fn script_command_is_between_the_marks() {
         check(
             "#!/bin/bash\nset -uxo pipefail\nsource /opt/miniconda3/bin/activate\nconda activate testbed\ncd /testbed\nexport LANG=en_US.UTF-8\npip install -e .\n: '>>>>> Start Test Output'\npytest -rA t.py\nSWEBENCH_TEST_EXIT_CODE=$?\n: '>>>>> End Test Output'\ngit checkout t.py\n",
             Ok(("export LANG=en_US.UTF-8\npytest -rA t.py", Some("/testbed"), true)),
@@ -75,7 +75,7 @@ mod tests {
             "cd /app/\necho '>>>>> Start Test Output'\ncargo build\ncargo test\necho '>>>>> End Test Output'\n",
             Ok(("cargo build\ncargo test", Some("/app"), false)),
         );
-        check("pytest\n", Err("its eval.sh does not mark where the tests begin and end"));
+        check("pytest\n", Err("its eval.sh does not mark the output of the tests"));
         check(
             ": '>>>>> Start Test Output'\n: '>>>>> End Test Output'\n",
             Err("its eval.sh runs nothing between the marks of the tests"),

@@ -1,6 +1,6 @@
-//! Files of rows: Parquet, a JSON list of objects, one object, or one object a line.
+//! Files of rows: Parquet, a JSON list of objects, one object, or one object per line.
 //!
-//! A row that is no JSON is told at the character where its reading ended; the lines after it are read (W3).
+//! A row that is not JSON is reported where its parsing ended; later lines are still read (W3).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,22 +16,22 @@ use crate::parquet_rows;
 use crate::questions::BadRow;
 use clawrl_core::{BYTE_ORDER_MARK, python_as_json};
 
-/// Most bytes of a file of JSON: a set of fifty thousand instances with long lists of tests has about so many.
+/// Maximum size of a JSON file: a set of fifty thousand instances with long lists of tests is about this large.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// A row as it was found.
+/// A row of the file.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct SourceRow {
     pub(super) place: Place,
     pub(super) columns: Result<Map<String, Value>, BadRow>,
 }
 
-/// Reads the rows of a file. What is wrong with the file as a whole is in the findings.
-pub(super) fn rows_of(path: &Path, findings: &mut Findings) -> Vec<Found> {
+/// Reads the rows of a file; problems of the whole file go to the findings.
+pub(super) fn rows_of(path: &Path, findings: &mut Findings) -> Vec<SourceRow> {
     if parquet_rows::is_parquet(path) {
         let rows = parquet_rows::read(path, findings).into_iter();
         let place = |number| Place::Row { shown: path.to_owned(), number };
-        return rows.map(|row| Found { place: place(row.number), columns: row.columns }).collect();
+        return rows.map(|row| SourceRow { place: place(row.number), columns: row.columns }).collect();
     }
     match read_text_below(path, MAX_BYTES) {
         Ok(source) => rows_in(path, &source),
@@ -42,8 +42,8 @@ pub(super) fn rows_of(path: &Path, findings: &mut Findings) -> Vec<Found> {
     }
 }
 
-fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<Found> {
-    // Places are those of the text that is read, which differs from the file only where that is no JSON.
+fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<SourceRow> {
+    // Places refer to the text as read, which differs from the file only where that is not valid JSON.
     let source = match python_as_json(source.text()) {
         Cow::Borrowed(_) => source,
         Cow::Owned(json) => &Arc::new(Source::new(shown, shown.to_owned(), json)),
@@ -55,12 +55,12 @@ fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<Found> {
     }
     if let Ok(columns) = serde_json::from_str::<Map<String, Value>>(text) {
         let span = Span { start, len: text.trim().len() };
-        return vec![Found { place: place(shown, source, span), columns: Ok(columns) }];
+        return vec![SourceRow { place: place(shown, source, span), columns: Ok(columns) }];
     }
     let mut rows = Vec::new();
     let mut start = 0;
     for whole in text.split_inclusive('\n') {
-        // Files that were put together have a mark where each began.
+        // Concatenated files have a byte order mark where each begins.
         let line = whole.trim_start_matches(BYTE_ORDER_MARK);
         let span = Span { start: start + whole.len() - line.len(), len: line.trim_end().len() };
         start += whole.len();
@@ -72,14 +72,14 @@ fn rows_in(shown: &Path, source: &Arc<Source>) -> Vec<Found> {
                     (Span { start: span.start + at, len: usize::from(at < span.len) }, Err(no_json(&error)))
                 }
             };
-            rows.push(Found { place: place(shown, source, span), columns });
+            rows.push(SourceRow { place: place(shown, source, span), columns });
         }
     }
     rows
 }
 
-/// The objects of a list. After one that is no JSON, nothing says where the next begins.
-fn rows_of_list(shown: &Path, source: &Arc<Source>, from: usize) -> Vec<Found> {
+/// The objects of a list. After one that is not JSON, the beginning of the next is unknown.
+fn rows_of_list(shown: &Path, source: &Arc<Source>, from: usize) -> Vec<SourceRow> {
     let text = source.text();
     let mut rows = Vec::new();
     let mut start = from;
@@ -100,11 +100,11 @@ fn rows_of_list(shown: &Path, source: &Arc<Source>, from: usize) -> Vec<Found> {
                 (Span { start: at, len: 0 }, Err(no_json(&error)), None)
             }
             None => {
-                let bad = BadRow::new("", "the list of rows does not end", "close it with `]`");
+                let bad = BadRow::new("", "the list of rows has no end", "close it with `]`");
                 (Span { start: text.len(), len: 0 }, Err(bad), None)
             }
         };
-        rows.push(Found { place: place(shown, source, span), columns });
+        rows.push(SourceRow { place: place(shown, source, span), columns });
         match len {
             Some(len) => start += len,
             None => return rows,
@@ -116,7 +116,7 @@ fn place(shown: &Path, source: &Arc<Source>, span: Span) -> Place {
     Place::Text { shown: shown.to_owned(), source: Arc::clone(source), span }
 }
 
-/// Where the parser stood, whose lines and columns begin with 1.
+/// Offset of the parser's position, whose lines and columns begin at 1.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut at = (before + column.saturating_sub(1)).min(text.len());
@@ -129,7 +129,7 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
 fn object(value: Value) -> Result<Map<String, Value>, BadRow> {
     match value {
         Value::Object(columns) => Ok(columns),
-        _ => Err(BadRow::new("", "a row is no object", "write an object with the columns of SWE-bench")),
+        _ => Err(BadRow::new("", "a row is not an object", "write an object with the columns of SWE-bench")),
     }
 }
 
@@ -138,8 +138,8 @@ fn no_json(error: &serde_json::Error) -> BadRow {
     let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
     BadRow::new(
         "",
-        format!("this row is no JSON: {reason}"),
-        "write one JSON object a line, or a list of them",
+        format!("this row is not JSON: {reason}"),
+        "write one JSON object per line, or a list of objects",
     )
 }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn w3_lines_after_a_bad_one_are_read() {
+    fn w3_lines_after_bad_line_are_read() {
         check(
             "{\"a\": 1}\n\n{\"a\": }\n[1]\n{\"a\": 2}\n",
             &[(1, 1, true), (3, 7, false), (4, 1, false), (5, 1, true)],
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_single_objects_are_read() {
+    fn lists_and_single_objects_are_parsed() {
         check("[\n  {\"a\": 1},\n  {\"a\": 2}\n]\n", &[(2, 3, true), (3, 3, true)]);
         check("[{\"a\": 1}, 7, {\"a\": x}]", &[(1, 2, true), (1, 12, false), (1, 21, false)]);
         check("[{\"a\": 1}", &[(1, 2, true), (1, 10, false)]);
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_numbers_that_json_does_not_have_are_read() {
+    fn rows_with_nan_are_parsed() {
         check("{\"a\": NaN}\n{\"a\": \"\\ud83d\"}\n", &[(1, 1, true), (2, 1, true)]);
         check("[{\"a\": -Infinity}, {\"a\": NaN}, 7]", &[(1, 2, true), (1, 20, true), (1, 32, false)]);
         check("{\n  \"a\": NaN\n}\n", &[(1, 1, true)]);
     }
 
     #[test]
-    fn byte_order_marks_between_files_that_were_put_together_are_passed_over() {
+    fn byte_order_marks_between_files_are_skipped() {
         check("{\"a\": 1}\n\u{feff}{\"a\": 2}\n\u{feff}\n", &[(1, 1, true), (2, 2, true)]);
     }
 }

@@ -1,4 +1,4 @@
-//! An instance as a task of a suite, with the files beside it (W2).
+//! Turns an instance into a task of a suite, with its files (W2).
 
 use clawrl_config::{Node, NodeValue};
 use serde_json::{Value, json};
@@ -10,17 +10,17 @@ use super::runner::{Runner, is_of_gym, test_files};
 use crate::draft::{Fixture, FixtureSource, text};
 use crate::import::slug;
 
-/// Names of tests that stand in the suite's own file; more lie in one of their own.
-const MOST_NAMES: usize = 16;
+/// Maximum test names in the suite's own file; more go into a separate file.
+const MAX_NAMES: usize = 16;
 
-/// Where images of SWE-bench and most of its like have the repository.
+/// Folder of the repository in the images of SWE-bench and most similar data sets.
 const TESTBED: &str = "/testbed";
 const ACTIVATE: &str = "source /opt/miniconda3/bin/activate testbed";
 
-/// Most characters of an id.
-const MOST_ID: usize = 64;
+/// Maximum length of an id.
+const MAX_ID: usize = 64;
 
-/// A task of the suite, its files, and what the record says of it.
+/// A task of the suite, its files, and its entry in the import record.
 pub(super) struct Task {
     pub(super) id: String,
     pub(super) node: Node,
@@ -28,21 +28,21 @@ pub(super) struct Task {
     pub(super) record: Value,
 }
 
-/// The id of an instance: of a long one, its beginning and a mark of the whole.
+/// The id of an instance; a long one is cut, and gets a hash of the whole.
 pub(super) fn task_id(instance: &str) -> String {
     let id = slug(instance);
-    if id.len() < MOST_ID {
+    if id.len() < MAX_ID {
         return id;
     }
     let digest = Sha256::digest(instance);
     let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{mark}", id[..MOST_ID - 9].trim_end_matches('-'))
+    format!("{}-{mark}", id[..MAX_ID - 9].trim_end_matches('-'))
 }
 
 /// Makes the task. `assets` lie in `fixtures/ID/assets`.
 ///
 /// # Errors
-/// That nothing says which image has the repository.
+/// No image is named.
 pub(super) fn task(
     instance: &Instance,
     runner: &Runner,
@@ -83,7 +83,7 @@ pub(super) fn task(
     if !instance.pass_to_pass.is_empty() {
         swe.push(("pass_to_pass", files.names("pass_to_pass.json", &instance.pass_to_pass)));
     }
-    // Where no test patch says which files are tests, their names do.
+    // Without a test patch, the names of files show which of them are tests.
     if instance.test_patch.is_none()
         && let Ok(paths) = test_files(instance)
         && !paths.is_empty()
@@ -125,7 +125,7 @@ fn image(instance: &Instance, options: &SweOptions) -> Result<String, String> {
         return Ok(image.name.clone());
     }
     if instance.fault.is_some() {
-        return Err("it names no image: name them with `--image`".to_owned());
+        return Err("it names no image: name one with `--image`".to_owned());
     }
     if is_of_gym(&instance.repo) {
         return Ok(format!("xingyaoww/sweb.eval.x86_64.{}:latest", low.replace("__", "_s_")));
@@ -150,7 +150,7 @@ struct Files {
 }
 
 impl Files {
-    /// Adds one. Its path, as a suite names it.
+    /// Adds a file, and returns its path as a suite writes it.
     fn add(&mut self, name: &str, content: String) -> Node {
         let path = format!("{}/{name}", self.folder);
         let node = path.as_str().into();
@@ -162,9 +162,9 @@ impl Files {
         node
     }
 
-    /// Names of tests, in a file of their own if they are many.
+    /// Names of tests; many go into a separate file.
     fn names(&mut self, file: &str, names: &[String]) -> Node {
-        if names.len() <= MOST_NAMES {
+        if names.len() <= MAX_NAMES {
             return NodeValue::List(names.iter().map(|name| text(name)).collect()).into();
         }
         let lines: Vec<String> = names.iter().map(|name| json!(name).to_string()).collect();
@@ -179,11 +179,11 @@ mod tests {
     fn check(instance: &str, expected: &str) {
         let id = task_id(instance);
         assert_eq!(id, expected);
-        assert!(id.len() <= MOST_ID);
+        assert!(id.len() <= MAX_ID);
     }
 
     #[test]
-    fn instances_have_ids_of_their_own() {
+    fn instances_have_unique_ids() {
         check("django__django-11099", "django-django-11099");
         check("o__r.1a2b.combine_file__09vl", "o-r-1a2b-combine-file-09vl");
         check(&format!("o__{}-1", "r".repeat(80)), &format!("o-{}-2f0cf6f2", "r".repeat(53)));

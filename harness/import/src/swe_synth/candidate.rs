@@ -1,4 +1,4 @@
-//! Faults that could be put into a package, and in which order they are tried.
+//! Candidate faults of a package, and the order in which they are tried.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::python::ask;
 
 const FAULTS: &str = include_str!("faults.py");
 
-/// A fault: an edit of one file.
+/// A candidate fault: an edit of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) path: String,
     pub(super) kind: String,
-    /// Bytes that are replaced.
+    /// The bytes that are replaced.
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) new: String,
-    /// Qualified name of the function within its module, and its description.
+    /// Qualified name of the function within its module, and its docstring.
     pub(super) name: String,
     pub(super) doc: String,
     pub(super) order: f64,
 }
 
-/// Every fault there is, in the order in which they are tried: of each kind one after the other, of each kind by lot, so
-/// that no kind is rarer than it has to be.
+/// All candidate faults in the order of their trial: round-robin over the kinds, and at random within a kind, so that
+/// rare kinds are not lost.
 ///
 /// # Errors
-/// A Python that cannot be started, or that fails.
+/// Python cannot be started, or fails.
 pub(super) fn candidates(
     distribution: &Distribution,
     options: &SynthOptions,
@@ -66,7 +66,7 @@ fn in_turn(candidates: Vec<Candidate>) -> Vec<Candidate> {
         of_kind.sort_by(|a, b| a.order.total_cmp(&b.order));
         ranked.extend(of_kind.into_iter().enumerate());
     }
-    // Stable: within a round, kinds come by name.
+    // Stable: within a round, kinds are sorted by name.
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, candidate)| candidate).collect()
 }
@@ -89,7 +89,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn kinds_take_turns() {
+    fn fault_kinds_alternate() {
         let drawn = vec![fault("a", 0.5), fault("a", 0.1), fault("a", 0.9), fault("b", 0.7), fault("b", 0.2)];
         let found: Vec<_> = in_turn(drawn).into_iter().map(|fault| (fault.kind, fault.order)).collect();
         let expected = [("a", 0.1), ("b", 0.2), ("a", 0.5), ("b", 0.7), ("a", 0.9)];

@@ -1,4 +1,4 @@
-//! A source distribution: the files that are kept of it, and which of them are the package's own.
+//! A source distribution: the files that are kept, and which of them are code of the package.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::python::{PACKAGE, ask};
 const LEFT_OUT: [&str; 9] =
     ["docs", "doc", "benchmark", "benchmarks", "examples", "requirements", ".github", "scripts", "tools"];
 
-/// Endings of files that are kept outside of tests.
+/// File name endings that are kept outside of tests.
 const KEPT: [&str; 5] = [".py", ".pyi", ".typed", ".toml", ".cfg"];
 
-/// Most bytes of a file that is kept.
-const MOST_BYTES: usize = 1 << 20;
+/// Maximum size of a file that is kept.
+const MAX_BYTES: usize = 1 << 20;
 
-/// What is kept of a distribution.
+/// The kept part of a distribution.
 pub(super) struct Distribution {
     /// As in the name of the archive, in lower case.
     pub(super) name: String,
@@ -32,10 +32,10 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// Reads one.
+    /// Reads a distribution.
     ///
     /// # Errors
-    /// An archive that cannot be had, is not the one that was asked for, or has no tests.
+    /// The archive is not available, is not the named one, or has no tests.
     pub(super) fn read(source: &SynthSource, options: &SynthOptions) -> Result<Self, Problem> {
         let request = match source {
             SynthSource::Package { name, version } => json!({ "name": name, "version": version }),
@@ -47,15 +47,18 @@ impl Distribution {
             SynthSource::Archive(path) => path.display().to_string(),
         };
         if let Some(reason) = rows.iter().find_map(|row| row["refused"].as_str()) {
-            let help = "name another version, or an archive that is there with `--sdist`";
-            return Err(Problem::new(format!("`{what}` cannot be had: {reason}"), help));
+            let help = "name another version, or a local archive with `--sdist`";
+            return Err(Problem::new(format!("`{what}` is not available: {reason}"), help));
         }
         let text = |key: &str| rows.first().and_then(|row| row[key].as_str()).unwrap_or_default().to_owned();
         let (archive, sha256) = (text("archive"), text("sha256"));
         let stem = archive.trim_end_matches(".tar.gz");
         let Some((name, version)) = stem.rsplit_once('-').filter(|_| stem.len() < archive.len()) else {
             let help = "name a source distribution: `NAME-VERSION.tar.gz`";
-            return Err(Problem::new(format!("`{archive}` is not called like a source distribution"), help));
+            return Err(Problem::new(
+                format!("`{archive}` does not have the name of a source distribution"),
+                help,
+            ));
         };
         let mut files: Vec<TestFile> = rows.iter().filter_map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -73,7 +76,7 @@ impl Distribution {
         })
     }
 
-    /// Files that faults are put into, by path.
+    /// Files in which faults may be injected, by path.
     pub(super) fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_source = |file: &&TestFile| {
             let name = file.path.rsplit('/').next().unwrap_or_default();
@@ -89,16 +92,15 @@ impl Distribution {
     }
 }
 
-/// Whether a path is one of the tests'.
+/// Whether a path belongs to the tests.
 pub(super) fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.starts_with("test/")
 }
 
-/// A file that is kept.
 fn file(row: &Value) -> Option<TestFile> {
     let path = row["path"].as_str()?;
     let content = STANDARD.decode(row["content"].as_str()?).ok()?;
-    if !is_kept(path) || content.len() > MOST_BYTES || std::str::from_utf8(&content).is_err() {
+    if !is_kept(path) || content.len() > MAX_BYTES || std::str::from_utf8(&content).is_err() {
         return None;
     }
     let mode = if row["mode"].as_u64() == Some(0o755) { 0o755 } else { 0o644 };
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_need_is_kept() {
+    fn files_that_tests_need_are_kept() {
         for path in
             ["LICENSE", "src/pen/nib.py", "pen/py.typed", "tests/data/a.txt", "pyproject.toml", "setup.py"]
         {

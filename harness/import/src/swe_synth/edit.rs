@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
-/// Lines around a change.
+/// Context lines.
 const CONTEXT: usize = 3;
 
-/// The text with bytes replaced; none where the range is none of the text.
+/// The text with bytes replaced; `None` if the range is not valid.
 pub(super) fn edited(text: &str, start: usize, end: usize, new: &str) -> Option<String> {
     let (before, after) = (text.get(..start)?, text.get(end..)?);
     text.get(start..end)?;
     Some(format!("{before}{new}{after}"))
 }
 
-/// The diff from one text of a file to another, with one hunk. Texts that are the same have none.
+/// The diff between two texts of a file, with one hunk; `None` for equal texts.
 pub(super) fn diff(path: &str, old: &str, new: &str) -> Option<String> {
     let (old, new): (Vec<&str>, Vec<&str>) =
         (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
@@ -29,7 +29,7 @@ pub(super) fn diff(path: &str, old: &str, new: &str) -> Option<String> {
     let range =
         |length: usize| if length == 0 { format!("{from},0") } else { format!("{},{length}", from + 1) };
     let mut text = format!("diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n");
-    // Writing to a string cannot fail.
+    // Writing to a string does not fail.
     let _ = writeln!(text, "@@ -{} +{} @@", range(count(old_end)), range(count(new_end)));
     let parts =
         [(' ', &old[from..first]), ('-', &old[first..old_end]), ('+', &new[first..new_end]), (' ', after)];
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_lines_around_it() {
+    fn diff_has_context_lines() {
         check(
             "1\n2\n3\n4\n5\n6\n7\n8\n9\n",
             "1\n2\n3\n4\nx\n6\n7\n8\n9\n",
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_replaced() {
+    fn edit_replaces_bytes() {
         assert_eq!(edited("é < b", 3, 4, "<="), Some("é <= b".to_owned()));
         assert_eq!(edited("é < b", 1, 4, "<="), None);
         assert_eq!(edited("a", 0, 9, ""), None);

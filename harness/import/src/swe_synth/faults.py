@@ -1,6 +1,6 @@
-"""Finds places for faults: reads {"files": {path: text}}, prints one JSON object for each fault.
+"""Finds candidate faults: reads {"files": {path: text}}, prints one JSON object for each fault.
 
-The files are parsed and never run. A fault is an edit of the text between two offsets, so that all else stays as it is.
+The files are parsed and never run. A fault is an edit between two offsets; the rest of the text stays the same.
 """
 import ast
 import json
@@ -55,7 +55,7 @@ class Finder(ast.NodeVisitor):
         self.function, self.outermost, self.variables, self.documented = None, None, [], ""
 
     def add(self, kind, start, end, new):
-        """Keeps an edit that gives a file which still parses and means something else."""
+        """Keeps an edit after which the file still parses and has another syntax tree."""
         if self.function is None or self.file.text[start:end] == new:
             return
         self.found.append((kind, start, end, new, self.outermost, ".".join(self.names), self.documented))
@@ -80,7 +80,7 @@ class Finder(ast.NodeVisitor):
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                 own.append(inner.id)
-        # A function within another is told of as the outer one, which is what people call.
+        # A nested function is reported as the outer one, which is what people call.
         if outer[0] is None:
             self.function, self.documented = node.name, ast.get_docstring(node) or ""
             first = self.file.at(node.lineno, 0)
@@ -142,7 +142,7 @@ class Finder(ast.NodeVisitor):
                     self.add("off by one", start, end, str(node.value - 1))
 
     def visit_JoinedStr(self, node):
-        """Places within one have no offsets that can be trusted."""
+        """Offsets inside an f-string are not reliable."""
 
     def visit_Call(self, node):
         if len(node.args) >= 2 and not any(isinstance(one, ast.Starred) for one in node.args[:2]):
@@ -231,7 +231,7 @@ class Finder(ast.NodeVisitor):
 
 
 def means_else(file, function, start, end, new, known):
-    """Whether the function still parses, and as something else."""
+    """Whether the function still parses, to another syntax tree."""
     first, last, above = function
     if function not in known:
         known[function] = ast.dump(ast.parse(above + file.text[first:last]))

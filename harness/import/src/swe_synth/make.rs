@@ -1,4 +1,4 @@
-//! From packages to tasks.
+//! Generates tasks from packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,58 +12,48 @@ use super::distribution::Distribution;
 use super::edit::{diff, edited};
 use super::options::SynthOptions;
 use super::suite::{head, package};
-use super::trial::{TestFile, TestJob, TestRun, TestRunner, Unfit, failing, passing};
+use super::trial::{Rejection, TestFile, TestJob, TestRun, TestRunner, failing, passing};
 use super::wording::{instruction, is_crash};
-use crate::draft::Fixture;
+use crate::draft::{Fixture, SuiteParts};
 use crate::findings::Findings;
 use crate::import::slug;
 
-/// Faults that are tried before what they gave is looked at; the same on every machine (Y2).
+/// Faults that are tried before the results are evaluated; the same on every machine (Y2).
 const BATCH: usize = 32;
 
-/// Tasks of one function.
-const MOST_OF_FUNCTION: usize = 3;
+/// Maximum tasks of one function.
+const MAX_PER_FUNCTION: usize = 3;
 
-/// One of so many tasks may be one whose tests break on an object of a wrong kind.
+/// One in this many tasks may have tests that only raise a type error.
 const CRASH_SHARE: usize = 5;
 
-/// The time limit of tests with a fault, beside that of tests without: what takes longer goes round in circles.
+/// Time limit of tests with an injected fault, relative to those without: longer ones are assumed to loop.
 const PATIENCE: u32 = 8;
-const LEAST_TIMEOUT: Duration = Duration::from_secs(10);
+const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Characters of a log that are told.
-const TOLD: usize = 800;
+/// Characters of a log that a message shows.
+const MAX_LOG_CHARS: usize = 800;
 
-/// What was made.
-#[derive(Default)]
-pub(crate) struct Made {
-    pub(crate) head: Vec<(&'static str, Node)>,
-    pub(crate) tasks: Vec<Node>,
-    pub(crate) fixtures: Vec<Fixture>,
-    pub(crate) ids: Vec<String>,
-    pub(crate) records: Vec<Value>,
-}
-
-/// A fault that makes a task.
-pub(super) struct Kept {
+/// A fault that becomes a task.
+pub(super) struct AcceptedFault {
     pub(super) id: String,
     pub(super) instruction: String,
-    /// Diffs that put it there, and take it away.
+    /// The diffs that inject it, and remove it.
     pub(super) fault: String,
     pub(super) gold: String,
     pub(super) failing: Vec<String>,
 }
 
-/// Makes the tasks of all packages. What is wrong is in the findings; `tell` hears how far it is.
+/// Generates the tasks of all packages; problems go to the findings, progress to `progress`.
 pub(crate) fn make(
     options: &SynthOptions,
     runner: &dyn TestRunner,
-    tell: &mut dyn FnMut(String),
+    progress: &mut dyn FnMut(String),
     findings: &mut Findings,
-) -> Made {
+) -> SuiteParts {
     let command = command(&options.test, &options.parser);
-    let mut made = Made::default();
+    let mut made = SuiteParts::default();
     let mut slowest = Duration::ZERO;
     for source in &options.sources {
         let distribution = match Distribution::read(source, options) {
@@ -73,7 +63,7 @@ pub(crate) fn make(
                 continue;
             }
         };
-        match of_package(&distribution, &command, options, runner, tell) {
+        match of_package(&distribution, &command, options, runner, progress) {
             Ok(package) => {
                 slowest = slowest.max(package.timeout);
                 made.tasks.extend(package.tasks);
@@ -88,7 +78,7 @@ pub(crate) fn make(
     made
 }
 
-/// What one package gave.
+/// The result of one package.
 struct Package {
     tasks: Vec<Node>,
     fixtures: Vec<Fixture>,
@@ -102,25 +92,25 @@ fn of_package(
     command: &str,
     options: &SynthOptions,
     runner: &dyn TestRunner,
-    tell: &mut dyn FnMut(String),
+    progress: &mut dyn FnMut(String),
 ) -> Result<Package, Problem> {
     let trial = Trial { distribution, command, options, runner };
     let (base, took) = trial.without_fault()?;
-    let timeout = (took * PATIENCE).max(LEAST_TIMEOUT);
+    let timeout = (took * PATIENCE).max(MIN_TIMEOUT);
     let name = &distribution.name;
-    tell(format!("{name} {}: {} tests pass", distribution.version, base.len()));
+    progress(format!("{name} {}: {} tests pass", distribution.version, base.len()));
     let candidates = candidates(distribution, options)?;
     let total = candidates.len();
-    let most = options.limit.unwrap_or(usize::MAX);
-    let mut kept: Vec<Kept> = Vec::new();
+    let max = options.limit.unwrap_or(usize::MAX);
+    let mut kept: Vec<AcceptedFault> = Vec::new();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    let mut unfit: BTreeMap<Unfit, usize> = BTreeMap::new();
+    let mut unfit: BTreeMap<Rejection, usize> = BTreeMap::new();
     let mut of_function: BTreeMap<String, usize> = BTreeMap::new();
     let mut left = candidates.into_iter();
     let (mut tried, mut crashes) = (0, 0);
-    while kept.len() < most {
+    while kept.len() < max {
         let is_open =
-            |one: &Candidate| of_function.get(&function(one)).is_none_or(|count| *count < MOST_OF_FUNCTION);
+            |one: &Candidate| of_function.get(&function(one)).is_none_or(|count| *count < MAX_PER_FUNCTION);
         let batch: Vec<Candidate> = left.by_ref().filter(is_open).take(BATCH).collect();
         if batch.is_empty() {
             break;
@@ -135,13 +125,13 @@ fn of_package(
                 }
             };
             let count = of_function.entry(function(&one)).or_default();
-            if kept.len() >= most || *count >= MOST_OF_FUNCTION {
+            if kept.len() >= max || *count >= MAX_PER_FUNCTION {
                 continue;
             }
-            // A fault that breaks the interpreter's rules is found without understanding the package.
+            // A type error can be found without understanding the package.
             if is_crash(&failing, &log) {
                 if (crashes + 1) * CRASH_SHARE > kept.len() + 1 {
-                    *unfit.entry(Unfit::Crash).or_default() += 1;
+                    *unfit.entry(Rejection::Crash).or_default() += 1;
                     continue;
                 }
                 crashes += 1;
@@ -150,13 +140,13 @@ fn of_package(
             *kinds.entry(one.kind.clone()).or_default() += 1;
             let id = id(name, &one, *count, &kept);
             let instruction = instruction(name, &one, &failing, &log, &options.test);
-            kept.push(Kept { id, instruction, fault: change.fault, gold: change.gold, failing });
+            kept.push(AcceptedFault { id, instruction, fault: change.fault, gold: change.gold, failing });
         }
-        tell(format!("{name}: {tried} of {total} faults tried, {} tasks", kept.len()));
+        progress(format!("{name}: {tried} of {total} faults tried, {} tasks", kept.len()));
     }
     if kept.is_empty() {
         let message = format!("no fault of `{name}` makes a task: {tried} were tried");
-        return Err(Problem::new(message, "choose a package whose tests look at more of it"));
+        return Err(Problem::new(message, "choose a package with better test coverage"));
     }
     let passing: Vec<String> = base.into_iter().collect();
     let draft = package(distribution, &passing, &kept);
@@ -179,10 +169,10 @@ struct Trial<'a> {
     runner: &'a dyn TestRunner,
 }
 
-/// What a fault lets fail, what the tests said, and its diffs.
-type Verdict = Result<(Vec<String>, String, Change), Unfit>;
+/// The tests that a fault breaks, their messages, and its diffs.
+type Verdict = Result<(Vec<String>, String, Change), Rejection>;
 
-/// A fault as diffs, and as the file with it.
+/// A fault as diffs, and the file with the fault.
 #[derive(Clone)]
 struct Change {
     fault: String,
@@ -205,13 +195,13 @@ impl Trial<'_> {
     fn run(&self, jobs: Vec<TestJob>) -> Result<Vec<TestRun>, Problem> {
         let count = jobs.len();
         let refused = |reason: String| {
-            Problem::new(format!("tests cannot be run: {reason}"), "`clawrl doctor` says what is missing")
+            Problem::new(format!("tests cannot run: {reason}"), "run `clawrl doctor` to see what is missing")
         };
         let runs = self.runner.run(jobs).map_err(refused)?;
         if runs.len() == count { Ok(runs) } else { Err(refused("a run has no result".to_owned())) }
     }
 
-    /// The tests that pass whatever the hash seed, and how long they take.
+    /// The tests that pass with every hash seed, and how long they take.
     fn without_fault(&self) -> Result<(BTreeSet<String>, Duration), Problem> {
         let mut passed: Option<BTreeSet<String>> = None;
         let mut took = Duration::ZERO;
@@ -234,18 +224,18 @@ impl Trial<'_> {
 
     fn failed(&self, run: &TestRun) -> Problem {
         let log = run.log.trim();
-        let from = log.char_indices().rev().nth(TOLD).map_or(0, |(at, _)| at);
+        let from = log.char_indices().rev().nth(MAX_LOG_CHARS).map_or(0, |(at, _)| at);
         let end = match run.exit_code {
-            Some(0) => "tell of no test that passes".to_owned(),
+            Some(0) => "print no passing test".to_owned(),
             Some(code) => format!("do not pass (exit code {code})"),
             None => "do not end".to_owned(),
         };
         let message = format!("the tests of `{}` {end}: {}", self.distribution.name, &log[from..]);
-        let help = "name the command that runs them with `--test`, or choose a package that needs nothing but Python";
+        let help = "name their command with `--test`, or choose a package that needs nothing but Python";
         Problem::new(message, help)
     }
 
-    /// Tries faults; those that a run finds are tried once more with another hash seed (Y1).
+    /// Tries faults; detected ones are tried again with another hash seed (Y1).
     fn with_faults(
         &self,
         batch: Vec<Candidate>,
@@ -267,7 +257,7 @@ impl Trial<'_> {
                 (Ok(names), Some(run)) if failing(base, run).as_ref() == Ok(&names) => {
                     Ok((names, log, change))
                 }
-                (Ok(_), _) => Err(Unfit::Unsteady),
+                (Ok(_), _) => Err(Rejection::Unsteady),
                 (Err(why), _) => Err(why),
             };
             verdicts.push((one, verdict));
@@ -285,7 +275,8 @@ impl Trial<'_> {
     }
 }
 
-/// The command of a suite. Pythons differ in how unittest names a test: all become `test_x (tests.test_a.A)`.
+/// The test command of a suite. Versions of Python differ in how unittest names a test: all names become `test_x
+/// (tests.test_a.A)`.
 fn command(test: &str, parser: &str) -> String {
     if parser != "unittest" {
         return test.to_owned();
@@ -298,8 +289,8 @@ fn function(one: &Candidate) -> String {
     format!("{}:{}", one.path, one.name)
 }
 
-/// The package, the function, and which of its faults it is.
-fn id(package: &str, one: &Candidate, count: usize, kept: &[Kept]) -> String {
+/// The package, the function, and the number of its fault.
+fn id(package: &str, one: &Candidate, count: usize, kept: &[AcceptedFault]) -> String {
     let stem = slug(&format!("{package}-{}", one.name));
     let stem = stem.get(..54).unwrap_or(&stem).trim_end_matches('-');
     let mut number = count;

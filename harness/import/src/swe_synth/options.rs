@@ -1,26 +1,26 @@
-//! What tasks are made from, and how.
+//! Options for generating tasks from packages.
 
 use std::path::PathBuf;
 
-/// A package's source distribution.
+/// The source distribution of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SynthSource {
     /// From the package index that pip uses.
     Package {
         /// Its name.
         name: String,
-        /// Exactly this version.
+        /// Its exact version.
         version: String,
     },
-    /// An archive that is there: `NAME-VERSION.tar.gz`.
+    /// A local archive: `NAME-VERSION.tar.gz`.
     Archive(PathBuf),
 }
 
 impl SynthSource {
-    /// From `NAME==VERSION`.
+    /// Parses `NAME==VERSION`.
     ///
     /// # Errors
-    /// What is expected.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let allowed = |part: &str| {
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-+!".contains(c))
@@ -34,25 +34,25 @@ impl SynthSource {
     }
 }
 
-/// What to make tasks from, and how.
+/// Which packages to use, and how.
 #[derive(Debug, Clone)]
 pub struct SynthOptions {
     /// The packages.
     pub sources: Vec<SynthSource>,
-    /// The suite's folder, which is made.
+    /// Folder of the new suite, which is created.
     pub output: PathBuf,
     /// The Python that reads archives and syntax trees.
     pub python: PathBuf,
     /// The command that runs the tests, in the root of the package.
     pub test: String,
-    /// Who reads what it prints, as a suite calls it.
+    /// The parser of its output, as a suite names it.
     pub parser: String,
-    /// By which faults are drawn.
+    /// Seed of the order of faults.
     pub seed: u64,
-    /// Tasks of each package; as many as there are if there is none.
+    /// Maximum tasks of each package; `None` for all.
     pub limit: Option<usize>,
     /// Whether an imported suite at `output` is replaced.
     pub force: bool,
-    /// Turns of an attempt.
+    /// Maximum turns of an attempt.
     pub max_turns: u32,
 }

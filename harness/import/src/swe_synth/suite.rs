@@ -1,14 +1,14 @@
-//! Faults that tests find, as tasks of a suite.
+//! Turns detected faults into tasks of a suite.
 
 use clawrl_config::{Node, NodeValue};
 use serde_json::json;
 
 use super::distribution::Distribution;
-use super::make::Kept;
+use super::make::AcceptedFault;
 use super::options::SynthOptions;
 use crate::draft::{Fixture, FixtureSource, text, whole};
 
-/// Limits of a task: an interpreter, a package and its tests.
+/// Resources of a task: an interpreter, a package and its tests.
 const MEMORY_MIB: u64 = 512;
 const DISK_MIB: u64 = 128;
 const PIDS: u64 = 128;
@@ -19,7 +19,7 @@ pub(super) struct PackageDraft {
     pub(super) fixtures: Vec<Fixture>,
 }
 
-/// What stands before the tasks.
+/// The head of the suite.
 pub(crate) fn head(options: &SynthOptions, command: &str, timeout_secs: u64) -> Vec<(&'static str, Node)> {
     let swe = Node::map(vec![
         ("sandbox", "bubblewrap".into()),
@@ -40,8 +40,12 @@ pub(crate) fn head(options: &SynthOptions, command: &str, timeout_secs: u64) -> 
     vec![("defaults", Node::map(entries))]
 }
 
-/// The package's files, the names of its tests, and a task for each fault.
-pub(super) fn package(distribution: &Distribution, passing: &[String], kept: &[Kept]) -> PackageDraft {
+/// Writes the package's files, the names of its tests, and a task for each fault.
+pub(super) fn package(
+    distribution: &Distribution,
+    passing: &[String],
+    kept: &[AcceptedFault],
+) -> PackageDraft {
     let folder = format!("fixtures/{}", distribution.name);
     let mut fixtures: Vec<Fixture> = distribution
         .files
@@ -58,7 +62,7 @@ pub(super) fn package(distribution: &Distribution, passing: &[String], kept: &[K
         node
     };
     let tests = add(format!("{folder}/tests.json"), names(passing));
-    let task = |one: &Kept| {
+    let task = |one: &AcceptedFault| {
         let id = &one.id;
         let fault = add(format!("{folder}/faults/{id}.patch"), one.fault.clone());
         let gold = add(format!("{folder}/gold/{id}.patch"), one.gold.clone());
@@ -80,7 +84,7 @@ pub(super) fn package(distribution: &Distribution, passing: &[String], kept: &[K
     PackageDraft { tasks, fixtures }
 }
 
-/// A JSON list, a name a line.
+/// A JSON list with one name per line.
 fn names(names: &[String]) -> String {
     let lines: Vec<String> = names.iter().map(|name| json!(name).to_string()).collect();
     format!("[\n{}\n]\n", lines.join(",\n"))

@@ -1,13 +1,13 @@
-//! Runs of a package's tests, by whoever has a sandbox (Y3), and what they say of a fault (Y1).
+//! Runs of a package's tests in the caller's sandbox (Y3), and their verdict on a fault (Y1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most tests that a fault lets fail: more is no bug that an issue would be written about.
-const MOST_FAILING: usize = 40;
+/// Maximum tests that a fault breaks: an issue would not describe a larger bug.
+const MAX_FAILING: usize = 40;
 
-/// Part of the tests that a fault may let fail.
+/// Maximum share of the tests that a fault breaks.
 const FAILING_SHARE: f64 = 0.2;
 
 /// A file of a package.
@@ -17,22 +17,22 @@ pub struct TestFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// Its bytes.
+    /// Content.
     pub content: Arc<[u8]>,
 }
 
-/// Tests to run.
+/// A test run.
 #[derive(Debug, Clone)]
 pub struct TestJob {
     /// The package.
     pub files: Arc<[TestFile]>,
-    /// One of its files with other bytes.
+    /// One of its files, with other content.
     pub change: Option<TestFile>,
     /// For `bash -c` in the package's root.
     pub command: String,
-    /// Who reads what it prints, as a suite calls it.
+    /// The parser of its output, as a suite names it.
     pub parser: String,
-    /// It is killed by then.
+    /// Time limit, after which it is killed.
     pub timeout: Duration,
     /// `PYTHONHASHSEED`.
     pub hash_seed: u32,
@@ -41,52 +41,52 @@ pub struct TestJob {
 /// How a test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestEnd {
-    /// It passed, or failed as it was expected to.
+    /// It passed, or failed as expected.
     Passed,
-    /// It failed, or broke.
+    /// It failed, or raised an error.
     Failed,
     /// It was not run.
     Skipped,
 }
 
-/// What came of a [`TestJob`].
+/// Result of a [`TestJob`].
 #[derive(Debug, Clone, Default)]
 pub struct TestRun {
-    /// Every test that the log tells of.
+    /// All tests in the log.
     pub tests: BTreeMap<String, TestEnd>,
-    /// None where it was killed.
+    /// `None` if it was killed.
     pub exit_code: Option<i32>,
-    /// What was printed.
+    /// Its output.
     pub log: String,
 }
 
-/// Who runs tests where they can do no harm.
+/// Runs tests in isolation.
 pub trait TestRunner {
-    /// Runs them; results come in the order of the jobs.
+    /// Runs the jobs; results have the order of the jobs.
     ///
     /// # Errors
-    /// What kept one of them from being run.
+    /// Why a job could not run.
     fn run(&self, jobs: Vec<TestJob>) -> Result<Vec<TestRun>, String>;
 }
 
-/// Why a fault makes no task.
+/// Why a fault does not become a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unfit {
-    /// Every test passes still.
+pub(super) enum Rejection {
+    /// All tests still pass.
     Unnoticed,
-    /// It lets too many fail.
+    /// It breaks too many tests.
     TooMany,
-    /// Tests are not told of any more: they could not be loaded, or the run broke off.
+    /// Tests are missing from the log: they could not be loaded, or the run broke off.
     Hidden,
     /// It was killed.
     Endless,
-    /// Another run said something else.
+    /// Two runs differ.
     Unsteady,
-    /// Its tests only break on an object of a wrong kind, as enough others do already.
+    /// Its tests only raise a type error, and enough other tasks do already.
     Crash,
 }
 
-/// Names by which a test can be told from all others: unittest also tells the first lines of descriptions.
+/// Names that identify a test: unittest also prints the first lines of docstrings.
 pub(super) fn passing(run: &TestRun, parser: &str) -> BTreeSet<String> {
     let is_name = |name: &str| parser != "unittest" || is_of_unittest(name);
     let passed = run.tests.iter().filter(|(name, end)| **end == TestEnd::Passed && is_name(name));
@@ -103,23 +103,23 @@ fn is_of_unittest(name: &str) -> bool {
         .is_some_and(|(test, class)| is_word(test, "") && is_word(class, "."))
 }
 
-/// The tests that a fault lets fail, of those that pass without it.
+/// The tests that a fault breaks, of those that pass without it.
 ///
 /// # Errors
-/// Why it makes no task.
-pub(super) fn failing(base: &BTreeSet<String>, run: &TestRun) -> Result<Vec<String>, Unfit> {
+/// Why it does not become a task.
+pub(super) fn failing(base: &BTreeSet<String>, run: &TestRun) -> Result<Vec<String>, Rejection> {
     if run.exit_code.is_none() {
-        return Err(Unfit::Endless);
+        return Err(Rejection::Endless);
     }
     if base.iter().any(|name| !run.tests.contains_key(name)) {
-        return Err(Unfit::Hidden);
+        return Err(Rejection::Hidden);
     }
     let failed = base.iter().filter(|name| run.tests.get(*name) != Some(&TestEnd::Passed));
     let failed: Vec<String> = failed.cloned().collect();
-    let most = ((base.len() as f64 * FAILING_SHARE) as usize).clamp(1, MOST_FAILING);
+    let max = ((base.len() as f64 * FAILING_SHARE) as usize).clamp(1, MAX_FAILING);
     match failed.len() {
-        0 => Err(Unfit::Unnoticed),
-        count if count > most => Err(Unfit::TooMany),
+        0 => Err(Rejection::Unnoticed),
+        count if count > max => Err(Rejection::TooMany),
         _ => Ok(failed),
     }
 }
@@ -128,7 +128,7 @@ pub(super) fn failing(base: &BTreeSet<String>, run: &TestRun) -> Result<Vec<Stri
 mod tests {
     use super::*;
 
-    fn check(ends: &[(&str, TestEnd)], exit_code: Option<i32>, expected: Result<&[&str], Unfit>) {
+    fn check(ends: &[(&str, TestEnd)], exit_code: Option<i32>, expected: Result<&[&str], Rejection>) {
         let base: BTreeSet<String> = (0..10).map(|n| format!("test_{n} (t.T)")).collect();
         let mut run = TestRun { exit_code, ..TestRun::default() };
         for name in &base {
@@ -142,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn y1_faults_are_found_by_some_tests() {
+    fn y1_fault_fails_some_tests() {
         check(&[("test_3 (t.T)", TestEnd::Failed)], Some(1), Ok(&["test_3 (t.T)"]));
-        check(&[("test_3 (t.T)", TestEnd::Failed)], None, Err(Unfit::Endless));
-        check(&[("other (t.T)", TestEnd::Failed)], Some(1), Err(Unfit::Unnoticed));
+        check(&[("test_3 (t.T)", TestEnd::Failed)], None, Err(Rejection::Endless));
+        check(&[("other (t.T)", TestEnd::Failed)], Some(1), Err(Rejection::Unnoticed));
         let many: Vec<String> = (0..3).map(|n| format!("test_{n} (t.T)")).collect();
         let many: Vec<_> = many.iter().map(|name| (name.as_str(), TestEnd::Failed)).collect();
-        check(&many, Some(1), Err(Unfit::TooMany));
+        check(&many, Some(1), Err(Rejection::TooMany));
         let base = BTreeSet::from(["test_a (t.T)".to_owned()]);
         let empty = TestRun { exit_code: Some(1), ..TestRun::default() };
-        assert_eq!(failing(&base, &empty), Err(Unfit::Hidden));
+        assert_eq!(failing(&base, &empty), Err(Rejection::Hidden));
     }
 
     #[test]
-    fn descriptions_are_no_names() {
+    fn docstrings_are_not_test_names() {
         let mut run = TestRun::default();
         for name in ["test_a (t.T)", "Says what it is.", "setUpClass (t.T)", "a b (t.T)"] {
             run.tests.insert(name.to_owned(), TestEnd::Passed);

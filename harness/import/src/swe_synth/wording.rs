@@ -1,18 +1,17 @@
-//! The instruction of a task: like an issue that somebody wrote who saw the tests fail (Y4).
+//! The instruction of a task: reads like an issue by a person who saw the tests fail (Y4).
 
 use super::candidate::Candidate;
 
-/// Names of failing tests that are told.
-const MOST_NAMES: usize = 6;
+/// Failing tests that an instruction names.
+const MAX_NAMES: usize = 6;
 
-/// Characters and lines of what a test says.
-const MOST_CHARACTERS: usize = 700;
-const MOST_LINES: usize = 12;
+/// Maximum characters and lines of a test's message.
+const MAX_CHARACTERS: usize = 700;
+const MAX_LINES: usize = 12;
 
-/// Characters of a description.
-const MOST_DESCRIPTION: usize = 400;
+/// Maximum characters of a docstring.
+const MAX_DESCRIPTION: usize = 400;
 
-/// The text.
 pub(super) fn instruction(
     package: &str,
     fault: &Candidate,
@@ -30,14 +29,14 @@ pub(super) fn instruction(
         1 => text.push_str("\nOne test that passed before fails now:\n\n"),
         count => text.push_str(&format!("\n{count} tests that passed before fail now:\n\n")),
     }
-    for test in failing.iter().take(MOST_NAMES) {
+    for test in failing.iter().take(MAX_NAMES) {
         text.push_str(&format!("- {test}\n"));
     }
-    if failing.len() > MOST_NAMES {
-        text.push_str(&format!("- and {} more\n", failing.len() - MOST_NAMES));
+    if failing.len() > MAX_NAMES {
+        text.push_str(&format!("- and {} more\n", failing.len() - MAX_NAMES));
     }
-    if let Some((test, said)) = failing.iter().find_map(|test| Some((test, message(log, test)?))) {
-        text.push_str(&format!("\n{test} says:\n\n```\n{said}\n```\n"));
+    if let Some((test, error)) = failing.iter().find_map(|test| Some((test, message(log, test)?))) {
+        text.push_str(&format!("\n{test} says:\n\n```\n{error}\n```\n"));
     }
     text.push_str(&format!(
         "\nFind the cause in the package and correct it there. The tests are right; leave them as they are. They are run by\n\n```\n{command}\n```\n"
@@ -45,7 +44,7 @@ pub(super) fn instruction(
     text
 }
 
-/// Module and function, as one would import them.
+/// Module and function, in the form of an import.
 fn qualified(fault: &Candidate) -> String {
     let path = fault.path.trim_end_matches(".py");
     let path = path.strip_prefix("src/").unwrap_or(path);
@@ -53,14 +52,14 @@ fn qualified(fault: &Candidate) -> String {
     format!("{module}.{}", fault.name)
 }
 
-/// The first paragraph of a description, on one line.
+/// The first paragraph of a docstring, on one line.
 fn description(doc: &str) -> String {
     let first = doc.trim().split("\n\n").next().unwrap_or_default();
     let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(&line, MOST_DESCRIPTION)
+    cut(&line, MAX_DESCRIPTION)
 }
 
-/// What a test of unittest said when it failed: the exception, without the lines of code on its way.
+/// The exception of a failed unittest test, without its traceback.
 fn message(log: &str, test: &str) -> Option<String> {
     let heads = [format!("FAIL: {test}"), format!("ERROR: {test}")];
     let lines: Vec<&str> = log.lines().collect();
@@ -72,22 +71,22 @@ fn message(log: &str, test: &str) -> Option<String> {
     let block = &block[..block.iter().position(is_rule).unwrap_or(block.len())];
     let last = block.iter().rposition(|line| line.starts_with("Traceback "))?;
     let way = &block[last + 1..];
-    let said = &way[way.iter().position(|line| !line.is_empty() && !line.starts_with(' '))?..];
-    let said = said.join("\n");
-    let said = said.trim();
-    let lines: Vec<&str> = said.lines().take(MOST_LINES).collect();
-    Some(cut(&lines.join("\n"), MOST_CHARACTERS)).filter(|said| !said.is_empty())
+    let error = &way[way.iter().position(|line| !line.is_empty() && !line.starts_with(' '))?..];
+    let error = error.join("\n");
+    let error = error.trim();
+    let lines: Vec<&str> = error.lines().take(MAX_LINES).collect();
+    Some(cut(&lines.join("\n"), MAX_CHARACTERS)).filter(|error| !error.is_empty())
 }
 
-/// Whether a failing test broke on an object of a wrong kind, which tells at once where to look.
+/// Whether a failing test raised a type error, which shows at once where to look.
 pub(super) fn is_crash(failing: &[String], log: &str) -> bool {
     let kinds = ["TypeError", "AttributeError", "NameError", "UnboundLocalError"];
-    let said = failing.iter().find_map(|test| message(log, test));
-    said.is_some_and(|said| kinds.iter().any(|kind| said.starts_with(kind)))
+    let error = failing.iter().find_map(|test| message(log, test));
+    error.is_some_and(|error| kinds.iter().any(|kind| error.starts_with(kind)))
 }
 
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         Some((at, _)) => format!("{} ...", text[..at].trim_end()),
         None => text.to_owned(),
     }
@@ -105,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn tests_say_what_is_wrong() {
+    fn test_messages_are_extracted() {
         check(LOG, "test_a (tests.t.T)", Some("AssertionError: 1 != 2"));
         check(LOG, "test_b (tests.t.T)", None);
         check("", "test_a (tests.t.T)", None);
     }
 
     #[test]
-    fn crashes_are_told_apart() {
+    fn crashes_are_recognised() {
         let failing = ["test_a (tests.t.T)".to_owned()];
         assert!(!is_crash(&failing, LOG));
         assert!(is_crash(&failing, &LOG.replace("AssertionError: 1 != 2", "TypeError: 1")));
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn y4_an_instruction_reads_like_an_issue() {
+    fn y4_instruction_reads_like_an_issue() {
         let failing: Vec<String> =
             (0..8).map(|n| format!("test_{} (tests.t.T)", ["a", "b"][n % 2])).collect();
         let text = instruction("pen", &fault("comparison", 0.0), &failing, LOG, "python3 -m unittest");

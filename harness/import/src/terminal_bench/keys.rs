@@ -6,7 +6,7 @@ use crate::keys::{KeyRow, ignored, taken};
 
 const NO_EFFECT: &str = "for people and catalogues";
 
-/// What becomes of each.
+/// How each key is imported.
 pub(crate) const KEYS: &[KeyRow] = &[
     taken("instruction", "`instruction`"),
     ignored("author_name", NO_EFFECT),

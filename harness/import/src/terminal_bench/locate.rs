@@ -1,10 +1,9 @@
-//! From the paths that a person names to task folders.
+//! Finds task folders from the paths that the user names.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::findings::Findings;
-use crate::harbor::Located;
+use crate::harbor::{Located, located};
 
 /// The task folders that a path stands for.
 pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
@@ -13,7 +12,7 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
     }
     if path.is_file() {
         let help = "name the folder of its tasks; nothing is downloaded here";
-        findings.refuse_path(path, "registries of Terminal-Bench name repositories and no folders", help);
+        findings.refuse_path(path, "registries of Terminal-Bench list repositories, not folders", help);
         return Vec::new();
     }
     let before = findings.count();
@@ -21,7 +20,7 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
         if findings.count() == before {
             findings.refuse_path(
                 path,
-                "there is nothing",
+                "does not exist",
                 "name a folder with a task.yaml, or a folder of such folders",
             );
         }
@@ -56,10 +55,4 @@ pub(crate) fn locate(path: &Path, findings: &mut Findings) -> Vec<Located> {
         );
     }
     folders.iter().map(|folder| located(folder)).collect()
-}
-
-fn located(folder: &Path) -> Located {
-    let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Located { folder: folder.to_owned(), name }
 }

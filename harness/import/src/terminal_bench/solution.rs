@@ -1,7 +1,7 @@
 //! The reference solution of a task: a script, or keys for a terminal.
 //!
-//! Source: Terminal-Bench types `solution.yaml` into tmux, command by command: a blocking one is waited for, another
-//! is given some seconds. A text that tmux knows as a key is pressed, any other is typed.
+//! Source: Terminal-Bench types `solution.yaml` into tmux, command by command: it waits for a blocking command, and
+//! gives another one some seconds. A text that tmux knows as a key is pressed, any other is typed.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::findings::Findings;
 use crate::keys::{KeyRow, sort_keys, taken};
 use crate::oracle::{self, SOLUTION, SolutionFile};
 
-/// One call of the `wait` tool.
-const MOST_WAIT: f64 = 600.0;
-/// What tmux calls its keys, and what they are called here.
+/// Maximum seconds of one call of the `wait` tool.
+const MAX_WAIT: f64 = 600.0;
+/// tmux's names of keys, and ours.
 const TMUX_KEYS: [(&str, &str); 14] = [
     ("BSpace", "Backspace"),
     ("DC", "Delete"),
@@ -52,7 +52,7 @@ pub(super) fn solution(folder: &Path, findings: &mut Findings) -> Vec<Action> {
     if keys.exists() {
         return by_keys(&keys, findings);
     }
-    findings.note("no `solution.sh` and no `solution.yaml`: the task has no oracle, so `clawrl validate` cannot tell whether it can be solved");
+    findings.note("no `solution.sh` and no `solution.yaml`: the task has no oracle, so `clawrl validate` cannot check that it is solvable");
     Vec::new()
 }
 
@@ -85,7 +85,7 @@ fn by_keys(path: &Path, findings: &mut Findings) -> Vec<Action> {
             &document.source,
             document.root.span,
             "no list",
-            "the solution is no list of commands",
+            "the solution is not a list of commands",
             help,
         );
         return Vec::new();
@@ -107,7 +107,7 @@ fn by_keys(path: &Path, findings: &mut Findings) -> Vec<Action> {
             continue;
         };
         if command.value.contains('\0') {
-            entry.refuse("command", findings, "a command holds a NUL", "write it without");
+            entry.refuse("command", findings, "a command holds a NUL character", "remove it");
             continue;
         }
         let block = entry.flag("block", findings).is_some_and(|block| block.value);
@@ -118,7 +118,7 @@ fn by_keys(path: &Path, findings: &mut Findings) -> Vec<Action> {
     actions
 }
 
-/// One entry as actions.
+/// Turns one entry into actions.
 fn played(command: &str, block: bool, enter: bool, seconds: f64) -> Vec<Action> {
     let mut actions = match (key(command), enter) {
         (None, true) if block => return vec![Action::Run(command.to_owned())],
@@ -130,13 +130,13 @@ fn played(command: &str, block: bool, enter: bool, seconds: f64) -> Vec<Action> 
     };
     let mut left = seconds;
     while left > 0.0 {
-        actions.push(Action::Wait(left.clamp(0.001, MOST_WAIT)));
-        left -= MOST_WAIT;
+        actions.push(Action::Wait(left.clamp(0.001, MAX_WAIT)));
+        left -= MAX_WAIT;
     }
     actions
 }
 
-/// The name of a key that tmux would press for this text.
+/// The key that tmux would press for this text, if any.
 fn key(text: &str) -> Option<String> {
     let (modifiers, base) = match text.char_indices().rev().find(|(at, c)| *c == '-' && *at + 1 < text.len())
     {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_those_of_tmux() {
+    fn tmux_keys_are_translated() {
         check("C-c", Some("C-c"));
         check("Escape", Some("Escape"));
         check("C-Up", Some("C-Up"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_become_actions() {
+    fn solution_entries_become_actions() {
         assert_eq!(played("make", true, true, 3.0), [Action::Run("make".to_owned())]);
         assert_eq!(played("vi a", false, true, 1.5), [Action::Text("vi a\n".to_owned()), Action::Wait(1.5)]);
         assert_eq!(played("ihello", false, false, 0.0), [Action::Text("ihello".to_owned())]);

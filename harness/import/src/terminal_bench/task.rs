@@ -1,7 +1,7 @@
-//! A task folder of Terminal-Bench 0.x.
+//! Imports a task folder of Terminal-Bench 0.x.
 //!
-//! The folder of the task is the folder of its build, with the solution and the tests in it. They are kept from the
-//! build, so that `COPY . .` does not hand them to the agent.
+//! The folder of the task is also its build folder, with the solution and the tests in it. They are hidden from the
+//! build, so that `COPY . .` does not give them to the agent.
 
 use std::fs;
 use std::path::Path;
@@ -9,20 +9,20 @@ use std::path::Path;
 use clawrl_config::ConfigError;
 
 use super::solution::solution;
-use crate::compose::{self, Customs};
-use crate::dockerfile::{self, Starts};
+use crate::compose::{self, ComposeConvention};
+use crate::dockerfile::{self, StartRules};
 use crate::document::{Document, Section, read_text};
 use crate::draft::{
     Durations, Fixture, Limits, TaskDraft, TaskRecord, VerifierDraft, fixture_of, fixtures_of,
 };
 use crate::findings::Findings;
-use crate::image::{Made, Recipe, make, note_what_tests_miss};
+use crate::image::{Environment, Recipe, make, note_what_tests_miss};
 use crate::keep_alive::IN_SETUP;
 use crate::options::Import;
 use crate::tree::Tree;
 use crate::variables::set;
 
-const CUSTOMS: Customs<'static> = Customs {
+const CUSTOMS: ComposeConvention<'static> = ComposeConvention {
     service: "client",
     variables: &[
         ("T_BENCH_TEST_DIR", "/tests"),
@@ -38,19 +38,19 @@ const CUSTOMS: Customs<'static> = Customs {
     ],
 };
 
-/// What a build must not see.
+/// Files that a build must not see.
 const HIDDEN: [&str; 6] =
     ["task.yaml", "solution.sh", "solution.yaml", "run-tests.sh", "docker-compose.yaml", "tests"];
-/// Seconds that Docker may take for a build; the format has no such limit.
+/// Time limit of a build, in seconds; the format has none.
 const BUILD_SECONDS: u64 = 600;
-/// What grading takes beside the verifier itself.
+/// Time for grading, in seconds, in addition to the verifier itself.
 const GRADING_SECONDS: f64 = 120.0;
 
 pub(crate) fn document(folder: &Path) -> Result<Document, ConfigError> {
     Document::yaml(&folder.join("task.yaml"))
 }
 
-/// Reads the rest of a task. What is wrong is in the findings.
+/// Reads the rest of a task; problems go to the findings.
 pub(crate) fn read_document(
     folder: &Path,
     id: &str,
@@ -64,15 +64,15 @@ pub(crate) fn read_document(
     let test = seconds(&root, "max_test_timeout_sec", 60.0, &mut import.findings);
     let oracle = solution(folder, &mut import.findings);
     let (tests, tree) = tests(folder, id, &mut import.findings);
-    let Made { image, files, setup, vars, fixtures, rootfs } = made(folder, id, import)?;
+    let Environment { image, files, setup, vars, fixtures, rootfs } = made(folder, id, import)?;
     note_what_tests_miss(&tree, &image, import);
     let network = if import.in_containers() { "public" } else { "none" };
     if !import.in_containers() {
-        import.findings.note("the network is none, since a sandbox has none; Terminal-Bench's is public");
+        import.findings.note("a sandbox has no network; Terminal-Bench's default is public");
     }
     let limits = Limits::default();
     import.findings.note(format!(
-        "Terminal-Bench has no limits of memory and processor: {} MiB and one core",
+        "Terminal-Bench does not limit memory and processor: {} MiB and one core",
         limits.memory_mib
     ));
     let mut verifier_vars = vars.clone();
@@ -116,12 +116,7 @@ fn instruction(root: &Section<'_>, findings: &mut Findings) -> Option<String> {
     match root.text("instruction", findings) {
         Some(text) if !text.value.trim().is_empty() => Some(text.value),
         Some(_) => {
-            root.refuse(
-                "instruction",
-                findings,
-                "the instruction is empty",
-                "say what the agent is asked to do",
-            );
+            root.refuse("instruction", findings, "the instruction is empty", "describe the agent's task");
             None
         }
         None if !root.has("instruction") => {
@@ -129,7 +124,7 @@ fn instruction(root: &Section<'_>, findings: &mut Findings) -> Option<String> {
                 "instruction",
                 findings,
                 "the task has no instruction",
-                "add `instruction: |` with what the agent is asked to do",
+                "add `instruction: |` with the agent's task",
             );
             None
         }
@@ -140,11 +135,11 @@ fn instruction(root: &Section<'_>, findings: &mut Findings) -> Option<String> {
 fn refuse_other_grading(root: &Section<'_>, findings: &mut Findings) {
     if let Some(parser) = root.text("parser_name", findings).filter(|parser| parser.value != "pytest") {
         let message = format!("the parser `{}` is not supported", parser.value);
-        let help = "only `pytest` is: let run-tests.sh run pytest with `-rA`, which prints a short summary";
+        let help = "only `pytest` is: run pytest with `-rA` in run-tests.sh, which prints a short summary";
         root.refuse("parser_name", findings, message, help);
     }
     if root.flag("run_tests_in_same_shell", findings).is_some_and(|same| same.value) {
-        let help = "test what the agent leaves in files; nothing of the agent lives when it is graded";
+        let help = "test files that the agent leaves; all processes of the agent end before grading";
         root.refuse(
             "run_tests_in_same_shell",
             findings,
@@ -162,12 +157,12 @@ fn seconds(root: &Section<'_>, key: &str, default: f64, findings: &mut Findings)
     number.value
 }
 
-/// `run-tests.sh` and what is in `tests`, side by side as they lie in /tests; and what is in `tests`.
+/// `run-tests.sh` and the content of `tests`, side by side as in /tests; and the content of `tests` alone.
 fn tests(folder: &Path, id: &str, findings: &mut Findings) -> (Vec<Fixture>, Tree) {
     let into = format!("fixtures/{id}/tests");
     let script = folder.join("run-tests.sh");
     let Ok(metadata) = fs::metadata(&script) else {
-        let help = "add it: it runs pytest with `-rA` once the agent is done";
+        let help = "add it: it runs pytest with `-rA` after the agent";
         findings.refuse_path(&script, "the task has no run-tests.sh", help);
         return Default::default();
     };
@@ -180,7 +175,7 @@ fn tests(folder: &Path, id: &str, findings: &mut Findings) -> (Vec<Fixture>, Tre
     if below.is_dir() {
         tree = Tree::read(&below, findings);
     } else {
-        findings.note("no `tests`: run-tests.sh is all there is");
+        findings.note("no `tests`: run-tests.sh is the only file of the verifier");
     }
     let file = crate::tree::TreeFile {
         path: "run-tests.sh".to_owned(),
@@ -195,8 +190,8 @@ fn tests(folder: &Path, id: &str, findings: &mut Findings) -> (Vec<Fixture>, Tre
     (fixtures, tree)
 }
 
-/// What the Dockerfile makes, with what the compose file says.
-fn made(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Made> {
+/// The environment of the Dockerfile, with the settings of the compose file.
+fn made(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Environment> {
     let service = compose::read(folder, &CUSTOMS, import)?;
     let dockerfile = service.dockerfile.clone().unwrap_or_else(|| "Dockerfile".to_owned());
     let shown = folder.join(&dockerfile);
@@ -206,8 +201,8 @@ fn made(folder: &Path, id: &str, import: &mut Import<'_>) -> Option<Made> {
         return None;
     }
     refuse_copies_of_hidden(&shown, &mut import.findings);
-    // A task's own compose file stands alone; the one that others get has a command.
-    let starts = Starts { what: service.started(!compose::is_in(folder)), instead: IN_SETUP };
+    // A task's own compose file is complete; the default one sets a command.
+    let starts = StartRules { what: service.started(!compose::is_in(folder)), instead: IN_SETUP };
     let recipe = Recipe {
         id,
         folder,
@@ -228,7 +223,7 @@ fn is_hidden(path: &str) -> bool {
     HIDDEN.contains(&first)
 }
 
-/// A COPY that names the solution or the tests would hand them to the agent.
+/// A COPY of the solution or the tests would give them to the agent.
 fn refuse_copies_of_hidden(shown: &Path, findings: &mut Findings) {
     let source = match read_text(shown) {
         Ok(source) => source,
@@ -242,9 +237,9 @@ fn refuse_copies_of_hidden(shown: &Path, findings: &mut Findings) {
         for copied in dockerfile::copied_sources(instruction, escape) {
             let path = copied.trim_matches(['"', '\'']).trim_start_matches("./").trim_start_matches('/');
             if is_hidden(path) {
-                let message = format!("{} hands `{path}` to the agent", instruction.keyword);
+                let message = format!("{} gives `{path}` to the agent", instruction.keyword);
                 let help =
-                    "remove it from the line: solution and tests are brought by the harness when it is time";
+                    "remove it from the line: the harness copies solution and tests when they are needed";
                 findings.refuse(&source, instruction.span, "not possible", message, help);
             }
         }

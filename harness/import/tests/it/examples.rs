@@ -1,4 +1,4 @@
-//! The good examples, imported for containers and for sandboxes: one snapshot of each suite, which must plan.
+//! Imports the valid examples for containers and for sandboxes: one snapshot of each suite, which must plan.
 
 use std::fs;
 use std::path::Path;
@@ -75,23 +75,23 @@ fn check_in(format: Format, folder: &str, name: &str, sandboxes: &[(ImportSandbo
 }
 
 #[test]
-fn examples_of_harbor_become_suites() {
+fn harbor_examples_become_suites() {
     for name in ["copy", "environment", "reward-json", "python-test", "separate"] {
         check(Format::Harbor, "harbor", name);
     }
-    // Its here-documents need BuildKit, which engines are not asked for.
+    // Its here-documents need BuildKit, which is not used.
     check_in(Format::Harbor, "harbor", "run", &SANDBOXES[1..]);
 }
 
 #[test]
-fn examples_of_terminal_bench_become_suites() {
+fn terminal_bench_examples_become_suites() {
     for name in ["script", "keys", "copy-all"] {
         check(Format::TerminalBench, "terminal-bench", name);
     }
 }
 
 #[test]
-fn a_folder_of_tasks_becomes_one_suite() {
+fn folder_of_tasks_becomes_one_suite() {
     let place = Place::new();
     place.copy("harbor", "tasks");
     let options = place.options(&["tasks"], ImportSandbox::Bubblewrap);
@@ -101,9 +101,9 @@ fn a_folder_of_tasks_becomes_one_suite() {
     assert_eq!(plan_of(&imported.suite).tasks.len(), 6);
 }
 
-/// I3 of the crate: what the agent's workspace begins with, in either kind of environment.
+/// I3 of the crate, for containers and sandboxes.
 #[test]
-fn the_agent_finds_neither_solution_nor_tests() {
+fn agent_files_hold_no_solution_or_tests() {
     for (sandbox, _) in SANDBOXES {
         let place = Place::new();
         place.copy("terminal-bench/copy-all", "copy-all");
@@ -128,7 +128,7 @@ fn the_agent_finds_neither_solution_nor_tests() {
 }
 
 #[test]
-fn what_only_keeps_a_container_alive_is_left_out() {
+fn keep_alive_commands_are_left_out() {
     let check = |lines: &str, compose: &str, notes: &[&str]| {
         for (sandbox, _) in SANDBOXES {
             let place = Place::new();
@@ -150,7 +150,7 @@ fn what_only_keeps_a_container_alive_is_left_out() {
     };
     check("ENTRYPOINT [\"/bin/bash\"]", "", &["Dockerfile line 4: `ENTRYPOINT`"]);
     check("ENTRYPOINT [\"tini\", \"--\"]\nCMD tail -f /dev/null", "", &["Dockerfile line 5: `CMD`"]);
-    // Harbor runs a command of its own instead.
+    // Harbor runs its own command instead.
     check("CMD [\"python3\", \"server.py\"]", "", &["Dockerfile line 4: `CMD`"]);
     check("", "    command: sleep infinity\n", &["compose line 4: `command`"]);
     check(
@@ -158,14 +158,14 @@ fn what_only_keeps_a_container_alive_is_left_out() {
         "    command: [bash, -c, \"while true; do sleep 60; done\"]\n    tty: true\n",
         &["compose line 4"],
     );
-    // It stands in place of the image's.
+    // It replaces the image's.
     check("ENTRYPOINT [\"/server\"]", "    entrypoint: [sh, -c]\n", &["compose line 4: `entrypoint`"]);
     check("", "    command:\n", &[]);
 }
 
-/// The Dockerfile's own file of patterns counts before that of its folder, in either format and environment.
+/// The Dockerfile's own ignore file takes precedence over its folder's, in both formats and environments.
 #[test]
-fn what_a_build_does_not_see_stays_behind() {
+fn ignored_build_files_are_left_out() {
     let check = |format: Format, example: &str, folder: &str, own: bool| {
         for (sandbox, _) in SANDBOXES {
             let place = Place::new();
@@ -185,7 +185,7 @@ fn what_a_build_does_not_see_stays_behind() {
             listing(&place.path("suite/fixtures/task"), "", &mut lines);
             let has = |name: &str| lines.iter().any(|line| line.contains(name));
             assert_eq!((has("/own.txt"), has("/common.txt"), has("/d/note")), (!own, own, true), "{lines:?}");
-            // An engine needs the two files, whatever they say of each other; a sandbox does not.
+            // An engine needs both files, even if they exclude each other; a sandbox does not.
             let in_container = sandbox == ImportSandbox::Container;
             assert_eq!(has("/Dockerfile "), in_container || !own, "{lines:?}");
             assert_eq!(has("/Dockerfile.dockerignore "), own, "{lines:?}");
@@ -197,9 +197,9 @@ fn what_a_build_does_not_see_stays_behind() {
     }
 }
 
-/// Texts of a task arrive in the plan as they are, whatever templates would make of them.
+/// Texts of a task arrive in the plan unchanged, even if they look like templates.
 #[test]
-fn texts_are_no_templates() {
+fn texts_are_imported_literally() {
     let place = Place::new();
     place.copy("harbor/environment", "task");
     let text = "{{ a }} {% b %} {# c #}\n\t{{{ }}} 'd' \"e\" \\ é \u{1F980}\r\nlast";
@@ -219,18 +219,18 @@ fn texts_are_no_templates() {
     );
 }
 
-/// The page holds the lists of keys as the code has them.
+/// The import page holds the key tables of the code.
 #[test]
-fn the_page_has_the_keys() {
+fn import_page_lists_all_keys() {
     let page = fs::read_to_string("../docs/guides/import.md").unwrap();
     for table in key_tables() {
         assert!(page.contains(&table), "harness/docs/guides/import.md should hold:\n{table}");
     }
 }
 
-/// In a sandbox, the tests have the workspace and the image; nothing that was left elsewhere reaches them.
+/// In a sandbox, the tests have only the workspace and the image.
 #[test]
-fn tests_that_look_outside_of_the_workspace_are_told() {
+fn test_paths_outside_workspace_are_noted() {
     let check = |sandbox: ImportSandbox, line: &str, expected: Option<&str>| {
         let place = Place::new();
         place.copy("harbor/copy", "task");
@@ -239,21 +239,21 @@ fn tests_that_look_outside_of_the_workspace_are_told() {
             &format!("#!/bin/bash\n{line}\necho 1 > /logs/verifier/reward.txt\n"),
         );
         let imported = Format::Harbor.import(&place.options(&["task"], sandbox)).unwrap();
-        let told: Vec<&str> = imported
+        let noted: Vec<&str> = imported
             .notes
             .iter()
             .map(|(_, note)| note.as_str())
             .filter(|note| note.starts_with("the tests name"))
             .collect();
-        assert_eq!(told.len(), usize::from(expected.is_some()), "{line}: {told:?}");
+        assert_eq!(noted.len(), usize::from(expected.is_some()), "{line}: {noted:?}");
         if let Some(expected) = expected {
-            assert!(told[0].contains(expected), "{told:?}");
+            assert!(noted[0].contains(expected), "{noted:?}");
         }
     };
     let outside = "[ -s /srv/site/index.html ] && cmp /tmp/a/b /home/agent/c";
-    let told = "the tests name `/srv/site/index.html` (tests/test.sh:2), `/tmp/a/b` (tests/test.sh:2), `/home/agent/c` \
+    let noted = "the tests name `/srv/site/index.html` (tests/test.sh:2), `/tmp/a/b` (tests/test.sh:2), `/home/agent/c` \
                 (tests/test.sh:2), outside of the workspace `/app`";
-    check(ImportSandbox::Bubblewrap, outside, Some(told));
+    check(ImportSandbox::Bubblewrap, outside, Some(noted));
     check(
         ImportSandbox::Bubblewrap,
         "[ -s /app/out.txt ] && [ -e /etc/os-release ] && /usr/bin/python3 /tests/x.py",

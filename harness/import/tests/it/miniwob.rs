@@ -1,4 +1,4 @@
-//! Pages of MiniWoB++, from a small package of the same form.
+//! Imports pages of MiniWoB++ from a small package of the same form.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,7 +48,7 @@ fn read(place: &Place, path: &str) -> String {
 }
 
 #[test]
-fn pages_become_tasks_that_differ_by_their_episodes() {
+fn pages_become_tasks_with_episodes() {
     let place = Place::new();
     package(&place);
     let imported =
@@ -75,7 +75,7 @@ fn pages_become_tasks_that_differ_by_their_episodes() {
 }
 
 #[test]
-fn a_site_has_what_its_pages_need_and_the_licence() {
+fn site_holds_needed_files_and_licence() {
     let place = Place::new();
     package(&place);
     let chosen = |families: &[&str]| {
@@ -96,7 +96,7 @@ fn a_site_has_what_its_pages_need_and_the_licence() {
 }
 
 #[test]
-fn a_wheel_says_the_same_as_what_is_in_it() {
+fn wheel_and_folder_give_the_same_suite() {
     let place = Place::new();
     package(&place);
     import_miniwob(&options(&place, "wheel/miniwob/html")).unwrap();
@@ -129,14 +129,14 @@ fn check_refused(place: &Place, options: &MiniwobOptions, said: &str) {
 }
 
 #[test]
-fn what_is_no_package_or_no_page_of_it_is_refused() {
+fn unknown_packages_and_pages_are_refused() {
     let place = Place::new();
     package(&place);
     place.write("empty/notes.txt", "");
     place.write("broken.whl", "no archive");
     check_refused(&place, &options(&place, "empty"), "there is no page of MiniWoB++");
     check_refused(&place, &options(&place, "broken.whl"), "the archive cannot be read");
-    check_refused(&place, &options(&place, "none.whl"), "cannot be had");
+    check_refused(&place, &options(&place, "none.whl"), "is not available");
     let families = vec!["click".to_owned(), "count-sides".to_owned()];
     let unknown = MiniwobOptions { families, ..options(&place, "wheel") };
     check_refused(&place, &unknown, "there is no page `click`");

@@ -1,4 +1,4 @@
-//! Rows of SWE-bench's kind as Parquet: the suites that they become, and what is refused.
+//! Imports rows in the form of SWE-bench from Parquet: suites and refusals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ fn suite(place: &Place, source: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn rows_become_the_suite_of_their_json_lines() {
+fn parquet_rows_give_the_suite_of_json_lines() {
     let check = |lines: &str, tables: &[&str]| {
         let place = place();
         let expected = suite(&place, lines);
@@ -60,13 +60,13 @@ fn rows_become_the_suite_of_their_json_lines() {
 }
 
 #[test]
-fn the_first_bytes_say_what_a_file_is() {
+fn first_bytes_decide_the_file_format() {
     let place = place();
     fs::rename(place.path("texts-snappy.parquet"), place.path("train.json")).unwrap();
     assert_eq!(suite(&place, "train.json"), suite(&place, "texts.jsonl"));
 }
 
-/// Bytes of what stands at the end of a file.
+/// Size of the metadata at the end of a file, in bytes.
 fn description_len(file: &[u8]) -> usize {
     let len = file[file.len() - 8..file.len() - 4].try_into().unwrap();
     u32::from_le_bytes(len).try_into().unwrap()
@@ -100,7 +100,7 @@ fn files_are_refused() {
     write(&whole[..whole.len() / 2]);
     refused("swe-parquet-cut", "rows.parquet");
     let mut changed = whole.clone();
-    // In the first page of the first column, whose header is shorter.
+    // Inside the first page of the first column, after its header.
     changed[60..120].fill(0);
     write(&changed);
     refused("swe-parquet-page", "rows.parquet");
@@ -112,7 +112,7 @@ fn files_are_refused() {
 }
 
 #[test]
-fn rows_are_refused_by_their_number_and_the_others_read() {
+fn bad_parquet_rows_are_refused_by_number() {
     let place = place();
     let options = SweOptions { skip_unrepresentable: true, ..options(&place, "refused-latin.parquet") };
     check_refusal("swe-parquet-skipped", &place, import_swe(&options));

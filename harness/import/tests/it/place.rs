@@ -1,4 +1,4 @@
-//! A folder for one test: task folders in it, an unpacked image, and what is said about them.
+//! A folder for one test: task folders, an unpacked image, and the messages about them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use clawrl_import::{
 };
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
-/// Where a test works.
+/// The folder of a test.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new() -> Self {
         let place = Self { folder: tempfile::tempdir().expect("a folder") };
-        // What an import asks of a root file system; nothing is run in it here.
+        // The programs that an import checks for; none is run here.
         for path in ["debian/etc/os-release", "debian/usr/bin/bash", "debian/usr/bin/sh"] {
             place.write(path, "");
         }
@@ -42,7 +42,7 @@ impl Place {
             .expect("something to remove");
     }
 
-    /// Replaces a text in a file that has it.
+    /// Replaces a text in a file; fails if the file lacks it.
     pub(crate) fn replace(&self, path: &str, old: &str, new: &str) {
         let text = fs::read_to_string(self.path(path)).expect("a file");
         assert!(text.contains(old), "{path} has no {old:?}");
@@ -54,7 +54,7 @@ impl Place {
         copy_folder(&Path::new("tests/examples").join(example), &self.path(to));
     }
 
-    /// An import of `paths` into `suite`, with variables of its own.
+    /// Options of an import of `paths` into `suite`, with fixed variables.
     pub(crate) fn options(&self, paths: &[&str], sandbox: ImportSandbox) -> ImportOptions {
         let rootfs = match sandbox {
             ImportSandbox::Container => Vec::new(),
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// A text without the place's own path.
+    /// The text without the path of the test's folder.
     pub(crate) fn shown(&self, text: &str) -> String {
         let mut text = text.replace(&self.folder.path().display().to_string(), "PLACE");
         if let Ok(whole) = fs::canonicalize(self.folder.path()) {
@@ -83,7 +83,7 @@ impl Place {
         text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    /// What a person reads about a refused import of `task`.
+    /// The message of a refused import of `task`.
     pub(crate) fn refusal(&self, format: Format, task: &str, sandbox: ImportSandbox) -> String {
         let error = match format.import(&self.options(&[task], sandbox)) {
             Ok(_) => panic!("{task} should be refused"),
@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-/// Which importer.
+/// The importer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Format {
     Harbor,
@@ -119,7 +119,7 @@ impl Format {
     }
 }
 
-/// As on a terminal, without colours and without breaking lines: paths are of any length.
+/// As on a terminal, without colours and line breaks: paths vary in length.
 pub(crate) fn rendered(error: &ConfigError) -> String {
     let mut text = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())

@@ -1,4 +1,4 @@
-//! What authors of Harbor folders read that cannot be imported. One snapshot for each.
+//! Messages for Harbor folders that cannot be imported, one snapshot each.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use clawrl_import::ImportSandbox::{self, Bubblewrap, Container};
 
 use crate::place::{Format, Place};
 
-/// Breaks the example `copy`, laid as `task`, and looks at what is said.
+/// Breaks a copy of the example `copy` at `task`, and checks the message.
 fn check(name: &str, sandbox: ImportSandbox, damage: impl FnOnce(&Place)) {
     let place = Place::new();
     place.copy("harbor/copy", "task");
@@ -25,7 +25,7 @@ fn snapshot(name: &str, place: &Place, sandbox: ImportSandbox) {
     });
 }
 
-/// Adds lines to the end of `task.toml`, which is the table `environment`.
+/// Adds lines to the end of `task.toml`, in its table `environment`.
 fn add(lines: &'static str) -> impl FnOnce(&Place) {
     move |place| {
         let path = place.path("task/task.toml");
@@ -43,7 +43,7 @@ fn dockerfile(text: &'static str) -> impl FnOnce(&Place) {
 }
 
 #[test]
-fn missing_parts() {
+fn missing_parts_are_refused() {
     check("no-task-toml", Container, |place| place.remove("task/task.toml"));
     check("no-instruction", Container, |place| place.remove("task/instruction.md"));
     check("empty-instruction", Container, |place| place.write("task/instruction.md", "\n"));
@@ -58,7 +58,7 @@ fn missing_parts() {
 }
 
 #[test]
-fn wrong_values() {
+fn wrong_values_are_refused() {
     check("not-toml", Container, swap("cpus = 1", "cpus = = 1"));
     check("not-text", Container, |place| fs::write(place.path("task/task.toml"), [0xff]).unwrap());
     check("unknown-schema", Container, swap("\"1.4\"", "\"2.0\""));
@@ -82,7 +82,7 @@ fn wrong_values() {
 }
 
 #[test]
-fn what_has_no_counterpart() {
+fn settings_without_counterpart_are_refused() {
     check("steps-table", Container, add("\n[[steps]]\nname = \"one\"\n"));
     check("steps-folder", Container, |place| place.write("task/steps/one/instruction.md", "x\n"));
     check("trajectory", Container, |place| place.write("task/trajectory.json", "{}\n"));
@@ -116,9 +116,9 @@ fn what_has_no_counterpart() {
     });
 }
 
-/// Harbor would run them with the container, and nothing here does.
+/// Harbor would run them with the container; we do not.
 #[test]
-fn what_a_container_would_start() {
+fn started_programs_are_refused() {
     check(
         "container-entrypoint",
         Container,
@@ -140,7 +140,7 @@ fn what_a_container_would_start() {
 }
 
 #[test]
-fn patterns_that_are_none() {
+fn invalid_patterns_are_refused() {
     for sandbox in [Container, Bubblewrap] {
         check("ignored-by-no-pattern", sandbox, |place| {
             place.write("task/environment/.dockerignore", "[z-a]\n");
@@ -150,7 +150,7 @@ fn patterns_that_are_none() {
 }
 
 #[test]
-fn what_a_sandbox_does_not_have() {
+fn settings_without_sandbox_support_are_refused() {
     check("sandbox-network", Bubblewrap, swap("\"no-network\"", "\"public\""));
     check("sandbox-users", Bubblewrap, swap("timeout_sec = 120.0", "user = \"root\""));
     check("sandbox-without-rootfs", Bubblewrap, swap("cpus = 1", "docker_image = \"ubuntu:24.04\""));
@@ -205,7 +205,7 @@ fn what_a_sandbox_does_not_have() {
 }
 
 #[test]
-fn files_that_are_none() {
+fn unreadable_files_are_refused() {
     check("link-outside", Container, |place| {
         place.write("secret", "x");
         symlink("../../secret", place.path("task/tests/link")).unwrap();
@@ -220,7 +220,7 @@ fn files_that_are_none() {
         rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     });
     check("huge-file", Container, |place| {
-        // Sparse: it takes no room.
+        // Sparse: it takes no disk space.
         File::create(place.path("task/environment/huge")).unwrap().set_len(300 << 20).unwrap();
     });
     check("name-without-text", Container, |place| {
@@ -230,7 +230,7 @@ fn files_that_are_none() {
     check("large-solution", Container, |place| place.write("task/solution/data", &"x".repeat(2 << 20)));
 }
 
-/// Repositories have links to files, to folders and to nothing. They stay what they are, in containers and in sandboxes.
+/// Repositories have links to files, to folders and to missing targets. They stay links, in containers and in sandboxes.
 #[test]
 fn links_inside_stay_links() {
     for sandbox in [Container, Bubblewrap] {
@@ -263,7 +263,7 @@ fn links_inside_stay_links() {
             assert_eq!(leads(&format!("{environment}/notes/{link}")), Some(target.into()), "{link}");
         }
         if sandbox == Bubblewrap {
-            // One that is named counts as the file that it leads to, as Docker has it.
+            // A named link counts as its target, as in Docker.
             let named = place.path("suite/fixtures/task/files/named.txt");
             assert_eq!(fs::read_to_string(&named).unwrap(), "plain\n");
             assert!(!named.is_symlink());

@@ -1,10 +1,10 @@
-//! What authors of Terminal-Bench folders read that cannot be imported. One snapshot for each.
+//! Messages for Terminal-Bench folders that cannot be imported, one snapshot each.
 
 use clawrl_import::ImportSandbox::{self, Bubblewrap, Container};
 
 use crate::place::{Format, Place};
 
-/// Breaks the example `script`, laid as `task`, and looks at what is said.
+/// Breaks a copy of the example `script` at `task`, and checks the message.
 fn check(name: &str, sandbox: ImportSandbox, damage: impl FnOnce(&Place)) {
     let place = Place::new();
     place.copy("terminal-bench/script", "task");
@@ -21,7 +21,7 @@ fn swap(old: &'static str, new: &'static str) -> impl FnOnce(&Place) {
 }
 
 #[test]
-fn missing_parts() {
+fn missing_parts_are_refused() {
     check("no-task-yaml", Container, |place| place.remove("task/task.yaml"));
     check("no-instruction", Container, swap("instruction: |-\n  Create", "text: |-\n  Create"));
     check("no-run-tests", Container, |place| place.remove("task/run-tests.sh"));
@@ -29,7 +29,7 @@ fn missing_parts() {
 }
 
 #[test]
-fn wrong_values() {
+fn wrong_values_are_refused() {
     check("not-yaml", Container, swap("difficulty: easy", "difficulty: [easy"));
     check("timeout-of-wrong-kind", Container, swap("120.0", "long"));
     check("solution-of-wrong-kind", Container, |place| {
@@ -43,7 +43,7 @@ fn wrong_values() {
 }
 
 #[test]
-fn what_has_no_counterpart() {
+fn settings_without_counterpart_are_refused() {
     check("other-parser", Container, swap("parser_name: pytest", "parser_name: swebench"));
     check("same-shell", Container, swap("same_shell: false", "same_shell: true"));
     check("two-services", Container, |place| {
@@ -61,15 +61,15 @@ fn what_has_no_counterpart() {
     });
 }
 
-/// Terminal-Bench would run them with the container, and nothing here does.
+/// Terminal-Bench would run them with the container; we do not.
 #[test]
-fn what_a_container_would_start() {
+fn started_programs_are_refused() {
     let command = "[ \"sh\", \"-c\", \"sleep infinity\" ]";
     check("compose-command", Container, |place| {
         let other = "[ \"sh\", \"-c\", \"/start-server.sh && sleep infinity\" ]";
         place.replace("task/docker-compose.yaml", command, other);
     });
-    // Without a command in the task's own compose file, that of the image counts.
+    // Without a command in the task's own compose file, the image's command runs.
     check("command-of-image", Bubblewrap, |place| {
         place.replace("task/docker-compose.yaml", &format!("    command: {command}\n"), "");
         place.write(

@@ -1,4 +1,4 @@
-//! Rows of JSONL files, of BFCL and of Reasoning Gym: the suites that they become, and what is refused.
+//! Imports rows of JSONL files, BFCL and Reasoning Gym: suites and refusals.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,7 @@ fn bfcl(place: &Place, categories: &[&str]) -> BfclOptions {
     }
 }
 
-/// The suite with its rows and its record.
+/// The suite with its rows and its import record.
 fn check_suite(name: &str, place: &Place, imported: Result<Imported, ConfigError>) {
     let imported = imported.unwrap_or_else(|error| panic!("{}", rendered(&error)));
     let suite = load_suite(&imported.suite).unwrap_or_else(|error| panic!("{}", rendered(&error)));
@@ -80,7 +80,7 @@ fn questions_become_a_suite() {
 }
 
 #[test]
-fn what_cannot_be_represented_is_left_out_when_asked() {
+fn unrepresentable_rows_are_skipped_on_request() {
     let place = Place::new();
     place.copy("jsonl", ".");
     let options = JsonlOptions { skip_unrepresentable: true, ..jsonl(&place, &["chat.jsonl"]) };
@@ -122,7 +122,7 @@ fn rows_are_refused_at_their_place() {
     assert!(error.problems().iter().any(|problem| problem.message() == "18 more rows cannot be imported"));
 }
 
-/// Windows puts a mark before a text, Python writes numbers and characters that JSON does not have.
+/// Windows writes a byte order mark; Python writes numbers and characters that JSON does not allow.
 #[test]
 fn rows_of_other_programs_are_imported() {
     let rows = [
@@ -133,7 +133,7 @@ fn rows_of_other_programs_are_imported() {
     place.write("rows.jsonl", &rows.concat());
     let imported = import_jsonl(&jsonl(&place, &["rows.jsonl"]));
     assert_eq!(imported.unwrap_or_else(|error| panic!("{}", rendered(&error))).count, 2);
-    // What has no value is no answer.
+    // NaN is not an answer.
     place.write(
         "rows.jsonl",
         "{\"question\": \"q\", \"answer\": NaN}\n{\"question\": \"r\", \"answer\": 1}\n",
@@ -145,7 +145,7 @@ fn rows_of_other_programs_are_imported() {
 }
 
 #[test]
-fn rows_that_cannot_be_read_are_left_out_when_asked() {
+fn unreadable_rows_are_skipped_on_request() {
     let place = Place::new();
     let good = "{\"question\": \"q\", \"answer\": \"1\"}\n";
     place.write("rows.jsonl", &format!("{{\"question\": 'q'}}\n{good}[1]\n{good}{{\"question\": \"cut o"));
@@ -155,14 +155,14 @@ fn rows_that_cannot_be_read_are_left_out_when_asked() {
     let imported = import_jsonl(&options).unwrap_or_else(|error| panic!("{}", rendered(&error)));
     assert_eq!((imported.count, imported.notes.len()), (2, 3), "{:?}", imported.notes);
     let record = fs::read_to_string(place.path("suite/import.json")).unwrap();
-    assert!(record.contains("\"line\": 5") && record.contains("this row is no JSON"), "{record}");
-    // Nothing can be left out of a file without a row that can be read.
+    assert!(record.contains("\"line\": 5") && record.contains("this row is not JSON"), "{record}");
+    // A file without a readable row cannot skip rows.
     place.write("rows.jsonl", "{'question': 'q'}\n");
     assert!(import_jsonl(&JsonlOptions { force: true, ..options }).is_err());
 }
 
 #[test]
-fn a_row_of_megabytes_is_told_by_its_place_and_not_shown() {
+fn huge_row_is_reported_by_place_only() {
     let place = Place::new();
     let row = |answer: &str, note: usize| {
         format!("{{\"question\": \"q\", \"note\": \"{}\", \"answer\": \"{answer}\"}}\n", "x".repeat(note))
@@ -189,14 +189,14 @@ fn rows_are_chosen() {
 }
 
 #[test]
-fn rows_of_bfcl_become_a_suite() {
+fn bfcl_rows_become_a_suite() {
     let place = Place::new();
     place.copy("bfcl", "bfcl");
     check_suite("bfcl", &place, import_bfcl(&bfcl(&place, &["parallel", "irrelevance"])));
 }
 
 #[test]
-fn categories_and_rows_of_bfcl_are_refused() {
+fn bad_bfcl_categories_and_rows_are_refused() {
     let place = Place::new();
     place.copy("bfcl", "bfcl");
     check_refusal(
@@ -213,10 +213,10 @@ fn categories_and_rows_of_bfcl_are_refused() {
     place.write("bfcl/possible_answer/BFCL_v4_parallel.json", &(answers + "{\"id\": \n"));
     let options = BfclOptions { skip_unrepresentable: true, ..bfcl(&place, &["parallel"]) };
     let error = import_bfcl(&options).unwrap_err();
-    assert!(error.problems()[0].message().starts_with("this row is no JSON"), "{}", rendered(&error));
+    assert!(error.problems()[0].message().starts_with("this row is not JSON"), "{}", rendered(&error));
 }
 
-/// Stands for a Python with the library, which no test may need: it says what the program of ours would.
+/// Replaces a Python with the library, which tests must not need: prints what our program would.
 fn library(place: &Place) -> ReasoningGymOptions {
     let lines = [
         "{\"version\": \"0\", \"known\": {\"gcd\": false, \"chain_sum\": true, \"sudoku\": true}}",
@@ -239,7 +239,7 @@ fn library(place: &Place) -> ReasoningGymOptions {
 }
 
 #[test]
-fn sets_of_reasoning_gym_become_a_suite() {
+fn reasoning_gym_sets_become_a_suite() {
     let place = Place::new();
     let options = library(&place);
     check_suite("reasoning-gym", &place, import_reasoning_gym(&options));
@@ -249,7 +249,7 @@ fn sets_of_reasoning_gym_become_a_suite() {
 }
 
 #[test]
-fn sets_of_reasoning_gym_are_refused() {
+fn bad_reasoning_gym_sets_are_refused() {
     let place = Place::new();
     let mut options = library(&place);
     options.datasets =

@@ -1,4 +1,4 @@
-//! Rows of SWE-bench and its like, and task repositories: the suites that they become, and what is refused.
+//! Imports rows of SWE-bench and similar data sets, and task repositories: suites and refusals.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn place() -> Place {
     place
 }
 
-/// The suite, its files and its record.
+/// The suite, its files and its import record.
 fn check_suite(name: &str, place: &Place, options: &SweOptions) -> Imported {
     let imported = import_swe(options).unwrap_or_else(|error| panic!("{}", rendered(&error)));
     let suite = load_suite(&imported.suite).unwrap_or_else(|error| panic!("{}", rendered(&error)));
@@ -69,7 +69,7 @@ pub(crate) fn check_refusal(name: &str, place: &Place, imported: Result<Imported
 }
 
 #[test]
-fn rows_of_swe_bench_and_gym_become_a_suite() {
+fn swe_bench_and_gym_rows_become_a_suite() {
     let place = place();
     let imported =
         check_suite("swe-bench", &place, &SweOptions { hints: true, ..options(&place, "bench.jsonl") });
@@ -79,7 +79,7 @@ fn rows_of_swe_bench_and_gym_become_a_suite() {
 }
 
 #[test]
-fn rows_of_swe_smith_become_a_suite() {
+fn swe_smith_rows_become_a_suite() {
     let place = place();
     check_suite("swe-smith", &place, &options(&place, "smith.json"));
     let gold =
@@ -136,7 +136,7 @@ fn images_and_rows_are_chosen() {
     );
 }
 
-/// Rows of which each has one thing wrong, between good ones.
+/// Rows with one problem each, between valid ones.
 fn wrong(place: &Place) -> String {
     let text = fs::read_to_string(place.path("bench.jsonl")).unwrap();
     let good: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -176,7 +176,7 @@ fn wrong(place: &Place) -> String {
 }
 
 #[test]
-fn w3_rows_are_refused_at_their_place_and_the_others_read() {
+fn w3_bad_rows_are_refused_at_their_place() {
     let place = place();
     place.write("wrong.jsonl", &wrong(&place));
     check_refusal("swe-rows", &place, import_swe(&options(&place, "wrong.jsonl")));
@@ -186,12 +186,12 @@ fn w3_rows_are_refused_at_their_place_and_the_others_read() {
     assert_eq!(imported.notes.len(), 7, "{:?}", imported.notes);
 }
 
-/// A row with this patch, and with this one of its tests.
+/// A row with this patch and this test patch.
 fn patched(place: &Place, patch: &str, test_patch: &str) -> Result<Imported, ConfigError> {
     let text = fs::read_to_string(place.path("bench.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     (row["patch"], row["test_patch"]) = (patch.into(), test_patch.into());
-    // As Windows and pandas write it.
+    // With a byte order mark and NaN, as Windows and pandas write them.
     place.write(
         "patched.jsonl",
         &format!("\u{feff}{}\n", row.to_string().replacen('{', "{\"score\": NaN, ", 1)),
@@ -204,7 +204,7 @@ fn changing(name: &str, other: &str) -> String {
 }
 
 #[test]
-fn patches_of_files_whose_names_git_quotes_are_imported() {
+fn patches_with_quoted_names_are_imported() {
     let place = place();
     let patch = changing("\"a/src/caf\\303\\251.py\"", "\"b/src/caf\\303\\251.py\"");
     let tests = changing("\"a/tests/test_\\303\\251.py\"", "\"b/tests/test_\\303\\251.py\"");
@@ -216,7 +216,7 @@ fn patches_of_files_whose_names_git_quotes_are_imported() {
 }
 
 #[test]
-fn patches_that_lead_out_of_the_repository_are_refused() {
+fn patches_outside_repository_are_refused() {
     let place = place();
     let good = changing("a/x.py", "b/x.py");
     for (patch, tests) in [

@@ -1,7 +1,8 @@
-//! What an import leaves behind, and what it refuses to touch.
+//! Files that an import writes, and files that it refuses to overwrite.
 
 use std::fs;
 
+use clawrl_core::hex;
 use clawrl_import::{ImportSandbox, RootfsChoice};
 use sha2::{Digest, Sha256};
 
@@ -14,14 +15,14 @@ fn place_with_copy() -> Place {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_asked() {
+fn suites_are_overwritten_only_by_force() {
     let place = place_with_copy();
     let mut options = place.options(&["copy"], ImportSandbox::Bubblewrap);
     Format::Harbor.import(&options).unwrap();
     place.write("suite/left", "");
     let error = Format::Harbor.import(&options).unwrap_err();
     insta::assert_snapshot!(place.shown(&rendered(&error)), @r"
-      × there is an imported suite at `PLACE/suite` already
+      × there is already an imported suite at `PLACE/suite`
       help: choose another folder with `--output`, or replace it with `--force`
     ");
     options.force = true;
@@ -29,11 +30,11 @@ fn nothing_is_overwritten_unless_asked() {
     assert!(!place.path("suite/left").exists(), "replaced as a whole");
     place.remove("suite/import.json");
     let error = Format::Harbor.import(&options).unwrap_err();
-    assert!(error.to_string().ends_with("that is no imported suite"), "{error}");
+    assert!(error.to_string().ends_with("exists, but is not an imported suite"), "{error}");
 }
 
 #[test]
-fn a_failed_replacement_leaves_the_old_suite() {
+fn failed_replacement_keeps_the_old_suite() {
     let place = place_with_copy();
     let mut options = place.options(&["copy"], ImportSandbox::Bubblewrap);
     Format::Harbor.import(&options).unwrap();
@@ -58,7 +59,7 @@ fn tasks_are_chosen_by_name() {
 }
 
 #[test]
-fn a_root_file_system_without_a_name_stands_for_one_image() {
+fn unnamed_rootfs_replaces_one_image() {
     let place = place_with_copy();
     place.copy("harbor/run", "run");
     let mut options = place.options(&["copy", "run"], ImportSandbox::Bubblewrap);
@@ -73,7 +74,7 @@ fn a_root_file_system_without_a_name_stands_for_one_image() {
     );
 }
 
-/// The digest of the example, by `sha256sum` and Harbor's rule.
+/// The digest of the example, computed by `sha256sum` with Harbor's rule.
 fn digest(place: &Place) -> String {
     let files = [
         "environment/Dockerfile",
@@ -90,10 +91,6 @@ fn digest(place: &Place) -> String {
     hex(&Sha256::digest(files.map(line).concat()))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[test]
 fn datasets_name_tasks_by_digest() {
     let place = Place::new();
@@ -108,7 +105,7 @@ fn datasets_name_tasks_by_digest() {
     place.write("tasks/copy/environment/notes.txt", "other\n");
     place.remove("suite");
     let text = place.refusal(Format::Harbor, "dataset.toml", ImportSandbox::Container);
-    assert!(text.contains("is not the one that the dataset names"), "{text}");
+    assert!(text.contains("not the dataset's"), "{text}");
 }
 
 #[test]
@@ -122,17 +119,17 @@ fn registries_name_tasks_by_path() {
     place.remove("suite");
     place.write("registry.json", &here.replace("sets/copy", "elsewhere"));
     let text = place.refusal(Format::Harbor, "registry.json", ImportSandbox::Container);
-    assert!(text.contains("lies in the repository `https://example.org/x`"), "{text}");
+    assert!(text.contains("is in the repository `https://example.org/x`"), "{text}");
 }
 
-/// The file that was made is gone when a person reads what is wrong with it.
+/// The new file no longer exists when the user reads the message.
 #[test]
-fn what_would_be_no_suite_is_told_without_the_file_that_is_gone() {
+fn invalid_suite_is_reported_without_its_path() {
     let place = place_with_copy();
     place.replace("copy/environment/Dockerfile", "WORKDIR /app", "WORKDIR /etc");
     let error = Format::Harbor.import(&place.options(&["copy"], ImportSandbox::Bubblewrap)).unwrap_err();
     let text = rendered(&error);
-    assert!(text.contains("what was imported would be no suite, at `workdir: /etc`"), "{text}");
+    assert!(text.contains("the imported suite would not be valid, at `workdir: /etc`"), "{text}");
     assert!(!text.contains(".import-"), "{text}");
     assert!(!place.path("suite").exists());
 }
