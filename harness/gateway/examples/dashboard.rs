@@ -1,7 +1,7 @@
-//! The dashboard with chats that were made up, and somebody who pretends to learn from them: long ones, hostile ones, judged ones; to look at.
+//! The dashboard with synthetic chats (long, hostile, judged) and a trainer that makes no updates, to look at.
 //!
-//! `cargo run -p clawrl-gateway --example dashboard [address]`: at 127.0.0.1:30080, unless another address is named, with the key `one`. It
-//! ends with its standard input.
+//! `cargo run -p clawrl-gateway --example dashboard [address]`: by default at 127.0.0.1:30080, with the key `one`. It ends with its standard
+//! input.
 
 #![allow(clippy::print_stdout, reason = "where it listens is its output")]
 
@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 
 const HOSTILE: &str = "</pre><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\"> \u{1b}[31m \u{202e}backwards";
 
-/// A policy that is not there.
+/// A policy that never answers.
 #[derive(Debug)]
-struct Nobody {
+struct NoPolicy {
     version: u64,
 }
 
-impl Backend for Nobody {
+impl Backend for NoPolicy {
     fn models(&self) -> Vec<String> {
         vec!["policy".to_owned()]
     }
@@ -45,7 +45,7 @@ impl Backend for Nobody {
     }
 
     fn start(&self, _: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
-        let message = "there is no policy here".to_owned();
+        let message = "this example has no policy".to_owned();
         Box::pin(async { Err(BackendError::Unavailable { message, retry_after: None }) })
     }
 
@@ -54,7 +54,7 @@ impl Backend for Nobody {
     }
 }
 
-/// A learner that makes no update, and goes back where it is asked to.
+/// A trainer that makes no updates, but rolls back.
 #[derive(Debug)]
 struct Idle {
     record: RecorderHandle,
@@ -91,17 +91,15 @@ impl Trainer for Idle {
     fn command(&self, _: &UserId, command: Command) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
         Box::pin(async move {
             match command {
-                Command::Train => Err(TrainerError::Refused("nobody learns in this example".to_owned())),
-                Command::Pause => {
-                    Ok(self.changed(|view| view.paused = Some("a user asked for it".to_owned())))
-                }
+                Command::Train => Err(TrainerError::Refused("this example does not train".to_owned())),
+                Command::Pause => Ok(self.changed(|view| view.paused = Some("paused by a user".to_owned()))),
                 Command::Resume => Ok(self.changed(|view| view.paused = None)),
                 Command::RollBack(to) => {
                     let version = self.changed(|view| view.version += 1).version;
                     let back = RollBack { adapter: ada().0, to, version, checkpoint: None };
                     let ended = |error: clawrl_gateway::LedgerError| TrainerError::Ended(error.to_string());
                     self.record.roll_back(back).await.map_err(ended)?;
-                    Ok(self.changed(|view| view.last = Some(format!("version {to} was gone back to"))))
+                    Ok(self.changed(|view| view.last = Some(format!("rolled back to version {to}"))))
                 }
             }
         })
@@ -125,7 +123,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         listener,
         ServerSettings::default(),
         keys,
-        Arc::new(Nobody { version }),
+        Arc::new(NoPolicy { version }),
         recorder.handle(),
     )?
     .with_trainer(Arc::new(Idle::new(recorder.handle(), version)));
@@ -137,7 +135,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One question and its answer; its number.
+/// Records a question and its answer; returns the request's number.
 async fn talk(
     record: &RecorderHandle,
     session: &str,
@@ -182,7 +180,7 @@ fn choice(text: &str, exact: Exactness) -> NewChoice {
     }
 }
 
-/// The version that answers then.
+/// Fills the ledger; returns the version in use.
 async fn fill(record: &RecorderHandle) -> Result<u64, Box<dyn Error>> {
     let long = "A long result of a tool, line by line, as agents read them.\n".repeat(2_000);
     let word = "x".repeat(3_000);
@@ -271,7 +269,7 @@ async fn judge(record: &RecorderHandle, turns: &[RequestId]) -> Result<(), Box<d
     Ok(())
 }
 
-/// Updates, some of which were not accepted, and one going back; the version that is in use then.
+/// Records updates, one rejected, and a rollback; returns the version in use.
 async fn learn(record: &RecorderHandle) -> Result<u64, Box<dyn Error>> {
     let mut version = 1;
     for at in 0..12_u32 {

@@ -1,9 +1,9 @@
-//! How many answers and commits the ledger takes in a second, with one caller and with 256 at once.
+//! Answers and commits per second of the ledger, with one caller and with 256 concurrent ones.
 //!
-//! `cargo run --release -p clawrl-gateway --example ledger_rate [folder]`: the ledger is made in that folder, or in the
-//! system's for temporary files, and removed. What a folder's disk does decides: one in memory syncs nothing. Each caller
-//! has one conversation of requests with a body of about 24 KB and answers of 200 tokens, as agents send them. Beside it: how
-//! often the same disk takes 4 KB and an fsync, one after the other, and what compression does to ids and log-probabilities.
+//! `cargo run --release -p clawrl-gateway --example ledger_rate [folder]`: creates the ledger in that folder, or in the system's temporary
+//! folder, and removes it. The disk of the folder decides: a file system in memory does not sync. Each caller has one conversation of requests
+//! with bodies of about 24 KB and answers of 200 tokens, as agents send them. For comparison: sequential writes of 4 KB with an fsync on the
+//! same disk, and the compression of ids and log-probabilities.
 
 #![allow(clippy::print_stdout, reason = "its figures are its output")]
 
@@ -21,7 +21,7 @@ use clawrl_gateway::{
 };
 use serde_json::json;
 
-/// How long each figure is measured.
+/// Duration of each measurement.
 const MEASURED: Duration = Duration::from_secs(5);
 const TOKENS: usize = 200;
 const PROMPT: usize = 6000;
@@ -86,7 +86,7 @@ fn syncs(folder: &Path) -> Result<f64, Box<dyn Error>> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
-/// One conversation; how many answers it had.
+/// Runs one conversation; returns the number of answers.
 async fn talk(
     handle: RecorderHandle,
     caller: usize,
@@ -131,8 +131,7 @@ fn answer(seed: u32) -> NewAnswer {
     NewAnswer { choices: vec![choice], prompt_ids: prompt_ids.into(), ..NewAnswer::default() }
 }
 
-/// Ids of a vocabulary of 150 000, most of them small as those of words are, and log-probabilities; by a linear congruential
-/// generator.
+/// Ids of a vocabulary of 150,000, most of them small like those of words, and log-probabilities, from a linear congruential generator.
 fn tokens(seed: u32) -> (Vec<u32>, Vec<f32>) {
     let mut state = seed;
     let mut next = || {

@@ -176,7 +176,7 @@ pub enum BackendError {
         message: String,
     },
     /// The prompt is longer than the context.
-    #[error("the prompt has {tokens} tokens, and the model reads {limit} with its answer")]
+    #[error("the prompt has {tokens} tokens; the context of {limit} includes the answer")]
     TooLong {
         /// Tokens of the prompt.
         tokens: usize,
@@ -195,7 +195,7 @@ pub enum BackendError {
         retry_after: Option<Duration>,
     },
     /// A lasting failure that the request did not cause. The text is for the log.
-    #[error("the model cannot answer: {0}")]
+    #[error("the model failed: {0}")]
     Broken(String),
 }
 

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_evidence_in_its_order() {
+    fn i2_strongest_evidence_decides() {
         let ours = [("X-Clawrl-Session", "a"), ("x-clawrl-epoch", "3"), ("session_id", "b:1")];
         let text = "hi\n\nRuntime: agent=main | sessionId=c | host=vm";
         check(&ours, Some("d"), text, (Evidence::Extension, Some("a"), Some(3)));

@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_between_characters() {
+    fn prefix_cuts_between_characters() {
         assert_eq!(prefix("éé👎", 2), ("éé", true));
         assert_eq!(prefix("éé👎", 3), ("éé👎", false));
         assert_eq!(prefix("", 0), ("", false));

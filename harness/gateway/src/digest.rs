@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn i3_json_counts_by_value() {
+    fn i3_json_is_compared_by_value() {
         check(r#"{"a": 1.0, "b": [1e2, -0.0]}"#, r#"{"b":[100,0],"a":1}"#, true);
         check(r#"{"a":"caf\u00e9"}"#, r#"{"a":"café"}"#, true);
         check("", "{}", true);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_counts_by_its_words() {
+    fn text_that_is_not_json_is_compared_by_words() {
         check("{\"a\": ", "{\"a\":  ", true);
         check("{\"a\": ", "{\"b\": ", false);
         check("null", "nul", false);

@@ -86,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_linking_are_those_that_are_read() {
+    fn of_linking_keeps_headers_that_are_read() {
         let all = [("X-Clawrl-Session", "a"), ("authorization", "secret"), ("session_id", "b:1")];
         let kept: Headers = [all[0], all[2]].into_iter().collect();
         assert_eq!(Headers::from_iter(all).of_linking(), kept);
     }
 
     #[test]
-    fn a_session_ends_by_true_alone() {
+    fn session_ends_only_by_true() {
         let ends = |value: &str| Headers::from_iter([(SESSION_END_HEADER, value)]).ends_session();
         assert!(ends("true") && ends("True"));
         assert!(!ends("false") && !ends("") && !ends("1"));

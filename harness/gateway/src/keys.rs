@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_user() {
+    fn key_has_one_user() {
         let mut keys = Keys::default();
         assert_eq!(keys.add(" ", UserId("ada".to_owned())), Err(KeyError::Empty));
         assert_eq!(keys.add("one", UserId("ada".to_owned())), Ok(()));

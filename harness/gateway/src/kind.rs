@@ -165,10 +165,10 @@ fn doubt(body: &ChatRequest, has_tools: bool) -> Option<UnknownReason> {
 impl fmt::Display for SideMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Header => write!(f, "{TURN_HEADER} says so"),
-            Self::Trigger(trigger) => write!(f, "set going by `{trigger}`"),
+            Self::Header => write!(f, "header {TURN_HEADER}"),
+            Self::Trigger(trigger) => write!(f, "triggered by `{trigger}`"),
             Self::Heartbeat => f.write_str("a heartbeat"),
-            Self::MemoryFlush => f.write_str("a flush of memory"),
+            Self::MemoryFlush => f.write_str("a memory flush"),
             Self::Compaction => f.write_str("a compaction"),
             Self::Cron => f.write_str("a scheduled job"),
             Self::Title => f.write_str("a title for the conversation"),
@@ -180,16 +180,16 @@ impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(value) => write!(f, "{TURN_HEADER} is `{value}`, which is neither main nor side"),
-            Self::Trigger(trigger) => write!(f, "set going by `{trigger}`, which may be either"),
+            Self::Trigger(trigger) => write!(f, "triggered by `{trigger}`, which may be either"),
             Self::Contradiction(mark) => write!(f, "a header says main, but it looks like {mark}"),
-            Self::FlushWithOtherTools => f.write_str("the text of a flush of memory, with other tools"),
+            Self::FlushWithOtherTools => f.write_str("the text of a memory flush, with other tools"),
             Self::NoStamp => {
-                f.write_str("no stamp on the last text of a user, in a conversation with stamps")
+                f.write_str("no time stamp on the last user message, in a conversation with time stamps")
             }
             Self::Summaries => f.write_str("no tools, and a system prompt about summaries"),
             Self::ToolsAreGone => f.write_str("no tools, in a session that has them"),
-            Self::OneToken => f.write_str("the answer may have no more than one token"),
-            Self::NoUserMessage => f.write_str("no user has said anything"),
+            Self::OneToken => f.write_str("the answer is limited to one token"),
+            Self::NoUserMessage => f.write_str("there is no user message"),
             Self::NothingNew => f.write_str("the last message is the assistant's own"),
         }
     }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn i3_what_is_not_sure_has_a_reason() {
+    fn i3_unknown_turns_have_a_reason() {
         let check = |body: Value, expected: UnknownReason| {
             assert_eq!(kind_of(&[], &body, true), TurnKind::Unknown(expected), "{body}");
         };

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spoken() {
+    fn user_text_removes_additions() {
         check("[Fri 2026-11-20 09:40 UTC] Hello there", "Hello there", true);
         check("[Fri 2026-11-20 09:40 GMT+2] Hello\n\nthere ", "Hello\n\nthere", true);
         check(&format!("[Fri 2026-11-20 09:40 UTC] Hello\n\n{LINE}"), "Hello", true);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_queued_is_what_was_said() {
+    fn queued_message_is_user_text() {
         let note = "[Queued user message from a previous active turn; preserved as context only. Continue with the \
                     active prompt below.]\nhello 503\n\nand more\n\nContinue the current task from the existing \
                     transcript, preserving completed work. Do not restart the task.";
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn contexts_are_whole() {
+    fn contexts_need_both_marks() {
         let context = format!("{CONTEXT_BEGIN}\nnone\n{CONTEXT_END}");
         assert!(is_internal_context(&context));
         assert!(is_internal_context(&format!("\n{context} ")));

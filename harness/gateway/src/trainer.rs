@@ -70,6 +70,6 @@ pub enum TrainerError {
     #[error("{0}")]
     Refused(String),
     /// The trainer has stopped. The text is for the log.
-    #[error("learning has ended: {0}")]
+    #[error("the trainer has stopped: {0}")]
     Ended(String),
 }

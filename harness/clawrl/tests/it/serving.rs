@@ -78,7 +78,7 @@ fn what_another_server_says_is_passed_on_and_recorded_as_said() {
     let request = served.recorded(&answer);
     let recorded = &request["answers"][0];
     assert_eq!((&recorded["text"], &recorded["exact"]), (&json!(said), &json!(false)));
-    assert_eq!(recorded["inexact"], "the server behind the gateway tells no tokens");
+    assert_eq!(recorded["inexact"], "the upstream server returns no token ids");
 
     let body =
         json!({"stream": true, "messages": [{"role": "user", "content": "Write stone into out.txt."}]});

@@ -1,11 +1,11 @@
-// How often the history of a session was compacted or begun anew: the number that the client itself puts behind the
-// session in `x-session-affinity`.
+// Number of compactions and resets of a session's history: the number that the client appends to the session in
+// `x-session-affinity`.
 //
-// I1. It is counted in the session's transcript, once, and again after every boundary the client tells of.
-// I2. A transcript that cannot be read gives no number, and no error.
+// I1. It is counted in the session's transcript, once, and again after every boundary that the client reports.
+// I2. An unreadable transcript gives no number and no error.
 
-/** Sessions whose number is kept. */
-const SESSIONS = 256;
+/** Cached sessions. */
+const MAX_SESSIONS = 256;
 
 /** The events of a session's transcript. */
 export type ReadTranscript = (agentId: string | undefined, sessionId: string) => readonly { type?: unknown }[];
@@ -14,7 +14,7 @@ export class Epochs {
   readonly #numbers = new Map<string, number>();
   #read: ReadTranscript | undefined;
 
-  /** The way to read transcripts comes later than the first request may. */
+  /** Sets the reader, which may come after the first request. */
   readBy(read: ReadTranscript): void {
     this.#read = read;
   }
@@ -26,7 +26,7 @@ export class Epochs {
     try {
       const events = this.#read(agentId, sessionId);
       const epoch = events.filter(({ type }) => type === "compaction" || type === "reset").length;
-      if (this.#numbers.size >= SESSIONS) this.#numbers.clear();
+      if (this.#numbers.size >= MAX_SESSIONS) this.#numbers.clear();
       this.#numbers.set(key, epoch);
       return epoch;
     } catch {
@@ -34,7 +34,7 @@ export class Epochs {
     }
   }
 
-  /** A history was compacted or begun anew. That is rare, so it does not matter which. */
+  /** Clears the cache after a compaction or reset of any session, which is rare. */
   recount(): void {
     this.#numbers.clear();
   }

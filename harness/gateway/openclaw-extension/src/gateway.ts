@@ -1,27 +1,27 @@
-// What the gateway is told apart from requests: that a session is over, and what a user thinks of an answer.
+// Calls to the gateway besides requests: the end of a session, and feedback on an answer.
 //
 // I1. Nothing here throws or rejects, and every call ends within its time limit.
-// I2. A failure is logged once, and once again after things went well.
+// I2. A failure is logged once, and again only after a success.
 
-/** The gateway is on this machine; one that takes longer is busy or gone. */
+/** The gateway is on this machine; a slower one is overloaded or gone. */
 const TIME_LIMIT_MS = 2000;
 
 export type Endpoint = { baseUrl: string; apiKey: string | undefined };
 
-/** What all registrations of one process have in common. */
+/** State that all registrations of a process share. */
 export type GatewayState = {
-  /** Ends on their way, by session. */
+  /** Pending close calls, by session. */
   closing: Map<string, Promise<unknown>>;
-  hasComplained: boolean;
+  hasLoggedFailure: boolean;
 };
 
 export function newGatewayState(): GatewayState {
-  return { closing: new Map(), hasComplained: false };
+  return { closing: new Map(), hasLoggedFailure: false };
 }
 
 export type GatewayOptions = {
   state: GatewayState;
-  /** Where the gateway is; nothing if the provider is not configured. */
+  /** The gateway's address; undefined if the provider is not configured. */
   endpoint: () => Promise<Endpoint | undefined>;
   log: (message: string) => void;
   fetch?: typeof fetch;
@@ -39,7 +39,7 @@ export class Gateway {
     this.#state = options.state;
   }
 
-  /** A session is over. */
+  /** Closes a session. */
   async close(session: string): Promise<void> {
     const closing = this.#post("/sessions/close", { session });
     this.#state.closing.set(session, closing);
@@ -48,14 +48,14 @@ export class Gateway {
   }
 
   /**
-   * What the next request of a session has to wait for, if anything: `/new` keeps the session's name, and an end that
-   * arrived after the first request behind it would end the wrong conversation.
+   * A pending close call that the next request of a session must await: `/new` keeps the session's name, and a close that
+   * arrives after the next request would end the wrong conversation.
    */
   closing(session: string | undefined): Promise<unknown> | undefined {
     return session === undefined ? undefined : this.#state.closing.get(session);
   }
 
-  /** Whether the gateway took it. */
+  /** Sends feedback on the last answer; returns whether the gateway accepted it. */
   rate(session: string, rating: Rating, text: string): Promise<boolean> {
     return this.#post("/feedback", { session, rating, source: "extension", ...(text === "" ? {} : { text }) });
   }
@@ -76,12 +76,12 @@ export class Gateway {
       });
       await response.body?.cancel();
       if (!response.ok) throw new Error(`status ${response.status}`);
-      this.#state.hasComplained = false;
+      this.#state.hasLoggedFailure = false;
       return true;
     } catch (error) {
-      const isFirst = !this.#state.hasComplained;
-      this.#state.hasComplained = true;
-      if (isFirst) this.#options.log(`${path} failed; conversations go on without it: ${String(error)}`);
+      const isFirst = !this.#state.hasLoggedFailure;
+      this.#state.hasLoggedFailure = true;
+      if (isFirst) this.#options.log(`${path} failed; conversations continue without it: ${String(error)}`);
       return false;
     }
   }

@@ -1,7 +1,7 @@
-// The headers of a request, as the gateway reads them (harness/gateway/src/headers.rs).
+// Headers of a request for the gateway (harness/gateway/src/headers.rs).
 //
-// I1. A header that would be a guess is left out, and the gateway decides by what it sees.
-// I2. No value can make a request fail: what is not printable ASCII is left out.
+// I1. Uncertain headers are omitted, so that the gateway decides by the request.
+// I2. No value can make a request fail: values that are not printable ASCII are omitted.
 
 import { isCompaction, type Runs } from "./runs.ts";
 
@@ -12,13 +12,13 @@ export const TRIGGER_HEADER = "x-clawrl-trigger";
 
 export type Headers = Record<string, string>;
 
-/** Longer than every id that the client makes. */
-const NAME_CHARACTERS = 256;
+/** Longer than every id of the client. */
+const MAX_NAME_CHARACTERS = 256;
 
-/** The name of a session for the gateway: the client's own id of it, if a header can hold that. */
+/** The session's name for the gateway: the client's id, if it is a valid header. */
 export function sessionName(sessionId: string | undefined): string | undefined {
   const name = sessionId?.trim();
-  return name !== undefined && name.length <= NAME_CHARACTERS && /^[\x21-\x7e]+$/.test(name) ? name : undefined;
+  return name !== undefined && name.length <= MAX_NAME_CHARACTERS && /^[\x21-\x7e]+$/.test(name) ? name : undefined;
 }
 
 export function sessionHeaders(sessionId: string | undefined, epoch: number | undefined): Headers {
@@ -27,19 +27,19 @@ export function sessionHeaders(sessionId: string | undefined, epoch: number | un
   return { [SESSION_HEADER]: name, ...(epoch === undefined ? {} : { [EPOCH_HEADER]: String(epoch) }) };
 }
 
-/** What a request of the agent is. */
+/** Headers with the kind of a request. */
 export function turnHeaders(runId: string | undefined, runs: Runs): Headers {
   if (runId === undefined) return {};
-  // Its id says so, and no trigger is told for it.
+  // Recognised by its id; no hook reports its trigger.
   if (isCompaction(runId)) return { [TURN_HEADER]: "side" };
   const run = runs.find(runId);
   if (run?.trigger === undefined) return {};
   switch (run.trigger) {
     case "user":
-      // Main means the user's own turn. That the client calls relayed words `user` as well would only mislead.
+      // Main means the user's own turn; the client reports relayed words as `user`, too.
       return run.isRelayed ? { [TURN_HEADER]: "side" } : { [TURN_HEADER]: "main", [TRIGGER_HEADER]: "user" };
     case "manual":
-      // May be either, and the gateway shows it as such.
+      // May be main or side, so that the gateway marks it as unknown.
       return { [TRIGGER_HEADER]: "manual" };
     case "heartbeat":
     case "memory":
@@ -49,5 +49,5 @@ export function turnHeaders(runId: string | undefined, runs: Runs): Headers {
   }
 }
 
-/** A request outside of any run: titles, names of files, summaries that a part of the client asks for. */
+/** A request outside of any run: titles, file names, summaries. */
 export const HOUSEKEEPING: Readonly<Headers> = { [TURN_HEADER]: "side" };

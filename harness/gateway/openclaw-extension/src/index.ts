@@ -1,8 +1,8 @@
-// ClawRL's extension for OpenClaw: the provider `clawrl`, whose requests say what they are.
+// ClawRL's extension for OpenClaw: the provider `clawrl`, which labels its requests.
 //
-// I1. Nothing here may disturb the client: a request goes out without our headers rather than not at all. What a hook
-//     throws, the client catches and logs.
-// I2. Runs of which we were not told have no turn and no trigger. Without `hooks.allowConversationAccess` that is all.
+// I1. The extension never disturbs the client: if labelling fails, the request is sent without labels. The client
+//     catches and logs exceptions of hooks.
+// I2. Unreported runs have no turn and no trigger. Without `hooks.allowConversationAccess`, no run is reported.
 
 import type { OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry";
 
@@ -20,13 +20,13 @@ type StreamContext = Parameters<Wrapper>[0];
 type StreamFn = NonNullable<StreamContext["streamFn"]>;
 type StreamOptions = Parameters<StreamFn>[2];
 
-/** Reasons for which a conversation is over. After all others it goes on: with a summary, or in another process. */
+/** Reasons that end a conversation. After all others it continues: with a summary, or in another process. */
 const ENDS: ReadonlySet<string | undefined> = new Set(["new", "reset", "idle", "daily", "deleted"]);
 
 export default {
   id: PROVIDER,
   name: "ClawRL",
-  description: "Tells ClawRL's gateway what each request is, and takes /good and /bad",
+  description: "Labels requests for ClawRL's gateway, and adds /good and /bad",
   register(api: OpenClawPluginApi): void {
     const { runs, epochs, gateway: state } = shared();
     const gateway = new Gateway({
@@ -36,13 +36,13 @@ export default {
     });
     findTranscripts().then(
       (read) => epochs.readBy(read),
-      () => api.logger.warn("clawrl: this version has no transcripts to read; requests go without an epoch"),
+      () => api.logger.warn("clawrl: this version has no readable transcripts; requests have no epoch"),
     );
     registerProvider(api, runs, epochs, gateway);
     watchRuns(api, runs);
     watchSessions(api, epochs, gateway);
-    registerCommand(api, gateway, "good", 1, "Tell ClawRL that the last answer was good");
-    registerCommand(api, gateway, "bad", -1, "Tell ClawRL that the last answer was bad, and why");
+    registerCommand(api, gateway, "good", 1, "Rate the last answer as good");
+    registerCommand(api, gateway, "bad", -1, "Rate the last answer as bad, with an optional reason");
   },
 };
 
@@ -51,8 +51,8 @@ function registerProvider(api: OpenClawPluginApi, runs: Runs, epochs: Epochs, ga
     id: PROVIDER,
     label: "ClawRL",
     auth: [],
-    // Compactions and requests outside of runs have no session in the options that a wrapper sees.
-    resolveTransportTurnState: ({ sessionId }) => orNothing(() => ({ headers: sessionHeaders(sessionId, undefined) })),
+    // Compactions and requests outside of runs have no session in a wrapper's options.
+    resolveTransportTurnState: ({ sessionId }) => orUndefined(() => ({ headers: sessionHeaders(sessionId, undefined) })),
     wrapStreamFn: ({ agentId, streamFn }) =>
       streamFn &&
       withHeaders(streamFn, gateway, (options) => ({
@@ -69,9 +69,9 @@ function withHeaders(
   headersOf: (options: StreamOptions) => Headers,
 ): StreamFn {
   return (model, context, options) => {
-    const headers = orNothing(() => headersOf(options)) ?? {};
+    const headers = orUndefined(() => headersOf(options)) ?? {};
     const stream = () => streamFn(model, context, { ...options, headers: { ...options?.headers, ...headers } });
-    const closing = orNothing(() => gateway.closing(sessionName(options?.sessionId)));
+    const closing = orUndefined(() => gateway.closing(sessionName(options?.sessionId)));
     return closing === undefined ? stream() : closing.then(stream);
   };
 }
@@ -80,7 +80,7 @@ function watchRuns(api: OpenClawPluginApi, runs: Runs): void {
   api.on("before_model_resolve", (_event, { runId, trigger, sessionKey }) => {
     if (runId !== undefined) runs.begin(runId, trigger, isOfSubagent(sessionKey));
   });
-  // The first hook that is told whose words a run answers; where it is not called, that stays unknown.
+  // The first hook that knows whose words a run answers; without it, that stays unknown.
   api.on("before_prompt_build", (_event, { runId, inputProvenance }) => {
     const kind = inputProvenance?.kind;
     if (runId !== undefined && kind !== undefined && kind !== "external_user") runs.relay(runId);
@@ -115,14 +115,14 @@ function registerCommand(
     acceptsArgs: true,
     handler: async ({ sessionId, args }) => {
       const session = sessionName(sessionId);
-      if (session === undefined) return { text: "There is no conversation here to judge." };
+      if (session === undefined) return { text: "There is no conversation to rate." };
       const isTaken = await gateway.rate(session, rating, args?.trim() ?? "");
-      return { text: isTaken ? "Noted." : "ClawRL's gateway did not take it." };
+      return { text: isTaken ? "Noted." : "The ClawRL gateway did not accept it." };
     },
   });
 }
 
-/** The provider as it is configured now. */
+/** The current configuration of the provider. */
 async function findEndpoint(api: OpenClawPluginApi): Promise<Endpoint | undefined> {
   const config = api.runtime.config.current() as OpenClawPluginApi["config"];
   const baseUrl = config.models?.providers?.[PROVIDER]?.baseUrl;
@@ -131,14 +131,14 @@ async function findEndpoint(api: OpenClawPluginApi): Promise<Endpoint | undefine
   return { baseUrl, apiKey };
 }
 
-/** Not an import at the top: a version without this module still loads the extension. */
+/** Imported here, so that the extension loads without this module. */
 async function findTranscripts(): Promise<ReadTranscript> {
   const { loadTranscriptEventsSync } = await import("openclaw/plugin-sdk/session-store-runtime");
   return (agentId, sessionId) =>
     loadTranscriptEventsSync({ sessionId, ...(agentId === undefined ? {} : { agentId }) }) as { type?: unknown }[];
 }
 
-function orNothing<T>(make: () => T): T | undefined {
+function orUndefined<T>(make: () => T): T | undefined {
   try {
     return make();
   } catch {

@@ -1,22 +1,22 @@
-// What set each run of the agent going, and which run a request belongs to.
+// Triggers of the agent's runs, and the run of a request.
 //
-// I1. Everything is known by the id of a run, never by that of a session: a flush of memory and a compaction run in the
-//     session of the user whose turn they precede.
-// I2. Memory is bounded: runs that ended go first, then the oldest.
-// I3. What was not told is not known; nothing here guesses.
+// I1. Everything is keyed by run, never by session: a memory flush and a compaction run in the session of the user whose
+//     turn they precede.
+// I2. Memory is bounded: ended runs are dropped first, then the oldest.
+// I3. Unreported runs are unknown; nothing is guessed.
 
-/** As the client calls them and the gateway reads them. */
+/** The client's names, which the gateway reads. */
 export const TRIGGERS = ["user", "heartbeat", "memory", "cron", "manual", "overflow"] as const;
 export type Trigger = (typeof TRIGGERS)[number];
 
-/** More than run at the same time, by far. */
-const RUNS = 1024;
-/** A run that ended is asked for again where its last attempt failed and another one follows. */
-const ENDED_RUNS = 64;
+/** Far more than run at once. */
+const MAX_RUNS = 1024;
+/** An ended run is still needed if its last attempt failed and is retried. */
+const MAX_ENDED_RUNS = 64;
 
 type Run = {
   trigger: Trigger | undefined;
-  /** Somebody else's words: another session's, or the client's own. */
+  /** Whether it answers words of another session, or of the client itself. */
   isRelayed: boolean;
 };
 
@@ -24,13 +24,13 @@ export class Runs {
   readonly #running = new Map<string, Run>();
   readonly #ended = new Map<string, Run>();
 
-  /** A run begins. `trigger` is the client's word for what set it going. */
+  /** Adds a run. `trigger` is the client's name. */
   begin(runId: string, trigger: string | undefined, isRelayed: boolean): void {
     this.#ended.delete(runId);
-    keep(this.#running, runId, { trigger: TRIGGERS.find((known) => known === trigger), isRelayed }, RUNS);
+    keep(this.#running, runId, { trigger: TRIGGERS.find((known) => known === trigger), isRelayed }, MAX_RUNS);
   }
 
-  /** The words that a run answers are not of the user who talks in its session. */
+  /** Marks a run as answering words that are not the session user's. */
   relay(runId: string): void {
     const run = this.find(runId);
     if (run !== undefined) run.isRelayed = true;
@@ -40,7 +40,7 @@ export class Runs {
     const run = this.#running.get(runId);
     if (run === undefined) return;
     this.#running.delete(runId);
-    keep(this.#ended, runId, run, ENDED_RUNS);
+    keep(this.#ended, runId, run, MAX_ENDED_RUNS);
   }
 
   find(runId: string): Run | undefined {
@@ -52,11 +52,11 @@ export class Runs {
   }
 }
 
-function keep(runs: Map<string, Run>, runId: string, run: Run, most: number): void {
+function keep(runs: Map<string, Run>, runId: string, run: Run, limit: number): void {
   runs.delete(runId);
   runs.set(runId, run);
   const oldest = runs.keys().next();
-  if (runs.size > most && oldest.done !== true) runs.delete(oldest.value);
+  if (runs.size > limit && oldest.done !== true) runs.delete(oldest.value);
 }
 
 /** The client numbers the requests of a run: `<run>:model:<n>`. */
@@ -65,12 +65,12 @@ export function runOfRequest(requestId: string | undefined): string | undefined 
   return run;
 }
 
-/** A compaction has a run id of its own: `<run or session>:compaction:<id>`. */
+/** A compaction has its own run id: `<run or session>:compaction:<id>`. */
 export function isCompaction(runId: string): boolean {
   return /:compaction:[^:]+$/.test(runId);
 }
 
-/** An agent that another agent started; what it is asked is that one's words. */
+/** An agent that another agent started and instructs. */
 export function isOfSubagent(sessionKey: string | undefined): boolean {
   return sessionKey !== undefined && /(^|:)subagent:/i.test(sessionKey);
 }

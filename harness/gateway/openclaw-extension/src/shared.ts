@@ -1,7 +1,7 @@
-// What all registrations of the extension in one process know together.
+// State that all registrations of the extension in a process share.
 //
-// The client registers an extension more than once: for its daemon, and again for the agents that it runs. The hooks of
-// sessions go to one of these registrations and the requests to another, and the module may be loaded for each.
+// The client registers an extension more than once: for its daemon, and for the agents that it runs. Session hooks go to
+// one registration and requests to another, and the module may be loaded for each.
 
 import { Epochs } from "./epochs.ts";
 import { newGatewayState, type GatewayState } from "./gateway.ts";

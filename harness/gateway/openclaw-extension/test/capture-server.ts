@@ -1,9 +1,9 @@
-// Speaks as much of chat completions as a client needs for a conversation, and keeps every request with its headers.
+// A minimal chat completions server that records every request with its headers.
 //
-// Answers come in the order they were planned with `plan`; without one it says "Understood.", or what a summary has to
-// look like. With an upstream it forwards what is not planned, and is a recorder in front of a real server.
+// Answers planned with `plan` come in order; without a plan, it answers "Understood.", or with a valid summary. With an
+// upstream, it forwards unplanned requests, and records in front of a real server.
 //
-//   node capture-server.ts [port]     serves until it is killed, and prints each request as one line of JSON
+//   node capture-server.ts [port]     serves until it is killed, and prints each request as a line of JSON
 
 import { createServer } from "node:http";
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from "node:http";
@@ -15,9 +15,9 @@ export type Captured = {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
-  /** As parsed; the text where it is no JSON. */
+  /** Parsed JSON, or the text if it is not JSON. */
   body: any;
-  /** Of the answer; 0 until it was sent. */
+  /** Status of the answer; 0 until it is sent. */
   status: number;
 };
 
@@ -28,17 +28,17 @@ export type Answer =
 
 export type Upstream = { baseUrl: string };
 
-/** What the client accepts as the summary of a conversation; it asks again for one without these headings. */
+/** A summary that the client accepts; without these headings it asks again. */
 const SUMMARY = ["Decisions", "Open TODOs", "Constraints/Rules", "Pending user asks", "Exact identifiers"]
   .map((heading) => `## ${heading}\nNone.`)
   .join("\n\n");
 
-/** More than any client sends; a larger one is a mistake of the test. */
+/** More than any client sends; a larger request is a bug in the test. */
 const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 
 export class CaptureServer {
   readonly captured: Captured[] = [];
-  /** Called with each request that was answered. */
+  /** Called with each answered request. */
   onAnswer: (captured: Captured) => void = () => {};
   readonly #waiting = new Set<() => void>();
   readonly #planned: Answer[] = [];
@@ -68,7 +68,7 @@ export class CaptureServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
-  /** The next answers of chat completions, in this order. */
+  /** Plans the next answers, in this order. */
   plan(...answers: Answer[]): void {
     this.#planned.push(...answers);
   }
@@ -87,7 +87,7 @@ export class CaptureServer {
     return this.#planned.length;
   }
 
-  /** Waits until what was answered meets `condition`; `seconds` are a deadline that only a failure reaches. */
+  /** Waits until the answered requests meet `condition`; only a failure reaches the deadline of `seconds`. */
   until(what: string, condition: () => boolean, seconds: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = () => {
@@ -219,7 +219,7 @@ async function forward(
 ): Promise<void> {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
-    // These are the connection's own, and the next connection has others.
+    // Hop-by-hop headers.
     if (["host", "connection", "content-length", "transfer-encoding"].includes(name)) continue;
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
   }

@@ -1,7 +1,7 @@
-// The real OpenClaw, with a home of its own.
+// The real OpenClaw client with its own home folder.
 //
-// Its folder, with `node_modules`, comes from OPENCLAW_FOLDER (ci/openclaw/run.sh sets it). A client that was started is
-// ended by `stop`, which removes its home, too.
+// OPENCLAW_FOLDER names its folder with `node_modules` (ci/openclaw/run.sh sets it). `stop` ends a started client and
+// removes its home.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -12,21 +12,21 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const EXTENSION = fileURLToPath(new URL("..", import.meta.url));
-/** Deadlines that only a failure reaches. The client takes tens of seconds to start on a busy machine. */
+/** Deadlines that only a failure reaches. On a busy machine, the client takes tens of seconds to start. */
 const COMMAND_SECONDS = 240;
 const START_SECONDS = 240;
 const TOKEN = "of-the-test";
 
 export type Setup = {
-  /** `provider` or `extension`: which of the two templates it is configured with. */
+  /** The template of its configuration: `provider` or `extension`. */
   template: "provider" | "extension";
   baseUrl: string;
   key: string;
-  /** The template as somebody else has filled it in. */
+  /** A filled template. */
   filledIn?: string;
-  /** The folder that the extension is installed from, where it is not this one. */
+  /** Source folder of the extension. Default: this one. */
   extension?: string;
-  /** What is patched into the configuration behind the template. */
+  /** Patches of the configuration, after the template. */
   config?: object;
 };
 
@@ -44,7 +44,7 @@ export class Client {
     this.home = home;
   }
 
-  /** A configured client, as the documentation says to do it. */
+  /** A client, configured as documented. */
   static async configure({ template, baseUrl, key, filledIn, extension, config }: Setup): Promise<Client> {
     const folder = process.env["OPENCLAW_FOLDER"];
     if (folder === undefined) throw new Error("OPENCLAW_FOLDER is not set; run ci/openclaw/run.sh");
@@ -91,12 +91,12 @@ export class Client {
     return stdout;
   }
 
-  /** One turn of a conversation in a process of its own. */
+  /** One turn of a conversation in its own process. */
   async local(sessionId: string, message: string): Promise<void> {
     await this.succeed("agent", "--local", "--session-id", sessionId, "--message", message, "--json");
   }
 
-  /** Starts the daemon, which stays until `stop`. */
+  /** Starts the daemon, which runs until `stop`. */
   async start(): Promise<void> {
     this.#port = await freePort();
     const gateway = { mode: "local", port: this.#port, bind: "loopback", auth: { mode: "token", token: TOKEN } };
@@ -123,7 +123,7 @@ export class Client {
     });
   }
 
-  /** Calls a method of the daemon, and gives what it answers in the end. */
+  /** Calls a method of the daemon, and returns its final answer. */
   async call(method: string, params: object): Promise<any> {
     const url = `ws://127.0.0.1:${this.#port}`;
     const limit = String(COMMAND_SECONDS * 1000);
@@ -139,7 +139,7 @@ export class Client {
     return this.call("agent", { message, sessionKey, idempotencyKey: this.#nextId() });
   }
 
-  /** What somebody types into a chat. The answer comes later. */
+  /** Types a message into a chat. The answer comes later. */
   async type(message: string, sessionKey: string): Promise<void> {
     await this.call("chat.send", { message, sessionKey, idempotencyKey: this.#nextId() });
   }
@@ -175,7 +175,7 @@ async function fillIn(template: string, baseUrl: string, key: string): Promise<s
   return Object.entries(values).reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), text);
 }
 
-/** A port that is free now. The client takes none by itself. */
+/** A free port. The client does not choose one itself. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,4 +1,4 @@
-// A conversation of the real OpenClaw with the real `clawrl serve`, in front of a scripted server, and the turns that are recorded of it.
+// A conversation of the real OpenClaw with the real `clawrl serve`, in front of a scripted server, and its recorded turns.
 
 import assert from "node:assert/strict";
 
@@ -9,11 +9,11 @@ import { Served, type Turn } from "./served.ts";
 export const MAIN = "agent:main:main";
 /** A deadline that only a failure reaches. */
 export const SECONDS = 120;
-/** The gateway's own tries for one answer: a failure more, and the client hears of it. */
+/** The gateway's attempts for one answer: with one more failure, the client gets an error. */
 export const TRIES = 2;
 const SMALL_TAIL = { agents: { defaults: { compaction: { keepRecentTokens: 100 } } } };
 
-/** A request of a turn as it was received; the first is what the user said, in those after it are notes of the client, too. */
+/** A received request of a turn; later ones contain notes of the client, too. */
 function bodyOf(turn: Turn): any {
   return JSON.parse(turn.requests[0]!.body);
 }
@@ -22,19 +22,19 @@ function textOf(message: any): string {
   return typeof message.content === "string" ? message.content : message.content.map((part: any) => part.text).join("\n");
 }
 
-/** Whether somebody's words are in what was asked. */
+/** Whether these words are in the request. */
 export function has(turn: Turn, words: string): boolean {
   return bodyOf(turn).messages.some((message: any) => message.role === "user" && textOf(message).includes(words));
 }
 
-/** A client, the gateway it talks to, and what is behind that. */
+/** A client, its gateway, and the upstream server. */
 export class Conversation {
   upstream!: CaptureServer;
   served!: Served;
   client!: Client;
   readonly #seen = new Set<number>();
 
-  /** `stop` has to follow, even where this fails. */
+  /** `stop` must follow, even if this fails. */
   async start(template: "extension" | "provider"): Promise<void> {
     this.upstream = await CaptureServer.start();
     this.served = await Served.upstream(this.upstream.baseUrl, TRIES);
@@ -50,7 +50,7 @@ export class Conversation {
     await this.upstream?.stop();
   }
 
-  /** Turns that `act` leads to. */
+  /** The turns that `act` causes. */
   async during(act: () => Promise<unknown>): Promise<Turn[]> {
     await act();
     const turns = (await this.served.turns()).filter(({ turn }) => !this.#seen.has(turn));
@@ -58,12 +58,12 @@ export class Conversation {
     return turns;
   }
 
-  /** Turns that these words lead to. */
+  /** The turns that these words cause. */
   say(words: string): Promise<Turn[]> {
     return this.during(() => this.client.agent(words, MAIN));
   }
 
-  /** The same, typed into the chat: the client looks after its memory before it asks. */
+  /** The same, typed into the chat, before which the client may flush its memory. */
   type(words: string): Promise<Turn[]> {
     return this.during(async () => {
       await this.client.type(words, MAIN);
@@ -71,7 +71,7 @@ export class Conversation {
     });
   }
 
-  /** Turns that something which has happened leads to. */
+  /** The turns that a past event causes. */
   heartbeat(): Promise<Turn[]> {
     return this.during(async () => {
       const known = new Set((await this.served.turns()).map(({ turn }) => turn));
@@ -89,7 +89,7 @@ export class Conversation {
     return this.served.until(`answer to ${words}`, async () => (await this.served.turns()).find(isAnswered), SECONDS);
   }
 
-  /** The turn, once somebody has judged it. */
+  /** The turn, once it is judged. */
   judged({ turn }: Turn): Promise<Turn> {
     const isJudged = async () => {
       const now = await this.served.turn(turn);
@@ -98,7 +98,7 @@ export class Conversation {
     return this.served.until(`reward of ${turn}`, isJudged, SECONDS);
   }
 
-  /** That `next` is what came after `turn`: these words alone, of a user. Its reward, as the rules have it. */
+  /** Checks that `next` is the next state of `turn`: only these user words. Returns its reward by the rules. */
   async checkNext(turn: Turn, next: Turn, words: string, reward: number): Promise<Turn> {
     const judged = await this.judged(turn);
     assert.equal(next.parent, turn.turn);

@@ -1,7 +1,7 @@
-// The real OpenClaw against a server that keeps every request: what it says about them, with the extension and without.
+// The real OpenClaw against a recording server: the labels of its requests, with the extension and without.
 //
-// With CLAWRL_BASE_URL and CLAWRL_KEY it talks to a real gateway instead, through the same server: what a test plans is
-// answered here, everything else there. CLAWRL_CAPTURES names a folder to keep the requests in, as lines of JSON.
+// With CLAWRL_BASE_URL and CLAWRL_KEY it talks to a real gateway through the same server, which answers planned requests
+// and forwards all others. CLAWRL_CAPTURES names a folder for the requests, as lines of JSON.
 
 import assert from "node:assert/strict";
 import { appendFileSync, writeFileSync } from "node:fs";
@@ -30,7 +30,7 @@ function labelOf({ headers }: Captured): Label {
   return Object.fromEntries(ours.map(([name, value]) => [name.slice("x-clawrl-".length), String(value)]));
 }
 
-/** The client's own word for the session and its epoch. */
+/** The client's own header for the session and its epoch. */
 function affinityOf({ headers }: Captured): string {
   return String(headers["x-session-affinity"]);
 }
@@ -39,7 +39,7 @@ function textOf(message: any): string {
   return typeof message.content === "string" ? message.content : JSON.stringify(message.content);
 }
 
-/** Whether somebody's words are in the request. */
+/** Whether these words are in the request. */
 function has(captured: Captured, words: string): boolean {
   return captured.body.messages.some((message: any) => message.role === "user" && textOf(message).includes(words));
 }
@@ -72,14 +72,14 @@ describe("with the extension", () => {
     await server?.stop();
   });
 
-  /** Requests that `act` leads to. */
+  /** The requests that `act` causes. */
   async function during(act: () => Promise<unknown>): Promise<Captured[]> {
     const from = server.captured.length;
     await act();
     return server.chats(from);
   }
 
-  /** Types `words` into the chat, and waits for the answer to the first request of its user's own with them. */
+  /** Types `words` into the chat, and waits for the answer to the user's first request with them. */
   async function say(words: string): Promise<Captured[]> {
     return during(async () => {
       const from = server.captured.length;
@@ -156,7 +156,7 @@ describe("with the extension", () => {
     assert.notEqual(own, session);
   });
 
-  it("labels a flush of memory and a compaction, and the turn behind them", async () => {
+  it("labels a memory flush, a compaction, and the turn after them", async () => {
     server.plan({ text: "I have said a lot.", promptTokens: NEARLY_FULL });
     const before = await say("tell me a lot");
     checkMain(before, 1);
@@ -187,7 +187,7 @@ describe("with the extension", () => {
     server.plan({ status: 400, message: "This model's maximum context length is 32768 tokens." });
     const captured = await during(() => client.agent(`too much ${"in many words ".repeat(50)}`, MAIN));
     const [summaries, turn] = [captured.filter(isSummary), captured.filter((each) => !isSummary(each))];
-    // There may be none: what is left out may have a summary already.
+    // There may be none: a summary may exist already.
     for (const each of summaries) assert.deepEqual(labelOf(each), { session, turn: "side" });
     checkMain(turn, 2);
     assert.equal(Number(labelOf(turn[1]!).epoch), Number(labelOf(turn[0]!).epoch) + 1);

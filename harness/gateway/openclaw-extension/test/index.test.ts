@@ -3,7 +3,7 @@ import { it } from "node:test";
 
 import extension from "../src/index.ts";
 
-/** As much of the client as the extension touches. */
+/** The parts of the client that the extension uses. */
 function fakeClient() {
   const hooks = new Map<string, (event: any, context: any) => unknown>();
   const commands = new Map<string, any>();
@@ -20,7 +20,7 @@ function fakeClient() {
   return client;
 }
 
-/** The headers with which a request goes out. */
+/** The headers of a sent request. */
 function headersSent(provider: any, wrapper: "wrapStreamFn" | "wrapSimpleCompletionStreamFn", options: any): any {
   let sent: any;
   const streamFn = (_model: unknown, _context: unknown, given: any) => {
@@ -69,10 +69,10 @@ it("leaves a stream alone that is not there", () => {
 
 it("does without what a version or a configuration lacks", async () => {
   const client = fakeClient();
-  // Outside of the client there are no transcripts; nor is the provider configured here.
+  // Outside of the client, there are no transcripts, and the provider is not configured.
   await client.hooks.get("session_end")!({ sessionId: "s1", reason: "new" }, {});
   const said = await client.commands.get("good").handler({ sessionId: "s1", args: "" });
   assert.deepEqual(said, { text: "ClawRL's gateway did not take it." });
-  assert.deepEqual(await client.commands.get("bad").handler({}), { text: "There is no conversation here to judge." });
+  assert.deepEqual(await client.commands.get("bad").handler({}), { text: "There is no conversation to rate." });
   assert.match(await client.warned, /without an epoch/);
 });

@@ -1,7 +1,7 @@
-// The real OpenClaw in conversation with the real `clawrl serve`, and what the record has of it afterwards.
+// The real OpenClaw in conversation with the real `clawrl serve`, and the resulting record.
 //
-// What is behind the gateway is scripted, so that calls, failures and usage come where a test wants them; but for the last
-// conversation, which a policy of its own holds and learns from. CLAWRL names the program; ci/openclaw/run.sh sets it.
+// The upstream server is scripted, so that tests control calls, failures and usage; in the last conversation, a local
+// policy answers and is trained. CLAWRL names the program; ci/openclaw/run.sh sets it.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -10,7 +10,7 @@ import { Client } from "./client.ts";
 import { Conversation, MAIN, SECONDS, TRIES, has } from "./conversation.ts";
 import { Served, type Answer, type Turn } from "./served.ts";
 
-/** The window that the gateway tells of where the server behind it says none is 32768, and the client compacts at 24576. */
+/** The gateway's default context is 32768 tokens, and the client compacts at 24576. */
 const NEARLY_FULL = 26_000;
 const MANY_WORDS = "in many words ".repeat(50);
 const POSITIONS = 65_536;
@@ -55,7 +55,7 @@ describe("with the extension", () => {
     assert.equal(first!.requests.length, 1);
     const [request] = first!.requests;
     assert.equal(request!.answers[0]?.text, "Understood.");
-    // A server that says no tokens is judged, and not trained.
+    // Answers without token ids are judged, and not trained on.
     assert.equal(request!.answers[0]?.exact, false);
     const [second] = await chat.say("Thanks, that is what I wanted.");
     const judged = await chat.checkNext(first!, second!, "Thanks, that is what I wanted.", 1);
@@ -119,7 +119,7 @@ describe("with the extension", () => {
   it("takes a heartbeat for a side turn, and what is said to it for nothing else", async () => {
     chat.upstream.plan({ text: "Your mail is full." });
     const turns = await chat.heartbeat();
-    checkSide(turns, "set going by `heartbeat`");
+    checkSide(turns, "triggered by `heartbeat`");
     assert.deepEqual(turns.map(({ parent }) => parent), [latest.turn]);
     const [next] = await chat.say("No, it is not.");
     checkMain([next!], 1);
@@ -133,7 +133,7 @@ describe("with the extension", () => {
 
   it("knows nothing of a heartbeat that had nothing to say, as the client forgets it", async () => {
     chat.upstream.plan({ text: "HEARTBEAT_OK" });
-    checkSide(await chat.heartbeat(), "set going by `heartbeat`");
+    checkSide(await chat.heartbeat(), "triggered by `heartbeat`");
     const [next] = await chat.say("Great, name another lake.");
     await chat.checkNext(latest, next!, "Great, name another lake.", 1);
     latest = next!;
@@ -153,7 +153,7 @@ describe("with the extension", () => {
     const said = turn.feedback.map(({ source, thumb, text }) => [source, thumb, text]);
     assert.deepEqual(said, [["extension", 1, null], ["extension", -1, "it was too long"]]);
     const [next] = await chat.say("Thanks, name a valley.");
-    // The commands are in the client's history, and in the next state: what is judged is without them.
+    // The commands are in the client's history and in the next state, and are removed before judging.
     const judged = await chat.served.until("vote", async () => {
       const now = await chat.served.turn(latest.turn);
       return now.votes.length > 0 ? now : undefined;
@@ -161,28 +161,28 @@ describe("with the extension", () => {
     assert.equal(judged.next_state?.request, next!.turn);
     assert.deepEqual(judged.votes.find(({ judge }) => judge === "turn")?.score, 1);
     assert.deepEqual([judged.reward?.value, judged.reward?.source], [-1, "feedback"]);
-    // Later the client sends them and the words behind them as one message.
+    // Later, the client sends them and the following words as one message.
     const [behind] = await chat.say("Thank you.");
     await chat.checkNext(next!, behind!, "Thank you.", 1);
     latest = behind!;
   });
 
-  it("takes a flush of memory and a compaction for side turns, and goes on behind them", async () => {
+  it("labels a memory flush and a compaction as side turns, and continues after them", async () => {
     chat.upstream.plan({ text: "I have said a lot.", promptTokens: NEARLY_FULL });
     const [full] = await chat.type("Tell me a lot.");
     await chat.checkNext(latest, full!, "Tell me a lot.", 0);
     assert.equal(full!.requests[0]!.prompt_tokens, NEARLY_FULL);
     const turns = await chat.type("What comes next?");
     const of = (mark: string) => turns.filter((turn) => turn.mark === mark);
-    const [flushes, compactions] = [of("set going by `memory`"), of("x-clawrl-turn says so")];
-    checkSide(flushes, "set going by `memory`");
+    const [flushes, compactions] = [of("triggered by `memory`"), of("header x-clawrl-turn")];
+    checkSide(flushes, "triggered by `memory`");
     for (const flush of flushes) assert.ok(has(flush, "Pre-compaction memory flush."));
-    checkSide(compactions, "x-clawrl-turn says so");
+    checkSide(compactions, "header x-clawrl-turn");
     const main = turns.filter(({ kind }) => kind === "main");
     checkMain(main, 1);
     assert.equal(flushes.length + compactions.length + main.length, turns.length);
     assert.equal(main[0]!.epoch, full!.epoch + 1);
-    // The answer was kept, and so is what was said to it.
+    // The answer was kept, and so is its next state.
     await chat.checkNext(full!, main[0]!, "What comes next?", 0);
     latest = main[0]!;
   });
@@ -250,13 +250,13 @@ describe("without the extension", () => {
     latest = next!;
   });
 
-  it("knows a flush of memory and a compaction by their texts", async () => {
+  it("recognises a memory flush and a compaction by their texts", async () => {
     chat.upstream.plan({ text: "I have said a lot.", promptTokens: NEARLY_FULL });
     const [full] = await chat.type("Tell me a lot.");
     await chat.checkNext(latest, full!, "Tell me a lot.", 0);
     const turns = await chat.type("What comes next?");
     const of = (mark: string) => turns.filter((turn) => turn.mark === mark);
-    checkSide(of("a flush of memory"), "a flush of memory");
+    checkSide(of("a memory flush"), "a memory flush");
     checkSide(of("a compaction"), "a compaction");
     const main = turns.filter(({ kind }) => kind === "main");
     checkMain(main, 1);
@@ -289,7 +289,7 @@ describe("with a policy of its own", () => {
   before(async () => {
     served = await Served.tiny(POSITIONS);
     const { baseUrl, key, configuration, extension } = served;
-    // Gibberish has no end.
+    // Gibberish does not end by itself.
     const filledIn = configuration.replace(/maxTokens: \d+/, "maxTokens: 64");
     client = await Client.configure({ template: "extension", baseUrl, key, filledIn, extension, config: SHORT_AND_HOT });
     await client.start();
@@ -306,7 +306,7 @@ describe("with a policy of its own", () => {
     return turn;
   }
 
-  /** Whatever it says. */
+  /** Any answer. */
   function checkExact(turn: Turn, version: number, adapter: string | null): void {
     const request = turn.requests.at(-1)!;
     const answer: Answer = request.answers[0]!;
@@ -321,7 +321,7 @@ describe("with a policy of its own", () => {
 
   it("records tokens as they were fed and sampled, and learns from what is said of them", async () => {
     const turns = [await say(QUESTIONS[0]!)];
-    // Some gibberish is nothing that anybody sees: white space, or tokens without a text.
+    // Some gibberish is invisible: white space, or tokens without text.
     const isSeen = ({ state }: Turn) => state === "answered";
     while (!turns.slice(-2).every(isSeen) || turns.length < 2) {
       assert.ok(turns.length < QUESTIONS.length, "nothing that anybody sees");

@@ -1,7 +1,6 @@
-// The real `clawrl serve`, with a folder of its own, and its record as the API tells it.
+// The real `clawrl serve` in its own folder, and its record through the API.
 //
-// The program comes from CLAWRL (ci/openclaw/run.sh sets it). A server that was started is ended by `stop`, which removes
-// its folder, too.
+// CLAWRL names the program (ci/openclaw/run.sh sets it). `stop` ends a started server and removes its folder.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -10,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** A tiny policy knows its words, and all others by their bytes. */
+/** A tiny policy has tokens for its words, and spells others in bytes. */
 const SUITE = fileURLToPath(new URL("../../../../tasks/terminal-basics", import.meta.url));
 /** Deadlines that only a failure reaches. */
 const COMMAND_SECONDS = 120;
@@ -64,7 +63,7 @@ export type Request = {
   answers: Answer[];
 };
 
-/** A turn with all that is known of it, as far as it is asked for here. */
+/** A recorded turn, with the fields used here. */
 export type Turn = Line & {
   session: number;
   evidence: string;
@@ -82,12 +81,12 @@ type Place = { baseUrl: string; key: string; configuration: string; extension: s
 export class Served {
   readonly baseUrl: string;
   readonly key: string;
-  /** OpenClaw's configuration, and the folder of the extension, as the server has written them. */
+  /** The server's files for OpenClaw: configuration, and folder of the extension. */
   readonly configuration: string;
   readonly extension: string;
   readonly #folder: string;
   readonly #server: ChildProcess;
-  /** What the server has written to its log. */
+  /** The server's log. */
   readonly #log: () => string;
 
   private constructor(place: Place, server: ChildProcess, log: () => string) {
@@ -100,7 +99,7 @@ export class Served {
     this.#log = log;
   }
 
-  /** In front of another server, which it asks at most `tries` times for one answer. */
+  /** In front of an upstream server, with at most `tries` attempts per answer. */
   static upstream(baseUrl: string, tries: number): Promise<Served> {
     return Served.#start(async (folder) => {
       const policy = join(folder, "policy.yaml");
@@ -109,7 +108,7 @@ export class Served {
     });
   }
 
-  /** A policy of its own that has learned nothing: its answers are gibberish. */
+  /** With an untrained local policy, which answers gibberish. */
   static tiny(positions: number): Promise<Served> {
     return Served.#start(async (folder) => {
       const policy = join(folder, "policy");
@@ -166,13 +165,13 @@ export class Served {
     return turns.sort((a, b) => a.turn - b.turn);
   }
 
-  /** What `look` finds, as soon as it finds something: it looks whenever the record has changed. */
+  /** The first result of `look`, which runs after every change of the record. */
   async until<T>(what: string, look: () => Promise<T | undefined>, seconds: number): Promise<T> {
     const signal = AbortSignal.timeout(seconds * 1000);
     try {
       const events = await fetch(new URL("/events", this.baseUrl), { headers: this.#headers(), signal });
       if (!events.ok || events.body === null) throw new Error(`/events: status ${events.status}`);
-      // The first event says that somebody watches, so that nothing is missed between looks.
+      // The first event confirms the subscription, so that no change is missed.
       for await (const _ of events.body) {
         const found = await look();
         if (found !== undefined) return found;
@@ -198,7 +197,7 @@ export class Served {
     return { authorization: `Bearer ${this.key}`, "content-type": "application/json" };
   }
 
-  /** Without `fetch`, which waits for five minutes at most. */
+  /** Without `fetch`, which times out after five minutes. */
   #ask(method: string, path: string, body?: object): Promise<any> {
     return new Promise((resolve, reject) => {
       const asked = request(this.baseUrl + path, { method, headers: this.#headers() }, (answered) => {
@@ -239,7 +238,7 @@ function run(args: string[], cwd: string): Promise<void> {
   });
 }
 
-/** The line of JSON with which a server says that it listens. */
+/** The JSON line that a server prints when it listens. */
 function firstLine(server: ChildProcess, said: () => string): Promise<{ base_url: string; key_file: string }> {
   let line = "";
   return new Promise((resolve, reject) => {

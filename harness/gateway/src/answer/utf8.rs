@@ -1,11 +1,11 @@
-//! Text out of bytes that come in pieces, as those of tokens do.
+//! Text from bytes that arrive in pieces, like those of tokens.
 //!
-//! I1. However bytes are cut, the texts together are those of all bytes at once, with U+FFFD for what is no UTF-8. I2. No
-//! character is held back that is whole.
+//! I1. However the bytes are split, the texts concatenate to the text of all bytes, with U+FFFD for invalid UTF-8. I2. A complete character
+//! is not held back.
 
 use std::borrow::Cow;
 
-/// Bytes of a character that is not whole yet.
+/// Bytes of an incomplete character.
 #[derive(Debug, Default)]
 pub struct Utf8Assembly {
     held: Vec<u8>,
@@ -17,7 +17,7 @@ impl Utf8Assembly {
         self.held.is_empty()
     }
 
-    /// Takes bytes and gives the text that is whole by now.
+    /// Takes bytes, and returns the complete text.
     pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, str> {
         if self.held.is_empty()
             && let Ok(whole) = str::from_utf8(bytes)
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_come_whole_and_at_once() {
+    fn push_returns_whole_characters_at_once() {
         check(&[b"ab", b"c"], &["ab", "c", ""]);
         check(&[b"\xc3", b"\xa4x"], &["", "äx", ""]);
         check(&["€".as_bytes().split_at(2).0, b"\xac"], &["", "€", ""]);
@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         /// I1.
         #[test]
-        fn cuts_do_not_matter(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0x80..0xf5u8], 0..40), cut in 1..7usize) {
+        fn pieces_do_not_change_the_result(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0x80..0xf5u8], 0..40), cut in 1..7usize) {
             let mut assembly = Utf8Assembly::default();
             let mut text: String = bytes.chunks(cut).map(|bytes| assembly.push(bytes)).collect();
             text += &assembly.end();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn i2_each_has_their_own_and_the_sum() {
+    async fn i2_users_have_their_own_totals_and_the_sum() {
         let activity = Activity::default();
         let (ada, bob) = (UserId("ada".to_owned()), UserId("bob".to_owned()));
         let check = |user: Option<&UserId>, answers, tokens, rate| {

@@ -23,14 +23,14 @@ pub(super) async fn read(
     body: Body,
 ) -> Result<Bytes, ApiError> {
     let limit = settings.body_bytes;
-    let told =
+    let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     // The client has announced the size and sent nothing yet.
-    if told.is_some_and(|told| told > limit as u64) {
+    if announced.is_some_and(|announced| announced > limit as u64) {
         return Err(ApiError::too_large(limit));
     }
     let mut body = Limited::new(body, limit);
-    let room = told.map_or(0, |told| usize::try_from(told).unwrap_or(limit).min(FIRST_ROOM));
+    let room = announced.map_or(0, |announced| usize::try_from(announced).unwrap_or(limit).min(FIRST_ROOM));
     let mut bytes = BytesMut::with_capacity(room);
     let read = async {
         while let Some(frame) = body.frame().await {
@@ -43,7 +43,7 @@ pub(super) async fn read(
     match timeout(settings.body_time, read).await.map_err(|_| ApiError::slow_body())? {
         Ok(()) => Ok(bytes.freeze()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(limit)),
-        Err(_) => Err(ApiError::invalid("body_cut", "the body did not come to its end")),
+        Err(_) => Err(ApiError::invalid("body_cut", "the body was cut off")),
     }
 }
 
@@ -53,11 +53,13 @@ pub(super) fn object(body: Bytes) -> Result<(Map<String, Value>, Bytes), ApiErro
         Ok(value) => (value, body),
         Err(error) => without_halves(&body)
             .and_then(|text| Some((serde_json::from_str(&text).ok()?, Bytes::from(text))))
-            .ok_or_else(|| ApiError::invalid("invalid_json", format!("the body is no JSON: {error}")))?,
+            .ok_or_else(|| {
+                ApiError::invalid("invalid_json", format!("the body is not valid JSON: {error}"))
+            })?,
     };
     match value {
         Value::Object(object) => Ok((object, body)),
-        _ => Err(ApiError::invalid("invalid_json", "the body is no JSON object")),
+        _ => Err(ApiError::invalid("invalid_json", "the body is not a JSON object")),
     }
 }
 
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn i1_halves_of_characters_are_replaced_and_nothing_else_is() {
+    fn i1_object_replaces_only_lone_surrogates() {
         let check = |body: &'static [u8], expected: Option<&[u8]>| {
             let read = object(Bytes::from_static(body)).ok();
             assert_eq!(read.as_ref().map(|(_, body)| &body[..]), expected, "{body:?}");

@@ -62,7 +62,7 @@ impl CompletionParams {
         let stream = fields.bool("stream")?.unwrap_or_default();
         let options = fields.object("stream_options")?;
         if options.is_some() && !stream {
-            return Err(ApiError::field("stream_options", "`stream_options` is for `stream: true`"));
+            return Err(ApiError::field("stream_options", "`stream_options` requires `stream: true`"));
         }
         let include_usage = match options {
             Some(options) => Fields(options).bool("include_usage")?.unwrap_or_default(),
@@ -71,7 +71,7 @@ impl CompletionParams {
         let temperature = fields.number("temperature", 0.0..=2.0)?.unwrap_or(TEMPERATURE);
         let top_p = fields.number("top_p", 0.0..=1.0)?.unwrap_or(1.0);
         if top_p == 0.0 {
-            return Err(ApiError::field("top_p", "`top_p` is above 0"));
+            return Err(ApiError::field("top_p", "`top_p` must be above 0"));
         }
         let limits = match kind {
             CompletionKind::Chat => ["max_completion_tokens", "max_tokens"],
@@ -79,11 +79,11 @@ impl CompletionParams {
         };
         let mut max_tokens = None;
         for limit in limits {
-            let most = fields.integer(limit, 0..=u64::from(u32::MAX))?;
-            if kind == CompletionKind::Chat && most == Some(0) {
-                return Err(ApiError::field(limit, "an answer has at least one token"));
+            let value = fields.integer(limit, 0..=u64::from(u32::MAX))?;
+            if kind == CompletionKind::Chat && value == Some(0) {
+                return Err(ApiError::field(limit, "an answer needs at least one token"));
             }
-            max_tokens = max_tokens.or(most);
+            max_tokens = max_tokens.or(value);
         }
         let max_tokens = max_tokens.or((kind == CompletionKind::Text).then_some(16));
         let top_logprobs = top_logprobs(fields, kind)?;
@@ -99,7 +99,7 @@ impl CompletionParams {
                 temperature: temperature as f32,
                 top_p: top_p as f32,
                 top_k: fields.integer("top_k", 0..=u64::from(u32::MAX))?.unwrap_or_default() as u32,
-                max_tokens: max_tokens.map(|most| most as u32),
+                max_tokens: max_tokens.map(|value| value as u32),
                 seed: fields.signed("seed")?.map_or(random, |seed| seed as u64),
                 top_logprobs,
             },
@@ -129,22 +129,25 @@ impl CompletionParams {
 
 fn top_logprobs(fields: Fields<'_>, kind: CompletionKind) -> Result<Option<usize>, ApiError> {
     if kind == CompletionKind::Text {
-        let wanted = fields.integer("logprobs", 0..=MAX_LOGPROBS)?;
-        return Ok(wanted.map(|wanted| wanted as usize));
+        let count = fields.integer("logprobs", 0..=MAX_LOGPROBS)?;
+        return Ok(count.map(|count| count as usize));
     }
-    let wanted = fields.bool("logprobs")?.unwrap_or_default();
-    let most = fields.integer("top_logprobs", 0..=MAX_LOGPROBS)?;
-    match (wanted, most) {
-        (false, Some(1..)) => Err(ApiError::field("top_logprobs", "`top_logprobs` is for `logprobs: true`")),
+    let is_requested = fields.bool("logprobs")?.unwrap_or_default();
+    let value = fields.integer("top_logprobs", 0..=MAX_LOGPROBS)?;
+    match (is_requested, value) {
+        (false, Some(1..)) => {
+            Err(ApiError::field("top_logprobs", "`top_logprobs` requires `logprobs: true`"))
+        }
         (false, _) => Ok(None),
-        (true, most) => Ok(Some(most.unwrap_or_default() as usize)),
+        (true, value) => Ok(Some(value.unwrap_or_default() as usize)),
     }
 }
 
 fn stops(body: &Map<String, Value>) -> Result<Vec<String>, ApiError> {
     let wrong = || {
-        let message =
-            format!("`stop` is a text, or up to {MAX_STOPS} of them, of 1 to {MAX_STOP_BYTES} bytes each");
+        let message = format!(
+            "`stop` must be a string or up to {MAX_STOPS} strings, of 1 to {MAX_STOP_BYTES} bytes each"
+        );
         ApiError::field("stop", message)
     };
     let stops: Vec<String> = match body.get("stop") {
@@ -168,11 +171,11 @@ fn unsupported(fields: Fields<'_>, kind: CompletionKind) -> Result<Vec<Refusal>,
         |field, message: &str| unsupported.push(Refusal { field, message: message.to_owned() });
     for field in ["presence_penalty", "frequency_penalty"] {
         if fields.number(field, -2.0..=2.0)?.is_some_and(|penalty| penalty != 0.0) {
-            unsupported_field(field, "penalties are not applied by this model; leave them out, or write 0");
+            unsupported_field(field, "this model does not support penalties; omit them, or use 0");
         }
     }
     if fields.object("logit_bias")?.is_some_and(|bias| !bias.is_empty()) {
-        unsupported_field("logit_bias", "biases are not applied by this model");
+        unsupported_field("logit_bias", "this model does not support biases");
     }
     match kind {
         CompletionKind::Text => {
@@ -181,7 +184,7 @@ fn unsupported(fields: Fields<'_>, kind: CompletionKind) -> Result<Vec<Refusal>,
             {
                 let is_default = fields.get(field).is_none_or(|value| *value == default);
                 if !is_default {
-                    unsupported_field(field, "not known to this model");
+                    unsupported_field(field, "not supported by this model");
                 }
             }
         }
@@ -190,27 +193,24 @@ fn unsupported(fields: Fields<'_>, kind: CompletionKind) -> Result<Vec<Refusal>,
             if format.is_some_and(|kind| kind.is_none_or(|kind| kind != "text")) {
                 unsupported_field(
                     "response_format",
-                    "answers are free text with this model; write `{\"type\": \"text\"}`",
+                    "this model supports free text only; use `{\"type\": \"text\"}`",
                 );
             }
             match fields.get("tool_choice") {
                 None => {}
                 Some(Value::String(choice)) if ["auto", "none"].contains(&choice.as_str()) => {}
                 Some(_) => {
-                    unsupported_field(
-                        "tool_choice",
-                        "this model calls what it wants to; write \"auto\" or \"none\"",
-                    );
+                    unsupported_field("tool_choice", "this model supports \"auto\" and \"none\" only");
                 }
             }
             let modalities = fields.get("modalities");
             if modalities.is_some_and(|value| *value != serde_json::json!(["text"])) {
-                unsupported_field("modalities", "this model writes text alone");
+                unsupported_field("modalities", "this model writes text only");
             }
             for field in ["audio", "functions", "function_call", "prediction", "web_search_options"] {
                 let is_nothing = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
                 if fields.get(field).is_some_and(|value| !is_nothing(value)) {
-                    unsupported_field(field, "not known to this model");
+                    unsupported_field(field, "not supported by this model");
                 }
             }
         }
@@ -233,8 +233,9 @@ impl<'a> Fields<'a> {
         expected: &str,
         read: impl Fn(&'a Value) -> Option<T>,
     ) -> Result<Option<T>, ApiError> {
-        let read =
-            |value| read(value).ok_or_else(|| ApiError::field(field, format!("`{field}` is {expected}")));
+        let read = |value| {
+            read(value).ok_or_else(|| ApiError::field(field, format!("`{field}` must be {expected}")))
+        };
         self.get(field).map(read).transpose()
     }
 
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_counts() {
+    fn parse_takes_the_clients_settings() {
         let body = json!({
             "model": "m", "stream": true, "stream_options": {"include_usage": true}, "n": 3, "temperature": 0, "top_p": 0.5,
             "top_k": 4, "max_tokens": 9, "max_completion_tokens": 8.0, "seed": -1, "stop": ["a", "b"], "logprobs": true,
@@ -355,26 +356,29 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        refused(json!({"stream": 1}), "stream: `stream` is true or false");
-        refused(json!({"stream_options": {}}), "stream_options: `stream_options` is for `stream: true`");
-        refused(json!({"temperature": 2.5}), "temperature: `temperature` is a number from 0 to 2");
-        refused(json!({"temperature": "hot"}), "temperature: `temperature` is a number from 0 to 2");
-        refused(json!({"top_p": 0}), "top_p: `top_p` is above 0");
-        refused(json!({"n": 0}), "n: `n` is an integer from 1 to 16");
-        refused(json!({"n": 1.5}), "n: `n` is an integer from 1 to 16");
-        refused(json!({"max_tokens": -1}), "max_tokens: `max_tokens` is an integer from 0 to 4294967295");
-        refused(json!({"max_tokens": 0}), "max_tokens: an answer has at least one token");
-        refused(json!({"seed": 0.5}), "seed: `seed` is an integer");
-        refused(json!({"model": 3}), "model: `model` is a string");
-        refused(json!({"top_logprobs": 1}), "top_logprobs: `top_logprobs` is for `logprobs: true`");
-        let stop = "stop: `stop` is a text, or up to 4 of them, of 1 to 256 bytes each";
+        refused(json!({"stream": 1}), "stream: `stream` must be true or false");
+        refused(json!({"stream_options": {}}), "stream_options: `stream_options` requires `stream: true`");
+        refused(json!({"temperature": 2.5}), "temperature: `temperature` must be a number from 0 to 2");
+        refused(json!({"temperature": "hot"}), "temperature: `temperature` must be a number from 0 to 2");
+        refused(json!({"top_p": 0}), "top_p: `top_p` must be above 0");
+        refused(json!({"n": 0}), "n: `n` must be an integer from 1 to 16");
+        refused(json!({"n": 1.5}), "n: `n` must be an integer from 1 to 16");
+        refused(
+            json!({"max_tokens": -1}),
+            "max_tokens: `max_tokens` must be an integer from 0 to 4294967295",
+        );
+        refused(json!({"max_tokens": 0}), "max_tokens: an answer needs at least one token");
+        refused(json!({"seed": 0.5}), "seed: `seed` must be an integer");
+        refused(json!({"model": 3}), "model: `model` must be a string");
+        refused(json!({"top_logprobs": 1}), "top_logprobs: `top_logprobs` requires `logprobs: true`");
+        let stop = "stop: `stop` must be a string or up to 4 strings, of 1 to 256 bytes each";
         for wrong in [json!(""), json!(3), json!(["a", 3]), json!(["a", "b", "c", "d", "e"])] {
             refused(json!({"stop": wrong}), stop);
         }
     }
 
     #[test]
-    fn what_not_every_model_can_is_a_demand() {
+    fn parse_lists_unsupported_settings() {
         check_unsupported(
             CompletionKind::Chat,
             json!({"presence_penalty": 0, "logit_bias": {}, "store": true}),

@@ -69,13 +69,13 @@ async fn complete(
     }
     let value = Value::Object(object);
     let chat = (kind == CompletionKind::Chat).then(|| ChatRequest::parse(&value)).transpose()?;
-    let Value::Object(object) = value else { return Err(ApiError::internal("an object is one")) };
+    let Value::Object(object) = value else { return Err(ApiError::internal("unexpected body")) };
     let prompts = match kind {
         CompletionKind::Chat => vec![Prompt::Chat],
         CompletionKind::Text => prompts(&object)?,
     };
     if prompts.len() * params.choices as usize > MAX_ANSWERS {
-        return Err(ApiError::field("prompt", format!("at most {MAX_ANSWERS} answers of one request")));
+        return Err(ApiError::field("prompt", format!("prompts times `n` must be at most {MAX_ANSWERS}")));
     }
     let body = Arc::new(object);
     let ask = |prompt: &Prompt, choice| AnswerRequest {
@@ -84,11 +84,11 @@ async fn complete(
         prompt: prompt.clone(),
         sampling: params.sampling_of(choice),
     };
-    let asks: Vec<AnswerRequest> = prompts
+    let requests: Vec<AnswerRequest> = prompts
         .iter()
         .flat_map(|prompt| (0..params.choices).map(move |choice| ask(prompt, choice)))
         .collect();
-    let refusal = asks.first().and_then(|ask| gateway.backend.refusal(ask, &params.unsupported));
+    let refusal = requests.first().and_then(|ask| gateway.backend.refusal(ask, &params.unsupported));
     if let Some(refusal) = refusal {
         return Err(ApiError::field(refusal.field, refusal.message));
     }
@@ -125,8 +125,8 @@ async fn complete(
     // Releases the body before the answer is awaited.
     drop((body, prompts));
     match is_stream {
-        true => stream(pending, asks, permit).await,
-        false => whole(&gateway, pending, asks, permit).await,
+        true => stream(pending, requests, permit).await,
+        false => whole(&gateway, pending, requests, permit).await,
     }
 }
 
@@ -145,25 +145,25 @@ async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
 async fn whole(
     gateway: &Gateway,
     pending: PendingAnswer,
-    asks: Vec<AnswerRequest>,
+    requests: Vec<AnswerRequest>,
     permit: Permit,
 ) -> Result<Response<Body>, ApiError> {
     let (listener, answer) = oneshot::channel();
     gateway.answers.spawn(async move {
-        pending.whole(asks, listener).await;
+        pending.whole(requests, listener).await;
         drop(permit);
     });
-    let answer = answer.await.map_err(|_| ApiError::internal("the answer came to no end"))??;
+    let answer = answer.await.map_err(|_| ApiError::internal("the answer was interrupted"))??;
     Ok(json(&answer))
 }
 
 async fn stream(
     pending: PendingAnswer,
-    asks: Vec<AnswerRequest>,
+    requests: Vec<AnswerRequest>,
     permit: Permit,
 ) -> Result<Response<Body>, ApiError> {
-    let mut streamed = AnswerStream::new(pending, asks, permit);
-    streamed.begin().await?;
+    let mut streamed = AnswerStream::new(pending, requests, permit);
+    streamed.start().await?;
     let mut response = Response::new(Body::new(streamed));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -188,7 +188,7 @@ fn prompts(body: &Map<String, Value>) -> Result<Vec<Prompt>, ApiError> {
     let wrong = || {
         ApiError::field(
             "prompt",
-            "`prompt` is a text, an array of texts, an array of token ids, or an array of such arrays",
+            "`prompt` must be a string, an array of strings, an array of token ids, or an array of such arrays",
         )
     };
     let ids = |value: &Value| -> Option<Vec<u32>> {

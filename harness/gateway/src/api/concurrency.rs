@@ -37,11 +37,12 @@ impl ConcurrencyLimit {
         let mut counts = lock(&self.counts);
         let of_user = counts.per_user.get(user).copied().unwrap_or_default();
         if of_user >= self.max_per_user {
-            let message = format!("{of_user} answers of this key are on their way; wait for one of them");
+            let message =
+                format!("{of_user} concurrent answers of this key, the maximum; wait for one to end");
             return Err(ApiError::too_many(message));
         }
         if counts.all >= self.max {
-            let message = "all limit are counts; come again";
+            let message = "the server is busy; retry later";
             let wait = Some(std::time::Duration::from_secs(1));
             return Err(ApiError::unavailable("server_busy", message, wait));
         }
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_more_than_is_theirs() {
+    fn limit_holds_in_total_and_per_user() {
         let limit = ConcurrencyLimit::new(3, 2);
         let [ada, bob, eve] = ["ada", "bob", "eve"].map(|name| UserId(name.to_owned()));
         let code = |permit: Result<Permit, ApiError>| permit.unwrap_err().status().as_u16();

@@ -43,7 +43,7 @@ impl ApiError {
     }
 
     pub(super) fn no_key() -> Self {
-        let message = "no valid key: send `Authorization: Bearer KEY` with a key of this server";
+        let message = "invalid key: send `Authorization: Bearer KEY` with a valid key";
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
     }
 
@@ -71,7 +71,7 @@ impl ApiError {
     }
 
     pub(super) fn slow_body() -> Self {
-        let message = "the body did not come in time";
+        let message = "the body did not arrive in time";
         Self::new(StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "body_timeout", message)
     }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_backend_says_has_a_status() {
+    fn backend_errors_have_a_status() {
         let invalid = "invalid_request_error";
         check(BackendError::NoModel("x".to_owned()).into(), 404, invalid, "model_not_found");
         let refused = BackendError::Refused { field: "stop", message: "no".to_owned() };
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_said_in_both_units() {
+    fn retry_after_has_both_units() {
         let wait = Some(Duration::from_millis(1500));
         let response = ApiError::unavailable("busy", "later", wait).into_response();
         assert_eq!(response.headers()[header::RETRY_AFTER], "2");

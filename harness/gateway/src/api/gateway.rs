@@ -16,9 +16,9 @@ use crate::recorder::RecorderHandle;
 use crate::{Backend, Keys, Trainer};
 
 /// Maximum number of pages that receive changes: each holds a connection.
-const WATCHERS: usize = 512;
+const MAX_WATCHERS: usize = 512;
 /// The same per user.
-const WATCHERS_OF_USER: usize = 32;
+const MAX_WATCHERS_PER_USER: usize = 32;
 
 /// The server's shared state.
 #[derive(Debug)]
@@ -65,9 +65,9 @@ impl Gateway {
             backend,
             recorder,
             trainer: None,
-            why_no_trainer: "the server was started so, or its policy cannot be trained".to_owned(),
+            why_no_trainer: "training is not enabled, or the policy cannot be trained".to_owned(),
             metrics: Metrics::default(),
-            watcher_limit: ConcurrencyLimit::new(WATCHERS, WATCHERS_OF_USER),
+            watcher_limit: ConcurrencyLimit::new(MAX_WATCHERS, MAX_WATCHERS_PER_USER),
             ending: CancellationToken::new(),
             answers: TaskTracker::new(),
             is_draining: AtomicBool::new(false),
@@ -79,14 +79,14 @@ impl Gateway {
     pub(super) fn unrecorded(&self, error: &LedgerError) {
         self.metrics.unrecorded.add(1);
         if !self.is_record_broken.swap(true, Ordering::Relaxed) {
-            tracing::error!("chat is answered and not recorded: {error}");
+            tracing::error!("failed to record a chat: {error}");
         }
     }
 
     /// Notes that recording worked.
     pub(super) fn recorded(&self) {
         if self.is_record_broken.swap(false, Ordering::Relaxed) {
-            tracing::warn!("chat is recorded again");
+            tracing::warn!("recording works again");
         }
     }
 }

@@ -34,14 +34,14 @@ impl Guard {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
         if hosts.next().is_some() || !known(host) {
-            let message = "the request's Host is no name of this server; `--allow-host` adds one";
+            let message = "`Host` does not name this server; add names with `--allow-host`";
             return Err(ApiError::forbidden("host_not_allowed", message));
         }
         for origin in headers.get_all(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
             let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             if !host.is_some_and(known) {
-                let message = "the request comes from a page of another site";
+                let message = "the request comes from another site's page";
                 return Err(ApiError::forbidden("origin_not_allowed", message));
             }
         }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::completions;
 use super::error::ApiError;
 use super::gateway::Gateway;
-use super::records::{object, only, told};
+use super::records::{check_fields, object, to_api_error};
 use crate::{Command, Trainer, TrainerError, TrainerView, UserId, VersionView};
 
 /// Maximum number of listed versions.
@@ -32,17 +32,17 @@ pub(super) async fn policy(
         })));
     };
     let view = trainer.view(&user).await?;
-    answer(&gateway, &view).await
+    status(&gateway, &view).await
 }
 
 /// `POST /v1/policy/train`: starts an update with the waiting samples.
 pub(super) async fn train(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
-    done(&gateway, &user, Command::Train).await
+    command(&gateway, &user, Command::Train).await
 }
 
 /// `POST /v1/policy/pause`.
 pub(super) async fn pause(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
-    done(&gateway, &user, Command::Pause).await
+    command(&gateway, &user, Command::Pause).await
 }
 
 /// `POST /v1/policy/resume`.
@@ -50,7 +50,7 @@ pub(super) async fn resume(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
 ) -> Answer {
-    done(&gateway, &user, Command::Resume).await
+    command(&gateway, &user, Command::Resume).await
 }
 
 /// `POST /v1/policy/rollback` with `{"version": N}`.
@@ -60,15 +60,16 @@ pub(super) async fn roll_back(
     request: Request,
 ) -> Answer {
     let body: Map<String, Value> = object(&gateway, request).await?;
-    only(&body, &["version"])?;
+    check_fields(&body, &["version"])?;
     let version = body.get("version").and_then(Value::as_u64);
-    let wrong = || ApiError::field("version", "`version` is the number of a version of `GET /v1/policy`");
-    done(&gateway, &user, Command::RollBack(version.ok_or_else(wrong)?)).await
+    let wrong =
+        || ApiError::field("version", "`version` must be the number of a version of `GET /v1/policy`");
+    command(&gateway, &user, Command::RollBack(version.ok_or_else(wrong)?)).await
 }
 
-async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
+async fn command(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
     let view = trainer(gateway)?.command(user, command).await?;
-    answer(gateway, &view).await
+    status(gateway, &view).await
 }
 
 /// The trainer.
@@ -76,16 +77,16 @@ async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
 /// # Errors
 /// There is none.
 pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> {
-    let message = || format!("nothing is learned here: {}", gateway.why_no_trainer);
+    let message = || format!("training is off: {}", gateway.why_no_trainer);
     gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message()))
 }
 
-async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
-    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
+async fn status(gateway: &Gateway, view: &TrainerView) -> Answer {
+    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(to_api_error)?;
     // The former version may be older than the listed ones.
     let is_cut = versions.len() >= VERSIONS as usize;
     let former = if is_cut {
-        former(&gateway.recorder.versions(&view.adapter, u32::MAX).await.map_err(told)?, view.version)
+        former(&gateway.recorder.versions(&view.adapter, u32::MAX).await.map_err(to_api_error)?, view.version)
     } else {
         former(&versions, view.version)
     };
@@ -122,8 +123,8 @@ impl From<TrainerError> for ApiError {
             TrainerError::NoVersion(..) => Self::not_found("version_not_found", message),
             TrainerError::Refused(_) => Self::conflict("not_possible_now", message),
             TrainerError::Ended(why) => {
-                tracing::error!("learning has ended: {why}");
-                Self::unavailable("learning_has_ended", "learning has ended; the server's log says why", None)
+                tracing::error!("the trainer has stopped: {why}");
+                Self::unavailable("learning_has_ended", "the trainer has stopped; see the server's log", None)
             }
         }
     }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_version_is_the_one_with_other_weights() {
+    fn former_version_has_other_weights() {
         check(&[], 0, None);
         check(&[(1, 0, 0)], 1, Some(0));
         check(&[(2, 1, 0), (1, 0, 0)], 2, Some(1));

@@ -15,7 +15,7 @@ use super::activity::Activity;
 const BOUNDS_MS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000];
 
 /// Window of the token rate, in seconds.
-const RECENT: usize = 60;
+const RATE_SECONDS: usize = 60;
 
 /// A counter.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct LatencyHistogram(Mutex<([u64; BOUNDS_MS.len()], u64, Duration)
 #[derive(Debug)]
 pub(super) struct TokenRate {
     start: Instant,
-    seconds: Mutex<[(u64, u64); RECENT]>,
+    seconds: Mutex<[(u64, u64); RATE_SECONDS]>,
 }
 
 /// All metrics.
@@ -105,7 +105,7 @@ impl LatencyHistogram {
 
 impl Default for TokenRate {
     fn default() -> Self {
-        Self { start: Instant::now(), seconds: Mutex::new([(0, 0); RECENT]) }
+        Self { start: Instant::now(), seconds: Mutex::new([(0, 0); RATE_SECONDS]) }
     }
 }
 
@@ -113,7 +113,7 @@ impl TokenRate {
     pub(super) fn add(&self, tokens: u64) {
         let now = self.start.elapsed().as_secs();
         let mut seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let place = &mut seconds[now as usize % RECENT];
+        let place = &mut seconds[now as usize % RATE_SECONDS];
         if place.0 != now {
             *place = (now, 0);
         }
@@ -124,9 +124,9 @@ impl TokenRate {
     pub(super) fn rate(&self) -> f64 {
         let age = self.start.elapsed().as_secs();
         let seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let recent = seconds.iter().filter(|(second, _)| second + RECENT as u64 > age);
+        let recent = seconds.iter().filter(|(second, _)| second + RATE_SECONDS as u64 > age);
         let tokens: u64 = recent.map(|(_, tokens)| tokens).sum();
-        tokens as f64 / (age + 1).min(RECENT as u64) as f64
+        tokens as f64 / (age + 1).min(RATE_SECONDS as u64) as f64
     }
 }
 
@@ -136,23 +136,23 @@ impl Metrics {
         let mut text = String::new();
         let counters = [
             ("gateway_requests_count", "Requests for an answer.", &self.requests),
-            ("gateway_refused_count", "Requests that were refused.", &self.refused),
-            ("gateway_answers_count", "Answers that came to their end.", &self.answers),
-            ("gateway_failures_count", "Answers that did not.", &self.failures),
-            ("gateway_unrecorded_count", "Calls of the record that failed.", &self.unrecorded),
-            ("gateway_prompt_tokens_count", "Tokens of prompts of answers.", &self.prompt_tokens),
-            ("gateway_sampled_tokens_count", "Tokens that were sampled.", &self.sampled_tokens),
+            ("gateway_refused_count", "Refused requests.", &self.refused),
+            ("gateway_answers_count", "Completed answers.", &self.answers),
+            ("gateway_failures_count", "Failed answers.", &self.failures),
+            ("gateway_unrecorded_count", "Failed writes to the ledger.", &self.unrecorded),
+            ("gateway_prompt_tokens_count", "Prompt tokens of completed answers.", &self.prompt_tokens),
+            ("gateway_sampled_tokens_count", "Sampled tokens.", &self.sampled_tokens),
         ];
         for (name, help, counter) in counters {
             head(&mut text, name, help, "counter");
             line(&mut text, format_args!("{name} {}", counter.get()));
         }
-        head(&mut text, "gateway_running_count", "Answers on their way.", "gauge");
+        head(&mut text, "gateway_running_count", "Answers in progress.", "gauge");
         line(&mut text, format_args!("gateway_running_count {running}"));
         self.first_token.write(
             &mut text,
             "gateway_first_token_seconds",
-            "From the arrival of a request to the first piece of its answer, where it is streamed.",
+            "Time to first token of streamed answers.",
         );
         text
     }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_rate_forgets() {
+    async fn rate_covers_the_last_minute() {
         let recent = TokenRate::default();
         assert_eq!(recent.rate(), 0.0);
         tokio::time::advance(Duration::from_secs(9)).await;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_waits_have_bounds() {
+    fn quantile_is_a_bucket_bound() {
         let histogram = LatencyHistogram::default();
         assert_eq!(histogram.quantile(0.5), None);
         for wait in [3, 30, 40, 90_000] {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_in_all_buckets_above_them() {
+    fn histogram_buckets_are_cumulative() {
         let metrics = Metrics::default();
         metrics.answers.add(2);
         for wait in [3, 30, 90_000] {

@@ -23,7 +23,7 @@ use crate::{
 /// Default number of sessions per page.
 const PAGE: u32 = 50;
 /// Maximum number of sessions per page.
-const MOST: u32 = 500;
+const MAX_PAGE: u32 = 500;
 /// Maximum size of a feedback text, in bytes: it becomes part of the judge's prompt.
 const MAX_TEXT_BYTES: usize = 32 << 10;
 
@@ -39,15 +39,16 @@ pub(super) async fn sessions(
     for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("limit", limit)) => {
-                let limit = limit.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-                let wrong = || ApiError::field("limit", format!("`limit` is a number from 1 to {MOST}"));
+                let limit = limit.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
+                let wrong =
+                    || ApiError::field("limit", format!("`limit` must be a number from 1 to {MAX_PAGE}"));
                 page.limit = limit.ok_or_else(wrong)?;
             }
             Some(("before", before)) => page.before = Some(SessionId(number("before", before)?)),
-            _ => return Err(ApiError::field(pair, "only `limit` and `before` are known")),
+            _ => return Err(ApiError::field(pair, "unknown parameter; `limit` and `before` are supported")),
         }
     }
-    let sessions = gateway.recorder.sessions(Some(&user), page).await.map_err(told)?;
+    let sessions = gateway.recorder.sessions(Some(&user), page).await.map_err(to_api_error)?;
     Ok(list(&sessions))
 }
 
@@ -58,7 +59,7 @@ pub(super) async fn session(
     Path(session): Path<String>,
 ) -> Answer {
     let session = SessionId(number("session", &session)?);
-    written(&gateway.recorder.session(&user, session).await.map_err(told)?)
+    respond(&gateway.recorder.session(&user, session).await.map_err(to_api_error)?)
 }
 
 /// `POST /v1/sessions/N/close`.
@@ -68,7 +69,7 @@ pub(super) async fn close(
     Path(session): Path<String>,
 ) -> Answer {
     let session = SessionId(number("session", &session)?);
-    gateway.recorder.close_session(&user, session).await.map_err(told)?;
+    gateway.recorder.close_session(&user, session).await.map_err(to_api_error)?;
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
 }
 
@@ -79,12 +80,14 @@ pub(super) async fn close_named(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["session"])?;
+    check_fields(&body, &["session"])?;
     let session = match named_session(&gateway, &user, &body).await? {
         Some(session) => session,
-        None => return Err(ApiError::field("session", "`session` is the name or the number of a session")),
+        None => {
+            return Err(ApiError::field("session", "`session` must be the name or the number of a session"));
+        }
     };
-    gateway.recorder.close_session(&user, session).await.map_err(told)?;
+    gateway.recorder.close_session(&user, session).await.map_err(to_api_error)?;
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
 }
 
@@ -105,7 +108,7 @@ pub(super) async fn turn(
     Path(turn): Path<String>,
 ) -> Answer {
     let turn = TurnId(number("turn", &turn)?);
-    written(&gateway.recorder.turn(&user, turn).await.map_err(told)?)
+    respond(&gateway.recorder.turn(&user, turn).await.map_err(to_api_error)?)
 }
 
 /// `DELETE /v1/turns/N`: the turn, and all later turns of its session.
@@ -123,9 +126,9 @@ pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): E
     match gateway.recorder.user(&user).await {
         // A user exists from the first key on, even before the first request.
         Err(LedgerError::Unknown(_)) => {
-            written(&UserView { user, created_ms: None, shares: false, shares_ms: None })
+            respond(&UserView { user, created_ms: None, shares: false, shares_ms: None })
         }
-        known => written(&known.map_err(told)?),
+        known => respond(&known.map_err(to_api_error)?),
     }
 }
 
@@ -136,11 +139,11 @@ pub(super) async fn change_user(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["shares"])?;
+    check_fields(&body, &["shares"])?;
     let shares = body.get("shares").and_then(Value::as_bool);
-    let shares = shares.ok_or_else(|| ApiError::field("shares", "`shares` is true or false"))?;
-    gateway.recorder.set_consent(&user, shares).await.map_err(told)?;
-    written(&gateway.recorder.user(&user).await.map_err(told)?)
+    let shares = shares.ok_or_else(|| ApiError::field("shares", "`shares` must be true or false"))?;
+    gateway.recorder.set_consent(&user, shares).await.map_err(to_api_error)?;
+    respond(&gateway.recorder.user(&user).await.map_err(to_api_error)?)
 }
 
 /// `DELETE /v1/user`: everything that is recorded of the user.
@@ -178,11 +181,11 @@ pub(super) async fn feedback(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["turn", "completion", "session", "choice", "rating", "text", "score", "source"])?;
+    check_fields(&body, &["turn", "completion", "session", "choice", "rating", "text", "score", "source"])?;
     let target = target(&gateway, &user, &body).await?;
     let choice = present(&body, "choice")
         .map(|choice| choice.as_u64().and_then(|choice| choice.try_into().ok()).ok_or(()));
-    let wrong = |()| ApiError::field("choice", "`choice` is the number of a choice of the answer, from 0");
+    let wrong = |()| ApiError::field("choice", "`choice` must be the index of a choice, from 0");
     let choice = choice.transpose().map_err(wrong)?;
     let thumb = match present(&body, "rating") {
         None => None,
@@ -191,7 +194,7 @@ pub(super) async fn feedback(
         Some(rating) => {
             let rating = rating.as_i64().and_then(|rating| i8::try_from(rating).ok());
             let rating = rating.filter(|rating| (-1..=1).contains(rating));
-            let wrong = || ApiError::field("rating", "`rating` is 1 or \"up\", -1 or \"down\", or 0");
+            let wrong = || ApiError::field("rating", "`rating` must be 1 or \"up\", -1 or \"down\", or 0");
             Some(rating.ok_or_else(wrong)?)
         }
     };
@@ -200,25 +203,24 @@ pub(super) async fn feedback(
         Some(text) => {
             let text = text.as_str().filter(|text| !text.trim().is_empty() && text.len() <= MAX_TEXT_BYTES);
             let wrong = || {
-                let message =
-                    format!("`text` is a text that says something, in {MAX_TEXT_BYTES} bytes at most");
+                let message = format!("`text` must be a non-empty string of at most {MAX_TEXT_BYTES} bytes");
                 ApiError::field("text", message)
             };
             Some(text.ok_or_else(wrong)?.to_owned())
         }
     };
     let score = present(&body, "score").map(|score| score.as_f64().ok_or(()));
-    let score = score.transpose().map_err(|()| ApiError::field("score", "`score` is a number"))?;
+    let score = score.transpose().map_err(|()| ApiError::field("score", "`score` must be a number"))?;
     let source = match present(&body, "source").map(Value::as_str) {
         None | Some(Some("api")) => FeedbackSource::Api,
         Some(Some("extension")) => FeedbackSource::Extension,
-        Some(_) => return Err(ApiError::field("source", "`source` is \"api\" or \"extension\"")),
+        Some(_) => return Err(ApiError::field("source", "`source` must be \"api\" or \"extension\"")),
     };
     if thumb.is_none() && text.is_none() && score.is_none() {
-        return Err(ApiError::field("rating", "feedback has a `rating`, a `text` or a `score`"));
+        return Err(ApiError::field("rating", "feedback needs a `rating`, a `text` or a `score`"));
     }
     let new = NewFeedback { target, choice, source, thumb, text, score };
-    let id = gateway.recorder.feedback(&user, new).await.map_err(told)?;
+    let id = gateway.recorder.feedback(&user, new).await.map_err(to_api_error)?;
     Ok(completions::json(&json!({"feedback": id.0})))
 }
 
@@ -231,25 +233,27 @@ async fn target(
     let named: Vec<&str> =
         ["turn", "completion", "session"].into_iter().filter(|name| present(body, name).is_some()).collect();
     let &[name] = named.as_slice() else {
-        let message = "feedback is about one of `turn` (a number), `completion` (the `id` of an answer) and `session` (its name or number: \
-                       the last answer in it)";
+        let message = "feedback needs one of `turn` (a number), `completion` (the `id` of an answer) and `session` (a name or number, for \
+                       its last answer)";
         return Err(ApiError::field("turn", message));
     };
     let wrong = |message: &str| ApiError::field(name, message);
     match name {
         "turn" => {
-            let turn = body["turn"].as_u64().ok_or_else(|| wrong("`turn` is the number of a turn"))?;
+            let turn = body["turn"].as_u64().ok_or_else(|| wrong("`turn` must be the number of a turn"))?;
             Ok(FeedbackTarget::Turn(TurnId(RequestId(turn))))
         }
         "completion" => {
             let id = body["completion"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")?.parse().ok());
-            let id = id
-                .ok_or_else(|| wrong("`completion` is the `id` of a recorded answer, such as chatcmpl-12"))?;
+            let id = id.ok_or_else(|| {
+                wrong("`completion` must be the `id` of a recorded answer, such as chatcmpl-12")
+            })?;
             Ok(FeedbackTarget::Request(RequestId(id)))
         }
         _ => {
             let session = named_session(gateway, user, body).await?;
-            let session = session.ok_or_else(|| wrong("`session` is the name or the number of a session"))?;
+            let session =
+                session.ok_or_else(|| wrong("`session` must be the name or the number of a session"))?;
             Ok(FeedbackTarget::Latest(session))
         }
     }
@@ -262,7 +266,9 @@ async fn named_session(
     body: &Map<String, Value>,
 ) -> Result<Option<SessionId>, ApiError> {
     match present(body, "session") {
-        Some(Value::String(name)) => gateway.recorder.session_named(user, name).await.map(Some).map_err(told),
+        Some(Value::String(name)) => {
+            gateway.recorder.session_named(user, name).await.map(Some).map_err(to_api_error)
+        }
         Some(number) => Ok(number.as_u64().map(|number| SessionId(RequestId(number)))),
         None => Ok(None),
     }
@@ -279,18 +285,18 @@ fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
 }
 
 /// These requests are ClawRL's own: an unknown field is a mistake.
-pub(super) fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
+pub(super) fn check_fields(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
     match body.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => {
             let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
-            Err(ApiError::field(field.as_str(), format!("there is no field `{field}`; there is {known}")))
+            Err(ApiError::field(field.as_str(), format!("unknown field `{field}`; known are {known}")))
         }
         None => Ok(()),
     }
 }
 
 fn number(field: &str, text: &str) -> Result<RequestId, ApiError> {
-    let number = text.parse().map_err(|_| ApiError::field(field, format!("`{field}` is a number")))?;
+    let number = text.parse().map_err(|_| ApiError::field(field, format!("`{field}` must be a number")))?;
     Ok(RequestId(number))
 }
 
@@ -298,13 +304,14 @@ fn list<T: Serialize>(entries: &[T]) -> Response<Body> {
     completions::json(&json!({"object": "list", "data": entries}))
 }
 
-fn written<T: Serialize>(view: &T) -> Answer {
-    let value = serde_json::to_value(view).map_err(|_| ApiError::internal("the record cannot be written"))?;
+fn respond<T: Serialize>(view: &T) -> Answer {
+    let value =
+        serde_json::to_value(view).map_err(|_| ApiError::internal("failed to serialize the record"))?;
     Ok(completions::json(&value))
 }
 
 fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
-    let Deleted { turns, requests, samples, versions, running } = deleted.map_err(told)?;
+    let Deleted { turns, requests, samples, versions, running } = deleted.map_err(to_api_error)?;
     let versions: Vec<Value> =
         versions.iter().map(|(adapter, version)| json!({"adapter": adapter, "version": version})).collect();
     let running: Vec<u64> = running.iter().map(|update| update.0).collect();
@@ -315,15 +322,15 @@ fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
 }
 
 /// The error for the client.
-pub(super) fn told(error: LedgerError) -> ApiError {
+pub(super) fn to_api_error(error: LedgerError) -> ApiError {
     match error {
         LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),
         LedgerError::Refused(_) => ApiError::invalid("refused", error.to_string()),
         LedgerError::File { .. } | LedgerError::Storage(_) | LedgerError::Lost | LedgerError::Ended => {
-            tracing::error!("the ledger cannot be asked: {error}");
+            tracing::error!("failed to read the ledger: {error}");
             ApiError::unavailable(
                 "record_unavailable",
-                "the record cannot be asked; the server's log says why",
+                "the ledger is unavailable; see the server's log",
                 None,
             )
         }

@@ -108,7 +108,7 @@ async fn name(request: Request, next: Next) -> Response<Body> {
     let id = format!("req-{:016x}", random());
     let mut response = next.run(request).await;
     if response.status().is_server_error() {
-        tracing::warn!(%id, status = response.status().as_u16(), "a request was not answered");
+        tracing::warn!(%id, status = response.status().as_u16(), "request failed");
     }
     // Letters and digits are a valid header.
     if let Ok(id) = HeaderValue::from_str(&id) {
@@ -149,10 +149,10 @@ async fn health() -> Response<Body> {
 async fn ready(State(gateway): State<Arc<Gateway>>) -> Response<Body> {
     let mut wrong = Vec::new();
     if gateway.is_draining.load(Ordering::Relaxed) {
-        wrong.push("the server is ending".to_owned());
+        wrong.push("the server is shutting down".to_owned());
     }
     if gateway.is_record_broken.load(Ordering::Relaxed) {
-        wrong.push("chat is not recorded; the server's log says why".to_owned());
+        wrong.push("chats are not recorded; see the server's log".to_owned());
     }
     if let Err(why) = gateway.backend.ready().await {
         wrong.push(why);
@@ -197,12 +197,12 @@ async fn not_found(uri: Uri) -> ApiError {
     let path = uri.path();
     let first = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
     if NOT_HERE.contains(&first) {
-        let message = format!("`/v1/{first}` is not served here; chat is at `/v1/chat/completions`");
+        let message = format!("`/v1/{first}` is not supported; chat is at `/v1/chat/completions`");
         return ApiError::not_found("endpoint_not_served", message);
     }
-    ApiError::not_found("not_found", "there is nothing at this path")
+    ApiError::not_found("not_found", "unknown path")
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    ApiError::wrong_method(format!("`{}` has no {method}", uri.path()))
+    ApiError::wrong_method(format!("`{}` does not support {method}", uri.path()))
 }

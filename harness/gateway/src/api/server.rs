@@ -110,7 +110,7 @@ impl Server {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Most likely there are no file descriptors: another connection must end first.
-                    tracing::warn!("a connection was not accepted: {error}");
+                    tracing::warn!("failed to accept a connection: {error}");
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await; // timer: back-off
                     continue;
                 }

@@ -45,7 +45,7 @@ pub(crate) fn body(blob: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
     match blob.split_first() {
         Some((&SNAPPY, bytes)) => {
             if decompress_len(bytes).map_err(broken)? > MAX_BYTES {
-                return Err(LedgerError::Storage("a body claims to be longer than any was".to_owned()));
+                return Err(LedgerError::Storage("the stored size of a body is too large".to_owned()));
             }
             Decoder::new().decompress_vec(bytes).map_err(broken)
         }
@@ -104,7 +104,7 @@ pub(crate) fn read_ids(blob: &[u8]) -> Result<Vec<u32>, LedgerError> {
 }
 
 fn no_ids() -> LedgerError {
-    LedgerError::Storage("a blob of ids has no ids in it".to_owned())
+    LedgerError::Storage("invalid token ids".to_owned())
 }
 
 pub(crate) fn logprobs(logprobs: &[f32]) -> Vec<u8> {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_back_to_the_same_bits() {
+    fn blobs_are_read_back_bit_for_bit() {
         check(&[], &[]);
         check(
             &[

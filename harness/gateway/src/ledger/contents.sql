@@ -1,21 +1,21 @@
--- What schema 4 has beside `schema.sql`, and older ledgers get.
+-- Tables of schema 4, which older ledgers get in a migration.
 
--- Long bodies, as `contents.rs` writes them. Content.
+-- Long bodies, encoded as in `contents.rs`. Content.
 CREATE TABLE bodies (
     request INTEGER PRIMARY KEY REFERENCES requests (number),
-    -- The request that this one's differs from; nothing where it is whole.
+    -- The request of the base; null if it is stored whole.
     base INTEGER REFERENCES bodies (request),
-    -- Whether that one is of another session, which may be deleted without this one.
+    -- Whether the base belongs to another session, which may be deleted alone.
     elsewhere INTEGER NOT NULL CHECK (elsewhere IN (0, 1)),
-    -- How many bytes of that one's stand at the beginning, and how many at the end.
+    -- Bytes shared with the start and with the end of the base.
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
-    -- What is between them, compressed as `blobs.rs` says.
+    -- The bytes between them, compressed as in `blobs.rs`.
     middle BLOB NOT NULL
 ) STRICT;
 CREATE INDEX bodies_elsewhere ON bodies (base) WHERE elsewhere = 1;
 
--- Long prompts, likewise, in tokens as `blobs.rs` writes ids. Content.
+-- Long prompts in the same form, in tokens encoded as in `blobs.rs`. Content.
 CREATE TABLE prompts (
     request INTEGER PRIMARY KEY REFERENCES requests (number),
     base INTEGER REFERENCES prompts (request),

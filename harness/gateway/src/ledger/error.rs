@@ -22,10 +22,10 @@ pub enum LedgerError {
     #[error("refused: {0}")]
     Refused(String),
     /// The file could not be read or written, for example because the disk is full. Nothing was changed; a retry may work.
-    #[error("the ledger's file failed: {0}")]
+    #[error("ledger I/O failed: {0}")]
     Storage(String),
     /// An accepted request was not written, because the file failed after its arrival.
-    #[error("the request was lost: the ledger's file failed after it had arrived")]
+    #[error("the request was lost: writing the ledger failed after its arrival")]
     Lost,
     /// The recorder has ended.
     #[error("the recorder has ended")]
@@ -69,7 +69,7 @@ pub enum FileError {
     #[error("is in use by another process (its lock file is {})", .0.display())]
     InUse(PathBuf),
     /// It is another kind of file.
-    #[error("is not a database of chat")]
+    #[error("is not a chat ledger")]
     NotALedger,
     /// A newer version of the program wrote it.
     #[error("has schema {found}, this program knows {known}: it was written by a newer version")]

@@ -60,5 +60,6 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, LedgerError>
 
 /// Parses JSON of the ledger.
 pub(crate) fn read_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
-    serde_json::from_str(text).map_err(|error| LedgerError::Storage(format!("a row is broken: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| LedgerError::Storage(format!("invalid JSON in a row: {error}")))
 }

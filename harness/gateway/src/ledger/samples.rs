@@ -109,7 +109,7 @@ pub(crate) fn add_sample(
         return Ok((id, turn));
     }
     if let Some(why) = inexact {
-        return Err(LedgerError::Refused(format!("the answer cannot be trained: {why}")));
+        return Err(LedgerError::Refused(format!("the answer cannot be trained on: {why}")));
     }
     let sql = "INSERT INTO samples (user, turn, request, choice, reward, hint, state, at_ms) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7)";
@@ -145,6 +145,6 @@ fn check_turn(connection: &Connection, turn: TurnId) -> Result<(), LedgerError> 
 }
 
 fn check_finite(reward: f64) -> Result<(), LedgerError> {
-    let refused = || LedgerError::Refused("a reward is a finite number".to_owned());
+    let refused = || LedgerError::Refused("a reward must be a finite number".to_owned());
     reward.is_finite().then_some(()).ok_or_else(refused)
 }

@@ -1,55 +1,55 @@
--- Chat's ledger, schema 6. Times are Unix times in milliseconds, unless their name says otherwise. JSON is text.
--- "Content" is whatever a person or a policy said, or what gives it back: deletion takes it, the rest of a row stays.
+-- Schema 6 of the chat ledger. Times are Unix times in milliseconds unless their name says otherwise. JSON is text.
+-- "Content" is text of a person or a policy, or data that reveals it: deletion removes it, the rest of the row remains.
 
 CREATE TABLE users (
-    -- The name that the user's keys map to.
+    -- Name of the user in the key file.
     id TEXT NOT NULL PRIMARY KEY,
     created_ms INTEGER NOT NULL,
-    -- Whether their turns may train the adapter that all share; no, until they say yes.
+    -- Whether the user's turns may train the shared adapter; no by default.
     shares INTEGER NOT NULL DEFAULT 0 CHECK (shares IN (0, 1)),
-    -- When they last said so; nothing where they never did.
+    -- When this was last set; null if never.
     shares_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE requests (
-    -- Rising and never used twice, whatever is deleted: `sqlite_sequence` has the last one that was set aside. (Older ledgers say
-    -- AUTOINCREMENT here, which writes the same number to that table again with each request.)
+    -- Rising and never reused: `sqlite_sequence` has the last reserved number. (Older ledgers have
+    -- AUTOINCREMENT here, which writes the number to that table with each request.)
     number INTEGER PRIMARY KEY,
     user TEXT NOT NULL REFERENCES users (id),
-    -- The path that was asked.
+    -- Requested path.
     endpoint TEXT NOT NULL,
     received_ms INTEGER NOT NULL,
-    -- [[name, value], ..]: those that linking reads. Content.
+    -- [[name, value], ..] of the headers that linking reads. Content.
     headers TEXT,
-    -- As received, after redaction; in older ledgers zstd. Nothing where it is in `bodies`. Content.
+    -- As received, after redaction; zstd in older ledgers. Null if it is in `bodies`. Content.
     body BLOB,
-    -- Of the body before compression.
+    -- Size before compression.
     body_bytes INTEGER NOT NULL,
-    -- Of ledgers that an older program began: SHA-256 of the body. Nobody reads it.
+    -- SHA-256 of the body, in older ledgers. Not read.
     body_sha256 BLOB,
-    -- {rule: number of matches} of what was taken out of body and headers.
+    -- {rule: number of matches} of the redaction of body and headers.
     redacted TEXT NOT NULL,
-    -- The model that was asked for. Content, as clients write it.
+    -- Requested model. Content, because clients write it.
     model TEXT,
-    -- The sampling parameters that were asked for, as JSON. Content, as clients write it.
+    -- Requested sampling parameters, as JSON. Content, because clients write them.
     sampling TEXT,
-    -- Tokens as fed to the policy, as `blobs.rs` writes ids; nothing where they are not known, or in `prompts`. Content.
+    -- Token ids of the prompt, encoded as in `blobs.rs`; null if unknown, or in `prompts`. Content.
     prompt_ids BLOB,
     session INTEGER NOT NULL REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED,
     turn INTEGER NOT NULL REFERENCES turns (id) DEFERRABLE INITIALLY DEFERRED,
     kind TEXT NOT NULL CHECK (kind IN ('main', 'side', 'unknown')),
-    -- Why it is a side turn, or why it is not known what it is; in words.
+    -- Why it is not part of a main turn.
     mark TEXT,
-    -- Whether it is an earlier request of the turn again.
+    -- Whether it repeats an earlier request of the turn.
     is_retry INTEGER NOT NULL CHECK (is_retry IN (0, 1)),
     state TEXT NOT NULL CHECK (state IN ('waiting', 'answered', 'empty', 'failed')),
     -- Why it failed.
     reason TEXT,
-    -- From its arrival to the first token, in milliseconds.
+    -- Milliseconds from its arrival to the first token.
     first_token_after_ms INTEGER,
     -- When it was answered or failed.
     ended_ms INTEGER,
-    -- Tokens, as reported to the client.
+    -- Token counts as reported to the client.
     prompt_tokens INTEGER,
     completion_tokens INTEGER,
     deleted_ms INTEGER,
@@ -69,23 +69,23 @@ CREATE TABLE answers (
     -- [{id, name, arguments}, ..] as sent, after redaction. Content.
     calls TEXT,
     finish_reason TEXT NOT NULL,
-    -- {rule: number of matches} of what was taken out.
+    -- {rule: number of matches} of the redaction.
     redacted TEXT NOT NULL,
-    -- Tokens as sampled, as `blobs.rs` writes ids. Content.
+    -- Sampled token ids, encoded as in `blobs.rs`. Content.
     sampled_ids BLOB,
-    -- Natural logarithms of their probabilities when sampled: f32, little-endian. Content.
+    -- Their log-probabilities at sampling, in nats: f32, little-endian. Content.
     logprobs BLOB,
     -- [[index of the first token, version of the weights], ..].
     versions TEXT NOT NULL,
-    -- The adapter that answered; nothing for the base model.
+    -- The adapter that answered; null for the base model.
     adapter TEXT,
     temperature REAL,
     top_p REAL,
     top_k INTEGER,
     seed INTEGER,
-    -- Whether ids and log-probabilities are exactly what the policy sampled, of a turn that may be trained.
+    -- Whether it can be trained on: ids and log-probabilities are exactly what the policy sampled, in a main turn.
     exact INTEGER NOT NULL CHECK (exact IN (0, 1)),
-    -- Why it is not, in words.
+    -- Why not.
     inexact TEXT,
     deleted_ms INTEGER,
     PRIMARY KEY (request, choice),
@@ -97,25 +97,25 @@ CREATE TABLE sessions (
     -- The request that opened it.
     id INTEGER PRIMARY KEY REFERENCES requests (number) DEFERRABLE INITIALLY DEFERRED,
     user TEXT NOT NULL REFERENCES users (id),
-    -- By what its requests are known.
+    -- How its requests are identified.
     evidence TEXT NOT NULL,
     opened_ms INTEGER NOT NULL,
     closed_ms INTEGER,
-    -- Why it is over.
+    -- Why it was closed.
     why TEXT,
-    -- The one it is in, or was in when it ended.
+    -- Current or last epoch.
     epoch INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX sessions_of_user ON sessions (user, id);
 CREATE INDEX sessions_open ON sessions (id) WHERE closed_ms IS NULL;
 
--- Epochs of sessions that are over.
+-- Closed epochs of sessions.
 CREATE TABLE epochs (
     session INTEGER NOT NULL REFERENCES sessions (id),
     epoch INTEGER NOT NULL,
-    -- The first request of the next one.
+    -- First request of the next epoch.
     request INTEGER NOT NULL REFERENCES requests (number) DEFERRABLE INITIALLY DEFERRED,
-    -- How it is known that it is over.
+    -- How its end was detected.
     why TEXT NOT NULL,
     at_ms INTEGER NOT NULL,
     PRIMARY KEY (session, epoch)
@@ -128,44 +128,44 @@ CREATE TABLE turns (
     user TEXT NOT NULL REFERENCES users (id),
     epoch INTEGER NOT NULL,
     evidence TEXT NOT NULL,
-    -- The turn whose answer its request contains last.
+    -- The turn that it continues.
     parent INTEGER REFERENCES turns (id),
-    -- The first turn with the same history behind it.
+    -- The first turn with the same history.
     sibling INTEGER REFERENCES turns (id),
     kind TEXT NOT NULL CHECK (kind IN ('main', 'side', 'unknown')),
     mark TEXT,
     state TEXT NOT NULL CHECK (state IN ('waiting', 'answered', 'unanswered')),
-    -- The session ended, and nothing came after its answer.
+    -- Whether the session ended without a next state for it.
     ended_without_next_state INTEGER NOT NULL DEFAULT 0 CHECK (ended_without_next_state IN (0, 1)),
     deleted_ms INTEGER,
-    -- The beginning of what the user said in it; nothing in older ledgers, and where it goes on from results of tools alone. Content.
+    -- The user's first words in it; null in older ledgers, and if it continues from tool results only. Content.
     said TEXT CHECK (deleted_ms IS NULL OR said IS NULL)
 ) STRICT;
 CREATE INDEX turns_of_session ON turns (session, id);
 
--- What reached the linking, in its order: linked again in this order, the open sessions are what they were.
+-- Inputs of linking: replayed in this order, they restore the open sessions.
 CREATE TABLE happenings (
-    -- Rising: none is ever deleted.
+    -- Rising: rows are never deleted.
     place INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED,
     what TEXT NOT NULL CHECK (what IN ('arrived', 'answered', 'failed', 'close')),
-    -- Nothing for a close.
+    -- Null for a close.
     request INTEGER REFERENCES requests (number) DEFERRABLE INITIALLY DEFERRED,
     at_ms INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE next_states (
     turn INTEGER PRIMARY KEY REFERENCES turns (id),
-    -- The request and the choice that were gone on from.
+    -- The continued request and choice.
     answered INTEGER NOT NULL REFERENCES requests (number),
     choice INTEGER NOT NULL,
-    -- The request that it is in. Its body has the words.
+    -- The request whose body contains it.
     request INTEGER NOT NULL REFERENCES requests (number) DEFERRABLE INITIALLY DEFERRED,
-    -- By what it was found.
+    -- How it was found.
     found_by TEXT NOT NULL,
-    -- [[place in the request, kind, place of the call or null], ..].
+    -- [[index in the request, kind, index of the call or null], ..].
     messages TEXT NOT NULL,
-    -- [place in the request, ..] of what is not part of it.
+    -- [index in the request, ..] of messages that are not part of it.
     aside TEXT NOT NULL,
     calls_without_result INTEGER NOT NULL
 ) STRICT;
@@ -175,21 +175,21 @@ CREATE TABLE feedback (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user TEXT NOT NULL REFERENCES users (id),
     session INTEGER NOT NULL REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED,
-    -- Nothing for a reaction before the first answer.
+    -- Null for a reaction before the first answer.
     turn INTEGER REFERENCES turns (id),
-    -- The request that told it; nothing where it came by itself.
+    -- The request that reported a reaction; null otherwise.
     request INTEGER REFERENCES requests (number) DEFERRABLE INITIALLY DEFERRED,
     source TEXT NOT NULL CHECK (source IN ('api', 'reaction', 'extension')),
     thumb INTEGER CHECK (thumb IN (-1, 0, 1)),
     -- After redaction. Content.
     text TEXT,
-    -- Whatever number was given; its unit is the giver's.
+    -- In the giver's unit.
     score REAL,
     -- {channel, change, emoji, by, message, at} of a reaction. Content.
     reaction TEXT,
     at_ms INTEGER NOT NULL,
     deleted_ms INTEGER,
-    -- The answer that it is about: request and choice. Nothing in older ledgers, and where a reaction does not say.
+    -- The answer that it is about: request and choice. Null in older ledgers, and for reactions.
     answered INTEGER,
     choice INTEGER,
     CHECK (deleted_ms IS NULL OR coalesce(thumb, text, score, reaction) IS NULL)
@@ -200,14 +200,14 @@ CREATE INDEX feedback_of_session ON feedback (session);
 CREATE TABLE votes (
     turn INTEGER NOT NULL REFERENCES turns (id),
     judge TEXT NOT NULL,
-    -- Which of the judge's votes about this turn, from 0.
+    -- Index among the judge's votes on this turn, from 0.
     ballot INTEGER NOT NULL,
     score INTEGER CHECK (score IN (-1, 0, 1)),
     -- Why there is no score.
     reason TEXT,
-    -- What the policy should have known. Content.
+    -- A hint: what the policy should have known. Content.
     hint TEXT,
-    -- The judge's words. Content.
+    -- The judge's reply. Content.
     raw TEXT NOT NULL,
     at_ms INTEGER NOT NULL,
     PRIMARY KEY (turn, judge, ballot),
@@ -217,7 +217,7 @@ CREATE TABLE votes (
 CREATE TABLE rewards (
     turn INTEGER PRIMARY KEY REFERENCES turns (id),
     value REAL NOT NULL,
-    -- From what it was computed, in words.
+    -- Where it comes from.
     source TEXT NOT NULL,
     at_ms INTEGER NOT NULL
 ) STRICT;
@@ -234,7 +234,7 @@ CREATE TABLE samples (
     state TEXT NOT NULL CHECK (state IN ('waiting', 'taken', 'trained', 'rejected', 'dropped')),
     -- Why it was dropped.
     reason TEXT,
-    -- When it came into its state.
+    -- Time of its last change of state.
     at_ms INTEGER NOT NULL,
     -- One sample for each answer.
     UNIQUE (request, choice),
@@ -247,18 +247,18 @@ CREATE INDEX samples_taken ON samples (id) WHERE state = 'taken';
 
 CREATE TABLE updates (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    -- By which whoever trains finds it again.
+    -- Key of the trainer.
     key TEXT NOT NULL UNIQUE,
     adapter TEXT NOT NULL,
     objective TEXT NOT NULL,
     version_before INTEGER NOT NULL,
-    -- The version that it made; nothing until it is accepted.
+    -- The version that it made; null until it is accepted.
     version_after INTEGER,
-    -- Lost: it was accepted, but the checkpoint that training goes on from is without it.
+    -- Lost: it was accepted, but training resumed from a checkpoint without it.
     state TEXT NOT NULL CHECK (state IN ('running', 'accepted', 'rejected', 'lost')),
     -- [why it was rejected, ..] as JSON.
     reasons TEXT NOT NULL,
-    -- Figures of it as a JSON object.
+    -- Metrics as a JSON object.
     metrics TEXT NOT NULL,
     began_ms INTEGER NOT NULL,
     ended_ms INTEGER,
@@ -271,19 +271,19 @@ CREATE TABLE update_samples (
     outcome TEXT NOT NULL CHECK (outcome IN ('taken', 'trained', 'rejected', 'returned')),
     PRIMARY KEY ("update", sample)
 ) STRICT, WITHOUT ROWID;
--- A sample is trained at most once, and is in no two updates at a time.
+-- A sample is trained on at most once, and is in at most one update at a time.
 CREATE UNIQUE INDEX trained_once ON update_samples (sample) WHERE outcome IN ('taken', 'trained');
 CREATE INDEX updates_of_sample ON update_samples (sample);
 
 CREATE TABLE versions (
     adapter TEXT NOT NULL,
     version INTEGER NOT NULL,
-    -- The version that it was made from; nothing for the first.
+    -- The version that it was made from; null for the first.
     parent INTEGER,
-    -- Counts the times that training went on from an older version.
+    -- Number of rollbacks before it.
     branch INTEGER NOT NULL,
     accepted INTEGER NOT NULL CHECK (accepted IN (0, 1)),
-    -- Path of its checkpoint, where it has one.
+    -- Path of its checkpoint, if it has one.
     checkpoint TEXT,
     at_ms INTEGER NOT NULL,
     PRIMARY KEY (adapter, version)

@@ -25,4 +25,4 @@ pub use settings::RecorderSettings;
 pub use thread::Recorder;
 
 pub(crate) use redaction::Redaction;
-pub(crate) use write_context::{Known, WriteContext};
+pub(crate) use write_context::{LedgerCache, WriteContext};

@@ -107,20 +107,20 @@ fn choice(new: NewChoice, prompt_is_known: bool, redaction: &Redaction) -> Resul
 /// Why an answer cannot be trained on; `None` if it can.
 fn inexact(choice: &NewChoice, prompt_is_known: bool) -> Option<String> {
     let why = match &choice.exact {
-        Exactness::NoIds => "the server behind the gateway tells no tokens",
+        Exactness::NoIds => "the upstream server returns no token ids",
         Exactness::Truncated => "its sampling was truncated",
         Exactness::Greedy => "it was not sampled: greedy",
         Exactness::Other(why) => why,
         Exactness::Exact if choice.sampled_ids.is_empty() => "its tokens are missing",
         Exactness::Exact if !prompt_is_known => "the prompt's tokens are missing",
         Exactness::Exact if choice.logprobs.len() != choice.sampled_ids.len() => {
-            "it has not one log-probability for each token"
+            "its log-probabilities do not match its tokens"
         }
         Exactness::Exact if !choice.logprobs.iter().all(|logprob| logprob.is_finite()) => {
-            "a log-probability is no number"
+            "a log-probability is not finite"
         }
         Exactness::Exact if !are_segments(&choice.versions, choice.sampled_ids.len()) => {
-            "its versions are no segments of its tokens"
+            "its version segments do not match its tokens"
         }
         Exactness::Exact => return None,
     };
@@ -138,10 +138,10 @@ fn are_segments(versions: &[VersionSegment], tokens: usize) -> bool {
 /// [`LedgerError::Refused`], if a number is out of range.
 pub(crate) fn feedback(new: &NewFeedback, redaction: &Redaction) -> Result<StoredFeedback, LedgerError> {
     if new.thumb.is_some_and(|thumb| !(-1..=1).contains(&thumb)) {
-        return Err(LedgerError::Refused("a thumb is -1, 0 or 1".to_owned()));
+        return Err(LedgerError::Refused("a rating must be -1, 0 or 1".to_owned()));
     }
     if new.score.is_some_and(|score| !score.is_finite()) {
-        return Err(LedgerError::Refused("a score is a finite number".to_owned()));
+        return Err(LedgerError::Refused("a score must be a finite number".to_owned()));
     }
     let text = new.text.as_deref().map(|text| redaction.text(text, &mut Redacted::new()).into_owned());
     let NewFeedback { target, choice, source, thumb, score, .. } = *new;
@@ -163,21 +163,21 @@ mod tests {
         };
         let mut new = NewAnswer { choices: vec![choice], prompt_ids: Arc::from([7]), ..NewAnswer::default() };
         change(&mut new);
-        let kept = answer(new, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
-        assert_eq!(kept.choices[0].inexact.as_deref(), expected);
+        let stored = answer(new, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
+        assert_eq!(stored.choices[0].inexact.as_deref(), expected);
     }
 
     #[test]
-    fn i2_numbers_that_do_not_fit_are_not_trained() {
+    fn i2_inconsistent_answers_are_not_trained_on() {
         check(|_| {}, None);
         check(|new| new.prompt_ids = Arc::default(), Some("the prompt's tokens are missing"));
         check(|new| new.choices[0].sampled_ids.clear(), Some("its tokens are missing"));
         check(
             |new| new.choices[0].logprobs.truncate(2),
-            Some("it has not one log-probability for each token"),
+            Some("its log-probabilities do not match its tokens"),
         );
-        check(|new| new.choices[0].logprobs[0] = f32::NAN, Some("a log-probability is no number"));
-        let segments = Some("its versions are no segments of its tokens");
+        check(|new| new.choices[0].logprobs[0] = f32::NAN, Some("a log-probability is not finite"));
+        let segments = Some("its version segments do not match its tokens");
         check(|new| new.choices[0].versions.clear(), segments);
         check(|new| new.choices[0].versions[1].first = 3, segments);
         check(|new| new.choices[0].versions[1].version = 3, segments);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_what_was_redacted_has_no_tokens() {
+    fn i1_redacted_answer_has_no_tokens() {
         check(
             |new| new.choices[0].text = "sk-abcdefghijklmnopqrst".to_owned(),
             Some("the answer was redacted"),
@@ -196,8 +196,8 @@ mod tests {
             logprobs: vec![-1.0],
             ..NewChoice::default()
         };
-        let kept = super::choice(choice, true, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
-        assert_eq!((kept.sampled_ids, kept.logprobs), (None, None));
-        assert_eq!(kept.reasoning.as_deref(), Some("[redacted:sk-key]"));
+        let stored = super::choice(choice, true, &Redaction::new(crate::RedactionRule::defaults())).unwrap();
+        assert_eq!((stored.sampled_ids, stored.logprobs), (None, None));
+        assert_eq!(stored.reasoning.as_deref(), Some("[redacted:sk-key]"));
     }
 }

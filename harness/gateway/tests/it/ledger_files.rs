@@ -1,4 +1,4 @@
-//! Files that cannot be opened, and files that fail.
+//! Files that cannot be opened, and failing files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,23 +9,23 @@ use serde_json::json;
 use crate::recording::{Chat, answer, asked, replied, said};
 use crate::tracker::user;
 
-/// What brings a ledger back to what it was before version 4.
+/// Reverts a ledger to before version 4.
 const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (session, place); \
                         CREATE INDEX turns_of_user ON turns (user, id); \
                         CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL";
-/// The same for version 5.
+/// Reverts a ledger to before version 5.
 const BEFORE_5: &str = "ALTER TABLE feedback DROP COLUMN answered; ALTER TABLE feedback DROP COLUMN choice";
-/// The same for version 6.
+/// Reverts a ledger to before version 6.
 const BEFORE_6: &str = "ALTER TABLE turns DROP COLUMN said";
-/// The rest of that for version 3, whose sessions did not share their beginnings.
+/// The remaining steps to version 3, whose sessions did not share content.
 const AS_3: &str = "DROP INDEX bodies_elsewhere; DROP INDEX prompts_elsewhere; \
                     ALTER TABLE bodies DROP COLUMN elsewhere; ALTER TABLE prompts DROP COLUMN elsewhere";
 
-/// Makes of a new ledger's table of requests what it was when version 4 began.
+/// Gives a new ledger's table of requests the form that it had when version 4 was introduced.
 const NUMBERED: &str = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'number INTEGER PRIMARY KEY,', \
                         'number INTEGER PRIMARY KEY AUTOINCREMENT,') WHERE name = 'requests'";
 
-/// What opening `chat.db` says, in a folder that `make` has made something in.
+/// Checks the error of opening `chat.db` after `make` has created it.
 fn check(make: impl FnOnce(&std::path::Path), expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat.db");
@@ -36,15 +36,15 @@ fn check(make: impl FnOnce(&std::path::Path), expected: &str) {
 }
 
 #[test]
-fn files_that_are_no_ledger_are_refused_by_name() {
+fn foreign_files_are_refused_by_name() {
     let text =
         "no database, but long enough to look like the header of one, which is a hundred bytes. ".repeat(20);
-    check(|path| std::fs::write(path, &text).unwrap(), "the ledger chat.db is not a database of chat");
+    check(|path| std::fs::write(path, &text).unwrap(), "the ledger chat.db is not a chat ledger");
     let other = |path: &std::path::Path| {
         let connection = Connection::open(path).unwrap();
         connection.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
     };
-    check(other, "the ledger chat.db is not a database of chat");
+    check(other, "the ledger chat.db is not a chat ledger");
     let newer = |path: &std::path::Path| {
         drop(Recorder::open(RecorderSettings::new(path.to_owned())).unwrap());
         Connection::open(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
@@ -54,7 +54,7 @@ fn files_that_are_no_ledger_are_refused_by_name() {
 }
 
 #[test]
-fn a_ledger_of_the_version_before_is_taken_on() {
+fn older_ledgers_are_migrated() {
     let mut chat = Chat::new();
     chat.close();
     let version = || -> i64 {
@@ -64,7 +64,7 @@ fn a_ledger_of_the_version_before_is_taken_on() {
             .unwrap()
     };
     assert_eq!(version(), 6);
-    // As it was before long bodies lay apart.
+    // As before long bodies were stored apart.
     let before_3 = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
                     CREATE INDEX happenings_of_request ON happenings (request)";
     for (before, back) in [(1, before_3), (2, before_3), (3, AS_3), (4, ""), (5, "")] {
@@ -96,9 +96,9 @@ fn a_ledger_of_the_version_before_is_taken_on() {
     assert_eq!(chat.value("SELECT (SELECT count(*) FROM bodies) + (SELECT count(*) FROM prompts)"), "0");
 }
 
-/// What version 3 kept is read, gone on from and deleted.
+/// Contents of version 3 are read, continued and deleted.
 #[tokio::test]
-async fn long_bodies_of_version_3_are_taken_on() {
+async fn long_bodies_of_version_3_are_migrated() {
     let mut chat = Chat::new();
     let long = noise(4_000, 7);
     let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
@@ -130,9 +130,9 @@ async fn long_bodies_of_version_3_are_taken_on() {
     assert_eq!(chat.ask("ada", "t", json!([said("anew")])).await.request.0, next.request.0 + 1);
 }
 
-/// Of a ledger of version 2, whose bodies are all in their rows.
+/// As in a ledger of version 2, whose bodies are all in their rows.
 #[tokio::test]
-async fn a_long_body_is_read_wherever_it_lies() {
+async fn long_body_is_read_from_row_or_table() {
     let mut chat = Chat::new();
     let (long, ids) = (noise(4_000, 7), (0..2_000).collect::<Vec<u32>>());
     let admitted = chat.ask("ada", "s", json!([said(&long)])).await;
@@ -155,7 +155,7 @@ async fn a_long_body_is_read_wherever_it_lies() {
         assert_eq!(view.requests[0].prompt_ids, ids);
         chat.open().unwrap();
     }
-    // Linked again from the long body, and gone on from.
+    // Restored from the long body, and continued.
     let next = chat.ask("ada", "s", json!([said(&long), replied("one"), said("two")])).await;
     assert_eq!(next.session, admitted.session);
     chat.say(next.request, "three").await;
@@ -165,7 +165,7 @@ async fn a_long_body_is_read_wherever_it_lies() {
     assert_eq!(chat.value(apart), "0 0 0");
 }
 
-/// Text that no compression makes short.
+/// Incompressible text.
 pub(crate) fn noise(length: usize, seed: u64) -> String {
     let mut state = seed;
     let mut next = || {
@@ -176,14 +176,14 @@ pub(crate) fn noise(length: usize, seed: u64) -> String {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error() {
+fn missing_folder_is_an_error() {
     let path = tempfile::tempdir().unwrap().path().join("none/chat.db");
     let error = Recorder::open(RecorderSettings::new(path)).map(|_| ()).unwrap_err();
     assert!(matches!(error, LedgerError::File { flaw: FileError::Failed(_), .. }), "{error:?}");
 }
 
 #[test]
-fn one_recorder_at_a_time() {
+fn second_recorder_is_refused() {
     let mut chat = Chat::new();
     let second = Recorder::open(chat.settings()).map(|_| ()).unwrap_err();
     assert!(matches!(second, LedgerError::File { flaw: FileError::InUse(_), .. }), "{second:?}");
@@ -193,7 +193,7 @@ fn one_recorder_at_a_time() {
 }
 
 #[test]
-fn only_its_owner_may_read_it() {
+fn only_the_owner_can_read_the_file() {
     let chat = Chat::new();
     for entry in std::fs::read_dir(chat.folder.path()).unwrap() {
         let entry = entry.unwrap();
@@ -203,7 +203,7 @@ fn only_its_owner_may_read_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_is_an_error_until_it_is_back() {
+async fn missing_file_is_an_error_until_it_is_back() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     let away = chat.folder.path().join("away.db");
@@ -218,11 +218,11 @@ async fn a_file_that_is_gone_is_an_error_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn linking_does_not_run_ahead_of_what_is_written() {
+async fn linking_is_not_ahead_of_the_ledger() {
     let mut chat = Chat::new();
     let long = noise(3_000, 3);
     let one = chat.ask("ada", "s", json!([said(&long)])).await;
-    // From here on, no request can be written; linking was told of it by then.
+    // From here on, no request can be written, but linking knows of it.
     let connection = Connection::open(chat.path()).unwrap();
     let trigger = "CREATE TRIGGER full BEFORE INSERT ON happenings BEGIN SELECT RAISE(FAIL, 'full'); END";
     connection.execute_batch(trigger).unwrap();
@@ -236,7 +236,7 @@ async fn linking_does_not_run_ahead_of_what_is_written() {
     );
     assert!(answered.unwrap_err().is_storage());
     assert!(arrived.unwrap_err().is_storage());
-    // It came with them or behind them.
+    // It was in the same batch or in a later one.
     assert!(consent.is_ok() || consent.unwrap_err().is_storage());
     connection.execute_batch("DROP TRIGGER full").unwrap();
     drop(connection);
@@ -252,7 +252,7 @@ async fn linking_does_not_run_ahead_of_what_is_written() {
 }
 
 #[tokio::test]
-async fn what_waits_is_done_before_the_end() {
+async fn waiting_calls_finish_before_the_end() {
     let mut chat = Chat::new();
     let handle = chat.handle();
     let asks = (0..40).map(|number| {

@@ -1,4 +1,4 @@
-//! What is recorded of conversations, and who may see it.
+//! Records of conversations, and access to them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn feedback(target: FeedbackTarget) -> NewFeedback {
 }
 
 #[tokio::test]
-async fn a_conversation_is_recorded_with_all_that_training_needs() {
+async fn conversation_is_recorded_with_training_data() {
     let chat = Chat::new();
     let mut events = chat.handle().events();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -59,7 +59,7 @@ async fn a_conversation_is_recorded_with_all_that_training_needs() {
     assert_eq!(states, ["failed", "waiting"]);
     assert_eq!(second.requests[0].reason.as_deref(), Some("the stream was cut"));
 
-    let told: Vec<LedgerChange> =
+    let changes: Vec<LedgerChange> =
         std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.what).collect();
     let expected = [
         LedgerChange::SessionOpened,
@@ -70,12 +70,12 @@ async fn a_conversation_is_recorded_with_all_that_training_needs() {
         LedgerChange::Retried,
         LedgerChange::Unanswered,
     ];
-    assert_eq!(told, expected);
+    assert_eq!(changes, expected);
 }
 
-/// In each of the moments in which a client may leave: before its request is recorded, and before it hears of that.
+/// A client may leave before its request is recorded, and before it learns the number.
 #[tokio::test]
-async fn a_request_that_was_admitted_to_nobody_fails() {
+async fn request_of_a_gone_caller_fails() {
     for is_recorded in [false, true] {
         let (chat, handle, arrival) = loop {
             let chat = Chat::new();
@@ -83,29 +83,29 @@ async fn a_request_that_was_admitted_to_nobody_fails() {
             let asks = handle.clone();
             let mut arrival =
                 Box::pin(async move { asks.arrived(asked("ada", "s", json!([said("hi")]))).await });
-            // Where the recorder was as quick as that, there is no such moment.
+            // If the recorder was faster, there is no such moment.
             if futures_util::poll!(&mut arrival).is_pending() {
                 break (chat, handle, arrival);
             }
         };
         if is_recorded {
-            // Jobs are done in their order, so this one's answer comes behind the one that nobody hears.
+            // Jobs run in order, so this one's answer comes after the abandoned one.
             chat.ask("eve", "t", json!([said("ho")])).await;
         }
         drop(arrival);
         chat.ask("eve", "t", json!([said("ho")])).await;
-        // Those that are gone are failed behind the batch in which that was found; this is done behind it, too.
+        // Abandoned requests fail after the batch that noticed them, and this call comes after that.
         handle.expire().await.unwrap();
         let turn = handle.turn(&user("ada"), TurnId(RequestId(1))).await.unwrap();
         let request = &turn.requests[0];
         assert_eq!(request.state, "failed", "recorded: {is_recorded}");
-        let reason = "the client went away before its request was recorded";
+        let reason = "the client disconnected before its request was recorded";
         assert_eq!(request.reason.as_deref(), Some(reason));
     }
 }
 
 #[tokio::test]
-async fn nobody_sees_or_changes_what_is_somebody_elses() {
+async fn users_cannot_see_or_change_others_records() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
@@ -116,7 +116,7 @@ async fn nobody_sees_or_changes_what_is_somebody_elses() {
         FeedbackTarget::Request(one.request),
         FeedbackTarget::Latest(one.session),
     ];
-    // The same for what is somebody else's and for what does not exist.
+    // The same error for another user's entry as for a missing one.
     let nowhere = RequestId(77);
     let none = [
         FeedbackTarget::Turn(TurnId(nowhere)),
@@ -140,7 +140,7 @@ async fn nobody_sees_or_changes_what_is_somebody_elses() {
     assert_eq!(handle.sessions(Some(&bob), page).await.unwrap(), []);
     assert_eq!(handle.export(&bob).next().await.unwrap(), None);
     assert_eq!(chat.rows(), before);
-    // The same name of a session is another session.
+    // The same name of a session opens a new session.
     let other = chat.ask("bob", "s", json!([said("hi")])).await;
     assert_ne!(other.session, one.session);
     assert_eq!(handle.sessions(None, page).await.unwrap().len(), 2);
@@ -157,7 +157,7 @@ async fn feedback_finds_its_turn() {
     assert_eq!(handle.feedback(&user("ada"), feedback(latest)).await, Err(unknown), "nothing was answered");
     chat.say(one.request, "hello").await;
     let two = chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
-    // What is latest is what was answered last, not what was asked last.
+    // The latest answer is the one that was answered last, not the one that was asked last.
     handle.feedback(&user("ada"), feedback(latest)).await.unwrap();
     handle.feedback(&user("ada"), feedback(FeedbackTarget::Request(two.request))).await.unwrap();
     let given = |turn| {
@@ -172,7 +172,7 @@ async fn feedback_finds_its_turn() {
 }
 
 #[tokio::test]
-async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
+async fn feedback_applies_to_one_answer_of_its_turn() {
     let chat = Chat::new();
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -192,17 +192,17 @@ async fn feedback_is_about_one_answer_and_no_other_of_its_turn() {
     assert_eq!(about(FeedbackTarget::Request(one.request)).await, (Some(one.request), Some(0)));
     assert_eq!(about(turn).await, (Some(again.request), Some(0)));
     assert_eq!(about(FeedbackTarget::Latest(one.session)).await, (Some(again.request), Some(0)));
-    // Of what somebody cut they may say why.
+    // Feedback on a cut answer is allowed.
     let third = chat.ask("ada", "s", json!([said("hi")])).await;
-    handle.failed(third.request, "the client went away").await.unwrap();
+    handle.failed(third.request, "the client disconnected").await.unwrap();
     assert_eq!(about(FeedbackTarget::Request(third.request)).await, (Some(third.request), Some(0)));
-    // A turn is what the conversation goes on from.
+    // The turn's answer is the one that the conversation continued.
     chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
     assert_eq!(about(turn).await, (Some(one.request), Some(0)));
 }
 
 #[tokio::test]
-async fn feedback_on_several_choices_says_which() {
+async fn feedback_on_several_choices_needs_an_index() {
     let chat = Chat::new();
     let (handle, ada) = (chat.handle(), user("ada"));
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
@@ -213,7 +213,7 @@ async fn feedback_on_several_choices_says_which() {
         let new = NewFeedback { choice, ..feedback(FeedbackTarget::Request(one.request)) };
         handle.feedback(&ada, new).await.map_err(|error| error.to_string())
     };
-    assert!(say(None).await.unwrap_err().contains("the answer has 2 choices; `choice` says which"));
+    assert!(say(None).await.unwrap_err().contains("the answer has 2 choices; set `choice`, from 0"));
     assert!(say(Some(2)).await.unwrap_err().contains("the answer has no choice 2"));
     say(Some(1)).await.unwrap();
     chat.ask("ada", "s", json!([said("hi"), replied("ho"), said("go on")])).await;
@@ -223,7 +223,7 @@ async fn feedback_on_several_choices_says_which() {
 }
 
 #[tokio::test]
-async fn reactions_in_the_text_are_feedback() {
+async fn reactions_in_contexts_are_feedback() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;
@@ -258,7 +258,7 @@ async fn sessions_end_by_time_and_by_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_trained_says_why() {
+async fn answer_that_cannot_be_trained_has_a_reason() {
     let chat = Chat::new();
     let check = async |request: RequestId, turn: TurnId, expected: &str| {
         chat.say(request, "hello").await;
@@ -277,7 +277,7 @@ async fn what_cannot_be_trained_says_why() {
 }
 
 #[tokio::test]
-async fn what_is_redacted_is_nowhere_and_still_links() {
+async fn redacted_text_is_not_stored_and_still_links() {
     let secret = "sk-MARKERabcdefghijklmnop";
     let mut chat = Chat::new();
     let question = format!("my key is {secret}");
@@ -300,7 +300,7 @@ async fn what_is_redacted_is_nowhere_and_still_links() {
     assert!(request.answers[0].logprobs.is_empty());
     assert_eq!(view.feedback[0].text.as_deref(), Some("again [redacted:sk-key]"));
     assert!(view.next_state.is_some());
-    // Linked again from what was kept, and the client still sends what it knows.
+    // Restored from the redacted text, while the client still sends the original.
     chat.open().unwrap();
     let three = json!([said(&question), replied(&reply), said("sorry")]);
     let again = chat.ask("ada", "s", three).await;
@@ -311,11 +311,11 @@ async fn what_is_redacted_is_nowhere_and_still_links() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_leaves_no_request_waiting() {
+async fn gone_client_leaves_no_request_waiting() {
     let chat = Chat::new();
     let handle = chat.handle();
     {
-        // The recorder waits for whoever holds the file, and the client does not.
+        // The recorder waits for the process that locks the file, and the client does not.
         let held = rusqlite::Connection::open(chat.path()).unwrap();
         held.execute_batch("BEGIN IMMEDIATE").unwrap();
         tokio::select! {
@@ -324,15 +324,15 @@ async fn a_client_that_is_gone_leaves_no_request_waiting() {
             () = std::future::ready(()) => {}
         }
     }
-    // What is asked now comes behind it, and behind what followed from it.
+    // This call comes after it and its consequences.
     handle.expire().await.unwrap();
     handle.expire().await.unwrap();
     let reason = chat.value("SELECT state || ': ' || reason FROM requests");
-    assert_eq!(reason, "failed: the client went away before its request was recorded");
+    assert_eq!(reason, "failed: the client disconnected before its request was recorded");
 }
 
 #[tokio::test]
-async fn an_answer_counts_once() {
+async fn answer_is_counted_once() {
     let chat = Chat::new();
     let one = chat.ask("ada", "s", json!([said("hi")])).await;
     chat.say(one.request, "hello").await;

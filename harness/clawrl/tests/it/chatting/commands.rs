@@ -126,7 +126,7 @@ fn a_server_that_does_not_learn_says_why_it_does_not() {
     let status = format!(
         "model     `policy` at {}\n\
          version   7\n\
-         learning  no: the server was started so, or its policy cannot be trained\n\
+         learning  no: training is not enabled, or the policy cannot be trained\n\
          session   mine, 2 messages\n",
         house.base_url
     );
@@ -137,7 +137,7 @@ fn a_server_that_does_not_learn_says_why_it_does_not() {
         ("/rollback 3", "nothing was changed"),
     ] {
         let said = house.chat(&[], &format!("{command}\n")).ends(4);
-        let told = format!("{told}, and nothing is learned here: the server was started so");
+        let told = format!("{told}, and nothing is learned here: training is not enabled");
         assert!(said.err.contains(&told), "{command}: {}", said.err);
     }
 }

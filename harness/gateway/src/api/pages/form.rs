@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// Fields of a form; of a name that is there twice, the last.
+/// Fields of a form; of a repeated name, the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Form(BTreeMap<String, String>);
 
 impl Form {
-    /// Reads a form or the query of a path. What is none of it is taken as it is written.
+    /// Parses a form or a query. Invalid escapes are kept as written.
     pub(super) fn read(text: &[u8]) -> Self {
         let pairs = text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
         let pair = |pair: &[u8]| {
@@ -21,7 +21,7 @@ impl Form {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A field that is a number.
+    /// A numeric field.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
@@ -34,7 +34,7 @@ fn plain(text: &[u8]) -> String {
     while at < text.len() {
         let (byte, length) = match (text[at], digit(at + 1), digit(at + 2)) {
             (b'+', ..) => (b' ', 1),
-            // Two digits of 16 are a byte.
+            // Two hexadecimal digits fit a byte.
             (b'%', Some(high), Some(low)) => ((high * 16 + low) as u8, 3),
             (byte, ..) => (byte, 1),
         };
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_read() {
+    fn read_decodes_fields() {
         check("", &[]);
         check("a=1&b=two+words&c=%C3%A9%0D%0A%26", &[("a", "1"), ("b", "two words"), ("c", "é\r\n&")]);
         check("a=1&a=2", &[("a", "2")]);

@@ -1,8 +1,8 @@
-//! Who is logged in to the pages: a browser sends no bearer, so it has a cookie.
+//! Logins to the pages, by cookie, since a browser sends no bearer token.
 //!
-//! I1. The cookie is a random token; here is only its digest, so that memory gives none away. It is never the key. I2. It counts for pages,
-//! and never for `/v1/`. I3. What a page asks to be done has the token's other half in the form, which no page of another site can know. I4. A
-//! login ends with its time, with a logout, and when its user has logged in too often since; what it let watch ends with it.
+//! I1. The cookie is a random token, never the key; only its digest is stored, so that memory does not reveal it. I2. It is valid for pages
+//! only, not for `/v1/`. I3. A form needs a proof derived from the token, which pages of other sites cannot know. I4. A login ends at its time
+//! limit, with a logout, and after too many later logins of its user; its event streams end with it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,15 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Digest, UserId};
 
-/// Logins of one user at a time; one more ends the oldest. So there are as many as users times this.
-const OF_USER: usize = 16;
+/// Maximum number of logins per user; one more ends the oldest.
+const MAX_PER_USER: usize = 16;
 
-/// All of them.
+/// All logins.
 #[derive(Debug)]
 pub(crate) struct Logins {
-    /// Cookies of a host are sent to all of its ports: the name has ours, so that servers do not log each other out.
+    /// Contains the port, because browsers send a host's cookies to all of its ports.
     cookie: String,
-    lasts: Duration,
+    lifetime: Duration,
     open: Mutex<HashMap<Digest, Open>>,
 }
 
@@ -34,36 +34,36 @@ struct Open {
     ended: CancellationToken,
 }
 
-/// Whoever sees a page, and how they are known.
+/// The authenticated visitor of a page.
 #[derive(Debug, Clone)]
 pub(super) struct Visitor {
     pub(super) user: UserId,
-    /// What a form has to have; nothing for those who sent their key, which no page of another site can.
+    /// Required in forms; `None` for visitors who sent their key, which pages of other sites cannot.
     pub(super) proof: Option<String>,
-    /// When it is over.
+    /// When the login expires.
     pub(super) until: Option<Instant>,
-    /// Cancelled when it is over before that.
+    /// Cancelled when the login ends earlier.
     pub(super) ended: CancellationToken,
 }
 
 impl Logins {
-    pub(crate) fn new(port: u16, lasts: Duration) -> Self {
-        Self { cookie: format!("clawrl-{port}"), lasts, open: Mutex::default() }
+    pub(crate) fn new(port: u16, lifetime: Duration) -> Self {
+        Self { cookie: format!("clawrl-{port}"), lifetime, open: Mutex::default() }
     }
 
-    /// Logs a user in; what the browser is to keep. `is_secret`: it came over TLS, and the cookie never goes over anything else.
+    /// Logs a user in; returns the cookie to set. `is_secret`: the request came over TLS, and the cookie requires it.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The system's source of random numbers failed.
     pub(super) fn open(&self, user: &UserId, is_secret: bool) -> Result<String, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
         let token = hex(&bytes);
-        let until = Instant::now() + self.lasts;
+        let until = Instant::now() + self.lifetime;
         let mut open = self.lock();
         open.retain(|_, login| login.until > Instant::now());
         let of_user = || open.iter().filter(|(_, login)| login.user == *user);
-        if of_user().count() >= OF_USER {
+        if of_user().count() >= MAX_PER_USER {
             let oldest = of_user().min_by_key(|(_, login)| login.until).map(|(token, _)| *token);
             if let Some(login) = oldest.and_then(|oldest| open.remove(&oldest)) {
                 login.ended.cancel();
@@ -71,11 +71,11 @@ impl Logins {
         }
         let login = Open { user: user.clone(), until, ended: CancellationToken::new() };
         open.insert(Digest::of_bytes(token.as_bytes()), login);
-        let (secure, seconds) = (if is_secret { "; Secure" } else { "" }, self.lasts.as_secs());
+        let (secure, seconds) = (if is_secret { "; Secure" } else { "" }, self.lifetime.as_secs());
         Ok(format!("{}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}", self.cookie))
     }
 
-    /// Who sent this.
+    /// The visitor who sent a request.
     pub(super) fn visitor(&self, headers: &HeaderMap) -> Option<Visitor> {
         let token = self.token(headers)?;
         let open = self.lock();
@@ -88,7 +88,7 @@ impl Logins {
         })
     }
 
-    /// Ends a login; what the browser is to forget.
+    /// Ends a login; returns the cookie that clears it.
     pub(super) fn close(&self, headers: &HeaderMap) -> String {
         let token = self.token(headers).map(|token| Digest::of_bytes(token.as_bytes()));
         if let Some(login) = token.and_then(|token| self.lock().remove(&token)) {
@@ -104,27 +104,27 @@ impl Logins {
         pairs.find(|(name, _)| name.trim() == self.cookie).map(|(_, token)| token.trim())
     }
 
-    /// Nothing that panics runs under the lock.
+    /// No code that can panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Visitor {
-    /// Whoever sent their key.
+    /// A visitor who sent their key.
     pub(super) fn with_key(user: UserId) -> Self {
         Self { user, proof: None, until: None, ended: CancellationToken::new() }
     }
 
-    /// Whether a form with `proof` comes from a page that this visitor was shown.
+    /// Whether `proof` belongs to this login.
     pub(super) fn has_proof(&self, proof: Option<&str>) -> bool {
         let digest = |text: &str| Digest::of_bytes(text.as_bytes());
-        // Compared as digests, so that the time of a comparison gives nothing away.
+        // Compared as digests, so that timing reveals nothing.
         self.proof.as_deref().is_none_or(|own| proof.is_some_and(|proof| digest(own) == digest(proof)))
     }
 }
 
-/// The other half of a token: who has one of them cannot tell the other from it.
+/// The proof of a token; neither reveals the other.
 fn proof(token: &str) -> String {
     hex(&Sha256::digest(format!("form {token}")))
 }
@@ -132,7 +132,7 @@ fn proof(token: &str) -> String {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -170,22 +170,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn i4_one_more_ends_the_oldest() {
+    async fn i4_extra_login_ends_the_oldest() {
         let logins = Logins::new(80, Duration::from_secs(60));
         let mut cookies = Vec::new();
-        for _ in 0..=OF_USER {
+        for _ in 0..=MAX_PER_USER {
             cookies.push(sent(&logins.open(&ada(), false).unwrap()));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         let are_open: Vec<bool> = cookies.iter().map(|cookie| logins.visitor(cookie).is_some()).collect();
-        assert_eq!(are_open.iter().filter(|is_open| **is_open).count(), OF_USER);
+        assert_eq!(are_open.iter().filter(|is_open| **is_open).count(), MAX_PER_USER);
         assert!(!are_open[0]);
         logins.open(&UserId("bob".to_owned()), false).unwrap();
-        assert!(logins.visitor(&cookies[1]).is_some(), "somebody else's ends none of hers");
+        assert!(logins.visitor(&cookies[1]).is_some(), "logins of other users do not count");
     }
 
     #[tokio::test]
-    async fn i3_forms_have_what_pages_were_given() {
+    async fn i3_proof_belongs_to_one_login() {
         let logins = Logins::new(80, Duration::from_secs(60));
         let cookie = logins.open(&ada(), true).unwrap();
         assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/; Max-Age=60; Secure"), "{cookie}");

@@ -1,4 +1,4 @@
-//! The dashboard: pages about a user's chats, for a browser. Described in `harness/docs/gateway/dashboard.md`.
+//! The dashboard: a user's chats as web pages. Described in `harness/docs/gateway/dashboard.md`.
 
 mod actions;
 mod conversation;

@@ -1,8 +1,8 @@
 'use strict';
-// Keeps a page live: the server tells what has changed, and the live part of the page is fetched again.
+// Keeps a page live: the server sends changes, and the script fetches the live part of the page again.
 //
-// L1. What comes is text that the server has escaped, and the page's policy lets no script in it run. L2. One fetch at a time, and no more than
-// four in a second, whatever happens. L3. What the reader has unfolded stays so, and what they write is never touched: forms stand outside.
+// L1. The server has escaped the fetched text, and the page's policy runs no script in it. L2. One fetch at a time, at most four per second.
+// L3. Unfolded parts stay unfolded, and forms, which are outside of the live part, keep their content.
 (() => {
   const live = document.getElementById('live');
   const state = document.getElementById('state');
@@ -12,12 +12,12 @@
   let isFetching = false;
   let isWanted = false;
 
-  /** Whether the page is about one thing, and what has changed is another one. An event may name none. */
+  /** Whether the page shows one session or turn, and another one has changed. An event may name none. */
   const isOther = (own, changed) => own !== undefined && typeof changed === 'number' && String(changed) !== own;
 
   const say = words => { if (state) state.textContent = words; };
 
-  /** Unfolded parts, by their ids, and by their places where they have none. */
+  /** Foldable parts by id, or by position without one. */
   const parts = () => [...live.querySelectorAll('details')].map((part, place) => [part.id || String(place), part]);
 
   function show(text) {
@@ -38,7 +38,7 @@
         if (answer.status === 401) return location.assign('/login');
         if (answer.ok) show(await answer.text());
       } catch {
-        say('the server cannot be reached');
+        say('server unreachable');
       }
       await new Promise(done => setTimeout(done, PAUSE_MS));
     }
@@ -49,11 +49,11 @@
   changes.addEventListener('message', message => {
     const event = JSON.parse(message.data);
     if (event.what === 'watching') say('live');
-    // What was missed while nobody listened is seen by looking once. What is of another session or turn does not concern this page.
+    // One refresh after a reconnect shows what was missed. Changes of other sessions or turns do not concern this page.
     if (!isOther(session, event.session) && !isOther(turn, event.turn)) refresh();
   });
   changes.addEventListener('error', () => {
-    say(changes.readyState === EventSource.CLOSED ? 'not live: load the page again' : 'not live for the moment');
+    say(changes.readyState === EventSource.CLOSED ? 'disconnected: reload the page' : 'reconnecting');
   });
   addEventListener('pagehide', () => changes.close());
 })();

@@ -295,9 +295,9 @@ mod tests {
         not(
             &|turn| {
                 unanswered(turn);
-                turn.requests[0].reason = Some("the client went away".to_owned());
+                turn.requests[0].reason = Some("the client disconnected".to_owned());
             },
-            &["no answer: the client went away"],
+            &["no answer: the client disconnected"],
         );
         not(
             &|turn| turn.samples = vec![sample("dropped", Some("too old"))],
@@ -314,7 +314,7 @@ mod tests {
         for why in [
             "it was not sampled: greedy",
             "its sampling was truncated",
-            "the server behind the gateway tells no tokens",
+            "the upstream server returns no token ids",
             "the answer was redacted",
             "the request was redacted",
         ] {

@@ -1,4 +1,4 @@
-//! Whoever means no good, or does not know better.
+//! Hostile and broken clients.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn hi() -> String {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_without_a_key() {
+async fn requests_without_a_key_are_refused() {
     let server = server().await;
     let key = |value: &'static str| vec![("Authorization", value)];
     for headers in [vec![], key("Bearer three"), key("Basic one"), key("Bearer"), key("Bearer one\u{0}")] {
@@ -32,7 +32,7 @@ async fn nobody_comes_in_without_a_key() {
         {
             let asked = request(method, path, &server.host(), &headers, hi().as_bytes());
             let refused = send(server.address, &asked).await;
-            // What is no header at all is refused before anybody looks at its key.
+            // An invalid header is refused before its key is checked.
             assert!([401, 400].contains(&refused.status), "{path} {headers:?}");
             if refused.status == 401 {
                 assert_eq!(refused.json().await["error"]["code"], "invalid_api_key");
@@ -45,9 +45,9 @@ async fn nobody_comes_in_without_a_key() {
     }
 }
 
-/// A client that cuts texts in units of 16 bits can go on with its conversation.
+/// A client that cuts texts between UTF-16 units can continue its conversation.
 #[tokio::test]
-async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
+async fn lone_surrogate_is_answered_and_recorded() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await;
     let headers = [("Authorization", "Bearer one"), ("Content-Type", "application/json")];
     let first = br#"{"messages": [{"role": "user", "content": "cut \ud83d here"}]}"#;
@@ -60,13 +60,13 @@ async fn half_a_character_is_answered_and_recorded_as_its_replacement() {
     let turns = server.turns().await;
     let body: Value = serde_json::from_str(turns[0].requests[0].body.as_deref().unwrap()).unwrap();
     assert_eq!(body["messages"][0]["content"], "cut \u{fffd} here");
-    // The second request goes on with the first one.
+    // The second request continues the first.
     assert_eq!(turns[0].next_state.as_ref().unwrap().request, turns[1].requests[0].request);
     assert_eq!(server.policy.asks.lock().unwrap()[0].body["messages"], body["messages"]);
 }
 
 #[tokio::test]
-async fn every_answer_names_its_request() {
+async fn every_response_has_a_request_id() {
     let server = server().await;
     let (none, key) = ([].as_slice(), [("Authorization", "Bearer one")].as_slice());
     let mut names = std::collections::BTreeSet::new();
@@ -86,7 +86,7 @@ async fn every_answer_names_its_request() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_are_turned_away() {
+async fn requests_of_other_sites_are_refused() {
     let server = server().await;
     let with = |host: &str, more: &[(&str, &str)]| {
         let headers: Vec<(&str, &str)> =
@@ -106,13 +106,13 @@ async fn pages_of_other_sites_are_turned_away() {
 }
 
 #[tokio::test]
-async fn bodies_have_bounds() {
+async fn bodies_have_limits() {
     let server = server().await;
     let large = vec![b' '; 10 << 20];
     let refused = server.post_as("one", CHAT, &large).await;
     assert_eq!(refused.status, 413);
     assert_eq!(refused.json().await["error"]["code"], "body_too_large");
-    // The same by one who does not say how much is coming.
+    // The same without an announced size.
     let head = format!(
         "POST {CHAT} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer one\r\nTransfer-Encoding: chunked\r\n\r\n",
         server.host()
@@ -155,13 +155,13 @@ async fn slow_requests_end() {
     let mut head = TcpStream::connect(server.address).await.unwrap();
     head.write_all(b"POST / HTTP/1.1\r\nHost: ").await.unwrap();
     let mut rest = Vec::new();
-    // The server ends it; a client that only waits would wait for ever.
+    // The server closes it; a waiting client would wait forever.
     let _ = head.read_to_end(&mut rest).await;
     assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
 }
 
 #[tokio::test]
-async fn what_is_not_here_is_said_by_its_name() {
+async fn missing_endpoints_are_refused_by_name() {
     let server = server().await;
     for (path, code) in [
         ("/v1/embeddings", "endpoint_not_served"),
@@ -176,7 +176,7 @@ async fn what_is_not_here_is_said_by_its_name() {
     }
     let refused = server.get(CHAT).await;
     assert_eq!(refused.status, 405);
-    assert_eq!(refused.json().await["error"]["message"], "`/v1/chat/completions` has no GET");
+    assert_eq!(refused.json().await["error"]["message"], "`/v1/chat/completions` does not support GET");
     let refused = server
         .post(CHAT, &json!({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}))
         .await;
@@ -184,9 +184,9 @@ async fn what_is_not_here_is_said_by_its_name() {
     assert_eq!(refused.json().await["error"]["param"], "tool_choice");
 }
 
-/// The same words, and the name of Ada's session, are another session for Bob.
+/// Equal words under the name of Ada's session open another session for Bob.
 #[tokio::test]
-async fn nobody_gets_into_anothers_session() {
+async fn users_cannot_enter_others_sessions() {
     let server = server().await;
     let body = hi();
     for key in ["Bearer one", "Bearer two"] {
@@ -272,9 +272,9 @@ fn any_body() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whatever is asked, it is answered or refused in OpenAI's shape, and the server goes on.
+/// Every request gets an answer or an error in OpenAI's format, and the server keeps running.
 #[test]
-fn no_body_is_too_strange() {
+fn strange_bodies_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(server());
     let mut runner = TestRunner::new_with_rng(

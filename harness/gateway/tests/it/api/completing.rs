@@ -1,4 +1,4 @@
-//! Answers that come whole, and what the record has of them.
+//! Whole answers, and their records.
 
 use clawrl_gateway::{BackendError, Prompt};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn tool() -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_is_whole_and_recorded() {
+async fn whole_answer_is_sent_and_recorded() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["Hel", "lo", "."]))])).await;
     let answer = server.post("/v1/chat/completions", &chat(json!({"seed": 5}))).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
@@ -49,7 +49,7 @@ async fn an_answer_is_whole_and_recorded() {
 }
 
 #[tokio::test]
-async fn the_next_request_is_linked_to_the_answer() {
+async fn next_request_links_to_the_answer() {
     let answers = vec![Ok(said(&["One"])), Ok(said(&["Two"]))];
     let server = TestServer::new(Scripted::new(answers)).await;
     server.post("/v1/chat/completions", &chat(json!({}))).await.json().await;
@@ -63,7 +63,7 @@ async fn the_next_request_is_linked_to_the_answer() {
 }
 
 #[tokio::test]
-async fn calls_reasoning_and_several_choices() {
+async fn answer_with_calls_reasoning_and_choices() {
     let call = "<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}</tool_call>";
     let answers = vec![Ok(said(&["<think>", "hm</think>", "Look: ", call])), Ok(said(&["No."]))];
     let server = TestServer::new(Scripted::new(answers)).await;
@@ -86,7 +86,7 @@ async fn calls_reasoning_and_several_choices() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_trained_says_why() {
+async fn answer_that_cannot_be_trained_has_a_reason() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["a"]))])).await;
     for (settings, why) in [
         (json!({"temperature": 0}), "greedy"),
@@ -103,7 +103,7 @@ async fn what_cannot_be_trained_says_why() {
 }
 
 #[tokio::test]
-async fn texts_are_answered_and_not_recorded() {
+async fn text_completions_are_not_recorded() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["a", "b"]))])).await;
     let answer = server.post("/v1/completions", &json!({"prompt": "x", "logprobs": 0})).await.json().await;
     assert_eq!((&answer["object"], &answer["choices"][0]["text"]), (&json!("text_completion"), &json!("ab")));
@@ -130,7 +130,7 @@ async fn texts_are_answered_and_not_recorded() {
 }
 
 #[tokio::test]
-async fn failures_have_a_status_and_are_recorded_as_failures() {
+async fn failures_have_a_status_and_are_recorded() {
     let unavailable = BackendError::Unavailable {
         message: "later".to_owned(),
         retry_after: Some(std::time::Duration::from_secs(3)),
@@ -154,7 +154,7 @@ async fn failures_have_a_status_and_are_recorded_as_failures() {
             assert!(!answer.to_string().contains("secret"));
         }
         let turns = server.turns().await;
-        // The second request is the first one again: nobody has an answer.
+        // The second request repeats the first, which has no answer.
         let states: Vec<&str> = turns[0].requests.iter().map(|request| request.state.as_str()).collect();
         assert_eq!((turns.len(), states), (1, vec!["failed", "failed"]));
     }

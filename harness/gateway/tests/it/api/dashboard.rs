@@ -1,4 +1,4 @@
-//! Pages about chats: who sees them, what is in them, and what their forms do.
+//! Pages of chats: access, content, and forms.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn server() -> TestServer {
     TestServer::new(Scripted::new(vec![Ok(said(&["One ", HOSTILE])), Ok(said(&["Two"]))])).await
 }
 
-/// What a browser of one user has.
+/// A user's browser.
 pub(super) struct Browser<'a> {
     server: &'a TestServer,
     cookie: Option<String>,
@@ -69,7 +69,7 @@ impl<'a> Browser<'a> {
         self.send("POST", path, &headers, form).await
     }
 
-    /// What forms of this login have.
+    /// The proof of this login's forms.
     pub(super) async fn proof(&self) -> String {
         let page = self.page("/").await;
         let (_, rest) = page.split_once("name=\"proof\" value=\"").unwrap();
@@ -77,7 +77,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// A question in the session `mine` of a user.
+/// A question in a user's session `mine`.
 pub(super) async fn ask(server: &TestServer, key: &str, messages: Value, more: &[(&str, Value)]) {
     let bearer = format!("Bearer {key}");
     let headers = [("Authorization", bearer.as_str()), ("x-clawrl-session", "mine")];
@@ -95,7 +95,7 @@ pub(super) fn hi(words: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nobody_sees_pages_without_a_login() {
+async fn pages_need_a_login() {
     let server = server().await;
     let browser = Browser::new(&server);
     for path in ["/", "/sessions/1", "/turns/1", "/versions", "/?before=3"] {
@@ -128,11 +128,11 @@ async fn nobody_sees_pages_without_a_login() {
     assert_eq!((wrong.status, wrong.header("set-cookie")), (403, None));
     assert!(wrong.text().await.contains("This key is unknown."));
     let forged = Browser { server: &server, cookie: Some(format!("clawrl-{}=one", server.address.port())) };
-    assert_eq!(forged.get("/").await.status, 303, "a key is no cookie");
+    assert_eq!(forged.get("/").await.status, 303, "a key is not a cookie");
 }
 
 #[tokio::test]
-async fn every_page_forbids_what_it_does_not_need() {
+async fn every_page_has_strict_headers() {
     let server = server().await;
     let browser = Browser::logged_in(&server, "one").await;
     for path in ["/", "/login", "/versions", "/turns/99", "/style.css", "/events"] {
@@ -153,7 +153,7 @@ async fn every_page_forbids_what_it_does_not_need() {
 }
 
 #[tokio::test]
-async fn a_cookie_opens_pages_and_never_the_api() {
+async fn cookie_opens_pages_and_never_the_api() {
     let server = server().await;
     ask(&server, "one", hi("Hi"), &[]).await;
     let browser = Browser::logged_in(&server, "one").await;
@@ -170,7 +170,7 @@ async fn a_cookie_opens_pages_and_never_the_api() {
         assert_eq!(refused.status, 401, "{method} {path}");
     }
     assert_eq!(server.turns().await.len(), 1);
-    // The key itself opens the pages, too, as it does everything.
+    // The key itself opens the pages, too.
     assert!(server.get("/sessions/1").await.text().await.contains("Session 1"));
 }
 
@@ -199,7 +199,7 @@ async fn logins_end() {
 }
 
 #[tokio::test]
-async fn forms_are_done_only_for_who_was_shown_them() {
+async fn forms_need_the_proof_of_their_login() {
     let server = server().await;
     ask(&server, "one", hi("Hi"), &[]).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
@@ -231,7 +231,7 @@ async fn forms_are_done_only_for_who_was_shown_them() {
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_not_there() {
+async fn pages_of_other_users_are_not_found() {
     let server = server().await;
     ask(&server, "one", hi("a word of Ada"), &[]).await;
     let bob = Browser::logged_in(&server, "two").await;
@@ -257,7 +257,7 @@ async fn what_is_somebody_elses_is_not_there() {
 }
 
 #[tokio::test]
-async fn nothing_that_others_wrote_is_markup() {
+async fn hostile_text_is_escaped_on_every_page() {
     let server = server().await;
     let messages = json!([
         {"role": "system", "content": HOSTILE},
@@ -288,13 +288,13 @@ async fn nothing_that_others_wrote_is_markup() {
     }
     for path in ["/", "/sessions/1", "/turns/1"] {
         let page = browser.page(path).await;
-        // As title of the session and as what the user said in the turn.
+        // As the title of the session, and as the user's words in the turn.
         assert!(page.contains("&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}: {page}");
     }
 }
 
 #[tokio::test]
-async fn sessions_have_the_users_first_words_and_turns_what_the_user_said() {
+async fn sessions_and_turns_show_the_users_words() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["Seven."])), Ok(said(&["Eight."]))])).await;
     let question =
         format!("[Fri 2026-11-20 09:40 UTC] How many\nwords has {}?", "this long question ".repeat(9));
@@ -321,7 +321,7 @@ async fn sessions_have_the_users_first_words_and_turns_what_the_user_said() {
     let turn = browser.page("/turns/2").await;
     assert!(turn.contains("<h2>User</h2>\n<pre class=\"saw\">And now?</pre>"), "{turn}");
     assert!(turn.contains("<pre class=\"said\">Eight.</pre>"), "{turn}");
-    // What is deleted names no session any more.
+    // A deleted turn does not name its session.
     let proof = browser.proof().await;
     assert_eq!(browser.post("/turns/1/delete", &format!("proof={proof}")).await.status, 200);
     let overview = browser.page("/").await;
@@ -353,7 +353,7 @@ async fn thumbs_need_no_font_of_emoji() {
 }
 
 #[tokio::test]
-async fn every_turn_that_is_not_trained_says_why() {
+async fn untrained_turns_show_their_reasons() {
     let answers = vec![Ok(said(&["One"])), Ok(said(&["sk-abcdefghijklmnopqrst"])), Ok(said(&["Three"]))];
     let server = TestServer::new(Scripted::new(answers)).await;
     let heartbeat = "Follow the heartbeat monitor scratch context when provided.";
@@ -383,7 +383,7 @@ async fn every_turn_that_is_not_trained_says_why() {
         (3, "the answer cannot be trained on: it was not sampled: greedy"),
         (4, "the answer cannot be trained on: its sampling was truncated"),
         (5, "side turn: a heartbeat"),
-        (6, "not known to be a main turn: the answer may have no more than one token"),
+        (6, "not known to be a main turn: the answer is limited to one token"),
         (7, "the answer cannot be trained on: the request was redacted"),
         (8, "not judged yet"),
     ];
@@ -399,7 +399,7 @@ async fn every_turn_that_is_not_trained_says_why() {
         }
     };
     check(&expected).await;
-    // What was redacted is in no list either.
+    // Redacted text is not in lists, either.
     let session = browser.page("/sessions/1").await;
     assert!(
         session.contains("my key is [redacted:") && !session.contains("sk-abcdefghijklmnopqrst"),
@@ -463,7 +463,7 @@ async fn versions_name_their_turns() {
 }
 
 #[tokio::test]
-async fn events_say_what_changed_and_only_to_their_user() {
+async fn events_report_changes_to_their_user_only() {
     let mut server = server().await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     let (mut hers, mut his) = (ada.get("/events").await, bob.get("/events").await);
@@ -481,7 +481,7 @@ async fn events_say_what_changed_and_only_to_their_user() {
     let part = ada.send("GET", "/sessions/1", &[("x-clawrl-part", "live")], "").await.text().await;
     assert!(part.contains("/turns/1") && !part.contains("<html") && !part.contains("<form"), "{part}");
     drop((ada, bob));
-    // They do not hold up the server's end.
+    // They do not delay the shutdown.
     server.end();
     assert_eq!(server.ended().await.cut, 0);
     assert_eq!(hers.event().await, None);

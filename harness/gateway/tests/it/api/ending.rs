@@ -1,4 +1,4 @@
-//! The end of the server, and its limits.
+//! Shutdown, and limits.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ fn gated() -> Vec<Say> {
 }
 
 #[tokio::test]
-async fn answers_that_have_begun_come_to_their_end() {
+async fn shutdown_lets_running_answers_finish() {
     let mut server = TestServer::new(Scripted::new(vec![Ok(gated())])).await;
     let mut answer = server.post("/v1/chat/completions", &body()).await;
     answer.event().await.unwrap();
     server.end();
-    // Nobody else comes in.
+    // New connections are refused.
     while TcpStream::connect(server.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -35,7 +35,7 @@ async fn answers_that_have_begun_come_to_their_end() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_cut_and_recorded() {
+async fn shutdown_cuts_slow_answers_and_records_it() {
     let policy = Scripted::new(vec![Ok(gated())]);
     let mut server = TestServer::with(policy, |settings| settings.drain = Duration::from_millis(20)).await;
     let mut answer = server.post("/v1/chat/completions", &body()).await;
@@ -47,7 +47,7 @@ async fn what_takes_too_long_is_cut_and_recorded() {
 }
 
 #[tokio::test]
-async fn more_than_there_is_room_for_is_told_to_come_again() {
+async fn requests_over_the_limit_are_refused() {
     let server = TestServer::with(Scripted::new(vec![Ok(gated())]), |settings| {
         settings.answers = 3;
         settings.answers_of_user = 2;
@@ -62,7 +62,7 @@ async fn more_than_there_is_room_for_is_told_to_come_again() {
     let refused = server.post("/v1/chat/completions", &body()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     assert_eq!(refused.json().await["error"]["type"], "rate_limit_error");
-    // Somebody else has places of their own, as long as there are any.
+    // Another user has their own limit, within the total.
     let other = server.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;
     assert_eq!(other.status, 200);
     let busy = server.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;

@@ -1,4 +1,4 @@
-//! Pages about what is learned: how it stands, what may be asked for, versions, curves, and how much is talked.
+//! Pages of the trainer: status, commands, versions, charts, and recent activity.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn server(trainer: &Arc<TestTrainer>) -> TestServer {
     TestServer::learning(policy(), Arc::clone(trainer) as _).await
 }
 
-/// Questions of Ada, and as many updates of them one by one, from version 7 on.
+/// Questions of Ada, and one update with each, from version 7 on.
 async fn learned(server: &TestServer, updates: usize) {
     for at in 0..updates {
         ask(server, "one", hi(&format!("question {at}")), &[]).await;
@@ -37,7 +37,7 @@ fn row(page: &str, version: u64) -> &str {
 }
 
 #[tokio::test]
-async fn a_page_says_how_learning_stands() {
+async fn versions_page_shows_the_trainers_status() {
     let trainer = TestTrainer::new(9);
     let server = server(&trainer).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
@@ -82,7 +82,7 @@ async fn a_page_says_how_learning_stands() {
         his.contains("Training of <bdi>bob</bdi>") && !his.contains("<svg") && !his.contains("<table"),
         "{his}"
     );
-    // What is fetched again has buttons, and neither the form nor its proof.
+    // The refreshed part has buttons, and neither the form nor its proof.
     let part = ada.send("GET", "/versions", &[("x-clawrl-part", "live")], "").await.text().await;
     let proof = ada.proof().await;
     assert!(part.contains("form=\"policy\"") && !part.contains("<form") && !part.contains(&proof), "{part}");
@@ -92,7 +92,7 @@ async fn a_page_says_how_learning_stands() {
         older.contains("Update 1 ") && !older.contains("Update 2 ") && !older.contains("<svg"),
         "{older}"
     );
-    assert_eq!(trainer.told(), [], "to look is to ask for nothing");
+    assert_eq!(trainer.commands(), [], "viewing is not a command");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn many_versions_are_folded_and_cut() {
 }
 
 #[tokio::test]
-async fn forms_ask_for_the_adapter_of_their_login() {
+async fn form_commands_apply_to_the_logins_adapter() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
@@ -136,7 +136,7 @@ async fn forms_ask_for_the_adapter_of_their_login() {
         assert_eq!(refused.status, 400, "{version}");
         assert!(refused.text().await.contains("`version` must be the number of a version."), "{version}");
     }
-    assert_eq!(trainer.told(), []);
+    assert_eq!(trainer.commands(), []);
     for what in COMMANDS {
         let done = ada.post(&format!("/policy/{what}"), &format!("version=3&proof={hers}")).await;
         assert_eq!((done.status, done.header("location")), (303, Some("/versions")), "{what}");
@@ -150,11 +150,11 @@ async fn forms_ask_for_the_adapter_of_their_login() {
         of("ada", Command::RollBack(3)),
         of("bob", Command::Pause),
     ];
-    assert_eq!(trainer.told(), expected);
+    assert_eq!(trainer.commands(), expected);
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_a_page_that_says_why() {
+async fn refused_command_is_a_page_with_the_reason() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let ada = Browser::logged_in(&server, "one").await;
@@ -165,7 +165,7 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
     for (error, status, words) in [
         (none, 404, "<h1>Version 3 is not kept: the last &lt;5&gt; are.</h1>"),
         (busy, 409, "<h1>An update is under way.</h1>"),
-        (ended, 503, "<h1>Learning has ended; the server&#39;s log says why.</h1>"),
+        (ended, 503, "<h1>The trainer has stopped; see the server&#39;s log.</h1>"),
     ] {
         trainer.fail(Some(error));
         for what in COMMANDS {
@@ -178,10 +178,10 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
             assert!(page.contains(words) && !page.contains("/secret/place"), "{what}: {page}");
         }
     }
-    // What was learned is still to be seen.
+    // Earlier updates are still shown.
     learned(&server, 1).await;
     let page = ada.page("/versions").await;
-    assert!(page.contains("Learning has ended; the server") && page.contains("Update 1 "), "{page}");
+    assert!(page.contains("The trainer has stopped; see the server") && page.contains("Update 1 "), "{page}");
     assert!(
         page.contains("<svg") && !page.contains("Train now") && !page.contains("/secret/place"),
         "{page}"
@@ -189,7 +189,7 @@ async fn what_cannot_be_done_is_a_page_that_says_why() {
 }
 
 #[tokio::test]
-async fn where_nobody_learns_there_is_nothing_to_press() {
+async fn page_without_trainer_has_no_buttons() {
     let server = TestServer::new(policy()).await;
     let ada = Browser::logged_in(&server, "one").await;
     let page = ada.page("/versions").await;
@@ -199,12 +199,12 @@ async fn where_nobody_learns_there_is_nothing_to_press() {
     for what in COMMANDS {
         let refused = ada.post(&format!("/policy/{what}"), &form).await;
         assert_eq!(refused.status, 409, "{what}");
-        assert!(refused.text().await.contains("<h1>Nothing is learned here"), "{what}");
+        assert!(refused.text().await.contains("<h1>Training is off"), "{what}");
     }
 }
 
 #[tokio::test]
-async fn curves_are_of_ones_own_updates_and_load_nothing() {
+async fn charts_show_own_updates_and_load_nothing() {
     let trainer = TestTrainer::new(11);
     let server = server(&trainer).await;
     learned(&server, 3).await;
@@ -224,7 +224,7 @@ async fn curves_are_of_ones_own_updates_and_load_nothing() {
 }
 
 #[tokio::test]
-async fn the_overview_says_how_much_was_talked_lately() {
+async fn overview_shows_activity_of_the_last_hour() {
     let server = TestServer::new(policy()).await;
     let (ada, bob) = (Browser::logged_in(&server, "one").await, Browser::logged_in(&server, "two").await);
     assert!(ada.page("/").await.contains("you: 0 answers, 0 tokens (0.00 per second); all users: 0 answers"));

@@ -1,4 +1,4 @@
-//! What users see, say and undo.
+//! A user's access to their records.
 
 use clawrl_core::FinishReason;
 use clawrl_gateway::{Delta, Piece};
@@ -35,7 +35,7 @@ async fn talk(server: &TestServer) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn a_user_sees_their_sessions_and_nobody_elses() {
+async fn user_sees_only_own_sessions() {
     let server = server().await;
     let (first, second) = talk(&server).await;
     let sessions = ask(&server, "GET", "/v1/sessions?limit=10", "one", &Value::Null).await.json().await;
@@ -67,7 +67,7 @@ async fn a_user_sees_their_sessions_and_nobody_elses() {
         let refused = ask(&server, method, &path, "two", &body).await;
         assert_eq!(refused.status, 404, "{method} {path}");
         let error = refused.json().await;
-        // The same as of what does not exist.
+        // The same error as for a missing entry.
         let mut body = body.clone();
         if body.get("turn").is_some() {
             body["turn"] = json!(999);
@@ -85,7 +85,7 @@ async fn a_user_sees_their_sessions_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn feedback_is_about_a_turn_an_answer_or_the_last_one() {
+async fn feedback_targets_turn_answer_or_latest() {
     let server = server().await;
     let (first, second) = talk(&server).await;
     for (about, thumb) in [
@@ -143,9 +143,9 @@ async fn sessions_are_closed_by_number_and_by_name() {
     }
 }
 
-/// What is deleted while it is answered is answered and not recorded, and the record is well.
+/// A turn that is deleted while it is answered gets its answer and is not recorded, and recording keeps working.
 #[tokio::test]
-async fn what_is_deleted_during_its_answer_is_not_recorded() {
+async fn turn_deleted_during_its_answer_is_not_recorded() {
     let says = vec![Say::Token("One".to_owned()), Say::Gate, Say::End(FinishReason::Stop)];
     let server = TestServer::new(Scripted::new(vec![Ok(says)])).await;
     let body = json!({"stream": true, "messages": [{"role": "user", "content": "Hi"}]});
@@ -160,7 +160,7 @@ async fn what_is_deleted_during_its_answer_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone() {
+async fn deleted_content_is_gone() {
     let server = server().await;
     let (_, second) = talk(&server).await;
     let deleted =
@@ -182,9 +182,9 @@ async fn what_is_deleted_is_gone() {
     assert!(!ask(&server, "GET", "/v1/export", "one", &Value::Null).await.text().await.contains("Hi"));
 }
 
-/// Pieces that a server took apart, whether it says tokens or not.
+/// Pieces that an upstream server has parsed, with token ids or without.
 #[tokio::test]
-async fn what_another_server_says_is_exact_where_it_says_its_tokens() {
+async fn upstream_answer_with_token_ids_is_exact() {
     let delta = |text: &str| Say::Piece(Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() }));
     let call = Delta { calls: vec![("ls".to_owned(), "{}".to_owned())], ..Delta::default() };
     let sampled = Say::Piece(Piece::Sampled(vec![(5, -0.5), (6, -0.25)]));
@@ -204,5 +204,5 @@ async fn what_another_server_says_is_exact_where_it_says_its_tokens() {
     let exact: Vec<_> = answers.map(|answer| (answer.exact, answer.sampled_ids.as_slice())).collect();
     assert_eq!(exact, [(false, [].as_slice()), (true, [5, 6].as_slice())]);
     let why = turns[0].requests[0].answers[0].inexact.as_deref();
-    assert_eq!(why, Some("the server behind the gateway tells no tokens"));
+    assert_eq!(why, Some("the upstream server returns no token ids"));
 }

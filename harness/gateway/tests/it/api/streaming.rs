@@ -1,4 +1,4 @@
-//! Answers that come in pieces.
+//! Streamed answers.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn deltas(events: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
+async fn stream_sends_pieces_at_once_and_end_after_record() {
     let says = vec![token("Hel"), Say::Gate, token("lo"), Say::Gate, Say::End(FinishReason::Stop)];
     let server = TestServer::new(Scripted::new(vec![Ok(says)])).await;
     let options = json!({"stream_options": {"include_usage": true}});
@@ -37,7 +37,7 @@ async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
     assert_eq!(opening["object"], "chat.completion.chunk");
     assert_eq!(opening["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
     assert_eq!(answer.event().await.unwrap()["choices"][0]["delta"], json!({"content": "Hel"}));
-    // Nothing more is said before the test lets it: this piece came by itself.
+    // The next piece waits for the test: this one was sent alone.
     server.policy.gate.add_permits(1);
     assert_eq!(answer.event().await.unwrap()["choices"][0]["delta"], json!({"content": "lo"}));
     assert_eq!(server.turns().await[0].line.state, "waiting");
@@ -47,7 +47,7 @@ async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
         (&end["choices"][0]["delta"], &end["choices"][0]["finish_reason"]),
         (&json!({}), &json!("stop"))
     );
-    // Whoever has the end can rely on the record.
+    // When the end arrives, the record is complete.
     assert_eq!(server.turns().await[0].requests[0].answers[0].text.as_deref(), Some("Hello"));
     let usage = answer.event().await.unwrap();
     assert_eq!((&usage["choices"], &usage["usage"]["total_tokens"]), (&json!([]), &json!(5)));
@@ -56,7 +56,7 @@ async fn pieces_come_as_they_are_said_and_the_end_after_the_record() {
 }
 
 #[tokio::test]
-async fn calls_and_log_probabilities_in_pieces() {
+async fn stream_has_calls_and_log_probabilities() {
     let call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
     let server =
         TestServer::new(Scripted::new(vec![Ok(said(&["<think>hm</think>", "a ", call, call]))])).await;
@@ -79,7 +79,7 @@ async fn calls_and_log_probabilities_in_pieces() {
 }
 
 #[tokio::test]
-async fn choices_and_texts_in_pieces() {
+async fn stream_has_choices_and_text_completions() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["a"])), Ok(said(&["b"]))])).await;
     let events = server.post("/v1/chat/completions", &body(json!({"n": 2}))).await.events().await;
     let mut said: Vec<(u64, &str)> = events
@@ -98,11 +98,11 @@ async fn choices_and_texts_in_pieces() {
     let text: String = events.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect();
     assert_eq!(text, "a");
     assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "stop");
-    assert_eq!(server.policy.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "nobody samples on");
+    assert_eq!(server.policy.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "sampling has stopped");
 }
 
 #[tokio::test]
-async fn what_a_filter_cut_and_what_is_too_long_is_said_and_recorded_as_such() {
+async fn filtered_and_too_long_answers_are_recorded() {
     let filtered = vec![token("a"), Say::End(FinishReason::ContentFilter)];
     let too_long = vec![token("a"), Say::Fail(BackendError::NoRoom("9 of 8 tokens".to_owned()))];
     let server = TestServer::new(Scripted::new(vec![Ok(filtered), Ok(too_long)])).await;
@@ -122,7 +122,7 @@ async fn what_a_filter_cut_and_what_is_too_long_is_said_and_recorded_as_such() {
 }
 
 #[tokio::test]
-async fn silence_is_held_open() {
+async fn quiet_stream_gets_comments() {
     let server = TestServer::with(
         Scripted::new(vec![Ok(vec![Say::Gate, token("a"), Say::Gate, Say::End(FinishReason::Stop)])]),
         |settings| {
@@ -132,7 +132,7 @@ async fn silence_is_held_open() {
     );
     let server = server.await;
     let mut answer = server.post("/v1/chat/completions", &body(json!({}))).await;
-    // Before its beginning, and in its middle.
+    // Before its start, and in the middle.
     assert_eq!(answer.piece().await.unwrap(), ": keepalive\n\n");
     server.policy.gate.add_permits(1);
     let mut piece = answer.piece().await.unwrap();
@@ -145,7 +145,7 @@ async fn silence_is_held_open() {
 }
 
 #[tokio::test]
-async fn an_error_before_the_beginning_has_a_status_and_a_later_one_is_an_event() {
+async fn early_error_has_a_status_later_one_is_an_event() {
     let error = BackendError::Unavailable { message: "later".to_owned(), retry_after: None };
     let answers = vec![Err(error.clone()), Ok(vec![token("a"), Say::Fail(error.clone())])];
     let server = TestServer::new(Scripted::new(answers)).await;
@@ -158,22 +158,22 @@ async fn an_error_before_the_beginning_has_a_status_and_a_later_one_is_an_event(
 }
 
 #[tokio::test]
-async fn who_goes_away_ends_the_answer() {
+async fn disconnect_ends_the_answer() {
     let policy = Scripted::new(vec![Ok(vec![token("a"), Say::Gate, Say::End(FinishReason::Stop)])]);
     let server = TestServer::with(policy, |settings| settings.keep_alive = Duration::from_millis(5)).await;
     let mut answer = server.post("/v1/chat/completions", &body(json!({}))).await;
     while !answer.piece().await.unwrap().contains("\"a\"") {}
     drop(answer);
     server.policy.one_dropped().await;
-    // The answer is dropped before it is recorded; the record is asked in order.
+    // The answer is dropped before it is recorded; calls of the recorder run in order.
     let mut state = server.turns().await[0].requests[0].clone();
     while state.state == "waiting" {
         tokio::task::yield_now().await;
         state = server.turns().await[0].requests[0].clone();
     }
-    assert_eq!((state.state.as_str(), state.reason.as_deref()), ("failed", Some("the client went away")));
+    assert_eq!((state.state.as_str(), state.reason.as_deref()), ("failed", Some("the client disconnected")));
 
-    // The same for who waits for all of it.
+    // The same for a client that waits for the whole answer.
     let mut whole = body(json!({"stream": false}));
     whole["messages"][0]["content"] = "again".into();
     let request = super::client::request(
@@ -194,8 +194,8 @@ async fn who_goes_away_ends_the_answer() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_given_up() {
-    // More than pipes and queues take.
+async fn client_that_does_not_read_is_disconnected() {
+    // More than pipes and queues hold.
     let long = "x".repeat(1 << 16);
     let says = std::iter::repeat_n(token(&long), 1_000).chain([Say::End(FinishReason::Stop)]).collect();
     let server = TestServer::with(Scripted::new(vec![Ok(says)]), |settings| {
@@ -209,6 +209,6 @@ async fn who_does_not_read_is_given_up() {
         tokio::task::yield_now().await;
         request = server.turns().await[0].requests[0].clone();
     }
-    assert_eq!(request.reason.as_deref(), Some("the client went away"));
+    assert_eq!(request.reason.as_deref(), Some("the client disconnected"));
     drop(answer);
 }
