@@ -68,14 +68,14 @@ pub(crate) fn reactions(text: &str) -> Vec<(String, Reaction)> {
     for line in context.lines() {
         // Each data block is a JSON string of lines.
         match serde_json::from_str::<Value>(line) {
-            Ok(Value::String(block)) => found.extend(block.lines().filter_map(told)),
-            _ => found.extend(told(line)),
+            Ok(Value::String(block)) => found.extend(block.lines().filter_map(with_line)),
+            _ => found.extend(with_line(line)),
         }
     }
     found
 }
 
-fn told(line: &str) -> Option<(String, Reaction)> {
+fn with_line(line: &str) -> Option<(String, Reaction)> {
     Some((line.to_owned(), reaction(line)?))
 }
 

@@ -311,7 +311,7 @@ mod tests {
         check_same(said.clone(), json!([parts(&format!("{stamp}/bad too long"), "again")]), true);
         check_same(said.clone(), json!([user("/bad too long"), user(aside), user("again")]), true);
         check_same(said, json!([user("again")]), false);
-        // Somebody else has spoken in between.
+        // Another role spoke in between.
         for role in ["system", "assistant"] {
             let other = json!({"role": role, "content": "so"});
             check_same(json!([user("a"), other, user("b")]), json!([user("a b")]), false);
@@ -325,7 +325,7 @@ mod tests {
         let text = "Follow the heartbeat monitor scratch context when provided.";
         let poll = user("[Thu 2026-11-26 09:01 UTC] [OpenClaw heartbeat poll]");
         check_same(user(text), poll.clone(), true);
-        // Somebody has typed it.
+        // A person typed it.
         check_same(user(&format!("[Thu 2026-11-26 09:01 UTC] {text}")), poll, false);
     }
 

@@ -1,4 +1,4 @@
-//! What a policy writes, taken apart as it comes.
+//! Parsing of a policy's output.
 
 mod stops;
 mod utf8;

@@ -1,21 +1,21 @@
-//! Texts that end an answer.
+//! Stop sequences.
 //!
-//! I1. The answer ends where the first of them is complete, and has what stands before it; of several that are complete at the same
-//! place the longest counts. I2. However the text is cut, the same comes out. I3. Held back is only what may be the beginning of one.
+//! I1. The answer ends before the first complete stop sequence; of several that end at the same position, the longest counts. I2. The
+//! result does not depend on how the text is split. I3. Only a possible start of a stop sequence is held back.
 
 use std::borrow::Cow;
 
-/// Looks for the texts that end an answer.
+/// Searches a text for stop sequences.
 #[derive(Debug)]
 pub struct StopScanner {
-    /// The longest first.
+    /// Longest first.
     stops: Vec<String>,
     held: String,
     is_stopped: bool,
 }
 
 impl StopScanner {
-    /// A scanner for these; empty ones count for nothing.
+    /// A scanner for these; empty ones are ignored.
     #[must_use]
     pub fn new(stops: &[String]) -> Self {
         let mut stops: Vec<String> = stops.iter().filter(|stop| !stop.is_empty()).cloned().collect();
@@ -23,7 +23,7 @@ impl StopScanner {
         Self { stops, held: String::new(), is_stopped: false }
     }
 
-    /// Takes text and gives what belongs to the answer for sure. Behind the end there is nothing any more.
+    /// Takes text, and returns the part that certainly belongs to the answer; nothing after the end.
     pub fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         if self.is_stopped {
             return "".into();
@@ -46,24 +46,24 @@ impl StopScanner {
         released.into()
     }
 
-    /// Whether there is nothing to look for.
+    /// Whether there are no stop sequences.
     pub(crate) fn is_idle(&self) -> bool {
         self.stops.is_empty()
     }
 
-    /// Whether one of them has come.
+    /// Whether a stop sequence was found.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// What was held back, at the end of the text.
+    /// The text that was held back, at the end.
     #[must_use]
     pub fn end(self) -> String {
         self.held
     }
 
-    /// Bytes at the end of what is held that one of them begins with.
+    /// Length of the held text's suffix that starts a stop sequence.
     fn longest_beginning(&self) -> usize {
         let starts = self.held.char_indices().map(|(at, _)| at);
         let is_beginning = |at: &usize| self.stops.iter().any(|stop| stop.starts_with(&self.held[*at..]));

@@ -1,11 +1,11 @@
-//! Text out of bytes that come in pieces, as those of tokens do.
+//! Text from bytes that arrive in pieces, like those of tokens.
 //!
-//! I1. However bytes are cut, the texts together are those of all bytes at once, with U+FFFD for what is no UTF-8. I2. No
-//! character is held back that is whole.
+//! I1. However the bytes are split, the texts concatenate to the text of all bytes, with U+FFFD for invalid UTF-8. I2. A complete character
+//! is not held back.
 
 use std::borrow::Cow;
 
-/// Bytes of a character that is not whole yet.
+/// Bytes of an incomplete character.
 #[derive(Debug, Default)]
 pub struct Utf8Assembly {
     held: Vec<u8>,
@@ -17,7 +17,7 @@ impl Utf8Assembly {
         self.held.is_empty()
     }
 
-    /// Takes bytes and gives the text that is whole by now.
+    /// Takes bytes, and returns the complete text.
     pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, str> {
         if self.held.is_empty()
             && let Ok(whole) = str::from_utf8(bytes)

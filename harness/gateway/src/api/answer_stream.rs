@@ -31,40 +31,40 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::choice_streams::ChoiceStreams;
 use super::concurrency::Permit;
 use super::error::ApiError;
-use super::pending_answer::{PendingAnswer, broken, gone, told};
+use super::pending_answer::{PendingAnswer, broken, gone, to_api_error};
 use super::response::{ChunkTemplate, ResponseEnvelope};
 use crate::{AnswerRequest, Piece};
 
 /// Size of a frame after which no piece is added, in bytes.
-const AHEAD: usize = 16 << 10;
+const MAX_FRAME: usize = 16 << 10;
 /// Initial capacity of a frame: some words and the JSON around them.
-const FRAME: usize = 1 << 10;
+const FRAME_CAPACITY: usize = 1 << 10;
 const COMMENT: &[u8] = b": keepalive\n\n";
 
 /// An answer as the body of a response.
 pub(super) struct AnswerStream {
     stage: Stage,
-    quiet: KeepAlive,
+    keep_alive: KeepAlive,
     pending: Arc<PendingAnswer>,
-    held: Held,
+    guards: Guards,
     runtime: Handle,
 }
 
 /// The permit of the answer, and a token that delays the server's shutdown.
-type Held = Option<(Permit, TaskTrackerToken)>;
+type Guards = Option<(Permit, TaskTrackerToken)>;
 
 /// Stage of an answer.
 enum Stage {
-    Beginning(BoxFuture<'static, Result<ChoiceStreams, ApiError>>),
-    Saying(Saying),
+    Starting(BoxFuture<'static, Result<ChoiceStreams, ApiError>>),
+    Streaming(Streaming),
     /// The answer is being recorded. The client gets the end afterwards, because it may then continue at once.
     Recording(BoxFuture<'static, ChoiceStreams>),
     /// The failure is being recorded.
     Failing(BoxFuture<'static, ApiError>),
-    Over,
+    Done,
 }
 
-struct Saying {
+struct Streaming {
     streams: ChoiceStreams,
     is_open: bool,
     /// Time of the first part.
@@ -73,33 +73,33 @@ struct Saying {
 
 impl AnswerStream {
     /// Must be called within a runtime.
-    pub(super) fn new(pending: PendingAnswer, asks: Vec<AnswerRequest>, permit: Permit) -> Self {
-        let held = Some((permit, pending.gateway.answers.token()));
-        let quiet = KeepAlive::new(pending.gateway.settings.keep_alive);
+    pub(super) fn new(pending: PendingAnswer, requests: Vec<AnswerRequest>, permit: Permit) -> Self {
+        let guards = Some((permit, pending.gateway.answers.token()));
+        let keep_alive = KeepAlive::new(pending.gateway.settings.keep_alive);
         let pending = Arc::new(pending);
-        let begun = Arc::clone(&pending);
-        let stage = Stage::Beginning(async move { begun.begin(asks).await }.boxed());
-        Self { stage, quiet, pending, held, runtime: Handle::current() }
+        let started = Arc::clone(&pending);
+        let stage = Stage::Starting(async move { started.start(requests).await }.boxed());
+        Self { stage, keep_alive, pending, guards, runtime: Handle::current() }
     }
 
     /// Waits briefly for the answer to start; after that, the stream is held open.
     ///
     /// # Errors
     /// Why there is no answer. Until here, an error has its own HTTP status.
-    pub(super) async fn begin(&mut self) -> Result<(), ApiError> {
+    pub(super) async fn start(&mut self) -> Result<(), ApiError> {
         let until = self.pending.arrived + self.pending.gateway.settings.begin_grace;
-        let begun = timeout_at(until, poll_fn(|context| self.poll_begun(context))).await;
-        let (Ok(()), Stage::Failing(failing)) = (begun, &mut self.stage) else { return Ok(()) };
+        let started = timeout_at(until, poll_fn(|context| self.poll_started(context))).await;
+        let (Ok(()), Stage::Failing(failing)) = (started, &mut self.stage) else { return Ok(()) };
         let error = failing.await;
-        self.over();
+        self.finish();
         Err(error)
     }
 
     /// Ready once the answer has started or failed.
-    fn poll_begun(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Stage::Beginning(beginning) = &mut self.stage {
-            self.stage = match ready!(beginning.as_mut().poll(context)) {
-                Ok(streams) => Stage::Saying(Saying { streams, is_open: false, first: None }),
+    fn poll_started(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Stage::Starting(starting) = &mut self.stage {
+            self.stage = match ready!(starting.as_mut().poll(context)) {
+                Ok(streams) => Stage::Streaming(Streaming { streams, is_open: false, first: None }),
                 Err(error) => self.failing(error),
             };
         }
@@ -107,45 +107,48 @@ impl AnswerStream {
     }
 
     /// Writes the available pieces. Ready at the end of the answer.
-    fn advance(&mut self, said: &mut BytesMut, context: &mut Context<'_>) -> Poll<()> {
+    fn advance(&mut self, out: &mut BytesMut, context: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.stage {
-                Stage::Saying(saying) => match saying.advance(&self.pending.envelope, said, context) {
-                    Poll::Ready(Ok(())) => self.end(),
-                    Poll::Ready(Err(error)) => self.stage = self.failing(error),
-                    Poll::Pending => break,
-                },
-                Stage::Beginning(_) => {
-                    if self.poll_begun(context).is_pending() {
+                Stage::Streaming(streaming) => {
+                    match streaming.advance(&self.pending.envelope, out, context) {
+                        Poll::Ready(Ok(())) => self.end(),
+                        Poll::Ready(Err(error)) => self.stage = self.failing(error),
+                        Poll::Pending => break,
+                    }
+                }
+                Stage::Starting(_) => {
+                    if self.poll_started(context).is_pending() {
                         break;
                     }
                 }
                 Stage::Recording(recording) => {
                     let Poll::Ready(mut streams) = recording.as_mut().poll(context) else { break };
-                    say_end(said, &self.pending.envelope, &mut streams);
-                    self.over();
+                    write_end(out, &self.pending.envelope, &mut streams);
+                    self.finish();
                 }
                 Stage::Failing(failing) => {
                     let Poll::Ready(error) = failing.as_mut().poll(context) else { break };
-                    say(said, &error.json());
-                    self.over();
+                    write_event(out, &error.json());
+                    self.finish();
                 }
-                Stage::Over => return Poll::Ready(()),
+                Stage::Done => return Poll::Ready(()),
             }
         }
         // After a frame, the connection polls again at once: no waker is needed if something was written.
-        if said.is_empty() {
-            ready!(self.quiet.poll(context));
-            said.put_slice(COMMENT);
+        if out.is_empty() {
+            ready!(self.keep_alive.poll(context));
+            out.put_slice(COMMENT);
         }
         Poll::Pending
     }
 
     /// All pieces are written; starts recording.
     fn end(&mut self) {
-        let Stage::Saying(saying) = &self.stage else { return };
-        let answer = self.pending.ended(&saying.streams, saying.first);
-        let Stage::Saying(Saying { streams, .. }) = std::mem::replace(&mut self.stage, Stage::Over) else {
+        let Stage::Streaming(streaming) = &self.stage else { return };
+        let answer = self.pending.ended(&streaming.streams, streaming.first);
+        let Stage::Streaming(Streaming { streams, .. }) = std::mem::replace(&mut self.stage, Stage::Done)
+        else {
             return;
         };
         let pending = Arc::clone(&self.pending);
@@ -162,31 +165,31 @@ impl AnswerStream {
         Stage::Failing(async move { pending.fail(error).await }.boxed())
     }
 
-    fn over(&mut self) {
-        self.stage = Stage::Over;
-        self.held = None;
+    fn finish(&mut self) {
+        self.stage = Stage::Done;
+        self.guards = None;
     }
 }
 
-impl Saying {
+impl Streaming {
     /// Writes available pieces while there is room. Ready when all choices have ended.
     fn advance(
         &mut self,
         envelope: &ResponseEnvelope,
-        said: &mut BytesMut,
+        out: &mut BytesMut,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ApiError>> {
         if !std::mem::replace(&mut self.is_open, true) {
             for index in 0..self.streams.choices().count() {
                 if let Some(opening) = envelope.opening(index) {
-                    say(said, &opening);
+                    write_event(out, &opening);
                 }
             }
         }
-        while said.len() < AHEAD {
+        while out.len() < MAX_FRAME {
             match self.streams.poll_next(context) {
-                Poll::Ready(Some((at, Ok(piece)))) => self.say_piece(said, envelope, at, piece),
-                Poll::Ready(Some((_, Err(error)))) => return Poll::Ready(Err(told(error))),
+                Poll::Ready(Some((at, Ok(piece)))) => self.write_piece(out, envelope, at, piece),
+                Poll::Ready(Some((_, Err(error)))) => return Poll::Ready(Err(to_api_error(error))),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Pending => break,
             }
@@ -194,10 +197,10 @@ impl Saying {
         Poll::Pending
     }
 
-    fn say_piece(&mut self, said: &mut BytesMut, envelope: &ResponseEnvelope, at: usize, piece: Piece) {
+    fn write_piece(&mut self, out: &mut BytesMut, envelope: &ResponseEnvelope, at: usize, piece: Piece) {
         if let Some((template, text)) = self.streams.take_plain(at, &piece) {
             self.first.get_or_insert_with(Instant::now);
-            say_text(said, template, text);
+            write_text(out, template, text);
             return;
         }
         let known = self.streams.calls_of(at);
@@ -208,12 +211,12 @@ impl Saying {
             self.first.get_or_insert_with(Instant::now);
             let logprobs = stream.choice.new_logprobs();
             if let (ReplyPart::Text(text), None, Some(template)) = (part, &logprobs, &stream.template) {
-                say_text(said, template, text);
+                write_text(out, template, text);
                 continue;
             }
             let logprobs = logprobs.map_or(Value::Null, |entries| envelope.logprobs(entries));
             let call = if matches!(part, ReplyPart::Call { .. }) { calls.next() } else { None };
-            say(said, &envelope.piece(at, part, call, logprobs));
+            write_event(out, &envelope.piece(at, part, call, logprobs));
         }
     }
 }
@@ -227,11 +230,11 @@ impl Body for AnswerStream {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         // A new buffer for each frame: recently freed memory is in the cache, this answer's last buffer is not.
-        let mut said = BytesMut::new();
-        match self.advance(&mut said, context) {
-            _ if !said.is_empty() => {
-                self.quiet.is_broken = true;
-                Poll::Ready(Some(Ok(Frame::data(said.freeze()))))
+        let mut out = BytesMut::new();
+        match self.advance(&mut out, context) {
+            _ if !out.is_empty() => {
+                self.keep_alive.was_sent = true;
+                Poll::Ready(Some(Ok(Frame::data(out.freeze()))))
             }
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
@@ -241,65 +244,65 @@ impl Body for AnswerStream {
 
 impl Drop for AnswerStream {
     fn drop(&mut self) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
         let is_broken = std::thread::panicking();
         let rest = match stage {
-            Stage::Over => return,
+            Stage::Done => return,
             // Nothing more can be recorded; a future that has panicked must not be polled again.
             Stage::Failing(_) if is_broken => return,
             Stage::Failing(failing) => failing.map(drop).boxed(),
             Stage::Recording(recording) if !is_broken => recording.map(drop).boxed(),
-            Stage::Beginning(_) | Stage::Saying(_) | Stage::Recording(_) => {
+            Stage::Starting(_) | Stage::Streaming(_) | Stage::Recording(_) => {
                 let error = if is_broken { broken() } else { gone() };
                 let pending = Arc::clone(&self.pending);
                 async move { drop(pending.fail(error).await) }.boxed()
             }
         };
-        let held = self.held.take();
+        let guards = self.guards.take();
         self.runtime.spawn(async move {
             rest.await;
-            drop(held);
+            drop(guards);
         });
     }
 }
 
 /// Decides when to send a keep-alive comment.
 struct KeepAlive {
-    for_so_long: Duration,
+    interval: Duration,
     since: Instant,
     /// Something was sent since then: reading the clock for each piece costs more than the piece.
-    is_broken: bool,
+    was_sent: bool,
     /// Ends when a comment may be due, or earlier: resetting a timer for each piece would cost more than the piece.
     timer: Pin<Box<Sleep>>,
     /// When the timer ends and which waker it has: until then it need not be polled.
-    asked: Option<(Instant, Waker)>,
+    registered: Option<(Instant, Waker)>,
 }
 
 impl KeepAlive {
-    fn new(for_so_long: Duration) -> Self {
+    fn new(interval: Duration) -> Self {
         let now = Instant::now();
-        let timer = Box::pin(sleep_until(now + for_so_long));
-        Self { for_so_long, since: now, is_broken: false, timer, asked: None }
+        let timer = Box::pin(sleep_until(now + interval));
+        Self { interval, since: now, was_sent: false, timer, registered: None }
     }
 
     /// Ready if nothing was sent for the interval. To be called when there is nothing to send.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
-        if std::mem::take(&mut self.is_broken) {
+        if std::mem::take(&mut self.was_sent) {
             self.since = now;
         }
         let wakes = |(end, waker): &(Instant, Waker)| now < *end && waker.will_wake(context.waker());
-        if self.asked.as_ref().is_some_and(wakes) {
+        if self.registered.as_ref().is_some_and(wakes) {
             return Poll::Pending;
         }
         loop {
             // Without budget, the timer does not register the waker.
-            let is_heard = has_budget_remaining();
+            let is_registered = has_budget_remaining();
             if self.timer.as_mut().poll(context).is_pending() {
-                self.asked = is_heard.then(|| (self.timer.deadline(), context.waker().clone()));
+                self.registered = is_registered.then(|| (self.timer.deadline(), context.waker().clone()));
                 return Poll::Pending;
             }
-            let due = self.since + self.for_so_long;
+            let due = self.since + self.interval;
             if due <= now {
                 return Poll::Ready(());
             }
@@ -309,35 +312,35 @@ impl KeepAlive {
 }
 
 /// Writes an event. Serialising strings and numbers into memory cannot fail.
-fn say(said: &mut BytesMut, json: &impl Serialize) {
-    said.reserve(FRAME);
-    said.put_slice(b"data: ");
-    let _ = serde_json::to_writer((&mut *said).writer(), json);
-    said.put_slice(b"\n\n");
+fn write_event(out: &mut BytesMut, json: &impl Serialize) {
+    out.reserve(FRAME_CAPACITY);
+    out.put_slice(b"data: ");
+    let _ = serde_json::to_writer((&mut *out).writer(), json);
+    out.put_slice(b"\n\n");
 }
 
 /// Writes a piece that is only text.
-fn say_text(said: &mut BytesMut, template: &ChunkTemplate, text: &str) {
+fn write_text(out: &mut BytesMut, template: &ChunkTemplate, text: &str) {
     let (before, behind) = template.parts();
-    said.reserve(FRAME);
-    said.put_slice(b"data: ");
-    said.put_slice(before.as_bytes());
-    let _ = serde_json::to_writer((&mut *said).writer(), text);
-    said.put_slice(behind.as_bytes());
-    said.put_slice(b"\n\n");
+    out.reserve(FRAME_CAPACITY);
+    out.put_slice(b"data: ");
+    out.put_slice(before.as_bytes());
+    let _ = serde_json::to_writer((&mut *out).writer(), text);
+    out.put_slice(behind.as_bytes());
+    out.put_slice(b"\n\n");
 }
 
 /// Writes the end of the stream.
-fn say_end(said: &mut BytesMut, envelope: &ResponseEnvelope, streams: &mut ChoiceStreams) {
+fn write_end(out: &mut BytesMut, envelope: &ResponseEnvelope, streams: &mut ChoiceStreams) {
     let usage = streams.usage();
     for (index, choice) in streams.choices_mut().enumerate() {
         let logprobs = choice.new_logprobs().map_or(Value::Null, |entries| envelope.logprobs(entries));
-        say(said, &envelope.finish(index, choice.finish_reason(), logprobs));
+        write_event(out, &envelope.finish(index, choice.finish_reason(), logprobs));
     }
     if let Some(last) = envelope.usage(&usage) {
-        say(said, &last);
+        write_event(out, &last);
     }
-    said.put_slice(b"data: [DONE]\n\n");
+    out.put_slice(b"data: [DONE]\n\n");
 }
 
 #[cfg(test)]
@@ -349,7 +352,7 @@ mod tests {
 
     use clawrl_core::FinishReason;
     use futures_util::StreamExt;
-    use futures_util::stream::{iter, poll_fn as asked, repeat_with};
+    use futures_util::stream::{iter, poll_fn as poll_stream, repeat_with};
     use http_body_util::BodyExt;
     use serde_json::{Map, json};
 
@@ -364,15 +367,15 @@ mod tests {
     };
 
     /// Gives these pieces to the first request, and an error to later ones.
-    struct Says(Mutex<Option<Pieces>>);
+    struct OneAnswer(Mutex<Option<Pieces>>);
 
-    impl std::fmt::Debug for Says {
+    impl std::fmt::Debug for OneAnswer {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.debug_struct("Says").finish_non_exhaustive()
+            f.debug_struct("OneAnswer").finish_non_exhaustive()
         }
     }
 
-    impl Backend for Says {
+    impl Backend for OneAnswer {
         fn models(&self) -> Vec<String> {
             vec!["policy".to_owned()]
         }
@@ -392,13 +395,13 @@ mod tests {
         fn start(&self, _: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
             let pieces = self.0.lock().unwrap().take();
             let pieces = pieces.ok_or_else(|| BackendError::Broken("it is broken".to_owned()));
-            let begun = pieces.map(|pieces| StartedAnswer {
+            let started = pieces.map(|pieces| StartedAnswer {
                 prompt_ids: None,
                 in_reasoning: false,
                 adapter: None,
                 pieces,
             });
-            Box::pin(async { begun })
+            Box::pin(async { started })
         }
 
         fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
@@ -438,7 +441,7 @@ mod tests {
                 sampling: Value::Null,
             };
             let admitted = record.arrived(new).await.unwrap();
-            let backend = Arc::new(Says(Mutex::new(pieces)));
+            let backend = Arc::new(OneAnswer(Mutex::new(pieces)));
             let (settings, keys) = (ServerSettings::default(), Keys::default());
             let gateway = Arc::new(Gateway::new(1, settings, keys, backend, record.clone()));
             let mut params = CompletionParams::parse(&Map::new(), CompletionKind::Chat, 1).unwrap();
@@ -491,13 +494,13 @@ mod tests {
     async fn completed_stream_is_sent_and_recorded() {
         let end = Ok(Piece::End(End { finish: FinishReason::Stop, usage: None }));
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
-        scene.streamed.begin().await.unwrap();
-        let mut said = String::new();
+        scene.streamed.start().await.unwrap();
+        let mut out = String::new();
         while let Some(frame) = scene.streamed.frame().await {
-            said += str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap();
+            out += str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap();
         }
-        let chunks: Vec<&str> = said.split_terminator("\n\n").collect();
-        assert_eq!((chunks.len(), chunks[3]), (4, "data: [DONE]"), "{said}");
+        let chunks: Vec<&str> = out.split_terminator("\n\n").collect();
+        assert_eq!((chunks.len(), chunks[3]), (4, "data: [DONE]"), "{out}");
         assert!(
             chunks[0].contains("\"role\"") && chunks[1].contains("Yes ") && chunks[2].contains("\"stop\"")
         );
@@ -512,7 +515,7 @@ mod tests {
         let end = Ok(Piece::End(End { finish: FinishReason::Stop, usage: None }));
         let mut scene = Scene::new(Some(iter([word(), end]).boxed())).await;
         let mut changes = scene.record.events();
-        scene.streamed.begin().await.unwrap();
+        scene.streamed.start().await.unwrap();
         // The stream waits for the record and is not polled again.
         assert!(!scene.frame().unwrap().ends_with(b"[DONE]\n\n"));
         while changes.recv().await.unwrap().what != LedgerChange::Answered {}
@@ -532,10 +535,10 @@ mod tests {
             word()
         });
         let mut scene = Scene::new(Some(words.boxed())).await;
-        scene.streamed.begin().await.unwrap();
+        scene.streamed.start().await.unwrap();
         for _ in 0..3 {
             let length = scene.frame().unwrap().len();
-            assert!((AHEAD..AHEAD + FRAME).contains(&length), "{length}");
+            assert!((MAX_FRAME..MAX_FRAME + FRAME_CAPACITY).contains(&length), "{length}");
         }
         let gateway = Arc::clone(&scene.gateway);
         let (state, why) = scene.end().await;
@@ -554,7 +557,7 @@ mod tests {
     #[tokio::test]
     async fn answer_that_fails_to_start_has_a_status() {
         let mut scene = Scene::new(None).await;
-        let error = scene.streamed.begin().await.unwrap_err();
+        let error = scene.streamed.start().await.unwrap_err();
         let why = "the model failed; see the server's log";
         assert_eq!((error.status().as_u16(), error.message()), (500, why));
         let (state, recorded) = scene.end().await;
@@ -565,7 +568,7 @@ mod tests {
     #[tokio::test]
     async fn i3_broken_stream_ends_with_an_error() {
         let mut scene = Scene::new(Some(iter([word()]).boxed())).await;
-        scene.streamed.begin().await.unwrap();
+        scene.streamed.start().await.unwrap();
         let mut last = Bytes::new();
         while let Some(frame) = scene.streamed.frame().await {
             last = frame.unwrap().into_data().unwrap();
@@ -577,7 +580,7 @@ mod tests {
     /// Gives a word, and panics.
     fn panicking() -> Pieces {
         let mut calls = 0;
-        let pieces = asked(move |_| {
+        let pieces = poll_stream(move |_| {
             calls += 1;
             assert!(calls < 2, "a panic that this test wants");
             Poll::Ready(Some(word()))
@@ -602,9 +605,9 @@ mod tests {
             request: Some(admitted.request),
             arrived: Instant::now(),
         };
-        let (listener, told) = tokio::sync::oneshot::channel();
+        let (listener, answer) = tokio::sync::oneshot::channel();
         pending.whole(vec![ask], listener).await;
-        assert_eq!(told.await.unwrap().unwrap_err().status().as_u16(), 500);
+        assert_eq!(answer.await.unwrap().unwrap_err().status().as_u16(), 500);
         assert_eq!(record.turn(&user, admitted.turn).await.unwrap().requests[0].state, "failed");
         drop(streamed);
     }
@@ -613,7 +616,7 @@ mod tests {
     async fn panicking_policy_fails_the_stream() {
         let scene = Scene::new(Some(panicking())).await;
         let Scene { gateway, admitted, mut streamed, record, _recorder, _folder } = scene;
-        streamed.begin().await.unwrap();
+        streamed.start().await.unwrap();
         let dropped = catch_unwind(AssertUnwindSafe(move || {
             let mut context = Context::from_waker(Waker::noop());
             let _ = Pin::new(&mut streamed).poll_frame(&mut context);

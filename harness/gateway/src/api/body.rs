@@ -23,14 +23,14 @@ pub(super) async fn read(
     body: Body,
 ) -> Result<Bytes, ApiError> {
     let limit = settings.body_bytes;
-    let told =
+    let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     // The client has announced the size and sent nothing yet.
-    if told.is_some_and(|told| told > limit as u64) {
+    if announced.is_some_and(|announced| announced > limit as u64) {
         return Err(ApiError::too_large(limit));
     }
     let mut body = Limited::new(body, limit);
-    let room = told.map_or(0, |told| usize::try_from(told).unwrap_or(limit).min(FIRST_ROOM));
+    let room = announced.map_or(0, |announced| usize::try_from(announced).unwrap_or(limit).min(FIRST_ROOM));
     let mut bytes = BytesMut::with_capacity(room);
     let read = async {
         while let Some(frame) = body.frame().await {

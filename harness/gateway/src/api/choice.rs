@@ -12,7 +12,7 @@ use super::completion_params::{CompletionKind, CompletionParams};
 use crate::{Delta, End, Piece, ReplyCall, StartedAnswer, StopScanner, Token, Utf8Assembly};
 
 /// Initial capacity in tokens: most answers are shorter, or much longer.
-const USUAL: usize = 128;
+const TOKEN_CAPACITY: usize = 128;
 
 /// A choice.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Choice {
     /// Log-probabilities in OpenAI's format, if requested.
     entries: Option<Vec<Value>>,
     /// Number of them that were returned.
-    given: usize,
+    returned: usize,
     finish: Option<&'static str>,
     usage: Option<Usage>,
 }
@@ -66,10 +66,10 @@ impl Choice {
     pub(super) fn new(
         kind: CompletionKind,
         params: &CompletionParams,
-        begun: &StartedAnswer,
+        started: &StartedAnswer,
         call_prefix: String,
     ) -> Self {
-        let reads = Reads { calls: params.calls, in_reasoning: begun.in_reasoning };
+        let reads = Reads { calls: params.calls, in_reasoning: started.in_reasoning };
         Self {
             kind,
             is_plain: false,
@@ -78,18 +78,18 @@ impl Choice {
             parser: Some(ReplyParser::new(reads)),
             one_call: params.one_call,
             call_prefix,
-            text: String::with_capacity(4 * USUAL),
+            text: String::with_capacity(4 * TOKEN_CAPACITY),
             reasoning: String::new(),
             calls: Vec::new(),
             tokens: Tokens {
-                prompt_ids: begun.prompt_ids.clone(),
-                adapter: begun.adapter.clone(),
-                sampled: Vec::with_capacity(USUAL),
+                prompt_ids: started.prompt_ids.clone(),
+                adapter: started.adapter.clone(),
+                sampled: Vec::with_capacity(TOKEN_CAPACITY),
                 versions: Vec::new(),
                 version: None,
             },
             entries: params.sampling.top_logprobs.map(|_| Vec::new()),
-            given: 0,
+            returned: 0,
             finish: None,
             usage: None,
         }
@@ -139,14 +139,14 @@ impl Choice {
             && self.one_call
         {
             parts.truncate(first + 1);
-            self.keep(&parts);
+            self.append(&parts);
             self.finish = is_sampled_here.then_some("tool_calls");
             return parts;
         }
-        self.keep(&parts);
+        self.append(&parts);
         if self.stops.as_ref().is_some_and(StopScanner::is_stopped) {
             let rest = self.rest(String::new());
-            self.keep(&rest);
+            self.append(&rest);
             parts.extend(rest);
             self.finish = Some(if self.calls.is_empty() { "stop" } else { "tool_calls" });
         }
@@ -195,8 +195,8 @@ impl Choice {
     /// Log-probabilities that were not returned yet.
     pub(super) fn new_logprobs(&mut self) -> Option<Vec<Value>> {
         let entries = self.entries.as_ref()?;
-        let new = entries[self.given..].to_vec();
-        self.given = entries.len();
+        let new = entries[self.returned..].to_vec();
+        self.returned = entries.len();
         (!new.is_empty()).then_some(new)
     }
 
@@ -238,7 +238,7 @@ impl Choice {
         self.usage = end.usage;
         let text = std::mem::take(&mut self.utf8).end();
         let rest = self.rest(text);
-        self.keep(&rest);
+        self.append(&rest);
         let reason = finish_reason(end.finish, !self.calls.is_empty());
         self.finish = Some(if self.is_stopped() { "stop" } else { reason });
         rest
@@ -276,7 +276,7 @@ impl Choice {
         parts
     }
 
-    fn keep(&mut self, parts: &[ReplyPart]) {
+    fn append(&mut self, parts: &[ReplyPart]) {
         for part in parts {
             match part {
                 ReplyPart::Text(text) => self.text.push_str(text),
@@ -308,13 +308,13 @@ mod tests {
 
     fn choice(kind: CompletionKind, settings: Value) -> Choice {
         let params = CompletionParams::parse(settings.as_object().unwrap(), kind, 1).unwrap();
-        let begun = StartedAnswer {
+        let started = StartedAnswer {
             prompt_ids: Some(Arc::from([1, 2, 3])),
             in_reasoning: false,
             adapter: None,
             pieces: futures_util::stream::empty().boxed(),
         };
-        Choice::new(kind, &params, &begun, "callx".to_owned())
+        Choice::new(kind, &params, &started, "callx".to_owned())
     }
 
     fn token(text: &str) -> Piece {

@@ -16,7 +16,7 @@ use super::response::ChunkTemplate;
 use crate::{BackendError, Piece};
 
 /// Tokens that are added to the metrics at once, because all workers share these.
-const TOLD_AT_ONCE: usize = 16;
+const METRICS_BATCH: usize = 16;
 
 pub(super) type Pieces = BoxStream<'static, Result<Piece, BackendError>>;
 
@@ -36,7 +36,7 @@ pub(super) struct ChoiceStream {
     /// `None` once it has ended.
     pieces: Option<Pieces>,
     /// Tokens that are in the metrics.
-    told: usize,
+    counted: usize,
 }
 
 impl ChoiceStreams {
@@ -46,7 +46,7 @@ impl ChoiceStreams {
     }
 
     pub(super) fn add(&mut self, choice: Choice, template: Option<ChunkTemplate>, pieces: Pieces) {
-        self.all.push(ChoiceStream { choice, template, pieces: Some(pieces), told: 0 });
+        self.all.push(ChoiceStream { choice, template, pieces: Some(pieces), counted: 0 });
     }
 
     pub(super) fn choices(&self) -> impl Iterator<Item = &Choice> {
@@ -95,7 +95,7 @@ impl ChoiceStreams {
         let stream = &mut self.all[at];
         stream.template.as_ref()?;
         let text = stream.choice.take_plain(piece)?;
-        stream.tell(&self.gateway, TOLD_AT_ONCE);
+        stream.count_tokens(&self.gateway, METRICS_BATCH);
         Some((stream.template.as_ref()?, text))
     }
 
@@ -106,7 +106,7 @@ impl ChoiceStreams {
         if stream.choice.has_ended() {
             stream.pieces = None;
         }
-        stream.tell(&self.gateway, if stream.choice.has_ended() { 1 } else { TOLD_AT_ONCE });
+        stream.count_tokens(&self.gateway, if stream.choice.has_ended() { 1 } else { METRICS_BATCH });
         (stream, parts)
     }
 
@@ -120,13 +120,13 @@ impl ChoiceStreams {
 
 impl ChoiceStream {
     /// Adds new tokens to the metrics, if there are at least this many.
-    fn tell(&mut self, gateway: &Gateway, least: usize) {
+    fn count_tokens(&mut self, gateway: &Gateway, least: usize) {
         let sampled = self.choice.tokens().sampled.len();
-        let more = sampled - self.told;
+        let more = sampled - self.counted;
         if more < least {
             return;
         }
-        self.told = sampled;
+        self.counted = sampled;
         gateway.metrics.sampled_tokens.add(more as u64);
         gateway.metrics.recent.add(more as u64);
     }
@@ -135,7 +135,7 @@ impl ChoiceStream {
 impl Drop for ChoiceStreams {
     fn drop(&mut self) {
         for stream in &mut self.all {
-            stream.tell(&self.gateway, 1);
+            stream.count_tokens(&self.gateway, 1);
         }
     }
 }

@@ -79,11 +79,11 @@ impl CompletionParams {
         };
         let mut max_tokens = None;
         for limit in limits {
-            let most = fields.integer(limit, 0..=u64::from(u32::MAX))?;
-            if kind == CompletionKind::Chat && most == Some(0) {
+            let value = fields.integer(limit, 0..=u64::from(u32::MAX))?;
+            if kind == CompletionKind::Chat && value == Some(0) {
                 return Err(ApiError::field(limit, "an answer needs at least one token"));
             }
-            max_tokens = max_tokens.or(most);
+            max_tokens = max_tokens.or(value);
         }
         let max_tokens = max_tokens.or((kind == CompletionKind::Text).then_some(16));
         let top_logprobs = top_logprobs(fields, kind)?;
@@ -99,7 +99,7 @@ impl CompletionParams {
                 temperature: temperature as f32,
                 top_p: top_p as f32,
                 top_k: fields.integer("top_k", 0..=u64::from(u32::MAX))?.unwrap_or_default() as u32,
-                max_tokens: max_tokens.map(|most| most as u32),
+                max_tokens: max_tokens.map(|value| value as u32),
                 seed: fields.signed("seed")?.map_or(random, |seed| seed as u64),
                 top_logprobs,
             },
@@ -129,17 +129,17 @@ impl CompletionParams {
 
 fn top_logprobs(fields: Fields<'_>, kind: CompletionKind) -> Result<Option<usize>, ApiError> {
     if kind == CompletionKind::Text {
-        let wanted = fields.integer("logprobs", 0..=MAX_LOGPROBS)?;
-        return Ok(wanted.map(|wanted| wanted as usize));
+        let count = fields.integer("logprobs", 0..=MAX_LOGPROBS)?;
+        return Ok(count.map(|count| count as usize));
     }
-    let wanted = fields.bool("logprobs")?.unwrap_or_default();
-    let most = fields.integer("top_logprobs", 0..=MAX_LOGPROBS)?;
-    match (wanted, most) {
+    let is_requested = fields.bool("logprobs")?.unwrap_or_default();
+    let value = fields.integer("top_logprobs", 0..=MAX_LOGPROBS)?;
+    match (is_requested, value) {
         (false, Some(1..)) => {
             Err(ApiError::field("top_logprobs", "`top_logprobs` requires `logprobs: true`"))
         }
         (false, _) => Ok(None),
-        (true, most) => Ok(Some(most.unwrap_or_default() as usize)),
+        (true, value) => Ok(Some(value.unwrap_or_default() as usize)),
     }
 }
 

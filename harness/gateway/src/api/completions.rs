@@ -84,11 +84,11 @@ async fn complete(
         prompt: prompt.clone(),
         sampling: params.sampling_of(choice),
     };
-    let asks: Vec<AnswerRequest> = prompts
+    let requests: Vec<AnswerRequest> = prompts
         .iter()
         .flat_map(|prompt| (0..params.choices).map(move |choice| ask(prompt, choice)))
         .collect();
-    let refusal = asks.first().and_then(|ask| gateway.backend.refusal(ask, &params.unsupported));
+    let refusal = requests.first().and_then(|ask| gateway.backend.refusal(ask, &params.unsupported));
     if let Some(refusal) = refusal {
         return Err(ApiError::field(refusal.field, refusal.message));
     }
@@ -125,8 +125,8 @@ async fn complete(
     // Releases the body before the answer is awaited.
     drop((body, prompts));
     match is_stream {
-        true => stream(pending, asks, permit).await,
-        false => whole(&gateway, pending, asks, permit).await,
+        true => stream(pending, requests, permit).await,
+        false => whole(&gateway, pending, requests, permit).await,
     }
 }
 
@@ -145,12 +145,12 @@ async fn record(gateway: &Gateway, new: NewRequest) -> Option<RequestId> {
 async fn whole(
     gateway: &Gateway,
     pending: PendingAnswer,
-    asks: Vec<AnswerRequest>,
+    requests: Vec<AnswerRequest>,
     permit: Permit,
 ) -> Result<Response<Body>, ApiError> {
     let (listener, answer) = oneshot::channel();
     gateway.answers.spawn(async move {
-        pending.whole(asks, listener).await;
+        pending.whole(requests, listener).await;
         drop(permit);
     });
     let answer = answer.await.map_err(|_| ApiError::internal("the answer was interrupted"))??;
@@ -159,11 +159,11 @@ async fn whole(
 
 async fn stream(
     pending: PendingAnswer,
-    asks: Vec<AnswerRequest>,
+    requests: Vec<AnswerRequest>,
     permit: Permit,
 ) -> Result<Response<Body>, ApiError> {
-    let mut streamed = AnswerStream::new(pending, asks, permit);
-    streamed.begin().await?;
+    let mut streamed = AnswerStream::new(pending, requests, permit);
+    streamed.start().await?;
     let mut response = Response::new(Body::new(streamed));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));

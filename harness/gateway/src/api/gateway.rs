@@ -16,9 +16,9 @@ use crate::recorder::RecorderHandle;
 use crate::{Backend, Keys, Trainer};
 
 /// Maximum number of pages that receive changes: each holds a connection.
-const WATCHERS: usize = 512;
+const MAX_WATCHERS: usize = 512;
 /// The same per user.
-const WATCHERS_OF_USER: usize = 32;
+const MAX_WATCHERS_PER_USER: usize = 32;
 
 /// The server's shared state.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Gateway {
             trainer: None,
             why_no_trainer: "training is not enabled, or the policy cannot be trained".to_owned(),
             metrics: Metrics::default(),
-            watcher_limit: ConcurrencyLimit::new(WATCHERS, WATCHERS_OF_USER),
+            watcher_limit: ConcurrencyLimit::new(MAX_WATCHERS, MAX_WATCHERS_PER_USER),
             ending: CancellationToken::new(),
             answers: TaskTracker::new(),
             is_draining: AtomicBool::new(false),

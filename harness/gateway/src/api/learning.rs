@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::completions;
 use super::error::ApiError;
 use super::gateway::Gateway;
-use super::records::{object, only, told};
+use super::records::{check_fields, object, to_api_error};
 use crate::{Command, Trainer, TrainerError, TrainerView, UserId, VersionView};
 
 /// Maximum number of listed versions.
@@ -32,17 +32,17 @@ pub(super) async fn policy(
         })));
     };
     let view = trainer.view(&user).await?;
-    answer(&gateway, &view).await
+    status(&gateway, &view).await
 }
 
 /// `POST /v1/policy/train`: starts an update with the waiting samples.
 pub(super) async fn train(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
-    done(&gateway, &user, Command::Train).await
+    command(&gateway, &user, Command::Train).await
 }
 
 /// `POST /v1/policy/pause`.
 pub(super) async fn pause(State(gateway): State<Arc<Gateway>>, Extension(user): Extension<UserId>) -> Answer {
-    done(&gateway, &user, Command::Pause).await
+    command(&gateway, &user, Command::Pause).await
 }
 
 /// `POST /v1/policy/resume`.
@@ -50,7 +50,7 @@ pub(super) async fn resume(
     State(gateway): State<Arc<Gateway>>,
     Extension(user): Extension<UserId>,
 ) -> Answer {
-    done(&gateway, &user, Command::Resume).await
+    command(&gateway, &user, Command::Resume).await
 }
 
 /// `POST /v1/policy/rollback` with `{"version": N}`.
@@ -60,16 +60,16 @@ pub(super) async fn roll_back(
     request: Request,
 ) -> Answer {
     let body: Map<String, Value> = object(&gateway, request).await?;
-    only(&body, &["version"])?;
+    check_fields(&body, &["version"])?;
     let version = body.get("version").and_then(Value::as_u64);
     let wrong =
         || ApiError::field("version", "`version` must be the number of a version of `GET /v1/policy`");
-    done(&gateway, &user, Command::RollBack(version.ok_or_else(wrong)?)).await
+    command(&gateway, &user, Command::RollBack(version.ok_or_else(wrong)?)).await
 }
 
-async fn done(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
+async fn command(gateway: &Gateway, user: &UserId, command: Command) -> Answer {
     let view = trainer(gateway)?.command(user, command).await?;
-    answer(gateway, &view).await
+    status(gateway, &view).await
 }
 
 /// The trainer.
@@ -81,12 +81,12 @@ pub(super) fn trainer(gateway: &Gateway) -> Result<&Arc<dyn Trainer>, ApiError> 
     gateway.trainer.as_ref().ok_or_else(|| ApiError::conflict("learning_is_off", message()))
 }
 
-async fn answer(gateway: &Gateway, view: &TrainerView) -> Answer {
-    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(told)?;
+async fn status(gateway: &Gateway, view: &TrainerView) -> Answer {
+    let versions = gateway.recorder.versions(&view.adapter, VERSIONS).await.map_err(to_api_error)?;
     // The former version may be older than the listed ones.
     let is_cut = versions.len() >= VERSIONS as usize;
     let former = if is_cut {
-        former(&gateway.recorder.versions(&view.adapter, u32::MAX).await.map_err(told)?, view.version)
+        former(&gateway.recorder.versions(&view.adapter, u32::MAX).await.map_err(to_api_error)?, view.version)
     } else {
         former(&versions, view.version)
     };

@@ -15,7 +15,7 @@ use super::activity::Activity;
 const BOUNDS_MS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000];
 
 /// Window of the token rate, in seconds.
-const RECENT: usize = 60;
+const RATE_SECONDS: usize = 60;
 
 /// A counter.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct LatencyHistogram(Mutex<([u64; BOUNDS_MS.len()], u64, Duration)
 #[derive(Debug)]
 pub(super) struct TokenRate {
     start: Instant,
-    seconds: Mutex<[(u64, u64); RECENT]>,
+    seconds: Mutex<[(u64, u64); RATE_SECONDS]>,
 }
 
 /// All metrics.
@@ -105,7 +105,7 @@ impl LatencyHistogram {
 
 impl Default for TokenRate {
     fn default() -> Self {
-        Self { start: Instant::now(), seconds: Mutex::new([(0, 0); RECENT]) }
+        Self { start: Instant::now(), seconds: Mutex::new([(0, 0); RATE_SECONDS]) }
     }
 }
 
@@ -113,7 +113,7 @@ impl TokenRate {
     pub(super) fn add(&self, tokens: u64) {
         let now = self.start.elapsed().as_secs();
         let mut seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let place = &mut seconds[now as usize % RECENT];
+        let place = &mut seconds[now as usize % RATE_SECONDS];
         if place.0 != now {
             *place = (now, 0);
         }
@@ -124,9 +124,9 @@ impl TokenRate {
     pub(super) fn rate(&self) -> f64 {
         let age = self.start.elapsed().as_secs();
         let seconds = self.seconds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let recent = seconds.iter().filter(|(second, _)| second + RECENT as u64 > age);
+        let recent = seconds.iter().filter(|(second, _)| second + RATE_SECONDS as u64 > age);
         let tokens: u64 = recent.map(|(_, tokens)| tokens).sum();
-        tokens as f64 / (age + 1).min(RECENT as u64) as f64
+        tokens as f64 / (age + 1).min(RATE_SECONDS as u64) as f64
     }
 }
 

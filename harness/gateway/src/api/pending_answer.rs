@@ -41,13 +41,13 @@ impl PendingAnswer {
     /// Produces a whole answer for a listener.
     pub(super) async fn whole(
         self,
-        asks: Vec<AnswerRequest>,
+        requests: Vec<AnswerRequest>,
         mut listener: oneshot::Sender<Result<Value, ApiError>>,
     ) {
         let answer = async {
-            let mut streams = self.begin(asks).await?;
+            let mut streams = self.start(requests).await?;
             while let Some((at, piece)) = poll_fn(|context| streams.poll_next(context)).await {
-                streams.take(at, piece.map_err(told)?);
+                streams.take(at, piece.map_err(to_api_error)?);
             }
             Ok(streams)
         };
@@ -70,17 +70,17 @@ impl PendingAnswer {
     }
 
     /// Starts all choices. The requests and the body are released with it, long before the answer ends.
-    pub(super) async fn begin(&self, asks: Vec<AnswerRequest>) -> Result<ChoiceStreams, ApiError> {
-        let begun = join_all(asks.into_iter().map(|ask| self.gateway.backend.start(ask))).await;
+    pub(super) async fn start(&self, requests: Vec<AnswerRequest>) -> Result<ChoiceStreams, ApiError> {
+        let started = join_all(requests.into_iter().map(|request| self.gateway.backend.start(request))).await;
         let random = super::random::random();
-        let mut streams = ChoiceStreams::new(Arc::clone(&self.gateway), begun.len());
-        for (index, begun) in begun.into_iter().enumerate() {
-            let begun = begun.map_err(told)?;
+        let mut streams = ChoiceStreams::new(Arc::clone(&self.gateway), started.len());
+        for (index, started) in started.into_iter().enumerate() {
+            let started = started.map_err(to_api_error)?;
             // Letters and digits only, and at most 40: clients rewrite other ids.
             let prefix = format!("call{random:016x}{index:02x}");
-            let choice = Choice::new(self.envelope.kind, &self.params, &begun, prefix);
+            let choice = Choice::new(self.envelope.kind, &self.params, &started, prefix);
             let template = self.params.stream.then(|| self.envelope.text_template(index));
-            streams.add(choice, template, begun.pieces);
+            streams.add(choice, template, started.pieces);
         }
         Ok(streams)
     }
@@ -142,11 +142,11 @@ pub(super) fn gone() -> ApiError {
 
 /// The policy panicked.
 pub(super) fn broken() -> ApiError {
-    told(BackendError::Broken("it panicked".to_owned()))
+    to_api_error(BackendError::Broken("it panicked".to_owned()))
 }
 
 /// The error for the client; the details go to the log.
-pub(super) fn told(error: BackendError) -> ApiError {
+pub(super) fn to_api_error(error: BackendError) -> ApiError {
     if let BackendError::Broken(why) = &error {
         tracing::error!("the model failed: {why}");
         return ApiError::internal("the model failed; see the server's log");

@@ -48,7 +48,7 @@ pub(super) async fn sessions(
             _ => return Err(ApiError::field(pair, "unknown parameter; `limit` and `before` are supported")),
         }
     }
-    let sessions = gateway.recorder.sessions(Some(&user), page).await.map_err(told)?;
+    let sessions = gateway.recorder.sessions(Some(&user), page).await.map_err(to_api_error)?;
     Ok(list(&sessions))
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn session(
     Path(session): Path<String>,
 ) -> Answer {
     let session = SessionId(number("session", &session)?);
-    written(&gateway.recorder.session(&user, session).await.map_err(told)?)
+    respond(&gateway.recorder.session(&user, session).await.map_err(to_api_error)?)
 }
 
 /// `POST /v1/sessions/N/close`.
@@ -69,7 +69,7 @@ pub(super) async fn close(
     Path(session): Path<String>,
 ) -> Answer {
     let session = SessionId(number("session", &session)?);
-    gateway.recorder.close_session(&user, session).await.map_err(told)?;
+    gateway.recorder.close_session(&user, session).await.map_err(to_api_error)?;
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
 }
 
@@ -80,14 +80,14 @@ pub(super) async fn close_named(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["session"])?;
+    check_fields(&body, &["session"])?;
     let session = match named_session(&gateway, &user, &body).await? {
         Some(session) => session,
         None => {
             return Err(ApiError::field("session", "`session` must be the name or the number of a session"));
         }
     };
-    gateway.recorder.close_session(&user, session).await.map_err(told)?;
+    gateway.recorder.close_session(&user, session).await.map_err(to_api_error)?;
     Ok(completions::json(&json!({"session": session.0.0, "closed": true})))
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn turn(
     Path(turn): Path<String>,
 ) -> Answer {
     let turn = TurnId(number("turn", &turn)?);
-    written(&gateway.recorder.turn(&user, turn).await.map_err(told)?)
+    respond(&gateway.recorder.turn(&user, turn).await.map_err(to_api_error)?)
 }
 
 /// `DELETE /v1/turns/N`: the turn, and all later turns of its session.
@@ -126,9 +126,9 @@ pub(super) async fn user(State(gateway): State<Arc<Gateway>>, Extension(user): E
     match gateway.recorder.user(&user).await {
         // A user exists from the first key on, even before the first request.
         Err(LedgerError::Unknown(_)) => {
-            written(&UserView { user, created_ms: None, shares: false, shares_ms: None })
+            respond(&UserView { user, created_ms: None, shares: false, shares_ms: None })
         }
-        known => written(&known.map_err(told)?),
+        known => respond(&known.map_err(to_api_error)?),
     }
 }
 
@@ -139,11 +139,11 @@ pub(super) async fn change_user(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["shares"])?;
+    check_fields(&body, &["shares"])?;
     let shares = body.get("shares").and_then(Value::as_bool);
     let shares = shares.ok_or_else(|| ApiError::field("shares", "`shares` must be true or false"))?;
-    gateway.recorder.set_consent(&user, shares).await.map_err(told)?;
-    written(&gateway.recorder.user(&user).await.map_err(told)?)
+    gateway.recorder.set_consent(&user, shares).await.map_err(to_api_error)?;
+    respond(&gateway.recorder.user(&user).await.map_err(to_api_error)?)
 }
 
 /// `DELETE /v1/user`: everything that is recorded of the user.
@@ -181,7 +181,7 @@ pub(super) async fn feedback(
     request: Request,
 ) -> Answer {
     let body = object(&gateway, request).await?;
-    only(&body, &["turn", "completion", "session", "choice", "rating", "text", "score", "source"])?;
+    check_fields(&body, &["turn", "completion", "session", "choice", "rating", "text", "score", "source"])?;
     let target = target(&gateway, &user, &body).await?;
     let choice = present(&body, "choice")
         .map(|choice| choice.as_u64().and_then(|choice| choice.try_into().ok()).ok_or(()));
@@ -220,7 +220,7 @@ pub(super) async fn feedback(
         return Err(ApiError::field("rating", "feedback needs a `rating`, a `text` or a `score`"));
     }
     let new = NewFeedback { target, choice, source, thumb, text, score };
-    let id = gateway.recorder.feedback(&user, new).await.map_err(told)?;
+    let id = gateway.recorder.feedback(&user, new).await.map_err(to_api_error)?;
     Ok(completions::json(&json!({"feedback": id.0})))
 }
 
@@ -266,7 +266,9 @@ async fn named_session(
     body: &Map<String, Value>,
 ) -> Result<Option<SessionId>, ApiError> {
     match present(body, "session") {
-        Some(Value::String(name)) => gateway.recorder.session_named(user, name).await.map(Some).map_err(told),
+        Some(Value::String(name)) => {
+            gateway.recorder.session_named(user, name).await.map(Some).map_err(to_api_error)
+        }
         Some(number) => Ok(number.as_u64().map(|number| SessionId(RequestId(number)))),
         None => Ok(None),
     }
@@ -283,7 +285,7 @@ fn present<'a>(body: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
 }
 
 /// These requests are ClawRL's own: an unknown field is a mistake.
-pub(super) fn only(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
+pub(super) fn check_fields(body: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
     match body.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => {
             let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
@@ -302,14 +304,14 @@ fn list<T: Serialize>(entries: &[T]) -> Response<Body> {
     completions::json(&json!({"object": "list", "data": entries}))
 }
 
-fn written<T: Serialize>(view: &T) -> Answer {
+fn respond<T: Serialize>(view: &T) -> Answer {
     let value =
         serde_json::to_value(view).map_err(|_| ApiError::internal("failed to serialize the record"))?;
     Ok(completions::json(&value))
 }
 
 fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
-    let Deleted { turns, requests, samples, versions, running } = deleted.map_err(told)?;
+    let Deleted { turns, requests, samples, versions, running } = deleted.map_err(to_api_error)?;
     let versions: Vec<Value> =
         versions.iter().map(|(adapter, version)| json!({"adapter": adapter, "version": version})).collect();
     let running: Vec<u64> = running.iter().map(|update| update.0).collect();
@@ -320,7 +322,7 @@ fn deleted(deleted: Result<Deleted, LedgerError>) -> Answer {
 }
 
 /// The error for the client.
-pub(super) fn told(error: LedgerError) -> ApiError {
+pub(super) fn to_api_error(error: LedgerError) -> ApiError {
     match error {
         LedgerError::Unknown(_) => ApiError::not_found("not_found", error.to_string()),
         LedgerError::Refused(_) => ApiError::invalid("refused", error.to_string()),

@@ -27,8 +27,8 @@ pub(super) struct ResponseEnvelope {
 }
 
 /// A placeholder text, and its JSON. The fields before it in a chunk are ours and do not contain it.
-const MARK: &str = "\0";
-const WRITTEN: &str = "\"\\u0000\"";
+const PLACEHOLDER: &str = "\0";
+const PLACEHOLDER_JSON: &str = "\"\\u0000\"";
 
 /// A chunk without its text, written once: most pieces are a single word.
 #[derive(Debug)]
@@ -109,10 +109,10 @@ impl ResponseEnvelope {
 
     /// The JSON around a piece that is only text.
     pub(super) fn text_template(&self, choice: usize) -> ChunkTemplate {
-        let text = ReplyPart::Text(MARK.to_owned());
+        let text = ReplyPart::Text(PLACEHOLDER.to_owned());
         // Serialising strings and numbers cannot fail.
         let chunk = serde_json::to_string(&self.piece(choice, &text, None, Value::Null)).unwrap_or_default();
-        let (before, behind) = chunk.split_once(WRITTEN).unwrap_or_default();
+        let (before, behind) = chunk.split_once(PLACEHOLDER_JSON).unwrap_or_default();
         ChunkTemplate { all: format!("{before}{behind}"), at: before.len() }
     }
 
@@ -147,7 +147,7 @@ impl ResponseEnvelope {
             return json!({"content": entries, "refusal": null});
         }
         let column = |name: &str| -> Vec<Value> { entries.iter().map(|entry| entry[name].clone()).collect() };
-        let most: Vec<Value> = entries
+        let top: Vec<Value> = entries
             .iter()
             .map(|entry| {
                 let others = entry["top_logprobs"].as_array().into_iter().flatten();
@@ -157,7 +157,7 @@ impl ResponseEnvelope {
                 Value::Object(others.map(pair).collect())
             })
             .collect();
-        json!({"tokens": column("token"), "token_logprobs": column("logprob"), "top_logprobs": most})
+        json!({"tokens": column("token"), "token_logprobs": column("logprob"), "top_logprobs": top})
     }
 
     fn choice(&self, index: usize, choice: &Choice) -> Value {
@@ -282,11 +282,11 @@ mod tests {
                 kind,
                 id: "x\0".to_owned(),
                 created: 7,
-                model: MARK.to_owned(),
-                fingerprint: Some(MARK.to_owned()),
+                model: PLACEHOLDER.to_owned(),
+                fingerprint: Some(PLACEHOLDER.to_owned()),
                 include_usage,
             };
-            for text in ["", "a \"b\"\n\u{e9}", MARK] {
+            for text in ["", "a \"b\"\n\u{e9}", PLACEHOLDER] {
                 let template = envelope.text_template(3);
                 let (before, behind) = template.parts();
                 let written = format!("{before}{}{behind}", serde_json::to_string(text).unwrap());

@@ -16,22 +16,26 @@ pub(super) struct WriteTimeout<S> {
     stream: S,
     stall: Duration,
     /// The running timeout, while a write waits.
-    waits: Option<Pin<Box<Sleep>>>,
+    timeout: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
     pub(super) fn new(stream: S, stall: Duration) -> Self {
-        Self { stream, stall, waits: None }
+        Self { stream, stall, timeout: None }
     }
 
-    fn bounded<T>(&mut self, context: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn with_timeout<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if poll.is_ready() {
-            self.waits = None;
+            self.timeout = None;
             return poll;
         }
         let stall = self.stall;
-        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(stall))); // timer: a limit
-        ready!(waits.as_mut().poll(context));
+        let timeout = self.timeout.get_or_insert_with(|| Box::pin(sleep(stall))); // timer: a limit
+        ready!(timeout.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client did not read")))
     }
 }
@@ -53,7 +57,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.bounded(context, poll)
+        self.with_timeout(context, poll)
     }
 
     fn poll_write_vectored(
@@ -62,7 +66,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.bounded(context, poll)
+        self.with_timeout(context, poll)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -71,12 +75,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_flush(context);
-        self.bounded(context, poll)
+        self.with_timeout(context, poll)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.bounded(context, poll)
+        self.with_timeout(context, poll)
     }
 }
 
@@ -90,9 +94,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn write_times_out_without_progress() {
         let (near, mut far) = duplex(4);
-        let mut patient = WriteTimeout::new(near, Duration::from_secs(10));
-        patient.write_all(b"four").await.unwrap();
-        let (written, read) = tokio::join!(patient.write_all(b"more"), async {
+        let mut stream = WriteTimeout::new(near, Duration::from_secs(10));
+        stream.write_all(b"four").await.unwrap();
+        let (written, read) = tokio::join!(stream.write_all(b"more"), async {
             tokio::time::sleep(Duration::from_secs(9)).await;
             let mut bytes = [0; 4];
             far.read_exact(&mut bytes).await.unwrap();
@@ -101,9 +105,9 @@ mod tests {
         written.unwrap();
         assert_eq!(&read, b"four");
         // The timeout restarts with each write that makes progress.
-        let begun = tokio::time::Instant::now();
-        let error = patient.write_all(b"last").await.unwrap_err();
+        let started = tokio::time::Instant::now();
+        let error = stream.write_all(b"last").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed().as_secs(), 10);
+        assert_eq!(started.elapsed().as_secs(), 10);
     }
 }

@@ -65,10 +65,10 @@ impl EndedRequest {
 
 impl EndedRequest {
     /// Of a request that has just arrived.
-    pub(crate) fn of(kept: &StoredRequest, linked: &Linked) -> Self {
+    pub(crate) fn of(stored: &StoredRequest, linked: &Linked) -> Self {
         let (kind, mark) = names::kind(&linked.kind);
         let Linked { session, turn, .. } = *linked;
-        Self::new((kept.user.clone(), session, turn), (kind, &mark.unwrap_or_default()), &kept.redacted)
+        Self::new((stored.user.clone(), session, turn), (kind, &mark.unwrap_or_default()), &stored.redacted)
     }
 
     fn new(
@@ -106,26 +106,26 @@ pub(crate) fn waiting(connection: &Connection, request: RequestId) -> Result<End
 pub(crate) fn add(
     connection: &Connection,
     (request, ended): (RequestId, &EndedRequest),
-    kept: &StoredAnswer,
+    stored: &StoredAnswer,
     is_visible: bool,
     at_ms: i64,
 ) -> Result<(), LedgerError> {
     let sql = "UPDATE requests SET state = ?2, ended_ms = ?3, first_token_after_ms = ?4, prompt_tokens = ?5, \
                completion_tokens = ?6, prompt_ids = ?7 WHERE number = ?1";
-    let prompt = kept.prompt.as_ref().filter(|_| ended.keeps_prompt());
+    let prompt = stored.prompt.as_ref().filter(|_| ended.keeps_prompt());
     connection.prepare_cached(sql)?.execute(params![
         request,
         if is_visible { "answered" } else { "empty" },
         at_ms,
-        kept.first_token_after_ms.map(numbers::to_sql),
-        numbers::to_sql(kept.prompt_tokens),
-        numbers::to_sql(kept.completion_tokens),
+        stored.first_token_after_ms.map(numbers::to_sql),
+        numbers::to_sql(stored.prompt_tokens),
+        numbers::to_sql(stored.completion_tokens),
         prompt.and_then(StoredPrompt::in_row),
     ])?;
     if ended.is_deleted {
         return Ok(());
     }
-    for (place, choice) in kept.choices.iter().enumerate() {
+    for (place, choice) in stored.choices.iter().enumerate() {
         let sql = "INSERT INTO answers (request, choice, text, reasoning, calls, finish_reason, redacted, sampled_ids, \
                    logprobs, versions, adapter, temperature, top_p, top_k, seed, exact, inexact) VALUES (?1, ?2, ?3, \
                    ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
@@ -141,11 +141,11 @@ pub(crate) fn add(
             choice.sampled_ids,
             choice.logprobs,
             choice.versions,
-            kept.adapter,
-            kept.temperature,
-            kept.top_p,
-            kept.top_k,
-            kept.seed.map(u64::cast_signed),
+            stored.adapter,
+            stored.temperature,
+            stored.top_p,
+            stored.top_k,
+            stored.seed.map(u64::cast_signed),
             inexact.is_none(),
             inexact,
         ])?;

@@ -19,9 +19,9 @@ use super::{LedgerError, blobs, numbers};
 use crate::{RequestId, SessionId, TurnId, UserId};
 
 /// Minimum size of a long body, in bytes. Short ones share a page with other rows.
-const LONG_BODY: usize = 2_048;
+const MIN_LONG_BODY: usize = 2_048;
 /// Minimum size of a long prompt, in tokens.
-const LONG_PROMPT: usize = 512;
+const MIN_LONG_PROMPT: usize = 512;
 /// Length of a chain of differences; the next one is stored whole.
 const MAX_LINKS: u32 = 15;
 /// Dependents in other sessions; the next one is stored whole.
@@ -42,7 +42,7 @@ pub(crate) enum StoredBody {
 
 impl StoredBody {
     pub(crate) fn of(body: Bytes) -> Self {
-        if body.len() < LONG_BODY { Self::Short(body) } else { Self::Long(body) }
+        if body.len() < MIN_LONG_BODY { Self::Short(body) } else { Self::Long(body) }
     }
 
     /// The value of the request's row.
@@ -65,7 +65,7 @@ pub(crate) enum StoredPrompt {
 
 impl StoredPrompt {
     pub(crate) fn of(ids: Arc<[u32]>) -> Self {
-        if ids.len() < LONG_PROMPT { Self::Short(blobs::ids(&ids)) } else { Self::Long(ids) }
+        if ids.len() < MIN_LONG_PROMPT { Self::Short(blobs::ids(&ids)) } else { Self::Long(ids) }
     }
 
     /// The value of the request's row.
@@ -148,13 +148,13 @@ impl Element for u32 {
 /// The cache of bases: the last contents of each session, and for each user the first that was stored whole.
 #[derive(Debug)]
 pub(crate) struct DeltaBases<E: Element> {
-    of_session: HashMap<SessionId, Last<E>>,
-    of_user: HashMap<UserId, First<E>>,
+    of_session: HashMap<SessionId, SessionBase<E>>,
+    of_user: HashMap<UserId, UserBase<E>>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct First<E: Element> {
+struct UserBase<E: Element> {
     request: RequestId,
     /// Number of dependents.
     uses: u32,
@@ -181,7 +181,7 @@ struct Base {
 }
 
 #[derive(Debug)]
-struct Last<E: Element> {
+struct SessionBase<E: Element> {
     request: RequestId,
     turn: TurnId,
     /// Number of others that reading it needs.
@@ -210,12 +210,12 @@ impl<E: Element> DeltaBases<E> {
     pub(crate) fn add(
         &mut self,
         connection: &Connection,
-        belongs: ContentOwner<'_>,
-        kept: E::Whole,
+        owner: ContentOwner<'_>,
+        stored: E::Whole,
     ) -> Result<(), LedgerError> {
-        let ContentOwner { user, session, turn, request } = belongs;
-        let whole = kept.as_ref();
-        let base = self.base(belongs, whole);
+        let ContentOwner { user, session, turn, request } = owner;
+        let whole = stored.as_ref();
+        let base = self.base(owner, whole);
         let (first, last) = base.as_ref().map_or((0, 0), |base| base.shared);
         let middle = E::write(&whole[first..whole.len() - last])?;
         let is_elsewhere = base.as_ref().is_some_and(|base| base.is_elsewhere);
@@ -238,12 +238,12 @@ impl<E: Element> DeltaBases<E> {
         } else if is_first {
             // Counted twice, since either map may drop it first.
             self.bytes += size_of_val(whole);
-            let first = First { request, uses: 0, whole: kept.clone() };
+            let first = UserBase { request, uses: 0, whole: stored.clone() };
             if let Some(before) = self.of_user.insert(user.clone(), first) {
                 self.bytes -= size_of_val(before.whole.as_ref());
             }
         }
-        self.of_session.insert(session, Last { request, turn, links, whole: kept });
+        self.of_session.insert(session, SessionBase { request, turn, links, whole: stored });
         Ok(())
     }
 

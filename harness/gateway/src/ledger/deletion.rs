@@ -51,13 +51,13 @@ pub(crate) fn delete(
     let turns = turns(connection, user, what)?;
     let chosen = names::json(&turns)?;
     // I3: turns whose next states are deleted. A next state is of the turn's own session and user.
-    let told = numbers_of(
+    let previous = numbers_of(
         connection,
         "SELECT turn FROM next_states WHERE request IN \
          (SELECT number FROM requests WHERE turn IN (SELECT value FROM json_each(?1)))",
         &chosen,
     )?;
-    let touched = names::json(&turns.iter().chain(&told).collect::<Vec<_>>())?;
+    let touched = names::json(&turns.iter().chain(&previous).collect::<Vec<_>>())?;
     let run = |sql: &str, chosen: &str| connection.prepare_cached(sql)?.execute(params![chosen, at_ms]);
     let deleted = Deleted {
         versions: versions(connection, &touched)?,

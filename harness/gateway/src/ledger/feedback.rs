@@ -31,9 +31,9 @@ pub(crate) struct Target {
 pub(crate) fn target(
     connection: &Connection,
     user: &UserId,
-    kept: &StoredFeedback,
+    stored: &StoredFeedback,
 ) -> Result<Target, LedgerError> {
-    let (sql, number, thing) = match kept.target {
+    let (sql, number, thing) = match stored.target {
         FeedbackTarget::Turn(turn) => (
             // The answer that the conversation continued, or else the last one of a main request.
             "SELECT r.session, r.turn, r.number FROM requests r LEFT JOIN next_states n ON n.turn = r.turn \
@@ -60,7 +60,7 @@ pub(crate) fn target(
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let found = connection.prepare_cached(sql)?.query_row(params![number, user.0], read).optional()?;
     let (session, turn, request) = found.ok_or(LedgerError::Unknown(thing))?;
-    let choice = choice(connection, request, kept.choice)?;
+    let choice = choice(connection, request, stored.choice)?;
     Ok(Target { session, turn, answer: (request, choice) })
 }
 
@@ -84,10 +84,10 @@ fn choice(connection: &Connection, request: RequestId, named: Option<u32>) -> Re
 pub(crate) fn add(
     connection: &Connection,
     (user, target): (&UserId, Target),
-    kept: &StoredFeedback,
+    stored: &StoredFeedback,
     at_ms: i64,
 ) -> Result<FeedbackId, LedgerError> {
-    let source = match kept.source {
+    let source = match stored.source {
         FeedbackSource::Api => "api",
         FeedbackSource::Extension => "extension",
     };
@@ -95,7 +95,7 @@ pub(crate) fn add(
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let mut statement = connection.prepare_cached(sql)?;
     let Target { session, turn, answer: (answered, choice) } = target;
-    let StoredFeedback { thumb, text, score, .. } = kept;
+    let StoredFeedback { thumb, text, score, .. } = stored;
     statement.execute(params![user.0, session, turn, source, thumb, text, score, at_ms, answered, choice])?;
     Ok(FeedbackId(numbers::from_sql(connection.last_insert_rowid())))
 }

@@ -46,9 +46,9 @@ pub(crate) use feedback::{StoredFeedback, add as add_feedback, target as feedbac
 pub(crate) use file::{Lock, create, open_reader, open_writer};
 pub(crate) use queries::{body, outline, session, sessions, turn, turn_after, turn_owner, user};
 pub(crate) use reconcile::reconcile;
-pub(crate) use replay::{Replayed, owner as session_owner, replay, since_epoch};
+pub(crate) use replay::{ReplayResult, owner as session_owner, replay, since_epoch};
 pub(crate) use requests::{
-    Linked, StoredRequest, add as add_request, add_user, next_number, set_numbers_aside,
+    Linked, StoredRequest, add as add_request, add_user, next_number, reserve_numbers,
 };
 pub(crate) use rollback::{GIVEN_UP, learners, roll_back, versions};
 pub(crate) use samples::{add_sample, add_vote, drop_sample, set_reward};

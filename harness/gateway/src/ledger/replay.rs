@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// The result.
-pub(crate) struct Replayed {
+pub(crate) struct ReplayResult {
     pub(crate) tracker: SessionTracker,
     /// Open sessions that could not be restored.
     pub(crate) broken: BTreeSet<SessionId>,
 }
 
 /// A recorded request of an open session.
-struct Said {
+struct RecordedRequest {
     user: UserId,
     headers: Headers,
     body: ChatRequest,
@@ -44,11 +44,11 @@ pub(crate) fn since_epoch(ms: i64) -> Duration {
 
 /// # Errors
 /// Only [`LedgerError::Storage`].
-pub(crate) fn replay(connection: &Connection, link: LinkConfig) -> Result<Replayed, LedgerError> {
+pub(crate) fn replay(connection: &Connection, link: LinkConfig) -> Result<ReplayResult, LedgerError> {
     let mut tracker = SessionTracker::new(LinkConfig { idle: Duration::MAX });
     let mut broken = BTreeSet::new();
     let Some(begin) = begin(connection)? else {
-        return Ok(Replayed { tracker: tracker.with_config(link), broken });
+        return Ok(ReplayResult { tracker: tracker.with_config(link), broken });
     };
     // In this order: an index by session would cost a write for each input, for a query that runs once.
     let sql = "SELECT h.session, h.what, h.request, h.at_ms FROM happenings h CROSS JOIN sessions s ON s.id = h.session \
@@ -58,18 +58,18 @@ pub(crate) fn replay(connection: &Connection, link: LinkConfig) -> Result<Replay
         let at = since_epoch(row.get(3)?);
         Ok(LinkInput { session: row.get(0)?, what: row.get(1)?, request: row.get(2)?, at })
     };
-    for happening in statement.query_map([begin], read)? {
-        let happening = happening?;
-        if broken.contains(&happening.session) {
+    for input in statement.query_map([begin], read)? {
+        let input = input?;
+        if broken.contains(&input.session) {
             continue;
         }
-        if let Some(found) = tell(connection, &mut tracker, &happening)? {
+        if let Some(found) = apply(connection, &mut tracker, &input)? {
             tracker.forget(found);
-            tracker.forget(happening.session);
-            broken.insert(happening.session);
+            tracker.forget(input.session);
+            broken.insert(input.session);
         }
     }
-    Ok(Replayed { tracker: tracker.with_config(link), broken })
+    Ok(ReplayResult { tracker: tracker.with_config(link), broken })
 }
 
 /// Place of the first request of the first open session; `None` if no session is open.
@@ -85,15 +85,16 @@ fn begin(connection: &Connection) -> Result<Option<i64>, LedgerError> {
 }
 
 /// The session to which it was linked, if that differs from the record.
-fn tell(
+fn apply(
     connection: &Connection,
     tracker: &mut SessionTracker,
-    happening: &LinkInput,
+    input: &LinkInput,
 ) -> Result<Option<SessionId>, LedgerError> {
-    let &LinkInput { session, ref what, request, at } = happening;
-    let told: Result<Vec<Event>, LinkError> = match (what.as_str(), request) {
+    let &LinkInput { session, ref what, request, at } = input;
+    let events: Result<Vec<Event>, LinkError> = match (what.as_str(), request) {
         ("arrived", Some(request)) => {
-            let Some(Said { user, headers, body, turn }) = said(connection, request)? else {
+            let Some(RecordedRequest { user, headers, body, turn }) = recorded_request(connection, request)?
+            else {
                 return Ok(Some(session));
             };
             let events =
@@ -109,7 +110,7 @@ fn tell(
         ("failed", Some(request)) => tracker.failed(request, at),
         (_, _) => tracker.close(&owner(connection, session)?, session),
     };
-    Ok(told.is_err().then_some(session))
+    Ok(events.is_err().then_some(session))
 }
 
 /// The owner of a session.
@@ -119,7 +120,10 @@ pub(crate) fn owner(connection: &Connection, session: SessionId) -> Result<UserI
 }
 
 /// `None` if it is deleted or unreadable.
-fn said(connection: &Connection, request: RequestId) -> Result<Option<Said>, LedgerError> {
+fn recorded_request(
+    connection: &Connection,
+    request: RequestId,
+) -> Result<Option<RecordedRequest>, LedgerError> {
     let sql = "SELECT user, headers, body, turn FROM requests WHERE number = ?1 AND deleted_ms IS NULL";
     let read = |row: &rusqlite::Row<'_>| {
         let (user, headers): (String, String) = (row.get(0)?, row.get(1)?);
@@ -132,5 +136,5 @@ fn said(connection: &Connection, request: RequestId) -> Result<Option<Said>, Led
     let body = serde_json::from_slice(&body).ok();
     let body = body.and_then(|body| ChatRequest::parse(&body).ok());
     let headers = headers.into_iter().collect();
-    Ok(body.map(|body| Said { user: UserId(user), headers, body, turn }))
+    Ok(body.map(|body| RecordedRequest { user: UserId(user), headers, body, turn }))
 }

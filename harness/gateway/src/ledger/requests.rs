@@ -64,7 +64,7 @@ pub(crate) fn add_user(connection: &Connection, user: &UserId, at_ms: i64) -> Re
 pub(crate) fn add(
     connection: &Connection,
     (request, linked): (RequestId, &Linked),
-    kept: &StoredRequest,
+    stored: &StoredRequest,
     events: &[Event],
     at_ms: i64,
 ) -> Result<(), LedgerError> {
@@ -74,15 +74,15 @@ pub(crate) fn add(
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting')";
     connection.prepare_cached(sql)?.execute(params![
         request,
-        kept.user.0,
-        kept.endpoint,
+        stored.user.0,
+        stored.endpoint,
         at_ms,
-        kept.headers_json,
-        kept.body.in_row(),
-        numbers::to_sql(kept.body_bytes as u64),
-        kept.redacted,
-        kept.model,
-        kept.sampling,
+        stored.headers_json,
+        stored.body.in_row(),
+        numbers::to_sql(stored.body_bytes as u64),
+        stored.redacted,
+        stored.model,
+        stored.sampling,
         linked.session,
         linked.turn,
         kind,
@@ -90,8 +90,8 @@ pub(crate) fn add(
         linked.is_retry,
     ])?;
     events::add_link_input(connection, linked.session, "arrived", Some(request), at_ms)?;
-    events::add_all(connection, &kept.user, events, at_ms)?;
-    let said = kept.request.unanswered_text();
+    events::add_all(connection, &stored.user, events, at_ms)?;
+    let said = stored.request.unanswered_text();
     if !linked.is_retry && !said.is_empty() {
         let (said, _) = prefix(&said, SAID);
         let sql = "UPDATE turns SET said = ?2 WHERE id = ?1";
@@ -108,7 +108,7 @@ pub(crate) fn next_number(connection: &Connection) -> Result<u64, LedgerError> {
 }
 
 /// Makes [`next_number`] larger than `last` after the next commit.
-pub(crate) fn set_numbers_aside(connection: &Connection, last: u64) -> Result<(), LedgerError> {
+pub(crate) fn reserve_numbers(connection: &Connection, last: u64) -> Result<(), LedgerError> {
     let last = numbers::to_sql(last);
     let sql = "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'requests'";
     if connection.prepare_cached(sql)?.execute([last])? == 0 {

@@ -27,7 +27,7 @@ pub enum Event {
         /// The turn of the last answer that its request contains.
         parent: Option<TurnId>,
     },
-    /// A request repeats an earlier one. It is no feedback on the answer.
+    /// A request repeats an earlier one. It is not feedback on the answer.
     Retry {
         /// The turn, which is the same.
         turn: TurnId,

@@ -26,7 +26,7 @@ pub(crate) struct Session {
     /// The main turn that was answered last.
     pub(crate) latest: Option<TurnId>,
     /// Lines with reactions: a client repeats them in retries.
-    pub(crate) told: HashSet<Digest>,
+    pub(crate) reported: HashSet<Digest>,
     /// In the order of opening.
     pub(crate) turns: Vec<TurnId>,
 }
@@ -43,13 +43,13 @@ impl Session {
             root: None,
             first: None,
             latest: None,
-            told: HashSet::new(),
+            reported: HashSet::new(),
             turns: Vec::new(),
         }
     }
 
     /// Starts the next epoch.
-    pub(crate) fn turn_over(&mut self, epoch: u64) {
+    pub(crate) fn start_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
         self.root = None;
         self.first = None;

@@ -1,7 +1,7 @@
 //! All open sessions, and the linking of requests to them.
 //!
 //! I1. A session belongs to one user; requests never link to another user's data. I2. A turn has at most one next state. I3. A repeated
-//! request opens no turn, is no feedback on the answer, and changes no epoch. I4. A request that is not certainly part of the conversation
+//! request opens no turn, is not feedback on the answer, and changes no epoch. I4. A request that is not certainly part of the conversation
 //! is not the next state of a main turn. I5. Sessions do not influence each other's events. I6. Equal calls give equal events: after a
 //! crash, the recorded requests and answers restore the same state.
 //!
@@ -117,12 +117,12 @@ impl SessionTracker {
         let latest = session.latest;
         if let Some((epoch, why)) = next_epoch(session, &claim, &found, &kind, body) {
             events.push(Event::EpochClosed { session: id, epoch: session.epoch, request, why });
-            session.turn_over(epoch);
+            session.start_epoch(epoch);
         }
         if kind.is_main() && session.root.is_none() {
             session.root = body.steps().first().map(|step| step.digest);
         }
-        let reactions = told_anew(&mut session.told, body);
+        let reactions = new_reactions(&mut session.reported, body);
         let turn = match found.repeated {
             Some(turn) => {
                 events.push(Event::Retry { turn, session: id, request, kind: kind.clone() });
@@ -475,8 +475,8 @@ fn behind(body: &ChatRequest, answer: usize) -> (Vec<NewMessage>, Vec<usize>) {
 }
 
 /// Reactions that the session has not reported before.
-fn told_anew(told: &mut HashSet<Digest>, body: &ChatRequest) -> Vec<crate::Reaction> {
+fn new_reactions(reported: &mut HashSet<Digest>, body: &ChatRequest) -> Vec<crate::Reaction> {
     let reactions = body.messages().iter().flat_map(|message| &message.reactions);
-    let new = reactions.filter(|(line, _)| told.insert(Digest::of_bytes(line.as_bytes())));
+    let new = reactions.filter(|(line, _)| reported.insert(Digest::of_bytes(line.as_bytes())));
     new.map(|(_, reaction)| reaction.clone()).collect()
 }

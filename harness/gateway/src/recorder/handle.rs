@@ -35,7 +35,7 @@ pub struct RecorderHandle {
     commits: Arc<AtomicU64>,
     /// A transaction is open, which readers do not see.
     is_open: Arc<AtomicBool>,
-    unheard: AbandonedRequests,
+    abandoned_requests: AbandonedRequests,
 }
 
 /// Admitted requests whose callers were gone when they got their number. The recorder's thread fails them.
@@ -44,7 +44,7 @@ pub(super) type AbandonedRequests = Arc<Mutex<Vec<RequestId>>>;
 /// A pending call.
 struct Reply<'a, T> {
     done: oneshot::Receiver<Result<T, LedgerError>>,
-    unheard: &'a AbandonedRequests,
+    abandoned_requests: &'a AbandonedRequests,
     admitted: fn(&T) -> Option<RequestId>,
 }
 
@@ -55,7 +55,7 @@ impl<T> Drop for Reply<'_, T> {
         if let Ok(Ok(done)) = self.done.try_recv()
             && let Some(request) = (self.admitted)(&done)
         {
-            self.unheard.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+            self.abandoned_requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         }
     }
 }
@@ -72,9 +72,9 @@ impl RecorderHandle {
         reader: Arc<Reader>,
         live: broadcast::Sender<LedgerEvent>,
         (commits, is_open): (Arc<AtomicU64>, Arc<AtomicBool>),
-        unheard: AbandonedRequests,
+        abandoned_requests: AbandonedRequests,
     ) -> Self {
-        Self { jobs, redaction, reader, live, commits, is_open, unheard }
+        Self { jobs, redaction, reader, live, commits, is_open, abandoned_requests }
     }
 
     /// Records the arrival of a request. [`Self::answered`] or [`Self::failed`] must follow. If the machine or the file fails before that,
@@ -83,8 +83,8 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if the body is not a JSON request.
     pub async fn arrived(&self, request: NewRequest) -> Result<Admitted, LedgerError> {
-        let kept = prepared::request(request, &self.redaction)?;
-        let work = move |desk: &mut WriteContext<'_>| desk.arrived(&kept);
+        let stored = prepared::request(request, &self.redaction)?;
+        let work = move |context: &mut WriteContext<'_>| context.arrived(&stored);
         // The answer's commit, which clients wait for, includes this: one disk sync less before the first token.
         let admitted = |admitted: &Admitted| Some(admitted.request);
         let (call, done) = Call::new(work, admitted);
@@ -96,9 +96,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Unknown`], if the request is unknown or has ended.
     pub async fn answered(&self, request: RequestId, answer: NewAnswer) -> Result<(), LedgerError> {
-        let kept = prepared::answer(answer, &self.redaction)?;
+        let stored = prepared::answer(answer, &self.redaction)?;
         let (call, done) =
-            Call::new(move |desk: &mut WriteContext<'_>| desk.answered(request, &kept), nothing);
+            Call::new(move |context: &mut WriteContext<'_>| context.answered(request, &stored), nothing);
         self.ask(call.that_refuses_first(), done, nothing).await
     }
 
@@ -108,7 +108,7 @@ impl RecorderHandle {
     /// See above; [`LedgerError::Unknown`], if the request is unknown or has ended.
     pub async fn failed(&self, request: RequestId, why: &str) -> Result<(), LedgerError> {
         let why = self.redaction.redact(why, &mut RuleCounts::new()).into_owned();
-        self.call(move |desk| desk.failed(request, &why)).await
+        self.call(move |context| context.failed(request, &why)).await
     }
 
     /// Records feedback on an answer.
@@ -116,9 +116,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if a number is out of range.
     pub async fn feedback(&self, user: &UserId, feedback: NewFeedback) -> Result<FeedbackId, LedgerError> {
-        let kept = prepared::feedback(&feedback, &self.redaction)?;
+        let stored = prepared::feedback(&feedback, &self.redaction)?;
         let user = user.clone();
-        self.call(move |desk| desk.feedback(&user, &kept)).await
+        self.call(move |context| context.feedback(&user, &stored)).await
     }
 
     /// The user's open session with this client name.
@@ -127,8 +127,8 @@ impl RecorderHandle {
     /// See above; [`LedgerError::Unknown`], if there is none.
     pub async fn session_named(&self, user: &UserId, name: &str) -> Result<SessionId, LedgerError> {
         let (user, name) = (user.clone(), name.to_owned());
-        let work = move |desk: &mut WriteContext<'_>| {
-            desk.tracker.named(&user, &name).ok_or(LedgerError::Unknown(EntityKind::Session))
+        let work = move |context: &mut WriteContext<'_>| {
+            context.tracker.named(&user, &name).ok_or(LedgerError::Unknown(EntityKind::Session))
         };
         self.call(work).await
     }
@@ -139,7 +139,7 @@ impl RecorderHandle {
     /// See above; [`LedgerError::Unknown`], if it is not open.
     pub async fn close_session(&self, user: &UserId, session: SessionId) -> Result<(), LedgerError> {
         let user = user.clone();
-        self.call(move |desk| desk.close_session(&user, session)).await
+        self.call(move |context| context.close_session(&user, session)).await
     }
 
     /// Closes sessions that were idle for too long, as the thread does regularly; returns their number.
@@ -147,7 +147,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn expire(&self) -> Result<usize, LedgerError> {
-        self.call(|desk| desk.expire()).await
+        self.call(|context| context.expire()).await
     }
 
     /// Sets whether a user's turns may train the shared adapter.
@@ -156,7 +156,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn set_consent(&self, user: &UserId, shares: bool) -> Result<(), LedgerError> {
         let user = user.clone();
-        self.call(move |desk| desk.set_consent(&user, shares)).await
+        self.call(move |context| context.set_consent(&user, shares)).await
     }
 
     /// Deletes a user's data. When it returns, the data is overwritten in the file; if a reader is active, it leaves the file's log soon
@@ -166,7 +166,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn delete(&self, user: &UserId, what: Deletion) -> Result<Deleted, LedgerError> {
         let user = user.clone();
-        self.call(move |desk| desk.delete(&user, what)).await
+        self.call(move |context| context.delete(&user, what)).await
     }
 
     /// Records a judge's vote; returns whether it is new.
@@ -174,9 +174,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if the score is out of range.
     pub async fn add_vote(&self, vote: NewVote) -> Result<bool, LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
-            let is_new = ledger::add_vote(desk.connection, &vote, desk.now_ms)?;
-            desk.judged(vote.turn)?;
+        let work = move |context: &mut WriteContext<'_>| {
+            let is_new = ledger::add_vote(context.connection, &vote, context.now_ms)?;
+            context.judged(vote.turn)?;
             Ok(is_new)
         };
         self.call(work).await
@@ -187,11 +187,11 @@ impl RecorderHandle {
     /// # Errors
     /// As of [`Self::add_vote`]; then none is recorded.
     pub async fn add_votes(&self, turn: TurnId, votes: Vec<NewVote>) -> Result<(), LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
+        let work = move |context: &mut WriteContext<'_>| {
             for vote in &votes {
-                ledger::add_vote(desk.connection, vote, desk.now_ms)?;
+                ledger::add_vote(context.connection, vote, context.now_ms)?;
             }
-            desk.judged(turn)
+            context.judged(turn)
         };
         self.call(work).await
     }
@@ -201,9 +201,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if it is not finite.
     pub async fn set_reward(&self, reward: NewReward) -> Result<(), LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
-            ledger::set_reward(desk.connection, &reward, desk.now_ms)?;
-            desk.judged(reward.turn)
+        let work = move |context: &mut WriteContext<'_>| {
+            ledger::set_reward(context.connection, &reward, context.now_ms)?;
+            context.judged(reward.turn)
         };
         self.call(work).await
     }
@@ -213,9 +213,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if the answer cannot be trained on.
     pub async fn add_sample(&self, sample: NewSample) -> Result<SampleId, LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
-            let (id, turn) = ledger::add_sample(desk.connection, &sample, desk.now_ms)?;
-            desk.judged(turn)?;
+        let work = move |context: &mut WriteContext<'_>| {
+            let (id, turn) = ledger::add_sample(context.connection, &sample, context.now_ms)?;
+            context.judged(turn)?;
             Ok(id)
         };
         self.call(work).await
@@ -227,7 +227,7 @@ impl RecorderHandle {
     /// See above.
     pub async fn drop_sample(&self, sample: SampleId, why: &str) -> Result<bool, LedgerError> {
         let why = why.to_owned();
-        self.call(move |desk| ledger::drop_sample(desk.connection, sample, &why, desk.now_ms)).await
+        self.call(move |context| ledger::drop_sample(context.connection, sample, &why, context.now_ms)).await
     }
 
     /// Starts an update with waiting samples, or returns the one with the same key.
@@ -235,7 +235,7 @@ impl RecorderHandle {
     /// # Errors
     /// See above.
     pub async fn take(&self, update: NewUpdate) -> Result<Taken, LedgerError> {
-        self.call(move |desk| ledger::take(desk.connection, &update, desk.now_ms)).await
+        self.call(move |context| ledger::take(context.connection, &update, context.now_ms)).await
     }
 
     /// Drops samples from a running update, each with a reason.
@@ -247,8 +247,8 @@ impl RecorderHandle {
         update: UpdateId,
         samples: Vec<(SampleId, String)>,
     ) -> Result<(), LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
-            ledger::leave_out(desk.connection, update, &samples, desk.now_ms)
+        let work = move |context: &mut WriteContext<'_>| {
+            ledger::leave_out(context.connection, update, &samples, context.now_ms)
         };
         self.call(work).await
     }
@@ -258,9 +258,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if it ended otherwise, or another update made the version.
     pub async fn finish(&self, update: UpdateId, finish: Finish) -> Result<(), LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
-            ledger::finish(desk.connection, update, &finish, desk.now_ms)?;
-            desk.learned(&ledger::users_of(desk.connection, update)?);
+        let work = move |context: &mut WriteContext<'_>| {
+            ledger::finish(context.connection, update, &finish, context.now_ms)?;
+            context.learned(&ledger::users_of(context.connection, update)?);
             Ok(())
         };
         self.call(work).await
@@ -271,9 +271,9 @@ impl RecorderHandle {
     /// # Errors
     /// See above; [`LedgerError::Refused`], if the number belongs to another version.
     pub async fn roll_back(&self, back: RollBack) -> Result<(), LedgerError> {
-        let work = move |desk: &mut WriteContext<'_>| {
-            ledger::roll_back(desk.connection, &back, desk.now_ms)?;
-            desk.learned(&ledger::learners(desk.connection, &back.adapter)?);
+        let work = move |context: &mut WriteContext<'_>| {
+            ledger::roll_back(context.connection, &back, context.now_ms)?;
+            context.learned(&ledger::learners(context.connection, &back.adapter)?);
             Ok(())
         };
         self.call(work).await
@@ -292,9 +292,9 @@ impl RecorderHandle {
         samples: Vec<SampleId>,
     ) -> Result<Reconciled, LedgerError> {
         let adapter = adapter.to_owned();
-        let work = move |desk: &mut WriteContext<'_>| {
+        let work = move |context: &mut WriteContext<'_>| {
             let made = (adapter.as_str(), version, checkpoint.as_deref());
-            ledger::reconcile(desk.connection, made, &samples, desk.now_ms)
+            ledger::reconcile(context.connection, made, &samples, context.now_ms)
         };
         self.call(work).await
     }
@@ -456,7 +456,7 @@ impl RecorderHandle {
         admitted: fn(&T) -> Option<RequestId>,
     ) -> Result<T, LedgerError> {
         self.jobs.send(Box::new(job)).await.map_err(|_| LedgerError::Ended)?;
-        let mut reply = Reply { done, unheard: &self.unheard, admitted };
+        let mut reply = Reply { done, abandoned_requests: &self.abandoned_requests, admitted };
         (&mut reply.done).await.map_err(|_| LedgerError::Ended)?
     }
 

@@ -10,7 +10,7 @@ use crate::{LedgerError, RequestId};
 /// Work in a transaction.
 pub(crate) trait Job: Send {
     /// Does the work. A storage error ends the whole transaction; any other error undoes this job alone.
-    fn apply(&mut self, desk: &mut WriteContext<'_>) -> Result<(), LedgerError>;
+    fn apply(&mut self, context: &mut WriteContext<'_>) -> Result<(), LedgerError>;
 
     /// Whether a crash right after the answer may lose it: it is committed soon, together with the next job.
     fn may_be_lost(&self) -> bool;
@@ -55,9 +55,9 @@ impl<T, W> Call<T, W> {
 }
 
 impl<T: Send, W: FnOnce(&mut WriteContext<'_>) -> Result<T, LedgerError> + Send> Job for Call<T, W> {
-    fn apply(&mut self, desk: &mut WriteContext<'_>) -> Result<(), LedgerError> {
+    fn apply(&mut self, context: &mut WriteContext<'_>) -> Result<(), LedgerError> {
         if let Some(work) = self.work.take() {
-            self.done = Some(work(desk)?);
+            self.done = Some(work(context)?);
         }
         Ok(())
     }

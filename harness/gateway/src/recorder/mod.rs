@@ -23,4 +23,4 @@ pub use reader::Export;
 pub use settings::RecorderSettings;
 pub use thread::Recorder;
 
-pub(crate) use write_context::{Known, WriteContext};
+pub(crate) use write_context::{LedgerCache, WriteContext};

@@ -167,8 +167,8 @@ mod tests {
         };
         let mut new = NewAnswer { choices: vec![choice], prompt_ids: Arc::from([7]), ..NewAnswer::default() };
         change(&mut new);
-        let kept = answer(new, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
-        assert_eq!(kept.choices[0].inexact.as_deref(), expected);
+        let stored = answer(new, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
+        assert_eq!(stored.choices[0].inexact.as_deref(), expected);
     }
 
     #[test]
@@ -200,8 +200,8 @@ mod tests {
             logprobs: vec![-1.0],
             ..NewChoice::default()
         };
-        let kept = super::choice(choice, true, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
-        assert_eq!((kept.sampled_ids, kept.logprobs), (None, None));
-        assert_eq!(kept.reasoning.as_deref(), Some("[redacted:sk-key]"));
+        let stored = super::choice(choice, true, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
+        assert_eq!((stored.sampled_ids, stored.logprobs), (None, None));
+        assert_eq!(stored.reasoning.as_deref(), Some("[redacted:sk-key]"));
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that owns the ledger and linking.
 //!
 //! I1. Group commit: all waiting calls share one transaction, and return when it is committed. Committed data survives power loss. Calls
-//! that may be lost return when they are done; their transaction stays open for the next ones, at most [`OPEN`]. I2. Linking is never ahead
+//! that may be lost return when they are done; their transaction stays open for the next ones, at most [`MAX_OPEN`]. I2. Linking is never ahead
 //! of the ledger: after a failed transaction, it is restored from the ledger first, and until that succeeds, all calls fail. I3. A failing
 //! file is an error for the waiting calls only; later calls try again. I4. Dropping [`Recorder`] finishes the waiting calls and ends the
 //! thread; requests without an answer fail at the next opening.
@@ -24,14 +24,14 @@ use super::handle::AbandonedRequests;
 use super::job::Job;
 use super::ledger_event::LedgerEvent;
 use super::reader::Reader;
-use super::{Clock, Known, RecorderHandle, RecorderSettings, WriteContext};
+use super::{Clock, LedgerCache, RecorderHandle, RecorderSettings, WriteContext};
 use crate::ledger;
 use crate::{LedgerError, LinkConfig, RequestId, SessionId, SessionTracker};
 
 /// Changes that a subscriber may be behind; a slower one is told that it missed some. A screenful of a busy dashboard is a tenth of it.
-const LIVE: usize = 1024;
+const EVENT_BUFFER: usize = 1024;
 /// How long a transaction stays open for further calls.
-const OPEN: Duration = Duration::from_millis(50);
+const MAX_OPEN: Duration = Duration::from_millis(50);
 const ENDED: &str = "the server stopped";
 const GONE: &str = "the client disconnected before its request was recorded";
 
@@ -56,7 +56,7 @@ impl Recorder {
         let lock = ledger::create(&path)?;
         let connection = ledger::open_writer(&path)?;
         let reader = Arc::new(Reader::new(ledger::open_reader(&path)?));
-        let (live, _) = broadcast::channel(LIVE);
+        let (live, _) = broadcast::channel(EVENT_BUFFER);
         let next = ledger::next_number(&connection)?;
         let file = identity(&path)?;
         let mut owner = Owner {
@@ -65,28 +65,28 @@ impl Recorder {
             open: None,
             is_open: Arc::default(),
             next,
-            set_aside: next - 1,
+            reserved: next - 1,
             lost: HashSet::new(),
-            known: Known::default(),
+            cache: LedgerCache::default(),
             link,
             clock,
             live: live.clone(),
             commits: Arc::default(),
             is_erasing: false,
-            unheard: AbandonedRequests::default(),
+            abandoned_requests: AbandonedRequests::default(),
             path,
             file,
             _lock: lock,
         };
-        owner.transact(|desk| {
-            desk.fail_all_waiting(ENDED)?;
-            desk.expire()
+        owner.transact(|context| {
+            context.fail_all_waiting(ENDED)?;
+            context.expire()
         })?;
         // A crash may have followed a deletion.
         owner.is_erasing = true;
         owner.erase();
-        let told = (Arc::clone(&owner.commits), Arc::clone(&owner.is_open));
-        let unheard = Arc::clone(&owner.unheard);
+        let shared = (Arc::clone(&owner.commits), Arc::clone(&owner.is_open));
+        let abandoned_requests = Arc::clone(&owner.abandoned_requests);
         let (jobs, waits) = mpsc::channel(waiting.max(1));
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -94,7 +94,8 @@ impl Recorder {
         let run = move || runtime.block_on(run(owner, waits, stopped, expiry, batch.max(1)));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(run);
         let thread = thread.map_err(|error| LedgerError::Storage(error.to_string()))?;
-        let handle = RecorderHandle::new(jobs, RuleRedactor::new(redaction), reader, live, told, unheard);
+        let handle =
+            RecorderHandle::new(jobs, RuleRedactor::new(redaction), reader, live, shared, abandoned_requests);
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -155,23 +156,23 @@ struct Owner {
     /// `None` if it must be restored from the ledger (I2).
     tracker: Option<SessionTracker>,
     /// The uncommitted transaction.
-    open: Option<Open>,
+    open: Option<OpenTransaction>,
     /// Whether there is one, for readers.
     is_open: Arc<AtomicBool>,
     /// Number of the next request.
     next: u64,
     /// Numbers up to this one are reserved in the ledger.
-    set_aside: u64,
+    reserved: u64,
     /// Admitted requests whose transaction failed, until each ends.
     lost: HashSet<RequestId>,
-    known: Known,
+    cache: LedgerCache,
     link: LinkConfig,
     clock: Arc<dyn Clock>,
     live: broadcast::Sender<LedgerEvent>,
     commits: Arc<AtomicU64>,
     /// Deleted data must still be removed from the file.
     is_erasing: bool,
-    unheard: AbandonedRequests,
+    abandoned_requests: AbandonedRequests,
     path: PathBuf,
     /// Identity of the open file: another file under its name is not ours.
     file: (u64, u64),
@@ -180,7 +181,7 @@ struct Owner {
 }
 
 /// An open transaction.
-struct Open {
+struct OpenTransaction {
     since: Instant,
     /// First request that may be in it, and first request that no caller knows.
     requests: Range<u64>,
@@ -193,8 +194,8 @@ struct Open {
 
 impl Owner {
     fn batch(&mut self, mut jobs: Vec<Box<dyn Job>>) {
-        let outcomes = self.work(|desk| jobs.iter_mut().map(|job| apply(desk, job.as_mut())).collect());
-        let may_wait = |open: &Open| !open.is_urgent && open.since.elapsed() < OPEN;
+        let outcomes = self.work(|context| jobs.iter_mut().map(|job| apply(context, job.as_mut())).collect());
+        let may_wait = |open: &OpenTransaction| !open.is_urgent && open.since.elapsed() < MAX_OPEN;
         let is_due = !jobs.iter().all(|job| job.may_be_lost()) || !self.open.as_ref().is_some_and(may_wait);
         let outcomes = outcomes
             .and_then(|outcomes| if is_due { self.commit().map(|()| outcomes) } else { Ok(outcomes) });
@@ -215,17 +216,17 @@ impl Owner {
 
     /// Fails requests whose callers are gone: these, and those that were gone when they got their number.
     fn abandon(&mut self, mut abandoned: Vec<RequestId>) {
-        abandoned.append(&mut self.unheard.lock().unwrap_or_else(PoisonError::into_inner));
+        abandoned.append(&mut self.abandoned_requests.lock().unwrap_or_else(PoisonError::into_inner));
         if !abandoned.is_empty() {
-            let ended =
-                self.transact(|desk| abandoned.iter().try_for_each(|request| desk.failed(*request, GONE)));
+            let ended = self
+                .transact(|context| abandoned.iter().try_for_each(|request| context.failed(*request, GONE)));
             log(ended);
         }
     }
 
     fn tick(&mut self) {
         self.abandon(Vec::new());
-        let expired = self.transact(|desk| desk.expire().map(|_| ()));
+        let expired = self.transact(|context| context.expire().map(|_| ()));
         log(expired);
         self.erase();
     }
@@ -233,7 +234,7 @@ impl Owner {
     /// When the open transaction must be committed; now if there is none.
     fn due(&self) -> tokio::time::Instant {
         let since = self.open.as_ref().map_or_else(Instant::now, |open| open.since);
-        (since + OPEN).into()
+        (since + MAX_OPEN).into()
     }
 
     /// Does `work` in the open transaction or a new one, and commits it.
@@ -257,41 +258,41 @@ impl Owner {
         };
         // Every transaction has one.
         let Some(tracker) = &mut self.tracker else {
-            self.give_up(&open);
+            self.roll_back(&open);
             return Err(LedgerError::Ended);
         };
-        let mut desk = WriteContext {
+        let mut context = WriteContext {
             connection: &self.connection,
             tracker,
             next: self.next,
-            set_aside: self.set_aside,
+            reserved: self.reserved,
             lost: &mut self.lost,
-            known: &mut self.known,
+            cache: &mut self.cache,
             now_ms: self.clock.now_ms(),
             live: Vec::new(),
             is_linked: false,
             erases: false,
         };
-        let done = work(&mut desk);
-        let WriteContext { next, set_aside, live, is_linked, erases, .. } = desk;
+        let done = work(&mut context);
+        let WriteContext { next, reserved, live, is_linked, erases, .. } = context;
         open.is_linked |= is_linked;
         let done = match done {
             Ok(done) => done,
             Err(error) => {
-                self.give_up(&open);
+                self.roll_back(&open);
                 return Err(error);
             }
         };
         open.live.extend(live);
         open.erases |= erases;
-        open.is_urgent |= set_aside != self.set_aside;
-        (self.next, self.set_aside) = (next, set_aside);
+        open.is_urgent |= reserved != self.reserved;
+        (self.next, self.reserved) = (next, reserved);
         self.open = Some(open);
         self.is_open.store(true, Ordering::Release);
         Ok(done)
     }
 
-    fn begin(&mut self) -> Result<Open, LedgerError> {
+    fn begin(&mut self) -> Result<OpenTransaction, LedgerError> {
         if identity(&self.path)? != self.file {
             return Err(LedgerError::Storage(format!("{} is another file now", self.path.display())));
         }
@@ -299,7 +300,7 @@ impl Owner {
             self.tracker = Some(self.relink()?);
         }
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        Ok(Open {
+        Ok(OpenTransaction {
             since: Instant::now(),
             requests: self.next..self.next,
             live: Vec::new(),
@@ -314,7 +315,7 @@ impl Owner {
         let Some(open) = self.open.take() else { return Ok(()) };
         let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         if let Err(error) = committed {
-            self.give_up(&open);
+            self.roll_back(&open);
             return Err(LedgerError::Storage(error.to_string()));
         }
         self.is_open.store(false, Ordering::Release);
@@ -329,13 +330,13 @@ impl Owner {
     }
 
     /// Rolls the transaction back.
-    fn give_up(&mut self, open: &Open) {
+    fn roll_back(&mut self, open: &OpenTransaction) {
         // SQLite may have rolled back itself.
         if !self.connection.is_autocommit() {
             log(self.connection.execute_batch("ROLLBACK").map_err(LedgerError::from));
         }
         self.is_open.store(false, Ordering::Release);
-        self.known.forget();
+        self.cache.forget();
         if open.is_linked {
             self.tracker = None;
         }
@@ -346,16 +347,16 @@ impl Owner {
     fn end(&mut self) {
         self.abandon(Vec::new());
         log(self.commit());
-        if self.tracker.is_some() && self.set_aside >= self.next {
+        if self.tracker.is_some() && self.reserved >= self.next {
             let last = self.next - 1;
-            log(self.transact(|desk| ledger::set_numbers_aside(desk.connection, last)));
+            log(self.transact(|context| ledger::reserve_numbers(context.connection, last)));
         }
     }
 
     fn relink(&mut self) -> Result<SessionTracker, LedgerError> {
-        let ledger::Replayed { tracker, broken } = ledger::replay(&self.connection, self.link)?;
+        let ledger::ReplayResult { tracker, broken } = ledger::replay(&self.connection, self.link)?;
         // Numbers that a caller has seen are not reused.
-        self.set_aside = ledger::next_number(&self.connection)? - 1;
+        self.reserved = ledger::next_number(&self.connection)? - 1;
         self.close_broken(&broken)?;
         Ok(tracker)
     }
@@ -388,36 +389,36 @@ impl Owner {
 }
 
 /// Does one job of a transaction. The outer error ends the transaction; the inner one concerns the job alone.
-fn apply(desk: &mut WriteContext<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
+fn apply(context: &mut WriteContext<'_>, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
     // A savepoint costs as much as some jobs, and is skipped for jobs that need no undo.
     let is_undone = !job.refuses_first();
-    let run = |desk: &WriteContext<'_>, sql| -> Result<(), LedgerError> {
+    let run = |context: &WriteContext<'_>, sql| -> Result<(), LedgerError> {
         if is_undone {
-            desk.connection.prepare_cached(sql)?.execute([])?;
+            context.connection.prepare_cached(sql)?.execute([])?;
         }
         Ok(())
     };
-    run(desk, "SAVEPOINT job")?;
-    let was_linked = std::mem::replace(&mut desk.is_linked, false);
-    let (told, erases) = (desk.live.len(), desk.erases);
-    let done = job.apply(desk);
+    run(context, "SAVEPOINT job")?;
+    let was_linked = std::mem::replace(&mut context.is_linked, false);
+    let (shared, erases) = (context.live.len(), context.erases);
+    let done = job.apply(context);
     // Only this job counts here; linking cannot be undone.
-    let is_linked = std::mem::replace(&mut desk.is_linked, was_linked);
-    desk.is_linked |= is_linked;
+    let is_linked = std::mem::replace(&mut context.is_linked, was_linked);
+    context.is_linked |= is_linked;
     let outcome = match done {
         Ok(()) => Ok(Ok(())),
         Err(error @ LedgerError::Storage(_)) => Err(error),
         // Linking knows of it, so that it cannot be undone alone.
         Err(error) if is_linked => Err(LedgerError::Storage(error.to_string())),
         Err(error) => {
-            run(desk, "ROLLBACK TO job")?;
+            run(context, "ROLLBACK TO job")?;
             Ok(Err(error))
         }
     };
-    run(desk, "RELEASE job")?;
+    run(context, "RELEASE job")?;
     if matches!(outcome, Ok(Err(_))) {
-        desk.live.truncate(told);
-        desk.erases = erases;
+        context.live.truncate(shared);
+        context.erases = erases;
     }
     outcome
 }

@@ -17,11 +17,11 @@ use crate::{Arrival, Event, FeedbackId, LinkError, RequestId, SessionId, Session
 use crate::{Deleted, Deletion, EntityKind, LedgerError};
 
 /// Numbers that are reserved at once: a crash may leave such a gap.
-const NUMBERS: u64 = 1_000;
+const RESERVED_NUMBERS: u64 = 1_000;
 
 /// A cache of the ledger. It is cleared after a failed transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct LedgerCache {
     users: HashSet<UserId>,
     /// Requests without an answer. Not used after a deletion.
     waiting: HashMap<RequestId, EndedRequest>,
@@ -29,7 +29,7 @@ pub(crate) struct Known {
     prompts: DeltaBases<u32>,
 }
 
-impl Known {
+impl LedgerCache {
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -49,10 +49,10 @@ pub(crate) struct WriteContext<'a> {
     /// Number of the next request.
     pub(crate) next: u64,
     /// Numbers up to this one are reserved, so that none is reused after a crash.
-    pub(crate) set_aside: u64,
+    pub(crate) reserved: u64,
     /// Admitted requests that are not in the ledger.
     pub(crate) lost: &'a mut HashSet<RequestId>,
-    pub(crate) known: &'a mut Known,
+    pub(crate) cache: &'a mut LedgerCache,
     pub(crate) now_ms: i64,
     /// Notifications to send after the commit.
     pub(crate) live: Vec<LedgerEvent>,
@@ -63,46 +63,45 @@ pub(crate) struct WriteContext<'a> {
 }
 
 impl WriteContext<'_> {
-    pub(crate) fn arrived(&mut self, kept: &StoredRequest) -> Result<Admitted, LedgerError> {
+    pub(crate) fn arrived(&mut self, stored: &StoredRequest) -> Result<Admitted, LedgerError> {
         let request = RequestId(self.next);
         let at = ledger::since_epoch(self.now_ms);
         self.is_linked = true;
-        let StoredRequest { user, headers, request: body, .. } = kept;
+        let StoredRequest { user, headers, request: body, .. } = stored;
         let events = self.tracker.arrived(&Arrival { request, user, headers, body, at }).map_err(unlinked)?;
         let linked = Linked::of(request, &events);
         let linked = linked.ok_or_else(|| LedgerError::Storage(format!("request {request} has no turn")))?;
-        if !self.known.users.contains(user) {
+        if !self.cache.users.contains(user) {
             ledger::add_user(self.connection, user, self.now_ms)?;
-            self.known.users.insert(user.clone());
+            self.cache.users.insert(user.clone());
         }
-        ledger::add_request(self.connection, (request, &linked), kept, &events, self.now_ms)?;
-        if let StoredBody::Long(body) = &kept.body {
-            let belongs = ContentOwner { user, session: linked.session, turn: linked.turn, request };
-            self.known.bodies.add(self.connection, belongs, body.clone())?;
+        ledger::add_request(self.connection, (request, &linked), stored, &events, self.now_ms)?;
+        if let StoredBody::Long(body) = &stored.body {
+            let owner = ContentOwner { user, session: linked.session, turn: linked.turn, request };
+            self.cache.bodies.add(self.connection, owner, body.clone())?;
         }
-        self.known.waiting.insert(request, EndedRequest::of(kept, &linked));
+        self.cache.waiting.insert(request, EndedRequest::of(stored, &linked));
         self.next += 1;
-        if self.next > self.set_aside {
-            self.set_aside = self.next + NUMBERS;
-            ledger::set_numbers_aside(self.connection, self.set_aside)?;
+        if self.next > self.reserved {
+            self.reserved = self.next + RESERVED_NUMBERS;
+            ledger::reserve_numbers(self.connection, self.reserved)?;
         }
-        self.tell(user, &events);
+        self.notify(user, &events);
         let Linked { session, turn, kind, is_retry } = linked;
         Ok(Admitted { request, session, turn, kind, is_retry })
     }
 
-    pub(crate) fn answered(&mut self, request: RequestId, kept: &StoredAnswer) -> Result<(), LedgerError> {
-        self.is_kept(request)?;
+    pub(crate) fn answered(&mut self, request: RequestId, stored: &StoredAnswer) -> Result<(), LedgerError> {
+        self.check_not_lost(request)?;
         let ended = self.waiting(request)?;
-        let replies: Vec<_> = kept.choices.iter().map(ledger::StoredChoice::reply).collect();
+        let replies: Vec<_> = stored.choices.iter().map(ledger::StoredChoice::reply).collect();
         let is_visible = replies.iter().any(crate::Reply::is_visible);
         // From here on, the job cannot be undone alone.
         self.is_linked = true;
-        ledger::add_answer(self.connection, (request, &ended), kept, is_visible, self.now_ms)?;
-        if let Some(StoredPrompt::Long(ids)) = kept.prompt.as_ref().filter(|_| ended.keeps_prompt()) {
-            let belongs =
-                ContentOwner { user: &ended.user, session: ended.session, turn: ended.turn, request };
-            self.known.prompts.add(self.connection, belongs, ids.clone())?;
+        ledger::add_answer(self.connection, (request, &ended), stored, is_visible, self.now_ms)?;
+        if let Some(StoredPrompt::Long(ids)) = stored.prompt.as_ref().filter(|_| ended.keeps_prompt()) {
+            let owner = ContentOwner { user: &ended.user, session: ended.session, turn: ended.turn, request };
+            self.cache.prompts.add(self.connection, owner, ids.clone())?;
         }
         let at = ledger::since_epoch(self.now_ms);
         let events = self.tracker.answered(request, &replies, at);
@@ -110,7 +109,7 @@ impl WriteContext<'_> {
     }
 
     pub(crate) fn failed(&mut self, request: RequestId, why: &str) -> Result<(), LedgerError> {
-        self.is_kept(request)?;
+        self.check_not_lost(request)?;
         let ended = self.waiting(request)?;
         ledger::fail_request(self.connection, request, why, self.now_ms)?;
         self.is_linked = true;
@@ -120,14 +119,14 @@ impl WriteContext<'_> {
 
     /// A request that ends now.
     fn waiting(&mut self, request: RequestId) -> Result<EndedRequest, LedgerError> {
-        match self.known.waiting.remove(&request) {
+        match self.cache.waiting.remove(&request) {
             Some(ended) => Ok(ended),
             None => ledger::waiting_request(self.connection, request),
         }
     }
 
     /// Each request ends once, so that a lost one can be forgotten.
-    fn is_kept(&mut self, request: RequestId) -> Result<(), LedgerError> {
+    fn check_not_lost(&mut self, request: RequestId) -> Result<(), LedgerError> {
         if self.lost.remove(&request) { Err(LedgerError::Lost) } else { Ok(()) }
     }
 
@@ -143,12 +142,12 @@ impl WriteContext<'_> {
         match events {
             Ok(events) => {
                 ledger::add_events(self.connection, user, &events, self.now_ms)?;
-                self.tell(user, &events);
+                self.notify(user, &events);
             }
             Err(_) => {
                 ledger::set_answered(self.connection, *turn, is_visible)?;
                 let what = if is_visible { LedgerChange::Answered } else { LedgerChange::Unanswered };
-                self.changed(user, Some(*session), Some(*turn), what);
+                self.notify_of(user, Some(*session), Some(*turn), what);
             }
         }
         Ok(())
@@ -157,11 +156,11 @@ impl WriteContext<'_> {
     pub(crate) fn feedback(
         &mut self,
         user: &UserId,
-        kept: &StoredFeedback,
+        stored: &StoredFeedback,
     ) -> Result<FeedbackId, LedgerError> {
-        let target = ledger::feedback_target(self.connection, user, kept)?;
-        let id = ledger::add_feedback(self.connection, (user, target), kept, self.now_ms)?;
-        self.changed(user, Some(target.session), Some(target.turn), LedgerChange::Feedback);
+        let target = ledger::feedback_target(self.connection, user, stored)?;
+        let id = ledger::add_feedback(self.connection, (user, target), stored, self.now_ms)?;
+        self.notify_of(user, Some(target.session), Some(target.turn), LedgerChange::Feedback);
         Ok(id)
     }
 
@@ -171,7 +170,7 @@ impl WriteContext<'_> {
         self.is_linked = true;
         ledger::add_link_input(self.connection, session, "close", None, self.now_ms)?;
         ledger::add_events(self.connection, user, &events, self.now_ms)?;
-        self.tell(user, &events);
+        self.notify(user, &events);
         Ok(())
     }
 
@@ -181,7 +180,7 @@ impl WriteContext<'_> {
         for event in &events {
             let user = ledger::session_owner(self.connection, event.session())?;
             ledger::add_events(self.connection, &user, std::slice::from_ref(event), self.now_ms)?;
-            self.tell(&user, std::slice::from_ref(event));
+            self.notify(&user, std::slice::from_ref(event));
         }
         Ok(events.len())
     }
@@ -190,7 +189,7 @@ impl WriteContext<'_> {
         ledger::add_user(self.connection, user, self.now_ms)?;
         let sql = "UPDATE users SET shares = ?2, shares_ms = ?3 WHERE id = ?1";
         self.connection.prepare_cached(sql)?.execute(params![user.0, shares, self.now_ms])?;
-        self.changed(user, None, None, LedgerChange::Consent);
+        self.notify_of(user, None, None, LedgerChange::Consent);
         Ok(())
     }
 
@@ -199,11 +198,11 @@ impl WriteContext<'_> {
         for session in closed {
             self.is_linked = true;
             self.tracker.forget(session);
-            self.changed(user, Some(session), None, LedgerChange::SessionClosed);
+            self.notify_of(user, Some(session), None, LedgerChange::SessionClosed);
         }
         self.erases = true;
-        self.known.forget_contents();
-        self.changed(user, None, None, LedgerChange::Deleted);
+        self.cache.forget_contents();
+        self.notify_of(user, None, None, LedgerChange::Deleted);
         Ok(deleted)
     }
 
@@ -221,16 +220,16 @@ impl WriteContext<'_> {
     /// Notifies of a change that the trainer needs.
     pub(crate) fn judged(&mut self, turn: TurnId) -> Result<(), LedgerError> {
         let (user, session) = ledger::turn_owner(self.connection, turn)?;
-        self.changed(&user, Some(session), Some(turn), LedgerChange::Judged);
+        self.notify_of(&user, Some(session), Some(turn), LedgerChange::Judged);
         Ok(())
     }
 
     /// Notifies these users that an update with their turns has ended.
     pub(crate) fn learned(&mut self, users: &[UserId]) {
-        users.iter().for_each(|user| self.changed(user, None, None, LedgerChange::Learned));
+        users.iter().for_each(|user| self.notify_of(user, None, None, LedgerChange::Learned));
     }
 
-    fn changed(
+    fn notify_of(
         &mut self,
         user: &UserId,
         session: Option<SessionId>,
@@ -240,11 +239,11 @@ impl WriteContext<'_> {
         self.live.push(LedgerEvent { user: user.clone(), session, turn, what });
     }
 
-    fn tell(&mut self, user: &UserId, events: &[Event]) {
+    fn notify(&mut self, user: &UserId, events: &[Event]) {
         for event in events {
             if let Event::SessionClosed { session, .. } = event {
-                self.known.bodies.forget(*session);
-                self.known.prompts.forget(*session);
+                self.cache.bodies.forget(*session);
+                self.cache.prompts.forget(*session);
             }
         }
         self.live.extend(events.iter().filter_map(|event| LedgerEvent::of(user, event)));

@@ -1,4 +1,4 @@
-//! What comes out for requests as a real client sent them.
+//! Events for requests captured from a real client.
 
 use clawrl_gateway::{Headers, Reply, ReplyCall, TURN_HEADER};
 use serde_json::Value;
@@ -21,22 +21,22 @@ fn captured(name: &str) -> Vec<Captured> {
     text.lines().map(line).collect()
 }
 
-/// The requests of `names` one after the other, each handled by `answer` right after; all that was told.
+/// Feeds the requests of `names` in order, each followed by `answer`; returns all events.
 fn play(names: &[&str], mut answer: impl FnMut(&mut Gateway, usize) -> Vec<String>) -> Vec<String> {
     let mut gateway = Gateway::default();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let requests = names.iter().flat_map(|name| captured(name));
     for (index, request) in requests.enumerate() {
-        told.extend(gateway.request(&request.headers, &request.body));
-        told.extend(answer(&mut gateway, index));
+        events.extend(gateway.request(&request.headers, &request.body));
+        events.extend(answer(&mut gateway, index));
     }
-    told
+    events
 }
 
 /// Only the lines that begin with one of `beginnings`.
-fn only(told: &[String], beginnings: &[&str]) -> Vec<String> {
+fn only(events: &[String], beginnings: &[&str]) -> Vec<String> {
     let is_wanted = |line: &&String| beginnings.iter().any(|beginning| line.starts_with(beginning));
-    told.iter().filter(is_wanted).cloned().collect()
+    events.iter().filter(is_wanted).cloned().collect()
 }
 
 fn reply(text: &str, calls: &[(&str, &str, &str)]) -> Reply {
@@ -50,9 +50,9 @@ fn reply(text: &str, calls: &[(&str, &str, &str)]) -> Reply {
 
 #[test]
 fn four_turns_link_in_a_chain() {
-    let told = play(&["req_a"], |gateway, index| gateway.say(&format!("reply {} OK ", index + 1)));
+    let events = play(&["req_a"], |gateway, index| gateway.say(&format!("reply {} OK ", index + 1)));
     assert_eq!(
-        told,
+        events,
         [
             "session 1 by RuntimeLine",
             "turn 1: main",
@@ -80,13 +80,13 @@ fn parallel_results_are_one_next_state() {
             ("call_second", "exec", "{\"command\":\"echo hi\"}"),
         ],
     );
-    let told = play(&["req_a", "req_b"], |gateway, index| match index {
+    let events = play(&["req_a", "req_b"], |gateway, index| match index {
         4 => gateway.answer(&calls),
         5 => gateway.say("reply 2 OK "),
         other => gateway.say(&format!("reply {} OK ", other + 1)),
     });
     assert_eq!(
-        only(&told, &["next", "session"]),
+        only(&events, &["next", "session"]),
         [
             "session 1 by RuntimeLine",
             "next of 1 is in 2 by History: user at 3",
@@ -97,7 +97,7 @@ fn parallel_results_are_one_next_state() {
             "next of 6 is in 7 by History: user at 14",
         ]
     );
-    assert!(!told.iter().any(|line| line.contains("sibling") || line.contains("again")), "{told:?}");
+    assert!(!events.iter().any(|line| line.contains("sibling") || line.contains("again")), "{events:?}");
 }
 
 #[test]
@@ -126,23 +126,23 @@ fn header_and_marks_agree() {
     for (index, Captured { body, .. }) in captured("req_gw1").into_iter().enumerate() {
         let kind = if index == 3 { "side" } else { "main" };
         let headers = [(TURN_HEADER, kind), ("x-clawrl-session", "s")].into_iter().collect::<Headers>();
-        let told = gateway.request(&headers, &body);
-        assert!(told.iter().any(|line| line.contains(&format!(": {kind}"))), "{told:?}");
-        // The second conversation under the first one's name begins like a branch of it.
-        assert_eq!(told.contains(&"turn 3 is a sibling of 1".to_owned()), index == 2, "{told:?}");
+        let events = gateway.request(&headers, &body);
+        assert!(events.iter().any(|line| line.contains(&format!(": {kind}"))), "{events:?}");
+        // The second conversation under the first one's name starts like a branch of it.
+        assert_eq!(events.contains(&"turn 3 is a sibling of 1".to_owned()), index == 2, "{events:?}");
         gateway.say(&format!("reply {} OK ", index + 29));
     }
 }
 
 #[test]
 fn retries_after_503_are_the_same_turn() {
-    let told = play(&["case_f503x2", "case_f503x2b"], |gateway, index| match index {
+    let events = play(&["case_f503x2", "case_f503x2b"], |gateway, index| match index {
         0 | 1 => gateway.fail(),
         2 => gateway.say("reply 9 OK "),
         _ => gateway.say("reply 21 OK "),
     });
     assert_eq!(
-        told,
+        events,
         [
             "session 1 by RuntimeLine",
             "turn 1: main",
@@ -160,19 +160,19 @@ fn retries_after_503_are_the_same_turn() {
 
 #[test]
 fn retry_after_429_is_the_same_turn() {
-    let told = play(&["case_f429ra"], |gateway, index| match index {
+    let events = play(&["case_f429ra"], |gateway, index| match index {
         0 => gateway.fail(),
         _ => gateway.say("reply 11 OK "),
     });
     let expected = ["turn 1 not answered in 1: Failed", "2 is turn 1 again: main", "turn 1 answered in 2"];
-    assert_eq!(told[2..], expected);
+    assert_eq!(events[2..], expected);
 }
 
 #[test]
 fn retry_after_empty_answer_is_the_same_turn() {
-    let told = play(&["case_empty", "case_emptyb"], |gateway, _| gateway.say(" "));
+    let events = play(&["case_empty", "case_emptyb"], |gateway, _| gateway.say(" "));
     assert_eq!(
-        told,
+        events,
         [
             "session 1 by RuntimeLine",
             "turn 1: main",
@@ -189,21 +189,21 @@ fn retry_after_empty_answer_is_the_same_turn() {
 fn rewritten_call_ids_and_arguments_link() {
     let arguments =
         r#"{"path": "/home/agent/ws/hello.txt", "offset": 1.0, "limit": 1e1, "note": "caf\u00e9 <b>"}"#;
-    let told = play(&["case_tcid"], |gateway, index| match index {
+    let events = play(&["case_tcid"], |gateway, index| match index {
         0 => gateway.answer(&reply("", &[("call:abc-123.XYZ_0", "read", arguments)])),
         _ => gateway.say("done"),
     });
     let expected = "next of 1 is in 2 by History: result of call 0 at 3".to_owned();
-    assert!(told.contains(&expected), "{told:?}");
+    assert!(events.contains(&expected), "{events:?}");
 }
 
 #[test]
 fn imported_conversation_links_from_its_first_answer() {
-    let told = play(&["case_small2", "case_small3"], |gateway, index| {
+    let events = play(&["case_small2", "case_small3"], |gateway, index| {
         gateway.say(&format!("reply {} OK ", index + 39))
     });
     assert_eq!(
-        told,
+        events,
         [
             "session 1 by RuntimeLine",
             "turn 1: main",

@@ -1,5 +1,5 @@
-//! A client that talks as real ones do: it stamps what is said, rewrites ids and arguments, repeats what failed, adds
-//! contexts that it never replays, and forgets what it compacted.
+//! A client that behaves like real ones: it adds time stamps, rewrites ids and arguments, retries failures, adds transient contexts, and
+//! drops compacted history.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::tracker::{parse, user};
 
 const STAMP: &str = "[Fri 2026-11-20 09:40 UTC] ";
 
-/// By what a client says which conversation it is.
+/// How a client identifies its conversation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Naming {
     Ours,
@@ -25,32 +25,32 @@ pub(crate) enum Naming {
     Content,
 }
 
-/// A conversation: whose, and how it is named.
+/// A conversation: its user, and how it is identified.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) user: &'static str,
     pub(crate) naming: Naming,
-    /// Of the session, and in its first words where content alone tells.
+    /// Name of the session, also in its first words if content alone identifies it.
     pub(crate) name: &'static str,
 }
 
-/// What somebody does.
+/// An action of the user.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Say(&'static str),
-    /// A question that is answered with so many calls.
+    /// A question whose answer has this many calls.
     Call(usize),
     /// A question whose first answer fails.
     Fail,
     /// A question whose first answer is empty.
     Empty,
     Heartbeat,
-    /// The last question in other words.
+    /// An edit of the last question.
     Edit(&'static str),
     Compact,
 }
 
-/// Something that a gateway is told.
+/// An input of the gateway.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkInput {
     pub(crate) user: &'static str,
@@ -66,12 +66,12 @@ pub(crate) enum What {
     Failed,
 }
 
-/// Few words, so that different things look alike.
+/// Few words, so that different messages look alike.
 fn words() -> impl Strategy<Value = &'static str> {
     sample::select(vec!["hi", "go on", "no, wrong"])
 }
 
-/// Whatever an honest conversation has in it that goes straight on.
+/// Actions of a conversation without edits.
 pub(crate) fn straight() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         words().prop_map(Act::Say),
@@ -96,19 +96,19 @@ pub(crate) fn naming() -> impl Strategy<Value = Naming> {
     sample::select(vec![Ours, OursWithEpoch, Affinity, RuntimeLine, UserField, Content])
 }
 
-/// All that happens in a conversation. Requests are numbered from `base`.
+/// All inputs of a conversation. Requests are numbered from `base`.
 pub(crate) fn happenings(identity: &Identity, acts: &[Act], base: u64) -> Vec<LinkInput> {
     let mut client = Client { identity, base, epoch: 0, history: Vec::new(), happened: Vec::new(), sent: 0 };
     acts.iter().for_each(|act| client.act(act));
     client.happened
 }
 
-/// Tells `tracker` all of it.
+/// Feeds all inputs to `tracker`.
 pub(crate) fn tell_all<'a>(
     tracker: &mut SessionTracker,
     happened: impl IntoIterator<Item = &'a LinkInput>,
 ) -> Vec<Event> {
-    let tell = |happening: &LinkInput| {
+    let apply = |happening: &LinkInput| {
         let request = RequestId(happening.request);
         let events = match &happening.what {
             What::Arrived(headers, body) => {
@@ -120,7 +120,7 @@ pub(crate) fn tell_all<'a>(
         };
         events.unwrap_or_else(|error| panic!("{error}: {happening:?}"))
     };
-    happened.into_iter().flat_map(tell).collect()
+    happened.into_iter().flat_map(apply).collect()
 }
 
 struct Client<'a> {
@@ -198,7 +198,7 @@ impl Client<'_> {
         self.history.push(said(&text));
     }
 
-    /// `text` with what tells the conversation, where it is its first.
+    /// `text`, with the conversation's name if it is the first.
     fn begun(&self, text: &str) -> String {
         let Identity { naming, name, .. } = self.identity;
         match naming {
@@ -210,7 +210,7 @@ impl Client<'_> {
         }
     }
 
-    /// Sends the history, with `more` behind it that is not kept.
+    /// Sends the history, followed by `more`, which is not kept.
     fn request(&mut self, more: &[Value]) {
         let Identity { naming, name, user } = self.identity;
         let (epoch, name) = (self.epoch.to_string(), (*name).to_owned());

@@ -1,4 +1,4 @@
-//! This test binary as a child process that records conversations, to be killed by another test.
+//! This test binary as a child process that records conversations until another test kills it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::tracker::user;
 
 const LEDGER: &str = "CLAWRL_GATEWAY_TEST_LEDGER";
 pub(crate) const USERS: [&str; 3] = ["ada", "bob", "cy"];
-/// Of each user; more than there is time for between two kills.
+/// Turns per user; more than fit between two kills.
 const TURNS: usize = 400;
 
-/// The child's body; on its own, a test that conversations are recorded.
+/// The child's body; run alone, it tests that conversations are recorded.
 #[test]
 fn records_conversations() {
     if let Some(path) = std::env::var_os(LEDGER) {
@@ -28,7 +28,7 @@ fn records_conversations() {
     check_links(&path, 3);
 }
 
-/// That each user has one conversation in which every turn goes on from the one before; how many turns there are.
+/// Checks that each user has one conversation in which every turn continues the one before; returns the number of turns.
 pub(crate) fn check_links(path: &Path, at_least: usize) -> usize {
     let recorder = Recorder::open(RecorderSettings::new(path.to_owned())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -58,7 +58,7 @@ async fn conversation(handle: &RecorderHandle, user: &UserId) -> Option<SessionV
     Some(handle.session(user, session).await.unwrap())
 }
 
-/// The child, and what it says, without what the test harness says around it. `limits`: what a shell does before.
+/// Runs the child and returns its output, without that of the test harness. `limits`: shell commands before it.
 pub(crate) fn start(path: &Path, limits: &str) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limits} exec \"$@\""), "sh"]).arg(std::env::current_exe().unwrap());
@@ -74,11 +74,11 @@ pub(crate) fn start(path: &Path, limits: &str) -> (Child, impl Iterator<Item = S
 }
 
 fn say(what: &str) {
-    // One write, past the capturing of the test harness: what was said before a kill was said whole.
+    // A single write, past the harness's capture, so that output before a kill is complete.
     std::io::stdout().write_all(format!("child: {what}\n").as_bytes()).unwrap();
 }
 
-/// Goes on with the conversations of all users, at the same time, from what the ledger has of them.
+/// Continues the conversations of all users concurrently, from the state of the ledger.
 fn record(path: &Path, turns: usize, say: fn(&str)) {
     let recorder = Recorder::open(RecorderSettings::new(path.to_owned())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -1,4 +1,4 @@
-//! `kill -9` of the recording process, and a full disk: nothing that was acknowledged is lost.
+//! `kill -9` of the recording process, and a full disk: nothing acknowledged is lost.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ const KILLS: u64 = 12;
 fn kills_lose_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat.db");
-    // SplitMix64, as moments have to differ and to be the same in every run.
+    // SplitMix64, for varying moments that are equal in every run.
     let mut state: u64 = 7;
     let mut below = |bound: u64| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -27,7 +27,7 @@ fn kills_lose_nothing_acknowledged() {
         let moment = usize::try_from(below(60)).unwrap();
         let mut heard: Vec<String> = sayings.by_ref().take(1 + moment).collect();
         process.kill().unwrap();
-        // What it said between that moment and its death was acknowledged too.
+        // Output between that moment and the child's death counts as acknowledged, too.
         heard.extend(sayings);
         process.wait().unwrap();
         let before = highest;
@@ -51,7 +51,7 @@ fn kills_lose_nothing_acknowledged() {
 fn full_disk_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat.db");
-    // No file may get longer than some megabytes: the same to whoever writes as a disk that is full.
+    // A limit of a few megabytes per file acts like a full disk.
     let (mut process, sayings) = ledger_child::start(&path, "trap '' XFSZ; ulimit -f 2000;");
     let sayings: Vec<String> = sayings.collect();
     process.wait().unwrap();
@@ -67,7 +67,7 @@ fn full_disk_loses_nothing_acknowledged() {
     check_kept(&path, &answered);
 }
 
-/// That all of `answered` is there, linked, and that nothing waits.
+/// Checks that all of `answered` is present and linked, and that nothing waits.
 fn check_kept(path: &Path, answered: &BTreeMap<u64, String>) {
     ledger_child::check_links(path, 0);
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();

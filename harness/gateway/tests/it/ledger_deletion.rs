@@ -1,4 +1,4 @@
-//! What is deleted is gone, and is not trained.
+//! Deleted data is gone, and not trained on.
 
 use clawrl_gateway::{
     Adapter, Admitted, Deletion, EntityKind, FeedbackSource, FeedbackTarget, Finish, LedgerError,
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::recording::{Chat, answer, replied, said};
 use crate::tracker::user;
 
-/// Three turns of Ada, each with everything that can be said of one; words of the second have a mark.
+/// Three turns of Ada, each with all kinds of feedback; the second turn's words have a mark.
 async fn three_turns(chat: &Chat) -> [Admitted; 3] {
     let handle = chat.handle();
     let mut history = Vec::new();
@@ -24,7 +24,7 @@ async fn three_turns(chat: &Chat) -> [Admitted; 3] {
         turns.push(turn);
     }
     for turn in &turns {
-        // The judge of the first turn quotes what came after it, too.
+        // The judge of the first turn quotes its next state, too.
         let vote = NewVote {
             turn: turn.turn,
             judge: "j".to_owned(),
@@ -62,7 +62,7 @@ async fn deleted_turn_leaves_the_file_and_drops_samples() {
     let [first, second, third] = three_turns(&chat).await;
     assert!(chat.has_on_disk("MARK-answer"));
     let deleted = chat.handle().delete(&user("ada"), Deletion::Turn(second.turn)).await.unwrap();
-    // The third repeats it; the first has its sample from what the second said.
+    // The third turn repeats it; the first has its sample from the second one's words.
     assert_eq!((deleted.turns, deleted.requests, deleted.samples), (2, 2, 3));
     assert_eq!((deleted.versions, deleted.running), (vec![], vec![]));
     assert!(!chat.has_on_disk("MARK"), "at once, while the file is open");
@@ -80,7 +80,7 @@ async fn deleted_turn_leaves_the_file_and_drops_samples() {
     }
     let taken = chat.handle().take(update("u", 9)).await.unwrap();
     assert_eq!(taken.samples, []);
-    // Deleting it again changes nothing; what is deleted is no target any more.
+    // A repeated deletion changes nothing; deleted turns are not valid targets.
     let again = chat.handle().delete(&user("ada"), Deletion::Turn(second.turn)).await.unwrap();
     assert_eq!((again.turns, again.requests, again.samples), (0, 0, 0));
     let sample = NewSample { request: second.request, choice: 0, reward: 1.0, hint: None };
@@ -109,7 +109,7 @@ async fn deletion_reports_trained_versions() {
     assert_eq!(deleted.versions, [("ada".to_owned(), 4)]);
     assert_eq!(deleted.running, [UpdateId(2)]);
     assert_eq!((deleted.turns, deleted.samples), (3, 1));
-    // What comes back from the update is not tried again.
+    // A returned sample is not tried again.
     handle.finish(two.update, Finish::Returned { reasons: vec!["stopped".to_owned()] }).await.unwrap();
     assert_eq!(chat.value("SELECT group_concat(state, ' ') FROM samples"), "trained dropped dropped");
     assert_eq!(handle.take(update("three", 9)).await.unwrap().samples, []);
@@ -123,7 +123,7 @@ async fn deleted_turns_are_not_linked_to() {
     let waiting = chat.ask("ada", "s", history.clone()).await;
     assert_eq!(waiting.turn, second.turn);
     chat.handle().delete(&user("ada"), Deletion::Turn(second.turn)).await.unwrap();
-    // The answer to a request that was deleted meanwhile is taken, and not kept.
+    // The answer to a request that was deleted meanwhile is accepted and not stored.
     chat.say(waiting.request, "MARK-late").await;
     assert!(!chat.has_on_disk("MARK"));
     let anew = chat.ask("ada", "s", history.clone()).await;

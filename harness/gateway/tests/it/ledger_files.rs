@@ -1,4 +1,4 @@
-//! Files that cannot be opened, and files that fail.
+//! Files that cannot be opened, and failing files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,23 +9,23 @@ use serde_json::json;
 use crate::recording::{Chat, answer, asked, replied, said};
 use crate::tracker::user;
 
-/// What brings a ledger back to what it was before version 4.
+/// Reverts a ledger to before version 4.
 const BEFORE_4: &str = "CREATE INDEX happenings_of_session ON happenings (session, place); \
                         CREATE INDEX turns_of_user ON turns (user, id); \
                         CREATE INDEX turns_of_parent ON turns (parent) WHERE parent IS NOT NULL";
-/// The same for version 5.
+/// Reverts a ledger to before version 5.
 const BEFORE_5: &str = "ALTER TABLE feedback DROP COLUMN answered; ALTER TABLE feedback DROP COLUMN choice";
-/// The same for version 6.
+/// Reverts a ledger to before version 6.
 const BEFORE_6: &str = "ALTER TABLE turns DROP COLUMN said";
-/// The rest of that for version 3, whose sessions did not share their beginnings.
+/// The remaining steps to version 3, whose sessions did not share content.
 const AS_3: &str = "DROP INDEX bodies_elsewhere; DROP INDEX prompts_elsewhere; \
                     ALTER TABLE bodies DROP COLUMN elsewhere; ALTER TABLE prompts DROP COLUMN elsewhere";
 
-/// Makes of a new ledger's table of requests what it was when version 4 began.
+/// Gives a new ledger's table of requests the form that it had when version 4 was introduced.
 const NUMBERED: &str = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'number INTEGER PRIMARY KEY,', \
                         'number INTEGER PRIMARY KEY AUTOINCREMENT,') WHERE name = 'requests'";
 
-/// What opening `chat.db` says, in a folder that `make` has made something in.
+/// Checks the error of opening `chat.db` after `make` has created it.
 fn check(make: impl FnOnce(&std::path::Path), expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat.db");
@@ -64,7 +64,7 @@ fn older_ledgers_are_migrated() {
             .unwrap()
     };
     assert_eq!(version(), 6);
-    // As it was before long bodies lay apart.
+    // As before long bodies were stored apart.
     let before_3 = "DROP TABLE bodies; DROP TABLE prompts; CREATE INDEX requests_of_session ON requests (session); \
                     CREATE INDEX happenings_of_request ON happenings (request)";
     for (before, back) in [(1, before_3), (2, before_3), (3, AS_3), (4, ""), (5, "")] {
@@ -96,7 +96,7 @@ fn older_ledgers_are_migrated() {
     assert_eq!(chat.value("SELECT (SELECT count(*) FROM bodies) + (SELECT count(*) FROM prompts)"), "0");
 }
 
-/// What version 3 kept is read, gone on from and deleted.
+/// Contents of version 3 are read, continued and deleted.
 #[tokio::test]
 async fn long_bodies_of_version_3_are_migrated() {
     let mut chat = Chat::new();
@@ -130,7 +130,7 @@ async fn long_bodies_of_version_3_are_migrated() {
     assert_eq!(chat.ask("ada", "t", json!([said("anew")])).await.request.0, next.request.0 + 1);
 }
 
-/// Of a ledger of version 2, whose bodies are all in their rows.
+/// As in a ledger of version 2, whose bodies are all in their rows.
 #[tokio::test]
 async fn long_body_is_read_from_row_or_table() {
     let mut chat = Chat::new();
@@ -155,7 +155,7 @@ async fn long_body_is_read_from_row_or_table() {
         assert_eq!(view.requests[0].prompt_ids, ids);
         chat.open().unwrap();
     }
-    // Linked again from the long body, and gone on from.
+    // Restored from the long body, and continued.
     let next = chat.ask("ada", "s", json!([said(&long), replied("one"), said("two")])).await;
     assert_eq!(next.session, admitted.session);
     chat.say(next.request, "three").await;
@@ -165,7 +165,7 @@ async fn long_body_is_read_from_row_or_table() {
     assert_eq!(chat.value(apart), "0 0 0");
 }
 
-/// Text that no compression makes short.
+/// Incompressible text.
 pub(crate) fn noise(length: usize, seed: u64) -> String {
     let mut state = seed;
     let mut next = || {
@@ -222,7 +222,7 @@ async fn linking_is_not_ahead_of_the_ledger() {
     let mut chat = Chat::new();
     let long = noise(3_000, 3);
     let one = chat.ask("ada", "s", json!([said(&long)])).await;
-    // From here on, no request can be written; linking was told of it by then.
+    // From here on, no request can be written, but linking knows of it.
     let connection = Connection::open(chat.path()).unwrap();
     let trigger = "CREATE TRIGGER full BEFORE INSERT ON happenings BEGIN SELECT RAISE(FAIL, 'full'); END";
     connection.execute_batch(trigger).unwrap();
@@ -236,7 +236,7 @@ async fn linking_is_not_ahead_of_the_ledger() {
     );
     assert!(answered.unwrap_err().is_storage());
     assert!(arrived.unwrap_err().is_storage());
-    // It came with them or behind them.
+    // It was in the same batch or in a later one.
     assert!(consent.is_ok() || consent.unwrap_err().is_storage());
     connection.execute_batch("DROP TRIGGER full").unwrap();
     drop(connection);

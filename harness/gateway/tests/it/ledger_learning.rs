@@ -1,4 +1,4 @@
-//! What learning keeps in the ledger.
+//! Training data in the ledger.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::recording::{Chat, replied, said};
 use crate::tracker::user;
 
-/// A turn that was answered, and its sample.
+/// An answered turn and its sample.
 async fn sample(chat: &Chat, name: &str, question: &str) -> (TurnId, SampleId) {
     let turn = chat.ask(name, question, json!([said(question)])).await;
     chat.say(turn.request, "ok").await;
@@ -100,7 +100,7 @@ async fn sample_is_trained_at_most_once() {
     handle.finish(two, rejected).await.unwrap();
     assert_eq!(states(&chat), "trained rejected waiting");
     assert_eq!(taken(&chat, update("three", Some("ada"), 9)).await.1, [] as [u64; 0]);
-    // Whatever a program does: the ledger itself forbids it.
+    // The ledger itself forbids it.
     let connection = Connection::open(chat.path()).unwrap();
     let twice = "INSERT INTO update_samples VALUES (3, 1, 'taken')";
     assert!(connection.execute(twice, []).unwrap_err().to_string().contains("UNIQUE"));
@@ -140,7 +140,7 @@ async fn reconcile_follows_the_checkpoint() {
     handle.finish(two, on_a_branch).await.unwrap();
     let (three, _) = taken(&chat, NewUpdate { version: 5, ..update("three", Some("ada"), 2) }).await;
     assert_eq!(states(&chat), "trained trained taken taken");
-    // The crash came between the checkpoint of version 6 and its entry here: half of what was taken is in it.
+    // The crash came between the checkpoint of version 6 and its entry here: half of the taken samples are in it.
     let listed = vec![SampleId(1), SampleId(2), SampleId(3)];
     let done = handle.reconcile("ada", 6, Some("six".to_owned()), listed.clone()).await;
     assert_eq!(done, Ok(Reconciled { trained: 1, waiting: 1 }));
@@ -150,7 +150,7 @@ async fn reconcile_follows_the_checkpoint() {
     assert_eq!(handle.reconcile("ada", 6, None, listed).await, Ok(Reconciled::default()), "twice is once");
     let ended = format!("SELECT state || version_after FROM updates WHERE id = {}", three.0);
     assert_eq!(chat.value(&ended), "accepted6");
-    // Training goes on from version 4: what came later is lost, and what it had waits.
+    // Training resumes from version 4: later versions are lost, and their samples wait.
     let done = handle.reconcile("ada", 4, None, vec![SampleId(1)]).await;
     assert_eq!(done, Ok(Reconciled { trained: 0, waiting: 2 }));
     assert_eq!(states(&chat), "trained waiting waiting waiting");
@@ -170,7 +170,7 @@ fn worth(turn: TurnId, reward: f64, hint: Option<&str>) -> NewSample {
     NewSample { request: turn.0, choice: 0, reward, hint: hint.map(str::to_owned) }
 }
 
-/// An update of one sample of Ada, which makes `version` of `adapter` from `from`.
+/// An update with one sample of Ada, which makes `version` of `adapter` from `from`.
 async fn learn(chat: &Chat, (adapter, from, version): (&str, u64, u64)) -> UpdateId {
     let adapter = Adapter { name: adapter.to_owned(), owner: Some(user("ada")) };
     let key = format!("{} {version}", adapter.name);
@@ -185,7 +185,7 @@ fn back(to: u64, version: u64) -> RollBack {
     RollBack { adapter: "ada".to_owned(), to, version, checkpoint: Some("d".to_owned()) }
 }
 
-/// Versions of Ada's adapter, newest first: number, parent, branch, whether it counts.
+/// Versions of Ada's adapter, newest first: number, parent, branch, accepted.
 async fn line(chat: &Chat) -> String {
     let versions = chat.handle().versions("ada", 9).await.unwrap();
     let shown = versions.iter().map(|view| {
@@ -213,7 +213,7 @@ async fn waiting_sample_has_the_latest_reward() {
     assert_eq!(since(handle.waiting().await.unwrap()), began, "it has waited all that time");
     let one = handle.take(update("one", Some("ada"), 9)).await.unwrap();
     assert_eq!((one.samples[0].reward, one.samples[0].hint.as_deref()), (-1.0, None));
-    // What is in an update stays what it was, and so does what was trained.
+    // Samples in an update, and trained ones, do not change.
     assert_eq!(handle.add_sample(worth(turn, 1.0, Some("late"))).await, Ok(id));
     assert_eq!(handle.take(update("one", Some("ada"), 9)).await, Ok(one.clone()));
     handle.finish(one.update, accepted(4)).await.unwrap();
@@ -242,7 +242,7 @@ async fn trainer_sees_waiting_samples_and_sharing_users() {
     assert_eq!(handle.sharing().await, Ok(vec![user("bob"), user("eve")]));
     handle.set_consent(&user("eve"), false).await.unwrap();
     assert_eq!(handle.sharing().await, Ok(vec![user("bob")]));
-    // What is taken, dropped or deleted waits no more.
+    // Taken, dropped and deleted samples do not wait.
     assert_eq!(handle.drop_sample(first, "too old").await, Ok(true));
     assert_eq!(handle.waiting().await.unwrap()[0], wait("ada", false, 1, later));
     taken(&chat, update("one", Some("ada"), 9)).await;
@@ -279,21 +279,17 @@ async fn turn_waits_for_judge_and_again_after_feedback() {
     handle.add_vote(vote(one.turn)).await.unwrap();
     assert_eq!(handle.unjudged(None, 9).await.unwrap(), both[..1]);
     let reward = |turn| NewReward { turn, value: -1.0, source: "feedback".to_owned() };
-    for told in 0..2 {
+    for round in 0..2 {
         chat.pass(Duration::from_secs(1));
         handle.set_reward(reward(other.turn)).await.unwrap();
-        assert_eq!(
-            handle.unjudged(None, 9).await,
-            Ok(vec![]),
-            "{told}: also where the reward is what it was"
-        );
+        assert_eq!(handle.unjudged(None, 9).await, Ok(vec![]), "{round}: also if the reward is the same");
         chat.pass(Duration::from_secs(1));
         handle.feedback(&bob, feedback(other.turn)).await.unwrap();
         assert_eq!(handle.unjudged(None, 9).await.unwrap(), both[..1]);
     }
     handle.delete(&bob, Deletion::Turn(other.turn)).await.unwrap();
     assert_eq!(handle.unjudged(None, 9).await, Ok(vec![]));
-    // What is no main turn is nobody's to judge.
+    // Turns that are not main turns are not judged.
     let beat = "Follow the heartbeat monitor scratch context when provided.";
     let side = chat.ask("ada", "beat", json!([said(beat)])).await;
     chat.say(side.request, "ok").await;
@@ -318,11 +314,11 @@ async fn left_out_samples_are_dropped_with_reasons() {
         (states(&chat).as_str(), reasons().as_str()),
         ("taken dropped waiting waiting waiting", "2 too long")
     );
-    assert_eq!(taken(&chat, update("one", Some("ada"), 2)).await.1, [1], "the update goes on without it");
+    assert_eq!(taken(&chat, update("one", Some("ada"), 2)).await.1, [1], "the update continues without it");
     handle.finish(one, accepted(4)).await.unwrap();
     handle.leave_out(one, left(1, "too late")).await.unwrap();
     assert_eq!(states(&chat), "trained dropped waiting waiting waiting");
-    // However the update ends: it waits no more, and says why.
+    // However the update ends, the sample does not wait again, and has a reason.
     let (two, _) = taken(&chat, update("two", Some("ada"), 2)).await;
     handle.leave_out(two, left(3, "no tokens")).await.unwrap();
     let refused = Finish::Rejected { reasons: vec!["worse".to_owned()], metrics: BTreeMap::new() };
@@ -372,7 +368,7 @@ async fn rollback_discards_other_branches() {
     handle.roll_back(back(1, 3)).await.unwrap();
     assert_eq!(line(&chat).await, "3<1/2 2<0/1! 1<0/0");
     assert_eq!(states(&chat), "trained waiting waiting waiting waiting");
-    // The beginning, by way of its copy: nothing that version 1 learned is in it.
+    // Version 0, through its copy: it contains nothing of version 1.
     handle.roll_back(back(2, 4)).await.unwrap();
     assert_eq!(line(&chat).await, "4<2/3 3<1/2! 2<0/1 1<0/0!");
     assert_eq!(states(&chat), "dropped waiting waiting waiting waiting");
@@ -380,7 +376,7 @@ async fn rollback_discards_other_branches() {
     handle.roll_back(back(3, 5)).await.unwrap();
     assert_eq!(line(&chat).await, "5<3/4 4<2/3! 3<1/2 2<0/1! 1<0/0");
     assert_eq!(states(&chat), "trained waiting waiting waiting waiting");
-    // Whatever was made from a version has what that learned.
+    // Descendants contain what their ancestor learned.
     learn(&chat, ("ada", 5, 6)).await;
     let deleted = handle.delete(&user("ada"), Deletion::Turn(turns[0])).await.unwrap();
     let versions: Vec<u64> = deleted.versions.into_iter().map(|(_, version)| version).collect();
@@ -407,13 +403,13 @@ async fn rollback_discards_later_learning() {
     assert_eq!(line(&chat).await, "7<4/1 6<5/0! 5<4/0! 4<3/0");
     let views = handle.versions("ada", 1).await.unwrap();
     assert_eq!((views.len(), views[0].checkpoint.as_deref()), (1, Some("d")));
-    assert!(!json!(views).to_string().contains("checkpoint"), "nobody is shown where it lies");
+    assert!(!json!(views).to_string().contains("checkpoint"), "its path is not shown");
     assert_eq!(handle.versions("other", 9).await.unwrap().len(), 1);
     assert_eq!(states(&chat), "trained dropped trained dropped waiting");
     let why = "SELECT group_concat(DISTINCT reason) FROM samples";
     assert_eq!(chat.value(why), "given up when version 4 was gone back to");
     assert_eq!(updates(&chat), "accepted lost accepted lost");
-    // Twice is once, and a checkpoint that says the same changes nothing.
+    // A repeated rollback, and a checkpoint with the same content, change nothing.
     let rows = chat.rows();
     handle.roll_back(back(4, 7)).await.unwrap();
     assert_eq!(handle.reconcile("ada", 7, None, vec![SampleId(1)]).await, Ok(Reconciled::default()));
@@ -425,7 +421,7 @@ async fn rollback_discards_later_learning() {
     assert_eq!(handle.reconcile("ada", 8, None, both).await, Ok(Reconciled::default()));
     assert_eq!(chat.rows(), rows);
     assert_eq!(line(&chat).await, "8<7/0 7<4/1 6<5/0! 5<4/0! 4<3/0");
-    // All of it, to what learning began with.
+    // Everything, back to version 0.
     handle.roll_back(back(0, 9)).await.unwrap();
     assert_eq!(line(&chat).await, "9<0/2 8<7/0! 7<4/1! 6<5/0! 5<4/0! 4<3/0!");
     assert_eq!(states(&chat), "dropped dropped trained dropped dropped");
@@ -454,7 +450,7 @@ async fn discarded_version_can_be_restored() {
     assert_eq!(left, "too long", "what was left out was in no version");
     let listed = vec![SampleId(1), SampleId(3)];
     assert_eq!(handle.reconcile("ada", 8, None, listed).await, Ok(Reconciled::default()));
-    // Whoever deletes what only a version has that was given up hears of it: it can come back.
+    // A deletion reports discarded versions, too, because they can be restored.
     let deleted = handle.delete(&user("ada"), Deletion::Turn(turns[3])).await.unwrap();
     assert_eq!(deleted.versions, [("ada".to_owned(), 7)]);
 }
@@ -468,7 +464,7 @@ async fn rollback_may_reuse_a_lost_number() {
     let handle = chat.handle();
     learn(&chat, ("ada", 3, 4)).await;
     learn(&chat, ("ada", 4, 5)).await;
-    // The checkpoint of version 5 was lost, and its number comes again.
+    // The checkpoint of version 5 was lost, and its number is reused.
     handle.reconcile("ada", 4, None, vec![SampleId(1)]).await.unwrap();
     handle.roll_back(back(3, 5)).await.unwrap();
     assert_eq!(line(&chat).await, "5<3/1 4<3/0!");

@@ -1,4 +1,4 @@
-//! Whatever happens, and whenever the recorder is opened anew: the rows are those of one that was never closed.
+//! Whenever the recorder is reopened, the rows equal those of a recorder that was never closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::client::{self, Identity, LinkInput, What};
 use crate::recording::{self, Chat};
 use crate::tracker::user;
 
-/// What comes between two happenings.
+/// What happens between two inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
     Nothing,
-    /// The recorder ends and is opened again.
+    /// The recorder is closed and reopened.
     End,
-    /// The same, after everybody has been quiet for long.
+    /// The same after a long idle time.
     QuietAndEnd,
-    /// Ada has all of hers deleted.
+    /// All of Ada's data is deleted.
     Delete,
 }
 
-/// Rows after all of it. `is_opened`: the recorder is opened anew where it ends, rather than told what that does.
+/// The rows at the end. `is_opened`: whether the recorder is really reopened, or only given the same calls.
 async fn rows(happened: &[LinkInput], between: &[Between], is_opened: bool) -> Vec<String> {
     let mut chat = Chat::new();
     let mut numbers: BTreeMap<u64, RequestId> = BTreeMap::new();
@@ -48,7 +48,7 @@ async fn rows(happened: &[LinkInput], between: &[Between], is_opened: bool) -> V
                 chat.handle().failed(number(&numbers), "cut").await
             }
         };
-        // One that was waited for when the recorder ended has failed.
+        // A request without an answer fails when the recorder ends.
         assert!(matches!(ended, Ok(()) | Err(LedgerError::Unknown(_))), "{ended:?}");
         match between {
             Between::Nothing => continue,
@@ -81,7 +81,7 @@ fn between() -> impl Strategy<Value = Between> {
     ]
 }
 
-/// Two conversations, each in its order, mixed by `picks`.
+/// Two conversations, each in order, interleaved by `picks`.
 fn mixed(one: Vec<LinkInput>, other: Vec<LinkInput>, picks: &[bool]) -> Vec<LinkInput> {
     let (mut one, mut other) = (one.into_iter(), other.into_iter());
     let mut picks = picks.iter().cycle();
@@ -99,7 +99,7 @@ fn mixed(one: Vec<LinkInput>, other: Vec<LinkInput>, picks: &[bool]) -> Vec<Link
 }
 
 proptest! {
-    // Each case writes two files to the disk.
+    // Each case writes two files.
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
@@ -118,9 +118,9 @@ proptest! {
         let other = client::happenings(&second, &other, 1000);
         let happened = mixed(one, other, &picks);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let told = runtime.block_on(rows(&happened, &between, false));
+        let unopened = runtime.block_on(rows(&happened, &between, false));
         let opened = runtime.block_on(rows(&happened, &between, true));
-        let differs = opened.iter().find(|row| !told.contains(row));
-        prop_assert!(opened == told, "{} rows, not {}: {differs:?}", opened.len(), told.len());
+        let differs = opened.iter().find(|row| !unopened.contains(row));
+        prop_assert!(opened == unopened, "{} rows, not {}: {differs:?}", opened.len(), unopened.len());
     }
 }

@@ -1,4 +1,4 @@
-//! What is recorded of conversations, and who may see it.
+//! Records of conversations, and access to them.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn conversation_is_recorded_with_training_data() {
     assert_eq!(states, ["failed", "waiting"]);
     assert_eq!(second.requests[0].reason.as_deref(), Some("the stream was cut"));
 
-    let told: Vec<LedgerChange> =
+    let changes: Vec<LedgerChange> =
         std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.what).collect();
     let expected = [
         LedgerChange::SessionOpened,
@@ -70,10 +70,10 @@ async fn conversation_is_recorded_with_training_data() {
         LedgerChange::Retried,
         LedgerChange::Unanswered,
     ];
-    assert_eq!(told, expected);
+    assert_eq!(changes, expected);
 }
 
-/// In each of the moments in which a client may leave: before its request is recorded, and before it hears of that.
+/// A client may leave before its request is recorded, and before it learns the number.
 #[tokio::test]
 async fn request_of_a_gone_caller_fails() {
     for is_recorded in [false, true] {
@@ -83,18 +83,18 @@ async fn request_of_a_gone_caller_fails() {
             let asks = handle.clone();
             let mut arrival =
                 Box::pin(async move { asks.arrived(asked("ada", "s", json!([said("hi")]))).await });
-            // Where the recorder was as quick as that, there is no such moment.
+            // If the recorder was faster, there is no such moment.
             if futures_util::poll!(&mut arrival).is_pending() {
                 break (chat, handle, arrival);
             }
         };
         if is_recorded {
-            // Jobs are done in their order, so this one's answer comes behind the one that nobody hears.
+            // Jobs run in order, so this one's answer comes after the abandoned one.
             chat.ask("eve", "t", json!([said("ho")])).await;
         }
         drop(arrival);
         chat.ask("eve", "t", json!([said("ho")])).await;
-        // Those that are gone are failed behind the batch in which that was found; this is done behind it, too.
+        // Abandoned requests fail after the batch that noticed them, and this call comes after that.
         handle.expire().await.unwrap();
         let turn = handle.turn(&user("ada"), TurnId(RequestId(1))).await.unwrap();
         let request = &turn.requests[0];
@@ -116,7 +116,7 @@ async fn users_cannot_see_or_change_others_records() {
         FeedbackTarget::Request(one.request),
         FeedbackTarget::Latest(one.session),
     ];
-    // The same for what is somebody else's and for what does not exist.
+    // The same error for another user's entry as for a missing one.
     let nowhere = RequestId(77);
     let none = [
         FeedbackTarget::Turn(TurnId(nowhere)),
@@ -140,7 +140,7 @@ async fn users_cannot_see_or_change_others_records() {
     assert_eq!(handle.sessions(Some(&bob), page).await.unwrap(), []);
     assert_eq!(handle.export(&bob).next().await.unwrap(), None);
     assert_eq!(chat.rows(), before);
-    // The same name of a session is another session.
+    // The same name of a session opens a new session.
     let other = chat.ask("bob", "s", json!([said("hi")])).await;
     assert_ne!(other.session, one.session);
     assert_eq!(handle.sessions(None, page).await.unwrap().len(), 2);
@@ -157,7 +157,7 @@ async fn feedback_finds_its_turn() {
     assert_eq!(handle.feedback(&user("ada"), feedback(latest)).await, Err(unknown), "nothing was answered");
     chat.say(one.request, "hello").await;
     let two = chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
-    // What is latest is what was answered last, not what was asked last.
+    // The latest answer is the one that was answered last, not the one that was asked last.
     handle.feedback(&user("ada"), feedback(latest)).await.unwrap();
     handle.feedback(&user("ada"), feedback(FeedbackTarget::Request(two.request))).await.unwrap();
     let given = |turn| {
@@ -192,11 +192,11 @@ async fn feedback_applies_to_one_answer_of_its_turn() {
     assert_eq!(about(FeedbackTarget::Request(one.request)).await, (Some(one.request), Some(0)));
     assert_eq!(about(turn).await, (Some(again.request), Some(0)));
     assert_eq!(about(FeedbackTarget::Latest(one.session)).await, (Some(again.request), Some(0)));
-    // Of what somebody cut they may say why.
+    // Feedback on a cut answer is allowed.
     let third = chat.ask("ada", "s", json!([said("hi")])).await;
     handle.failed(third.request, "the client disconnected").await.unwrap();
     assert_eq!(about(FeedbackTarget::Request(third.request)).await, (Some(third.request), Some(0)));
-    // A turn is what the conversation goes on from.
+    // The turn's answer is the one that the conversation continued.
     chat.ask("ada", "s", json!([said("hi"), replied("hello"), said("go on")])).await;
     assert_eq!(about(turn).await, (Some(one.request), Some(0)));
 }
@@ -213,7 +213,7 @@ async fn feedback_on_several_choices_needs_an_index() {
         let new = NewFeedback { choice, ..feedback(FeedbackTarget::Request(one.request)) };
         handle.feedback(&ada, new).await.map_err(|error| error.to_string())
     };
-    assert!(say(None).await.unwrap_err().contains("the answer has 2 choices; `choice` says which"));
+    assert!(say(None).await.unwrap_err().contains("the answer has 2 choices; set `choice`, from 0"));
     assert!(say(Some(2)).await.unwrap_err().contains("the answer has no choice 2"));
     say(Some(1)).await.unwrap();
     chat.ask("ada", "s", json!([said("hi"), replied("ho"), said("go on")])).await;
@@ -300,7 +300,7 @@ async fn redacted_text_is_not_stored_and_still_links() {
     assert!(request.answers[0].logprobs.is_empty());
     assert_eq!(view.feedback[0].text.as_deref(), Some("again [redacted:sk-key]"));
     assert!(view.next_state.is_some());
-    // Linked again from what was kept, and the client still sends what it knows.
+    // Restored from the redacted text, while the client still sends the original.
     chat.open().unwrap();
     let three = json!([said(&question), replied(&reply), said("sorry")]);
     let again = chat.ask("ada", "s", three).await;
@@ -315,7 +315,7 @@ async fn gone_client_leaves_no_request_waiting() {
     let chat = Chat::new();
     let handle = chat.handle();
     {
-        // The recorder waits for whoever holds the file, and the client does not.
+        // The recorder waits for the process that locks the file, and the client does not.
         let held = rusqlite::Connection::open(chat.path()).unwrap();
         held.execute_batch("BEGIN IMMEDIATE").unwrap();
         tokio::select! {
@@ -324,7 +324,7 @@ async fn gone_client_leaves_no_request_waiting() {
             () = std::future::ready(()) => {}
         }
     }
-    // What is asked now comes behind it, and behind what followed from it.
+    // This call comes after it and its consequences.
     handle.expire().await.unwrap();
     handle.expire().await.unwrap();
     let reason = chat.value("SELECT state || ': ' || reason FROM requests");

@@ -1,4 +1,4 @@
-//! Requests in, events out; and what is kept of them.
+//! Requests in, events out; and their records.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, helpers included")]
 

@@ -1,4 +1,4 @@
-//! What must always hold. The numbers are those of `SessionTracker`.
+//! Invariants, numbered as in `SessionTracker`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use crate::client::{self, Act, Identity, LinkInput, Naming, What};
 use crate::tracker::user;
 
-/// Numbers of requests of the second of two conversations begin here.
+/// First request number of the second conversation.
 const SECOND: u64 = 1000;
 
 fn identity(user: &'static str, naming: Naming, name: &'static str) -> Identity {
     Identity { user, naming, name }
 }
 
-/// `one` and `other`, each in its order, mixed by `picks`.
+/// `one` and `other`, each in order, interleaved by `picks`.
 fn mixed(one: &[LinkInput], other: &[LinkInput], picks: &[bool]) -> Vec<LinkInput> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let mut picks = picks.iter().copied().cycle();
@@ -42,7 +42,7 @@ fn alone(happened: &[LinkInput]) -> Vec<Event> {
     events
 }
 
-/// That two conversations are linked the same together as each alone.
+/// Checks that two interleaved conversations are linked as each alone.
 fn check_mixed(one: &[LinkInput], other: &[LinkInput], picks: &[bool]) -> Result<(), TestCaseError> {
     let together = alone(&mixed(one, other, picks));
     let (first, second): (Vec<Event>, Vec<Event>) =
@@ -70,7 +70,7 @@ proptest! {
         namings in (client::naming(), client::naming()),
         picks in collection::vec(any::<bool>(), 1..20),
     ) {
-        // Where words alone say which conversation it is, two that begin with the same heartbeat are one.
+        // If content alone identifies conversations, two that start with the same heartbeat are one.
         let is_beaten = |acts: &[Act], naming| matches!((acts.first(), naming), (Some(Act::Heartbeat), Naming::Content));
         prop_assume!(!(is_beaten(&one, namings.0) && is_beaten(&other, namings.1)));
         let one = client::happenings(&identity("ada", namings.0, "s1"), &one, 1);
@@ -85,7 +85,7 @@ proptest! {
         naming in client::naming(),
         picks in collection::vec(any::<bool>(), 1..20),
     ) {
-        // The same name, even the same words.
+        // The same name and even the same words.
         let one = client::happenings(&identity("ada", naming, "s1"), &acts, 1);
         let same = client::happenings(&identity("bob", naming, "s1"), &acts, SECOND);
         check_mixed(&one, &same, &picks)?;
@@ -126,7 +126,7 @@ proptest! {
     fn i3_sending_all_twice_links_as_once(acts in client::acts(), naming in client::naming()) {
         let happened = client::happenings(&identity("ada", naming, "s1"), &acts, 1);
         let once = alone(&happened);
-        // Each request comes a second time before the first is answered, and fails then.
+        // Each request is repeated before the first one is answered, and then fails.
         let twice = happened.iter().flat_map(|happening| {
             let again = |what: What| LinkInput { request: happening.request + SECOND, what, ..happening.clone() };
             match &happening.what {
@@ -229,14 +229,14 @@ fn words() -> impl Strategy<Value = &'static str> {
     sample::select(vec!["a", "b", ""])
 }
 
-/// Messages in no sensible order, out of few.
+/// Messages in random order, from a small set.
 fn history() -> impl Strategy<Value = Vec<Value>> {
     let role = sample::select(vec!["user", "assistant", "user", "assistant", "system"]);
     let message = (role, words()).prop_map(|(role, text)| json!({"role": role, "content": text}));
     collection::vec(message, 1..7)
 }
 
-/// JSON that is nearly a request, or nothing like one.
+/// JSON that resembles a request, or does not.
 fn wild_body() -> impl Strategy<Value = Value> {
     let key = || {
         sample::select(vec![

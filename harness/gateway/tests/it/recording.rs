@@ -1,4 +1,4 @@
-//! A recorder in a folder of its own, at a time of its own, and what its file has in it.
+//! A recorder with its own folder and clock, and the rows of its file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +46,7 @@ impl Chat {
 
     pub(crate) fn settings(&self) -> RecorderSettings {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        // Its own timer has no say: tests say when sessions are looked at.
+        // The timer does not fire: tests decide when idle sessions are closed.
         RecorderSettings { clock, expiry: Duration::from_secs(3600), ..RecorderSettings::new(self.path()) }
     }
 
@@ -68,7 +68,7 @@ impl Chat {
         self.clock.0.fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// A request of `name`, in a session that it names.
+    /// A request of `name` in a named session.
     pub(crate) async fn ask(&self, name: &str, session: &str, messages: Value) -> Admitted {
         self.handle().arrived(asked(name, session, messages)).await.unwrap()
     }
@@ -77,8 +77,7 @@ impl Chat {
         self.handle().answered(request, answer(text)).await.unwrap();
     }
 
-    /// Whether the words are anywhere in the ledger's files. Another process looks: this one would lose `SQLite`'s locks by
-    /// closing a file.
+    /// Whether the words are in the ledger's files. Another process reads them: this one would lose `SQLite`'s locks by closing a file.
     pub(crate) fn has_on_disk(&self, words: &str) -> bool {
         let found =
             Command::new("grep").args(["-rqaF", "-e", words]).arg(self.folder.path()).status().unwrap();
@@ -89,12 +88,12 @@ impl Chat {
         }
     }
 
-    /// All rows but those of `SQLite` itself, as text.
+    /// All rows as text, without `SQLite`'s own.
     pub(crate) fn rows(&self) -> Vec<String> {
         rows(&self.path())
     }
 
-    /// The only value that `sql` finds.
+    /// The only value that `sql` returns.
     pub(crate) fn value(&self, sql: &str) -> String {
         let connection = Connection::open_with_flags(self.path(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         connection.query_row(sql, [], |row| Ok(shown(row.get_ref(0)?))).unwrap()
@@ -149,7 +148,7 @@ pub(crate) fn asked_with(user: UserId, headers: Headers, body: &Value) -> NewReq
     }
 }
 
-/// An answer that can be trained.
+/// An answer that can be trained on.
 pub(crate) fn answer(text: &str) -> NewAnswer {
     answer_of(&Reply::text(text))
 }

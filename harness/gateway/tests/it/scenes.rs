@@ -1,11 +1,11 @@
-//! Single scenes: who says what, and what follows.
+//! Single scenes of linking.
 
 use std::time::Duration;
 
 use clawrl_gateway::{Headers, LinkError, Reply, RequestId, SESSION_END_HEADER, SESSION_HEADER, SessionId};
 use serde_json::{Value, json};
 
-use crate::tracker::{Gateway, tell, user};
+use crate::tracker::{Gateway, describe_all, user};
 
 fn named(session: &str) -> Headers {
     [(SESSION_HEADER, session)].into_iter().collect()
@@ -15,13 +15,13 @@ fn epoch(number: &str) -> Headers {
     [("session_id", format!("s:{number}"))].into_iter().collect()
 }
 
-/// Messages of a user and of an assistant by turns.
+/// Alternating messages of a user and an assistant.
 fn talk(texts: &[&str]) -> Value {
     let message = |(index, text): (usize, &&str)| json!({"role": if index % 2 == 0 { "user" } else { "assistant" }, "content": text});
     json!({ "messages": texts.iter().enumerate().map(message).collect::<Vec<_>>() })
 }
 
-/// `texts` as `talk` has them, requested and answered one turn after the other.
+/// Requests and answers `texts`, which alternate as in `talk`, turn by turn.
 fn have(gateway: &mut Gateway, headers: &Headers, texts: &[&str]) {
     for end in (1..=texts.len()).step_by(2) {
         gateway.request(headers, &talk(&texts[..end]));
@@ -35,18 +35,18 @@ fn have(gateway: &mut Gateway, headers: &Headers, texts: &[&str]) {
 fn edit_opens_a_sibling() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "what?", "that"]);
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?"]));
-    assert_eq!(told, ["turn 3 after 1: main", "turn 3 is a sibling of 2"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?"]));
+    assert_eq!(events, ["turn 3 after 1: main", "turn 3 is a sibling of 2"]);
     gateway.say("this");
-    let told = gateway.request(&named("s"), &talk(&["hey"]));
-    assert_eq!(told, ["turn 4: main", "turn 4 is a sibling of 1"]);
+    let events = gateway.request(&named("s"), &talk(&["hey"]));
+    assert_eq!(events, ["turn 4: main", "turn 4 is a sibling of 1"]);
     gateway.say("you");
-    // Both branches go on.
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what?", "that", "thanks"]));
-    assert_eq!(told, ["turn 5 after 2: main", "next of 2 is in 5 by History: user at 4"]);
+    // Both branches continue.
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "what?", "that", "thanks"]));
+    assert_eq!(events, ["turn 5 after 2: main", "next of 2 is in 5 by History: user at 4"]);
     gateway.say("fine");
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?", "this", "no"]));
-    assert_eq!(told, ["turn 6 after 3: main", "next of 3 is in 6 by History: user at 4"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "what then?", "this", "no"]));
+    assert_eq!(events, ["turn 6 after 3: main", "next of 3 is in 6 by History: user at 4"]);
 }
 
 #[test]
@@ -56,13 +56,13 @@ fn two_user_messages_replayed_as_one_still_link() {
     let said = |role: &str, text: &str| json!({"role": role, "content": text});
     let mut messages =
         vec![said("user", "hi"), said("assistant", "ho"), said("user", "/bad too long"), said("user", "so?")];
-    let told = gateway.request(&named("s"), &json!({ "messages": messages }));
-    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2, user at 3"]);
+    let events = gateway.request(&named("s"), &json!({ "messages": messages }));
+    assert_eq!(events, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2, user at 3"]);
     gateway.say("short");
     messages.truncate(2);
     messages.extend([said("user", "/bad too long\nso?"), said("assistant", "short"), said("user", "thanks")]);
-    let told = gateway.request(&named("s"), &json!({ "messages": messages }));
-    assert_eq!(told, ["turn 3 after 2: main", "next of 2 is in 3 by History: user at 4"]);
+    let events = gateway.request(&named("s"), &json!({ "messages": messages }));
+    assert_eq!(events, ["turn 3 after 2: main", "next of 2 is in 3 by History: user at 4"]);
 }
 
 #[test]
@@ -70,18 +70,19 @@ fn words_after_a_heartbeat_are_its_next_state() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     let heartbeat = "Follow the heartbeat monitor scratch context when provided.";
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", heartbeat]));
-    assert_eq!(told, ["turn 2 after 1: side, a heartbeat"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", heartbeat]));
+    assert_eq!(events, ["turn 2 after 1: side, a heartbeat"]);
     gateway.say("Your mail is full.");
     let poll = "[Thu 2026-11-26 09:01 UTC] [OpenClaw heartbeat poll]";
     let thanks = "[Thu 2026-11-26 09:02 UTC] thanks";
     let replayed = ["hi", "ho", poll, "Your mail is full.", thanks];
-    let told = gateway.request(&named("s"), &talk(&replayed));
-    assert_eq!(told, ["turn 3 after 2: main", "next of 2 is in 3 by History: user at 4"]);
+    let events = gateway.request(&named("s"), &talk(&replayed));
+    assert_eq!(events, ["turn 3 after 2: main", "next of 2 is in 3 by History: user at 4"]);
     gateway.say("fine");
-    // One that nobody here has answered is no word of a user, either.
-    let told = gateway.request(&named("s"), &talk(&[&replayed[..], &["fine", poll, "so", thanks]].concat()));
-    assert_eq!(told, ["turn 4 after 3: main", "next of 3 is in 4 by History: event at 6"]);
+    // An answer of another server is not text of the user, either.
+    let events =
+        gateway.request(&named("s"), &talk(&[&replayed[..], &["fine", poll, "so", thanks]].concat()));
+    assert_eq!(events, ["turn 4 after 3: main", "next of 3 is in 4 by History: event at 6"]);
 }
 
 #[test]
@@ -97,8 +98,8 @@ fn clients_own_continuation_is_not_user_text() {
     gateway.say("ho");
     messages.pop();
     messages.extend([said("assistant", "ho"), said("user", "so?")]);
-    let told = gateway.request(&epoch("0"), &json!({ "messages": messages }));
-    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 3"]);
+    let events = gateway.request(&epoch("0"), &json!({ "messages": messages }));
+    assert_eq!(events, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 3"]);
 }
 
 #[test]
@@ -107,11 +108,11 @@ fn turn_with_two_answers_continues_from_one() {
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     assert_eq!(gateway.request(&named("s"), &talk(&["hi"])), ["2 is turn 1 again: main"]);
     assert_eq!(gateway.say("hey"), ["turn 1 answered in 2"]);
-    let told = gateway.request(&named("s"), &talk(&["hi", "hey", "so"]));
-    assert_eq!(told, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "hey", "so"]));
+    assert_eq!(events, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
     gateway.say("so");
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so"]));
-    assert_eq!(told, ["turn 4 after 1: main", "turn 4 is a sibling of 3"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "so"]));
+    assert_eq!(events, ["turn 4 after 1: main", "turn 4 is a sibling of 3"]);
 }
 
 #[test]
@@ -119,43 +120,43 @@ fn next_state_may_follow_any_choice() {
     let mut gateway = Gateway::default();
     gateway.request(&named("s"), &talk(&["hi"]));
     gateway.answer_all(&[Reply::text(""), Reply::text("ho"), Reply::text("hey")]);
-    let told = gateway.request(&named("s"), &talk(&["hi", "hey", "so"]));
-    assert_eq!(told[1], "next of 1 is in 2 by History: user at 2");
+    let events = gateway.request(&named("s"), &talk(&["hi", "hey", "so"]));
+    assert_eq!(events[1], "next of 1 is in 2 by History: user at 2");
 }
 
 #[test]
 fn changed_answer_is_not_linked() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "so", "what"]);
-    // The person wrote another answer in its place: what they say to it is not about ours.
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "something", "fine"]));
-    assert_eq!(told, ["turn 3 after 1: main"]);
+    // The person replaced the answer: their reply is not about ours.
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "something", "fine"]));
+    assert_eq!(events, ["turn 3 after 1: main"]);
 }
 
 #[test]
 fn next_state_ends_before_a_foreign_answer() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "of another model", "fine"]));
-    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "of another model", "fine"]));
+    assert_eq!(events, ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2"]);
 }
 
 #[test]
 fn pruned_history_still_links() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "look", "there", "and now", "this"]);
-    // The client has shortened an old message, and the ids of no call help.
-    let told =
+    // The client has shortened an old message, and no call ids help.
+    let events =
         gateway.request(&named("s"), &talk(&["hi", "ho", "[cut]", "there", "and now", "this", "thanks"]));
-    assert_eq!(told, ["turn 4 after 3: main", "next of 3 is in 4 by Exchange: user at 6"]);
+    assert_eq!(events, ["turn 4 after 3: main", "next of 3 is in 4 by Exchange: user at 6"]);
 }
 
 #[test]
 fn ambiguous_matches_link_to_no_turn() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "go on", "ok", "go on", "ok"]);
-    let told = gateway.request(&named("s"), &talk(&["hi", "hm", "go on", "ok", "thanks"]));
-    assert_eq!(told, ["turn 4: main"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "hm", "go on", "ok", "thanks"]));
+    assert_eq!(events, ["turn 4: main"]);
 }
 
 #[test]
@@ -175,9 +176,9 @@ fn call_ids_link_a_changed_history() {
         {"role": "tool", "tool_call_id": "call_2", "content": "b"},
         {"role": "system", "content": "the disk is full"},
     ]});
-    let told = gateway.request(&named("s"), &body);
+    let events = gateway.request(&named("s"), &body);
     let next = "next of 1 is in 2 by CallIds: result of call 1 at 2, event at 3, 1 calls without result";
-    assert_eq!(told, ["turn 2 after 1: main", next]);
+    assert_eq!(events, ["turn 2 after 1: main", next]);
 }
 
 #[test]
@@ -195,21 +196,21 @@ fn identical_foreign_answer_is_not_linked() {
     let look = json!({"role": "user", "content": "look"});
     gateway.request(&named("s"), &json!({"messages": [look]}));
     gateway.answer(&Reply { text: String::new(), calls: vec![call] });
-    // Another model went on in the meantime, with the same call under the same id.
+    // Another model answered in between, with the same call and id.
     let body = json!({"messages": [
         look, answer, result, {"role": "assistant", "content": "so"}, look, answer, result, {"role": "user", "content": "wrong"},
     ]});
-    let told = gateway.request(&named("s"), &body);
-    assert_eq!(told, ["turn 2 after 1: main", "next of 1 is in 2 by History: result of call 0 at 2"]);
+    let events = gateway.request(&named("s"), &body);
+    assert_eq!(events, ["turn 2 after 1: main", "next of 1 is in 2 by History: result of call 0 at 2"]);
 }
 
 #[test]
 fn compaction_closes_the_epoch_not_the_session() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho", "so", "what"]);
-    let told = gateway.request(&named("s"), &talk(&["a summary", "hm", "so", "what", "go on"]));
+    let events = gateway.request(&named("s"), &talk(&["a summary", "hm", "so", "what", "go on"]));
     assert_eq!(
-        told,
+        events,
         [
             "epoch 0 over in 3: HistoryReplaced",
             "turn 3 after 2 in epoch 1: main",
@@ -219,48 +220,48 @@ fn compaction_closes_the_epoch_not_the_session() {
     gateway.say("on");
     let summary =
         "The conversation history before this point was compacted into the following summary:\n\n<summary>";
-    let told = gateway.request(
+    let events = gateway.request(
         &named("s"),
         &json!({"messages": [
             {"role": "user", "content": summary},
             {"role": "user", "content": "and on"},
         ]}),
     );
-    assert_eq!(told, ["epoch 1 over in 4: HistoryReplaced", "turn 4 in epoch 2: main"]);
+    assert_eq!(events, ["epoch 1 over in 4: HistoryReplaced", "turn 4 in epoch 2: main"]);
 }
 
 #[test]
 fn epoch_number_of_the_client_only_rises() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &epoch("0"), &["hi", "ho"]);
-    let told = gateway.request(&epoch("2"), &talk(&["hi again"]));
-    assert_eq!(told, ["epoch 0 over in 2: Number", "turn 2 in epoch 2: main"]);
+    let events = gateway.request(&epoch("2"), &talk(&["hi again"]));
+    assert_eq!(events, ["epoch 0 over in 2: Number", "turn 2 in epoch 2: main"]);
     gateway.say("ho again");
-    // A number says all there is to say, and an older one is a late request.
-    let told = gateway.request(&epoch("2"), &talk(&["other", "history", "go on"]));
-    assert_eq!(told, ["turn 3 in epoch 2: main"]);
-    let told = gateway.request(&epoch("0"), &talk(&["hi", "ho", "so"]));
-    assert_eq!(told, ["turn 4 after 1 in epoch 2: main", "next of 1 is in 4 by History: user at 2"]);
+    // A number decides alone, and a smaller one is a late request.
+    let events = gateway.request(&epoch("2"), &talk(&["other", "history", "go on"]));
+    assert_eq!(events, ["turn 3 in epoch 2: main"]);
+    let events = gateway.request(&epoch("0"), &talk(&["hi", "ho", "so"]));
+    assert_eq!(events, ["turn 4 after 1 in epoch 2: main", "next of 1 is in 4 by History: user at 2"]);
 }
 
 #[test]
 fn side_turn_is_not_next_state_of_main_turn() {
     let mut gateway = Gateway::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "[cron:1] look around"]));
-    assert_eq!(told, ["turn 2 after 1: side, a scheduled job"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "[cron:1] look around"]));
+    assert_eq!(events, ["turn 2 after 1: side, a scheduled job"]);
     gateway.say("nothing");
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so"]));
-    assert_eq!(told, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
-    // Nor is one of which nobody knows what it is.
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "so"]));
+    assert_eq!(events, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
+    // Nor is a turn of unknown kind.
     gateway.say("so");
     let mut body = talk(&["hi", "ho", "so", "so", "and"]);
     body["max_completion_tokens"] = json!(1);
-    let told = gateway.request(&named("s"), &body);
-    assert_eq!(told, ["turn 4 after 3: unknown, the answer is limited to one token"]);
+    let events = gateway.request(&named("s"), &body);
+    assert_eq!(events, ["turn 4 after 3: unknown, the answer is limited to one token"]);
     // Asked again in full, it is.
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "so", "and"]));
-    assert_eq!(told, ["5 is turn 4 again: main", "next of 3 is in 5 by History: user at 4"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "so", "and"]));
+    assert_eq!(events, ["5 is turn 4 again: main", "next of 3 is in 5 by History: user at 4"]);
 }
 
 #[test]
@@ -270,8 +271,8 @@ fn vanished_tools_make_a_turn_unknown() {
     body["tools"] = json!([{"type": "function", "function": {"name": "read"}}]);
     gateway.request(&named("s"), &body);
     gateway.say("ho");
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "a title, please"]));
-    assert_eq!(told, ["turn 2 after 1: unknown, no tools, in a session that has them"]);
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "a title, please"]));
+    assert_eq!(events, ["turn 2 after 1: unknown, no tools, in a session that has them"]);
 }
 
 #[test]
@@ -286,17 +287,17 @@ fn repeated_reaction_is_reported_once() {
         body
     };
     have(&mut gateway, &named("s"), &["hi", "ho"]);
-    let told = gateway.request(&named("s"), &with_aside(&["hi", "ho", "so"]));
+    let events = gateway.request(&named("s"), &with_aside(&["hi", "ho", "so"]));
     assert_eq!(
-        told,
+        events,
         ["turn 2 after 1: main", "next of 1 is in 2 by History: user at 2", "👎 by Bob in 2 after 1"]
     );
     gateway.fail();
     assert_eq!(gateway.request(&named("s"), &with_aside(&["hi", "ho", "so"])), ["3 is turn 2 again: main"]);
     gateway.say("what");
-    // What somebody says is no reaction, whatever it says, and no next state without anything said is one.
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "what", line]));
-    assert_eq!(told, ["turn 4 after 2: main", "next of 2 is in 4 by History: event at 4"]);
+    // Words of a user are not a reaction, and a context alone is not a next state.
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "so", "what", line]));
+    assert_eq!(events, ["turn 4 after 2: main", "next of 2 is in 4 by History: event at 4"]);
 }
 
 #[test]
@@ -308,12 +309,12 @@ fn sessions_close_by_flag_request_and_idleness() {
     assert_eq!(gateway.fail(), ["turn 2 not answered in 2: Failed"], "what fails is tried again");
     gateway.request(&last, &talk(&["hi", "ho", "bye"]));
     assert_eq!(gateway.say("bye"), ["turn 2 answered in 3", "session 1 over: Flag, open [2]"]);
-    // Nothing links to a session that is over.
-    let told = gateway.request(&named("s"), &talk(&["hi", "ho", "bye", "bye", "and yet"]));
-    assert_eq!(told, ["session 4 by Extension", "turn 4: main"]);
+    // Nothing links to a closed session.
+    let events = gateway.request(&named("s"), &talk(&["hi", "ho", "bye", "bye", "and yet"]));
+    assert_eq!(events, ["session 4 by Extension", "turn 4: main"]);
 
     let closed = |gateway: &mut Gateway, name: &str, session: u64| {
-        gateway.tracker.close(&user(name), SessionId(RequestId(session))).map(tell)
+        gateway.tracker.close(&user(name), SessionId(RequestId(session))).map(describe_all)
     };
     let unknown = Err(LinkError::UnknownSession(SessionId(RequestId(4))));
     assert_eq!(closed(&mut gateway, "bob", 4), unknown);
@@ -324,14 +325,14 @@ fn sessions_close_by_flag_request_and_idleness() {
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     gateway.request(&named("t"), &talk(&["hi"]));
     gateway.at = Duration::from_secs(30 * 60 - 1);
-    assert_eq!(tell(gateway.tracker.expire(gateway.at)), [""; 0]);
+    assert_eq!(describe_all(gateway.tracker.expire(gateway.at)), [""; 0]);
     gateway.at = Duration::from_secs(30 * 60);
-    let told = gateway.tracker.expire(gateway.at);
-    assert_eq!(tell(told), ["session 5 over: Idle, open [5]"], "the other waits for its answer");
+    let events = gateway.tracker.expire(gateway.at);
+    assert_eq!(describe_all(events), ["session 5 over: Idle, open [5]"], "the other waits for its answer");
     gateway.say("ho");
     gateway.at *= 2;
-    let told = gateway.request(&named("t"), &talk(&["hi", "ho", "back again"]));
-    assert_eq!(told, ["session 6 over: Idle, open [6]", "session 7 by Extension", "turn 7: main"]);
+    let events = gateway.request(&named("t"), &talk(&["hi", "ho", "back again"]));
+    assert_eq!(events, ["session 6 over: Idle, open [6]", "session 7 by Extension", "turn 7: main"]);
     assert_eq!(gateway.tracker.open_sessions(), 1);
 }
 
@@ -342,10 +343,10 @@ fn content_separates_conversations() {
     have(&mut gateway, &none, &["hi", "ho"]);
     assert_eq!(gateway.request(&none, &talk(&["hello"])), ["session 2 by Content", "turn 2: main"]);
     gateway.say("ho");
-    let told = gateway.request(&none, &talk(&["hi", "ho", "so"]));
-    assert_eq!(told, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
+    let events = gateway.request(&none, &talk(&["hi", "ho", "so"]));
+    assert_eq!(events, ["turn 3 after 1: main", "next of 1 is in 3 by History: user at 2"]);
     gateway.say("so");
-    // A question nobody answered, and one more.
+    // An unanswered question, and one more.
     gateway.request(&none, &talk(&["are you there?"]));
     gateway.fail();
     let twice = json!({"messages": [
@@ -353,13 +354,13 @@ fn content_separates_conversations() {
         {"role": "user", "content": "hello?"},
     ]});
     assert_eq!(gateway.request(&none, &twice), ["turn 5: main"]);
-    // One that was answered, and then the same without its answer, may be another conversation.
+    // After an answer, the same history without it may be another conversation.
     let again = json!({"messages": [
         {"role": "user", "content": "hello"},
         {"role": "user", "content": "hello?"},
     ]});
     assert_eq!(gateway.request(&none, &again), ["session 6 by Content", "turn 6: main"]);
-    // With the `user` field it is somebody else's.
+    // With another `user` field, it is another user's.
     let mut body = talk(&["hi", "ho", "so", "so", "fine"]);
     body["user"] = json!("u1");
     assert_eq!(gateway.request(&none, &body), ["session 7 by UserField", "turn 7: main"]);
@@ -372,9 +373,9 @@ fn content_does_not_find_closed_sessions() {
     have(&mut gateway, &none, &["hi", "ho"]);
     gateway.request(&none, &talk(&["hello"]));
     gateway.at = Duration::from_secs(30 * 60);
-    // Only the other one is still waiting for its answer.
-    let told = gateway.request(&none, &talk(&["hi", "ho", "so"]));
-    assert_eq!(told, ["session 1 over: Idle, open [1]", "session 3 by Content", "turn 3: main"]);
+    // Only the other one is still pending.
+    let events = gateway.request(&none, &talk(&["hi", "ho", "so"]));
+    assert_eq!(events, ["session 1 over: Idle, open [1]", "session 3 by Content", "turn 3: main"]);
     assert_eq!(gateway.request(&none, &talk(&["hi"])), ["session 4 by Content", "turn 4: main"]);
 }
 
@@ -384,10 +385,10 @@ fn another_users_session_never_links() {
     let none = Headers::default();
     have(&mut gateway, &named("s"), &["hi", "ho"]);
     have(&mut gateway, &none, &["hey", "you"]);
-    let told = gateway.request_of("bob", &named("s"), &talk(&["hi", "ho", "that was wrong"]));
-    assert_eq!(told, ["session 3 by Extension", "turn 3: main"]);
-    let told = gateway.request_of("bob", &none, &talk(&["hey", "you", "that was wrong"]));
-    assert_eq!(told, ["session 4 by Content", "turn 4: main"]);
+    let events = gateway.request_of("bob", &named("s"), &talk(&["hi", "ho", "that was wrong"]));
+    assert_eq!(events, ["session 3 by Extension", "turn 3: main"]);
+    let events = gateway.request_of("bob", &none, &talk(&["hey", "you", "that was wrong"]));
+    assert_eq!(events, ["session 4 by Content", "turn 4: main"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A gateway that numbers requests by itself, and tells in short what followed.
+//! A session tracker that numbers requests itself and returns short descriptions of the events.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Gateway {
             body: &parse(body),
             at: self.at,
         };
-        tell(self.tracker.arrived(&arrival).unwrap())
+        describe_all(self.tracker.arrived(&arrival).unwrap())
     }
 
     /// Answers the last request.
@@ -47,7 +47,7 @@ impl Gateway {
     }
 
     pub(crate) fn answer_all(&mut self, replies: &[Reply]) -> Vec<String> {
-        tell(self.tracker.answered(RequestId(self.last), replies, self.at).unwrap())
+        describe_all(self.tracker.answered(RequestId(self.last), replies, self.at).unwrap())
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Vec<String> {
@@ -56,15 +56,15 @@ impl Gateway {
 
     /// Fails the last request.
     pub(crate) fn fail(&mut self) -> Vec<String> {
-        tell(self.tracker.failed(RequestId(self.last), self.at).unwrap())
+        describe_all(self.tracker.failed(RequestId(self.last), self.at).unwrap())
     }
 }
 
-pub(crate) fn tell(events: Vec<Event>) -> Vec<String> {
-    events.iter().map(told).collect()
+pub(crate) fn describe_all(events: Vec<Event>) -> Vec<String> {
+    events.iter().map(describe).collect()
 }
 
-fn told(event: &Event) -> String {
+fn describe(event: &Event) -> String {
     match event {
         Event::SessionOpened { session, evidence } => format!("session {session} by {evidence:?}"),
         Event::TurnOpened { turn, kind, parent, epoch, .. } => {

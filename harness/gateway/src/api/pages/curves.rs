@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn points_are_placed_by_update_number() {
-        let figures: Vec<UpdateMetrics> =
+        let updates: Vec<UpdateMetrics> =
             [1, 2, 41].map(|number| update(number, "ada", true, &json!({"kl": 0.1}))).into();
-        let page = drawn(&figures);
+        let page = drawn(&updates);
         for label in [">10</text>", ">20</text>", ">30</text>", ">40</text>"] {
             assert!(page.contains(label), "{label}: {page}");
         }
@@ -195,7 +195,7 @@ mod tests {
             (places[1] - places[0]) * 38.0 < places[2] - places[1],
             "by number, not by order: {places:?}"
         );
-        assert!(drawn(&figures[..1]).contains("cx=\"183.0\""), "a single point is in the middle");
+        assert!(drawn(&updates[..1]).contains("cx=\"183.0\""), "a single point is in the middle");
     }
 
     #[test]
@@ -216,11 +216,11 @@ mod tests {
 
     #[test]
     fn i2_charts_describe_themselves_without_styles() {
-        let figures = [
+        let updates = [
             update(3, "ada", true, &json!({"kl": 0.1, "reward_mean": -0.5, "zeta": 1})),
             update(7, "ada", false, &json!({"kl": 0.2, "reward_mean": 0.25})),
         ];
-        let page = drawn(&figures);
+        let page = drawn(&updates);
         assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (3, 3));
         assert_eq!(
             (page.matches("class=\"dot\"").count(), page.matches("class=\"dot not\"").count()),

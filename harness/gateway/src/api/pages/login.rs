@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(are_open.iter().filter(|is_open| **is_open).count(), MAX_PER_USER);
         assert!(!are_open[0]);
         logins.open(&UserId("bob".to_owned()), false).unwrap();
-        assert!(logins.visitor(&cookies[1]).is_some(), "somebody else's ends none of hers");
+        assert!(logins.visitor(&cookies[1]).is_some(), "logins of other users do not count");
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Whoever means no good, or does not know better.
+//! Hostile and broken clients.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn requests_without_a_key_are_refused() {
         {
             let asked = request(method, path, &server.host(), &headers, hi().as_bytes());
             let refused = send(server.address, &asked).await;
-            // What is no header at all is refused before anybody looks at its key.
+            // An invalid header is refused before its key is checked.
             assert!([401, 400].contains(&refused.status), "{path} {headers:?}");
             if refused.status == 401 {
                 assert_eq!(refused.json().await["error"]["code"], "invalid_api_key");
@@ -45,7 +45,7 @@ async fn requests_without_a_key_are_refused() {
     }
 }
 
-/// A client that cuts texts in units of 16 bits can go on with its conversation.
+/// A client that cuts texts between UTF-16 units can continue its conversation.
 #[tokio::test]
 async fn lone_surrogate_is_answered_and_recorded() {
     let server = TestServer::new(Scripted::new(vec![Ok(said(&["One"])), Ok(said(&["Two"]))])).await;
@@ -60,7 +60,7 @@ async fn lone_surrogate_is_answered_and_recorded() {
     let turns = server.turns().await;
     let body: Value = serde_json::from_str(turns[0].requests[0].body.as_deref().unwrap()).unwrap();
     assert_eq!(body["messages"][0]["content"], "cut \u{fffd} here");
-    // The second request goes on with the first one.
+    // The second request continues the first.
     assert_eq!(turns[0].next_state.as_ref().unwrap().request, turns[1].requests[0].request);
     assert_eq!(server.policy.asks.lock().unwrap()[0].body["messages"], body["messages"]);
 }
@@ -112,7 +112,7 @@ async fn bodies_have_limits() {
     let refused = server.post_as("one", CHAT, &large).await;
     assert_eq!(refused.status, 413);
     assert_eq!(refused.json().await["error"]["code"], "body_too_large");
-    // The same by one who does not say how much is coming.
+    // The same without an announced size.
     let head = format!(
         "POST {CHAT} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer one\r\nTransfer-Encoding: chunked\r\n\r\n",
         server.host()
@@ -155,7 +155,7 @@ async fn slow_requests_end() {
     let mut head = TcpStream::connect(server.address).await.unwrap();
     head.write_all(b"POST / HTTP/1.1\r\nHost: ").await.unwrap();
     let mut rest = Vec::new();
-    // The server ends it; a client that only waits would wait for ever.
+    // The server closes it; a waiting client would wait forever.
     let _ = head.read_to_end(&mut rest).await;
     assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
 }
@@ -176,7 +176,7 @@ async fn missing_endpoints_are_refused_by_name() {
     }
     let refused = server.get(CHAT).await;
     assert_eq!(refused.status, 405);
-    assert_eq!(refused.json().await["error"]["message"], "`/v1/chat/completions` has no GET");
+    assert_eq!(refused.json().await["error"]["message"], "`/v1/chat/completions` does not support GET");
     let refused = server
         .post(CHAT, &json!({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}))
         .await;
@@ -184,7 +184,7 @@ async fn missing_endpoints_are_refused_by_name() {
     assert_eq!(refused.json().await["error"]["param"], "tool_choice");
 }
 
-/// The same words, and the name of Ada's session, are another session for Bob.
+/// Equal words under the name of Ada's session open another session for Bob.
 #[tokio::test]
 async fn users_cannot_enter_others_sessions() {
     let server = server().await;
@@ -272,7 +272,7 @@ fn any_body() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whatever is asked, it is answered or refused in OpenAI's shape, and the server goes on.
+/// Every request gets an answer or an error in OpenAI's format, and the server keeps running.
 #[test]
 fn strange_bodies_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

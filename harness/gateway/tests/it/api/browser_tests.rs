@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: it is live with its script, its forms pass its own rules, and hostile words stay words. The feature
-//! `browser-tests` says that Chromium and its driver are there.
+//! The dashboard in a real browser: its script keeps it live, its forms pass its own rules, and hostile text stays text. Needs Chromium and
+//! its driver.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,10 +18,10 @@ use super::test_trainer::{TestTrainer, go_back, learn};
 const HOSTILE: &str =
     "</pre><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">";
 
-/// How long a page may take.
+/// Time limit of a page.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A driver, and a browser of it.
+/// A driver and its browser.
 struct Browser {
     driver: Child,
     address: SocketAddr,
@@ -31,7 +31,7 @@ struct Browser {
 impl Browser {
     async fn new() -> Self {
         let mut driver = Command::new("chromedriver");
-        // What browsers leave behind for a moment holds nothing of ours open.
+        // Processes that browsers leave for a moment do not hold our pipes open.
         let driver = driver.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
         let mut driver = driver.spawn().unwrap();
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
@@ -41,7 +41,7 @@ impl Browser {
         });
         let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap()));
         let mut browser = Self { driver, address, session: String::new() };
-        // It sees nothing but what this test wrote, and its own sandbox is refused to root.
+        // It loads only this test's pages, and root cannot use its sandbox.
         let arguments = json!({"args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"]});
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": arguments}}});
         let made = browser.ask("POST", "/session", &wanted).await;
@@ -49,13 +49,13 @@ impl Browser {
         browser
     }
 
-    /// What the driver says, or its error.
+    /// The driver's response, or its error.
     async fn tell(&self, method: &str, path: &str, body: &Value) -> Result<Value, Value> {
         let host = self.address.to_string();
         let asked = request(method, path, &host, &[], body.to_string().as_bytes());
-        let told = send(self.address, &asked).await;
-        let is_done = told.status == 200;
-        let value = told.json().await["value"].take();
+        let response = send(self.address, &asked).await;
+        let is_done = response.status == 200;
+        let value = response.json().await["value"].take();
         if is_done { Ok(value) } else { Err(value) }
     }
 
@@ -68,7 +68,7 @@ impl Browser {
         self.ask("POST", &format!("/session/{}/url", self.session), &url).await;
     }
 
-    /// Logs in with Ada's key, and is at the overview.
+    /// Logs in with Ada's key, and opens the overview.
     async fn log_in(&self, server: &TestServer) {
         self.open(server, "/").await;
         let fill =
@@ -77,13 +77,13 @@ impl Browser {
         self.until("document.getElementById('state')?.textContent === 'live'").await;
     }
 
-    /// Tells the browser's own interface something.
+    /// Sends a command to the browser's developer interface.
     async fn devtools(&self, command: &str, params: &Value) {
         let body = json!({"cmd": command, "params": params});
         self.ask("POST", &format!("/session/{}/goog/cdp/execute", self.session), &body).await;
     }
 
-    /// Looks at the page as a screen of this width in this scheme does.
+    /// Emulates a screen of this width and colour scheme.
     async fn look(&self, width: u32, scheme: &str) {
         let screen = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
         self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
@@ -91,7 +91,7 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", &features).await;
     }
 
-    /// What a script in the page returns; a promise is waited for.
+    /// The result of a script in the page; a promise is awaited.
     async fn script(&self, script: &str) -> Value {
         self.tried(script).await.unwrap()
     }
@@ -101,7 +101,7 @@ impl Browser {
         self.tell("POST", &format!("/session/{}/execute/sync", self.session), &body).await
     }
 
-    /// Returns when the page says so. A page that goes away takes the question with it; then the next one is asked.
+    /// Waits for a condition. If the page is replaced meanwhile, the next one is checked.
     async fn until(&self, condition: &str) {
         let script = format!(
             "return new Promise(done => {{ const look = () => {condition} ? done(true) : setTimeout(look, 20); look(); }})"
@@ -113,11 +113,11 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its browser would go on without it, and is ended first. Nothing here may fail: a test may be failing already.
+        // Ends the browser before its driver. Nothing here may panic: a test may be failing already.
         if let Ok(mut stream) = TcpStream::connect(self.address) {
             let (path, host) = (format!("/session/{}", self.session), self.address.to_string());
             let _ = stream.write_all(&request("DELETE", &path, &host, &[], b""));
-            // The answer comes when the browser has ended.
+            // The response comes when the browser has ended.
             let _ = stream.read(&mut [0]);
         }
         let _ = self.driver.kill();
@@ -146,7 +146,7 @@ async fn dashboard_is_live_and_safe_in_a_browser() {
     assert_eq!(browser.script("return document.querySelectorAll('#live script, #live img').length").await, 0);
 }
 
-/// A server where Ada has taught this many versions from 7 on, and whoever does it.
+/// A server where Ada has trained this many versions from 7 on, and its trainer.
 async fn taught(versions: u64) -> (TestServer, std::sync::Arc<TestTrainer>) {
     let trainer = TestTrainer::new(7 + versions);
     let policy = Scripted::new(vec![Ok(said(&["One"]))]);
@@ -175,7 +175,7 @@ async fn charts_fit_light_dark_and_phone_screens() {
         let seen = "return [...document.querySelectorAll('.curve svg')].map(curve => curve.getBoundingClientRect()) \
                     .filter(place => place.width > 250 && place.height > 120 && place.right <= innerWidth).length";
         assert_eq!(browser.script(seen).await, 3, "{width} {scheme}");
-        // Nothing is cut off, and nobody has to scroll sideways.
+        // Nothing is cut off or needs horizontal scrolling.
         let sideways = browser.script("return document.documentElement.scrollWidth <= innerWidth").await;
         assert_eq!(sideways, true, "{width} {scheme}");
         let cut = "return [...document.querySelectorAll('.curve svg')].some(curve => { \
@@ -186,7 +186,7 @@ async fn charts_fit_light_dark_and_phone_screens() {
         let colour = "const of = (name, what) => getComputedStyle(document.querySelector(name))[what]; \
                       return [of('.curve .line', 'stroke'), of('.curve text', 'fill'), of('.curve .dot', 'fill')].join()";
         colours.push(browser.script(colour).await);
-        // Whatever was loaded came from here.
+        // Everything was loaded from this server.
         let elsewhere = "return performance.getEntriesByType('resource').map(entry => entry.name) \
                          .filter(name => !name.startsWith(location.origin + '/') && !name.startsWith('data:'))";
         assert_eq!(browser.script(elsewhere).await, json!([]), "{width} {scheme}");
@@ -220,10 +220,10 @@ async fn buttons_pause_train_and_roll_back() {
     browser.until("document.getElementById('status')?.textContent.includes('Version 10;')").await;
     let of = |command| ("ada".to_owned(), command);
     assert_eq!(
-        trainer.told(),
+        trainer.commands(),
         [of(Asked::Pause), of(Asked::Resume), of(Asked::Train), of(Asked::RollBack(8))]
     );
-    // What the ledger hears of it is seen without loading the page again.
+    // Changes of the ledger appear without reloading the page.
     browser.until("document.getElementById('state').textContent === 'live'").await;
     browser.script("window.isTheSamePage = true").await;
     go_back(&server.record, 8, 10).await;
@@ -231,5 +231,5 @@ async fn buttons_pause_train_and_roll_back() {
     assert_eq!(browser.script("return window.isTheSamePage").await, true);
     press("button.value === '9'").await;
     browser.until("document.getElementById('status')?.textContent.includes('Version 11;')").await;
-    assert_eq!(trainer.told(), [of(Asked::RollBack(9))]);
+    assert_eq!(trainer.commands(), [of(Asked::RollBack(9))]);
 }

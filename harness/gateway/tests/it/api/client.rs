@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that sees everything: status, headers, and each piece as it comes.
+//! An HTTP/1.1 client that exposes status, headers, and each piece as it arrives.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ pub(super) struct Response {
     pub(super) headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
     left: Left,
-    /// Events that came with one that was asked for.
+    /// Events that arrived together with a requested one.
     events: VecDeque<String>,
 }
 
@@ -22,7 +22,7 @@ enum Left {
     Chunks,
 }
 
-/// A request as text, sent as it is.
+/// A request as text, sent unchanged.
 pub(super) fn request(
     method: &str,
     path: &str,
@@ -39,10 +39,10 @@ pub(super) fn request(
     request
 }
 
-/// Sends bytes, and reads as far as the body.
+/// Sends bytes, and reads up to the body.
 pub(super) async fn send(address: SocketAddr, request: &[u8]) -> Response {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // A server that refuses early may have closed by now; its answer counts.
+    // A server that refuses early may have closed the connection; its response counts.
     let _ = stream.write_all(request).await;
     Response::read(stream).await
 }
@@ -67,7 +67,7 @@ impl Response {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The next piece of the body; `None` at its end, or where it was cut.
+    /// The next piece of the body; `None` at its end, or if it was cut.
     pub(super) async fn piece(&mut self) -> Option<String> {
         let length = match &mut self.left {
             Left::Length(left) => std::mem::take(left),
@@ -98,11 +98,11 @@ impl Response {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    /// The next event of a stream: its JSON, or its text where it is none; comments are passed over.
+    /// The next event of a stream: its JSON, or its text; comments are skipped.
     pub(super) async fn event(&mut self) -> Option<Value> {
         loop {
             while self.events.is_empty() {
-                // Several events may come as one piece; none comes in halves.
+                // Several events may arrive together, but none in halves.
                 let piece = self.piece().await?;
                 let events = piece.strip_suffix("\n\n").unwrap().split("\n\n");
                 self.events.extend(events.map(str::to_owned));
@@ -127,7 +127,7 @@ impl Response {
 
 async fn line(stream: &mut BufReader<TcpStream>) -> String {
     let mut line = String::new();
-    // A connection that is cut is an empty line.
+    // A cut connection reads as an empty line.
     let _ = stream.read_line(&mut line).await;
     line.trim_end().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Answers that come whole, and what the record has of them.
+//! Whole answers, and their records.
 
 use clawrl_gateway::{BackendError, Prompt};
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ async fn failures_have_a_status_and_are_recorded() {
             assert!(!answer.to_string().contains("secret"));
         }
         let turns = server.turns().await;
-        // The second request is the first one again: nobody has an answer.
+        // The second request repeats the first, which has no answer.
         let states: Vec<&str> = turns[0].requests.iter().map(|request| request.state.as_str()).collect();
         assert_eq!((turns.len(), states), (1, vec!["failed", "failed"]));
     }

@@ -1,4 +1,4 @@
-//! Pages about chats: who sees them, what is in them, and what their forms do.
+//! Pages of chats: access, content, and forms.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn server() -> TestServer {
     TestServer::new(Scripted::new(vec![Ok(said(&["One ", HOSTILE])), Ok(said(&["Two"]))])).await
 }
 
-/// What a browser of one user has.
+/// A user's browser.
 pub(super) struct Browser<'a> {
     server: &'a TestServer,
     cookie: Option<String>,
@@ -69,7 +69,7 @@ impl<'a> Browser<'a> {
         self.send("POST", path, &headers, form).await
     }
 
-    /// What forms of this login have.
+    /// The proof of this login's forms.
     pub(super) async fn proof(&self) -> String {
         let page = self.page("/").await;
         let (_, rest) = page.split_once("name=\"proof\" value=\"").unwrap();
@@ -77,7 +77,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// A question in the session `mine` of a user.
+/// A question in a user's session `mine`.
 pub(super) async fn ask(server: &TestServer, key: &str, messages: Value, more: &[(&str, Value)]) {
     let bearer = format!("Bearer {key}");
     let headers = [("Authorization", bearer.as_str()), ("x-clawrl-session", "mine")];
@@ -128,7 +128,7 @@ async fn pages_need_a_login() {
     assert_eq!((wrong.status, wrong.header("set-cookie")), (403, None));
     assert!(wrong.text().await.contains("This key is unknown."));
     let forged = Browser { server: &server, cookie: Some(format!("clawrl-{}=one", server.address.port())) };
-    assert_eq!(forged.get("/").await.status, 303, "a key is no cookie");
+    assert_eq!(forged.get("/").await.status, 303, "a key is not a cookie");
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn cookie_opens_pages_and_never_the_api() {
         assert_eq!(refused.status, 401, "{method} {path}");
     }
     assert_eq!(server.turns().await.len(), 1);
-    // The key itself opens the pages, too, as it does everything.
+    // The key itself opens the pages, too.
     assert!(server.get("/sessions/1").await.text().await.contains("Session 1"));
 }
 
@@ -288,7 +288,7 @@ async fn hostile_text_is_escaped_on_every_page() {
     }
     for path in ["/", "/sessions/1", "/turns/1"] {
         let page = browser.page(path).await;
-        // As title of the session and as what the user said in the turn.
+        // As the title of the session, and as the user's words in the turn.
         assert!(page.contains("&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}: {page}");
     }
 }
@@ -321,7 +321,7 @@ async fn sessions_and_turns_show_the_users_words() {
     let turn = browser.page("/turns/2").await;
     assert!(turn.contains("<h2>User</h2>\n<pre class=\"saw\">And now?</pre>"), "{turn}");
     assert!(turn.contains("<pre class=\"said\">Eight.</pre>"), "{turn}");
-    // What is deleted names no session any more.
+    // A deleted turn does not name its session.
     let proof = browser.proof().await;
     assert_eq!(browser.post("/turns/1/delete", &format!("proof={proof}")).await.status, 200);
     let overview = browser.page("/").await;
@@ -399,7 +399,7 @@ async fn untrained_turns_show_their_reasons() {
         }
     };
     check(&expected).await;
-    // What was redacted is in no list either.
+    // Redacted text is not in lists, either.
     let session = browser.page("/sessions/1").await;
     assert!(
         session.contains("my key is [redacted:") && !session.contains("sk-abcdefghijklmnopqrst"),
@@ -481,7 +481,7 @@ async fn events_report_changes_to_their_user_only() {
     let part = ada.send("GET", "/sessions/1", &[("x-clawrl-part", "live")], "").await.text().await;
     assert!(part.contains("/turns/1") && !part.contains("<html") && !part.contains("<form"), "{part}");
     drop((ada, bob));
-    // They do not hold up the server's end.
+    // They do not delay the shutdown.
     server.end();
     assert_eq!(server.ended().await.cut, 0);
     assert_eq!(hers.event().await, None);

@@ -1,4 +1,4 @@
-//! The end of the server, and its limits.
+//! Shutdown, and limits.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn shutdown_lets_running_answers_finish() {
     let mut answer = server.post("/v1/chat/completions", &body()).await;
     answer.event().await.unwrap();
     server.end();
-    // Nobody else comes in.
+    // New connections are refused.
     while TcpStream::connect(server.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -62,7 +62,7 @@ async fn requests_over_the_limit_are_refused() {
     let refused = server.post("/v1/chat/completions", &body()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     assert_eq!(refused.json().await["error"]["type"], "rate_limit_error");
-    // Somebody else has places of their own, as long as there are any.
+    // Another user has their own limit, within the total.
     let other = server.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;
     assert_eq!(other.status, 200);
     let busy = server.post_as("two", "/v1/chat/completions", body().to_string().as_bytes()).await;

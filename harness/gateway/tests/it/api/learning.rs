@@ -1,4 +1,4 @@
-//! What a user may know and do about what is learned from their chat.
+//! Status of the trainer, and commands.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ async fn get(server: &TestServer, key: &str) -> Value {
     answer.json().await
 }
 
-/// The status, and the error as OpenAI has them.
+/// The status, and OpenAI's error.
 async fn refused(answer: Response) -> (u16, String, String) {
     let status = answer.status;
     let error = answer.json().await["error"].take();
@@ -53,24 +53,24 @@ async fn status_is_that_of_the_users_adapter() {
     let turns = server.turns().await;
     learn(&server.record, (&user("ada"), turns[0].line.turn), 7, &[]).await;
     learn(&server.record, (&user("ada"), turns[1].line.turn), 8, &[]).await;
-    let told = get(&server, "one").await;
-    let when = |told: &Value, at: usize| told["versions"][at]["at_ms"].clone();
+    let view = get(&server, "one").await;
+    let when = |view: &Value, at: usize| view["versions"][at]["at_ms"].clone();
     let version = |version: u64, parent: u64, at_ms: Value| json!({"version": version, "parent": parent, "branch": 0, "accepted": true, "turns": 1, "at_ms": at_ms});
     let expected = json!({
         "learning": true, "former": 8, "trouble": null, "adapter": "ada", "version": 9, "objective": "grpo", "paused": null,
         "waiting": 3, "every_turns": 8, "every_secs": 600, "last": null,
-        "versions": [version(9, 8, when(&told, 0)), version(8, 7, when(&told, 1))],
+        "versions": [version(9, 8, when(&view, 0)), version(8, 7, when(&view, 1))],
     });
-    assert_eq!(told, expected);
-    assert!(when(&told, 0).as_i64() >= when(&told, 1).as_i64());
-    assert_eq!(trainer.told(), [], "to look is to ask for nothing");
+    assert_eq!(view, expected);
+    assert!(when(&view, 0).as_i64() >= when(&view, 1).as_i64());
+    assert_eq!(trainer.commands(), [], "a status query is not a command");
     go_back(&server.record, 8, 10).await;
-    let told = get(&server, "one").await;
+    let view = get(&server, "one").await;
     let are_accepted: Vec<&Value> =
-        told["versions"].as_array().unwrap().iter().map(|it| &it["accepted"]).collect();
+        view["versions"].as_array().unwrap().iter().map(|it| &it["accepted"]).collect();
     assert_eq!(are_accepted, [true, false, true]);
-    assert_eq!(told["versions"][0]["branch"], 1);
-    let turns: Vec<&Value> = told["versions"].as_array().unwrap().iter().map(|it| &it["turns"]).collect();
+    assert_eq!(view["versions"][0]["branch"], 1);
+    let turns: Vec<&Value> = view["versions"].as_array().unwrap().iter().map(|it| &it["turns"]).collect();
     assert_eq!(turns, [0, 1, 1], "what was given up was made from as many turns as before");
     trainer.change(|state| state.version = 10);
     assert_eq!(get(&server, "one").await["former"], 7, "version 10 has the weights of version 8");
@@ -83,7 +83,7 @@ async fn commands_apply_to_the_adapter_of_the_key() {
     let trainer = TestTrainer::new(7);
     let server = server(&trainer).await;
     let paused = post(&server, "one", "pause", "").await.json().await;
-    assert_eq!((&paused["learning"], &paused["paused"]), (&json!(true), &json!("somebody asked for it")));
+    assert_eq!((&paused["learning"], &paused["paused"]), (&json!(true), &json!("paused by a user")));
     assert_eq!(paused["adapter"], "ada");
     let resumed = post(&server, "two", "resume", "").await.json().await;
     assert_eq!((&resumed["adapter"], &resumed["paused"]), (&json!("bob"), &Value::Null));
@@ -102,7 +102,7 @@ async fn commands_apply_to_the_adapter_of_the_key() {
         of("bob", Command::RollBack(3)),
         of("ada", Command::RollBack(0)),
     ];
-    assert_eq!(trainer.told(), expected);
+    assert_eq!(trainer.commands(), expected);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn invalid_commands_are_refused_and_not_passed_on() {
         assert_eq!((status, code.as_str()), (405, "method_not_allowed"), "{what}");
     }
     assert_eq!(refused(post(&server, "one", "forget", "").await).await.0, 404);
-    assert_eq!(trainer.told(), []);
+    assert_eq!(trainer.commands(), []);
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn refused_commands_have_a_reason() {
     }
     trainer.fail(None);
     assert_eq!(get(&server, "one").await["version"], 7, "nothing was done");
-    // Chat goes on, whatever becomes of learning.
+    // Chat continues, whatever the trainer's state.
     trainer.fail(Some(TrainerError::Ended("lost".to_owned())));
     let ask = json!({"messages": [{"role": "user", "content": "Hi"}]});
     assert_eq!(server.post("/v1/chat/completions", &ask).await.status, 200);
@@ -168,9 +168,9 @@ async fn refused_commands_have_a_reason() {
 #[tokio::test]
 async fn commands_without_trainer_are_refused() {
     let server = TestServer::new(policy()).await;
-    let told = get(&server, "one").await;
+    let view = get(&server, "one").await;
     let why = "training is not enabled, or the policy cannot be trained";
-    assert_eq!(told, json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null}));
+    assert_eq!(view, json!({"learning": false, "why": why, "version": 7, "versions": [], "trouble": null}));
     for (what, body) in COMMANDS.map(|what| (what, "")).into_iter().chain([("rollback", r#"{"version": 3}"#)])
     {
         let (status, code, message) = refused(post(&server, "one", what, body).await).await;

@@ -1,4 +1,4 @@
-//! Pages about what is learned: how it stands, what may be asked for, versions, curves, and how much is talked.
+//! Pages of the trainer: status, commands, versions, charts, and recent activity.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn server(trainer: &Arc<TestTrainer>) -> TestServer {
     TestServer::learning(policy(), Arc::clone(trainer) as _).await
 }
 
-/// Questions of Ada, and as many updates of them one by one, from version 7 on.
+/// Questions of Ada, and one update with each, from version 7 on.
 async fn learned(server: &TestServer, updates: usize) {
     for at in 0..updates {
         ask(server, "one", hi(&format!("question {at}")), &[]).await;
@@ -82,7 +82,7 @@ async fn versions_page_shows_the_trainers_status() {
         his.contains("Training of <bdi>bob</bdi>") && !his.contains("<svg") && !his.contains("<table"),
         "{his}"
     );
-    // What is fetched again has buttons, and neither the form nor its proof.
+    // The refreshed part has buttons, and neither the form nor its proof.
     let part = ada.send("GET", "/versions", &[("x-clawrl-part", "live")], "").await.text().await;
     let proof = ada.proof().await;
     assert!(part.contains("form=\"policy\"") && !part.contains("<form") && !part.contains(&proof), "{part}");
@@ -92,7 +92,7 @@ async fn versions_page_shows_the_trainers_status() {
         older.contains("Update 1 ") && !older.contains("Update 2 ") && !older.contains("<svg"),
         "{older}"
     );
-    assert_eq!(trainer.told(), [], "to look is to ask for nothing");
+    assert_eq!(trainer.commands(), [], "viewing is not a command");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn form_commands_apply_to_the_logins_adapter() {
         assert_eq!(refused.status, 400, "{version}");
         assert!(refused.text().await.contains("`version` must be the number of a version."), "{version}");
     }
-    assert_eq!(trainer.told(), []);
+    assert_eq!(trainer.commands(), []);
     for what in COMMANDS {
         let done = ada.post(&format!("/policy/{what}"), &format!("version=3&proof={hers}")).await;
         assert_eq!((done.status, done.header("location")), (303, Some("/versions")), "{what}");
@@ -150,7 +150,7 @@ async fn form_commands_apply_to_the_logins_adapter() {
         of("ada", Command::RollBack(3)),
         of("bob", Command::Pause),
     ];
-    assert_eq!(trainer.told(), expected);
+    assert_eq!(trainer.commands(), expected);
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn refused_command_is_a_page_with_the_reason() {
             assert!(page.contains(words) && !page.contains("/secret/place"), "{what}: {page}");
         }
     }
-    // What was learned is still to be seen.
+    // Earlier updates are still shown.
     learned(&server, 1).await;
     let page = ada.page("/versions").await;
     assert!(page.contains("The trainer has stopped; see the server") && page.contains("Update 1 "), "{page}");

@@ -1,4 +1,4 @@
-//! The API over real connections, in front of a policy whose words are set down.
+//! The API over real connections, in front of a scripted policy.
 
 mod abuse;
 mod browser_tests;

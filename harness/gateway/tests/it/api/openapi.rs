@@ -1,4 +1,4 @@
-//! The document of the server, held against what the server answers.
+//! Compares the OpenAPI document with the server's responses.
 
 use clawrl_gateway::{NewReward, NewVote};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::scripted::{Scripted, said};
 use super::test_server::{TestServer, user};
 use super::test_trainer::{TestTrainer, learn};
 
-/// Where `value` is not what `schema` says, as far as the document's schemas go: types, constants, properties, items and alternatives. A
-/// property that a schema does not name is an error, unless the schema says that there may be others.
+/// Where `value` violates `schema`, as far as this document uses schemas: types, constants, properties, items and alternatives. A property
+/// that a schema does not name is an error, unless it allows others.
 fn check(document: &Value, schema: &Value, value: &Value, place: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{place}: {what}: {value}"));
     if let Some(reference) = schema["$ref"].as_str() {
@@ -67,7 +67,7 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str) -> Result
     Ok(())
 }
 
-/// Asks, and holds what was sent and what came against the document. `path` is as the document has it, its parameters stand behind it.
+/// Sends a request, and checks request and response against the document. `path` is as in the document, followed by its parameters.
 async fn hold(
     server: &TestServer,
     document: &Value,

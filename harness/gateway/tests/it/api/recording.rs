@@ -1,4 +1,4 @@
-//! What users see, say and undo.
+//! A user's access to their records.
 
 use clawrl_core::FinishReason;
 use clawrl_gateway::{Delta, Piece};
@@ -67,7 +67,7 @@ async fn user_sees_only_own_sessions() {
         let refused = ask(&server, method, &path, "two", &body).await;
         assert_eq!(refused.status, 404, "{method} {path}");
         let error = refused.json().await;
-        // The same as of what does not exist.
+        // The same error as for a missing entry.
         let mut body = body.clone();
         if body.get("turn").is_some() {
             body["turn"] = json!(999);
@@ -143,7 +143,7 @@ async fn sessions_are_closed_by_number_and_by_name() {
     }
 }
 
-/// What is deleted while it is answered is answered and not recorded, and the record is well.
+/// A turn that is deleted while it is answered gets its answer and is not recorded, and recording keeps working.
 #[tokio::test]
 async fn turn_deleted_during_its_answer_is_not_recorded() {
     let says = vec![Say::Token("One".to_owned()), Say::Gate, Say::End(FinishReason::Stop)];
@@ -182,7 +182,7 @@ async fn deleted_content_is_gone() {
     assert!(!ask(&server, "GET", "/v1/export", "one", &Value::Null).await.text().await.contains("Hi"));
 }
 
-/// Pieces that a server took apart, whether it says tokens or not.
+/// Pieces that an upstream server has parsed, with token ids or without.
 #[tokio::test]
 async fn upstream_answer_with_token_ids_is_exact() {
     let delta = |text: &str| Say::Piece(Piece::Delta(Delta { text: text.to_owned(), ..Delta::default() }));

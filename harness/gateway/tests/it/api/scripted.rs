@@ -1,4 +1,4 @@
-//! A policy whose words are set down, and who says them when the test lets it.
+//! A scripted policy, which a test can pause.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use tokio::sync::Semaphore;
 
-/// What is said.
+/// A step of an answer.
 #[derive(Debug, Clone)]
 pub(super) enum Say {
     /// A token with this text.
     Token(String),
-    /// This, as it is.
+    /// This piece.
     Piece(Piece),
-    /// LatencyHistogram until the test opens the gate.
+    /// Waits until the test opens the gate.
     Gate,
-    /// The end, and why.
+    /// The end, with its reason.
     End(FinishReason),
     /// A failure.
     Fail(BackendError),
@@ -37,7 +37,7 @@ pub(super) fn said(tokens: &[&str]) -> Vec<Say> {
 /// The policy.
 #[derive(Debug)]
 pub(super) struct Scripted {
-    /// Answers, by the order of asking; the last one again and again.
+    /// Answers in order of the requests; the last one repeats.
     answers: Mutex<VecDeque<Result<Vec<Say>, BackendError>>>,
     pub(super) gate: Arc<Semaphore>,
     /// Answers that were dropped, at their end or before.

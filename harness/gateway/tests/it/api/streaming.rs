@@ -1,4 +1,4 @@
-//! Answers that come in pieces.
+//! Streamed answers.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn stream_sends_pieces_at_once_and_end_after_record() {
     assert_eq!(opening["object"], "chat.completion.chunk");
     assert_eq!(opening["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
     assert_eq!(answer.event().await.unwrap()["choices"][0]["delta"], json!({"content": "Hel"}));
-    // Nothing more is said before the test lets it: this piece came by itself.
+    // The next piece waits for the test: this one was sent alone.
     server.policy.gate.add_permits(1);
     assert_eq!(answer.event().await.unwrap()["choices"][0]["delta"], json!({"content": "lo"}));
     assert_eq!(server.turns().await[0].line.state, "waiting");
@@ -47,7 +47,7 @@ async fn stream_sends_pieces_at_once_and_end_after_record() {
         (&end["choices"][0]["delta"], &end["choices"][0]["finish_reason"]),
         (&json!({}), &json!("stop"))
     );
-    // Whoever has the end can rely on the record.
+    // When the end arrives, the record is complete.
     assert_eq!(server.turns().await[0].requests[0].answers[0].text.as_deref(), Some("Hello"));
     let usage = answer.event().await.unwrap();
     assert_eq!((&usage["choices"], &usage["usage"]["total_tokens"]), (&json!([]), &json!(5)));
@@ -98,7 +98,7 @@ async fn stream_has_choices_and_text_completions() {
     let text: String = events.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect();
     assert_eq!(text, "a");
     assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "stop");
-    assert_eq!(server.policy.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "nobody samples on");
+    assert_eq!(server.policy.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "sampling has stopped");
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn quiet_stream_gets_comments() {
     );
     let server = server.await;
     let mut answer = server.post("/v1/chat/completions", &body(json!({}))).await;
-    // Before its beginning, and in its middle.
+    // Before its start, and in the middle.
     assert_eq!(answer.piece().await.unwrap(), ": keepalive\n\n");
     server.policy.gate.add_permits(1);
     let mut piece = answer.piece().await.unwrap();
@@ -165,7 +165,7 @@ async fn disconnect_ends_the_answer() {
     while !answer.piece().await.unwrap().contains("\"a\"") {}
     drop(answer);
     server.policy.one_dropped().await;
-    // The answer is dropped before it is recorded; the record is asked in order.
+    // The answer is dropped before it is recorded; calls of the recorder run in order.
     let mut state = server.turns().await[0].requests[0].clone();
     while state.state == "waiting" {
         tokio::task::yield_now().await;
@@ -173,7 +173,7 @@ async fn disconnect_ends_the_answer() {
     }
     assert_eq!((state.state.as_str(), state.reason.as_deref()), ("failed", Some("the client disconnected")));
 
-    // The same for who waits for all of it.
+    // The same for a client that waits for the whole answer.
     let mut whole = body(json!({"stream": false}));
     whole["messages"][0]["content"] = "again".into();
     let request = super::client::request(
@@ -195,7 +195,7 @@ async fn disconnect_ends_the_answer() {
 
 #[tokio::test]
 async fn client_that_does_not_read_is_disconnected() {
-    // More than pipes and queues take.
+    // More than pipes and queues hold.
     let long = "x".repeat(1 << 16);
     let says = std::iter::repeat_n(token(&long), 1_000).chain([Say::End(FinishReason::Stop)]).collect();
     let server = TestServer::with(Scripted::new(vec![Ok(says)]), |settings| {

@@ -1,4 +1,4 @@
-//! A server with its record, for a test.
+//! A server with its record, for tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl TestServer {
         Self::built(policy, change, None).await
     }
 
-    /// One with somebody who learns.
+    /// A server with a trainer.
     pub(super) async fn learning(policy: Arc<Scripted>, trainer: Arc<dyn Trainer>) -> Self {
         Self::built(policy, |_| {}, Some(trainer)).await
     }
@@ -80,7 +80,7 @@ impl TestServer {
         self.address.to_string()
     }
 
-    /// Asks with Ada's key.
+    /// Posts with Ada's key.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Response {
         self.post_as("one", path, body.to_string().as_bytes()).await
     }
@@ -96,7 +96,7 @@ impl TestServer {
         client::send(self.address, &request).await
     }
 
-    /// Begins the end.
+    /// Starts the shutdown.
     pub(super) fn end(&mut self) {
         let _ = self.end.take().unwrap().send(());
     }

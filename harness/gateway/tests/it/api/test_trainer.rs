@@ -1,4 +1,4 @@
-//! Somebody who learns as the test has set down, and remembers what was asked for.
+//! A scripted trainer that records its commands.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,13 +8,13 @@ use clawrl_gateway::{
 };
 use futures_util::future::BoxFuture;
 
-/// The learner. Each user has an adapter of their own name.
+/// The trainer. Each user has an adapter with their name.
 #[derive(Debug)]
 pub(super) struct TestTrainer {
     state: Mutex<TrainerView>,
-    /// What was asked for, and by whom.
-    told: Mutex<Vec<(UserId, Command)>>,
-    /// What it says instead of an answer.
+    /// Commands and their users.
+    commands: Mutex<Vec<(UserId, Command)>>,
+    /// The error that it returns instead.
     fails: Mutex<Option<TrainerError>>,
 }
 
@@ -30,7 +30,7 @@ impl TestTrainer {
             every_secs: 600,
             last: None,
         };
-        Arc::new(Self { state: Mutex::new(state), told: Mutex::default(), fails: Mutex::default() })
+        Arc::new(Self { state: Mutex::new(state), commands: Mutex::default(), fails: Mutex::default() })
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut TrainerView)) {
@@ -41,9 +41,9 @@ impl TestTrainer {
         *self.fails.lock().unwrap() = error;
     }
 
-    /// What was asked for since the last time.
-    pub(super) fn told(&self) -> Vec<(String, Command)> {
-        self.told.lock().unwrap().drain(..).map(|(user, command)| (user.0, command)).collect()
+    /// Commands since the last call.
+    pub(super) fn commands(&self) -> Vec<(String, Command)> {
+        self.commands.lock().unwrap().drain(..).map(|(user, command)| (user.0, command)).collect()
     }
 
     fn state(&self, user: &UserId) -> Result<TrainerView, TrainerError> {
@@ -61,11 +61,11 @@ impl Trainer for TestTrainer {
     }
 
     fn command(&self, user: &UserId, command: Command) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
-        self.told.lock().unwrap().push((user.clone(), command));
+        self.commands.lock().unwrap().push((user.clone(), command));
         if self.fails.lock().unwrap().is_none() {
             self.change(|state| match command {
                 Command::Train => state.last = Some("made version 8".to_owned()),
-                Command::Pause => state.paused = Some("somebody asked for it".to_owned()),
+                Command::Pause => state.paused = Some("paused by a user".to_owned()),
                 Command::Resume => state.paused = None,
                 Command::RollBack(_) => state.version += 1,
             });
@@ -75,7 +75,7 @@ impl Trainer for TestTrainer {
     }
 }
 
-/// An update of this turn's answer, of the adapter that has the user's name: from `version` to the next one, with these figures.
+/// An update with this turn's answer, of the adapter with the user's name: from `version` to the next one, with these metrics.
 pub(super) async fn learn(
     record: &RecorderHandle,
     (user, turn): (&UserId, TurnId),
@@ -95,7 +95,7 @@ pub(super) async fn learn(
     taken.update
 }
 
-/// Ada's adapter goes back to `to`, which is `version` from now on.
+/// Rolls Ada's adapter back to `to`, as `version`.
 pub(super) async fn go_back(record: &RecorderHandle, to: u64, version: u64) {
     let back = RollBack { adapter: "ada".to_owned(), to, version, checkpoint: None };
     record.roll_back(back).await.unwrap();
