@@ -30,7 +30,6 @@ const LAST_LINES: usize = 12;
 /// A folder packed for a build.
 #[derive(Debug)]
 pub(crate) struct PackedContext {
-    /// Name of the image.
     pub(crate) name: String,
     bytes: Bytes,
 }
@@ -57,7 +56,6 @@ pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Pack
     Ok(PackedContext { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
 }
 
-/// Builds the image.
 pub(crate) async fn build(
     docker: &Docker,
     packed: &PackedContext,

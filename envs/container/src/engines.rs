@@ -33,7 +33,6 @@ const REQUESTS_AT_ONCE: usize = 6;
 /// Time for an engine to answer a ping.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// One container engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) docker: Docker,
@@ -103,7 +102,7 @@ impl Engine {
     async fn candidate(&self, source: &ImageSource, name: Option<&String>) -> Option<EngineCandidate> {
         let asked = async {
             self.docker.ping().await.ok()?;
-            let known = self.images.wanted(source).or_else(|| self.had().get(source).copied());
+            let known = self.images.is_requested(source).or_else(|| self.had().get(source).copied());
             let has = match (known, name) {
                 (Some(has), _) => has,
                 (None, Some(name)) => {
@@ -155,7 +154,7 @@ impl Engines {
             return Err(Fault::transient(Boundary::Provider, "engine", message));
         };
         let engine = &self.all[chosen];
-        engine.images.want(source);
+        engine.images.request(source);
         let some_silent = candidates.iter().any(Option::is_none);
         Ok(Placement { engine: Arc::clone(engine), live: engine.containers.begin(), some_silent })
     }

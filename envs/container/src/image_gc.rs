@@ -396,7 +396,6 @@ async fn blocking<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(work).await.map_err(lost)??)
 }
 
-/// For messages.
 fn gib(bytes: u64) -> String {
     format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
 }

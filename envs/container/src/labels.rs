@@ -6,7 +6,6 @@ use std::fs;
 use clawrl_core::RunId;
 use clawrl_sandbox::{owner_is_alive, owner_name};
 
-/// The run.
 const RUN: &str = "clawrl.run";
 /// The process that made it: [`owner_name`].
 pub(crate) const OWNER: &str = "clawrl.owner";

@@ -27,7 +27,6 @@ use crate::engine::refused;
 use crate::engines::Engine;
 use crate::image::inspect;
 
-/// Repository of the image.
 const IMAGE: &str = "clawrl-node";
 
 /// Folder of the programs in the image.

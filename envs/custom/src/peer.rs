@@ -43,7 +43,6 @@ pub(crate) struct EpisodeStart<'a> {
     pub(crate) budget: usize,
 }
 
-/// A started episode.
 pub(crate) struct StartedEpisode {
     /// Includes the offered tools.
     pub(crate) observation: Observation,
@@ -51,7 +50,6 @@ pub(crate) struct StartedEpisode {
     pub(crate) own_submit: bool,
 }
 
-/// A finished step.
 pub(crate) struct StepOutcome {
     pub(crate) result: StepResult,
     /// Whether `submit` is the environment's own tool from now on; `None` if the tools are unchanged.
@@ -140,7 +138,6 @@ impl Peer {
         let _ = self.ask(Method::Close, &CloseParams { session }, until).await;
     }
 
-    /// Its other output.
     pub(crate) fn last_words(&mut self) -> Option<String> {
         match self {
             Self::Process(place) => Some(place.talk.last_words()),

@@ -35,7 +35,6 @@ pub struct CustomConfig {
     pub run: RunId,
 }
 
-/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     determinism: Determinism,

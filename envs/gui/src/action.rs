@@ -40,7 +40,6 @@ pub(crate) enum Target {
     At(i64, i64),
 }
 
-/// One action.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     Click {
@@ -514,10 +513,8 @@ const MODIFIERS: &[(&str, char)] = &[
     ("cmd", '\u{e03d}'),
 ];
 
-/// Enter.
 pub(crate) const ENTER: char = '\u{e007}';
 
-/// Delete.
 pub(crate) const DELETE: char = '\u{e017}';
 
 fn chord(text: &str) -> Result<Chord, String> {
@@ -660,7 +657,7 @@ mod tests {
         check("click Send", "role and name");
         check("click button \"Send\" twice", "`twice` is too much");
         check("click button \"Send", "quotation mark");
-        check("click 4,y", "no point");
+        check("click 4,y", "not a point");
         check("drag 3 7 9", "`9` is too much");
         check("drag listitem \"a\"", "two places");
         check("drag 3", "two places");

@@ -36,12 +36,10 @@ const MAX_TEXT_BYTES: usize = 8 << 10;
 /// Why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum BidiError {
-    /// The browser refused it.
     #[error("{error}: {message}")]
     Refused {
         /// The protocol's error code, such as `no such user context`.
         error: String,
-        /// The browser's message.
         message: String,
     },
     /// The connection has ended.
@@ -49,10 +47,7 @@ pub(crate) enum BidiError {
     Lost,
     /// No answer in time.
     #[error("the browser did not answer `{method}` within {COMMAND_LIMIT:?}")]
-    Late {
-        /// The command.
-        method: String,
-    },
+    Late { method: String },
 }
 
 /// An event from the browser.

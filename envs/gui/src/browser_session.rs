@@ -54,7 +54,6 @@ struct Tab {
     is_new: bool,
 }
 
-/// A browser session of one attempt.
 pub(crate) struct BrowserSession {
     pub(crate) browser: Browser,
     events: mpsc::Receiver<Event>,
@@ -75,7 +74,6 @@ pub(crate) struct BrowserSession {
     pub(crate) downloads_folder: Option<String>,
     /// Unique within the browser.
     number: u64,
-    /// Window size.
     viewport: (u16, u16),
     /// Whether downloads matter to the task.
     pub(crate) is_for_downloads: bool,
@@ -354,7 +352,6 @@ impl BrowserSession {
         &self.context
     }
 
-    /// The active tab.
     pub(crate) fn page(&self) -> Page<'_> {
         Page(&self.browser.client)
     }
@@ -680,7 +677,6 @@ impl BrowserSession {
     }
 }
 
-/// Result of opening an address.
 enum NavigationResult {
     /// A page that has loaded completely.
     Done,

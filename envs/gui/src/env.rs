@@ -33,7 +33,6 @@ pub(crate) struct GuiEnv {
     attempt: AttemptId,
     seed: u64,
     answer: Option<String>,
-    /// Stores pictures.
     blobs: Arc<dyn BlobStore>,
     /// `None` after `close`, and when it cannot be reused.
     session: Option<BrowserSession>,

@@ -36,7 +36,6 @@ impl<K, T> Default for IdlePool<K, T> {
 }
 
 impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
-    /// Adds an item.
     pub(crate) fn put(&self, kind: K, item: T) {
         let mut kept = lock(&self.kept);
         kept.items.push((Instant::now(), kind, item));
@@ -62,12 +61,10 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
         Some(kept.items.remove(at).2)
     }
 
-    /// Number of items.
     pub(crate) fn len(&self) -> usize {
         lock(&self.kept).items.len()
     }
 
-    /// Drops all items.
     pub(crate) fn clear(&self) {
         let items = std::mem::take(&mut lock(&self.kept).items);
         drop(items);

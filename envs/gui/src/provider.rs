@@ -28,7 +28,6 @@ use crate::sandboxed::SandboxedBrowser;
 use crate::site::SiteReader;
 use crate::work_limiter::WorkLimiter;
 
-/// Maximum attempts per browser.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// Settings of a provider.
@@ -54,11 +53,9 @@ pub enum BrowserSource {
     Endpoints(Arc<Endpoints>),
 }
 
-/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     source: BrowserSource,
-    /// Sessions at endpoints.
     sessions: Arc<Sessions>,
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) fixtures: Arc<FixtureReader>,

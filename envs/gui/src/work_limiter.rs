@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_work_at_once_and_the_rest_wait() {
+    async fn work_is_limited_and_the_rest_waits() {
         let (took, most) = run(12, Duration::from_millis(500), 4).await;
         assert_eq!((took.as_millis() / 100, most), (15, 4));
     }

@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-/// A body to send.
 pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Largest head: it may contain files and program output.
@@ -23,10 +22,8 @@ const MAX_HEAD: usize = 1 << 30;
 /// Pieces between producer and sender, some tens of kilobytes each.
 const QUEUE: usize = 8;
 
-/// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 
-/// Only a head.
 pub(crate) fn head(head: &impl Serialize) -> io::Result<OutgoingBody> {
     Ok(Full::new(headed(head)?).map_err(|never| match never {}).boxed_unsync())
 }
@@ -58,7 +55,6 @@ fn headed(head: &impl Serialize) -> io::Result<Bytes> {
     Ok(bytes.freeze())
 }
 
-/// A received body.
 #[derive(Debug)]
 pub(crate) struct IncomingBody {
     body: Incoming,
@@ -122,7 +118,6 @@ impl IncomingBody {
 enum Piece {
     Bytes(Bytes),
     Failed(io::Error),
-    /// The stream is complete.
     Done,
 }
 
@@ -136,7 +131,6 @@ pub(crate) struct PieceWriter {
 /// The receiving end.
 pub(crate) struct PieceStream(mpsc::Receiver<Piece>, bool);
 
-/// Both ends.
 pub(crate) fn pieces() -> (PieceWriter, PieceStream) {
     let (pieces, made) = mpsc::channel(QUEUE);
     (PieceWriter { pieces, held: BytesMut::new() }, PieceStream(made, false))

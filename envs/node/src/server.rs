@@ -270,7 +270,7 @@ impl Host {
             }
             SandboxRequest::Kill => head(&sandbox.kill().await),
             SandboxRequest::Halt => head(&sandbox.halt().await),
-            SandboxRequest::ReceiveError => head(&sandbox.lost().await),
+            SandboxRequest::Lost => head(&sandbox.lost().await),
             SandboxRequest::Shell { config, left } => {
                 let terminal = locked(&housed.terminal).take().ok_or_else(no_shell)?;
                 let cancel = CancelToken::new();
@@ -318,7 +318,7 @@ async fn arrived(rest: IncomingBody) -> io::Result<Result<ReceivedTree, TreeErro
     match blocking(move || ReceivedTree::read(&mut reader)).await.map_err(io::Error::other)? {
         Ok(arrived) => Ok(Ok(arrived)),
         Err(ReceiveError::Tree(error)) => Ok(Err(error)),
-        Err(ReceiveError::ExposedFolder(error) | ReceiveError::Stream(error)) => Err(error),
+        Err(ReceiveError::Storage(error) | ReceiveError::Stream(error)) => Err(error),
     }
 }
 
@@ -357,7 +357,7 @@ impl RunningProgram {
         let Program { input, output, errors, handle } = program;
         let (orders, to_follow) = mpsc::channel(1);
         let (end_sender, end) = watch::channel(None);
-        tokio::spawn(minded(handle, to_follow, end_sender));
+        tokio::spawn(carry_out_orders(handle, to_follow, end_sender));
         Self { input: Mutex::new(input), pipes: Mutex::new(Some((output, errors))), orders, end }
     }
 
@@ -371,7 +371,7 @@ impl RunningProgram {
 }
 
 /// Carries out orders until the program has ended, or no more can come; then it is dropped.
-async fn minded(
+async fn carry_out_orders(
     mut handle: ProgramHandle,
     mut orders: mpsc::Receiver<(Order, oneshot::Sender<()>)>,
     end_sender: watch::Sender<Option<Arc<End>>>,

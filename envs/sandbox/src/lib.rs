@@ -53,7 +53,7 @@ pub use live::{Live, LiveCount};
 pub use local::LocalBackend;
 pub use network::SandboxNetwork;
 pub use pool::{Maker, WarmMarks, WarmPool};
-pub use program::{Program, ProgramHandle, ProgramLife, available};
+pub use program::{Program, ProgramHandle, ProgramLife, available, drain, read_open};
 pub use pty::{LineMode, Pty, PtyRead};
 pub use safe_dir::{
     EntryStat, FileKind, KeepAlive, Owner, SafeDir, SafeReadError, SafeWriteError, TreeMetadata,

@@ -260,7 +260,6 @@ impl<T> Kind<T> {
     }
 }
 
-/// What a lease gets.
 enum LeaseSource<T> {
     Ready(T),
     /// An item being created for the pool.

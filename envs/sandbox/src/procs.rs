@@ -10,7 +10,6 @@ use crate::ProcessFacts;
 /// The fields of `/proc/<pid>/stat` that we need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
-    /// Parent process id.
     pub(crate) parent: u32,
     /// Start time in clock ticks since boot. Together with the id it identifies a process permanently.
     pub(crate) start_ticks: u64,

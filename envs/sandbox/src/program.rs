@@ -17,8 +17,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use clawrl_core::{Boundary, BoxFuture, Fault};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use crate::ProcessFacts;
@@ -389,18 +391,39 @@ fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool
     }
 }
 
-/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
-/// an end.
+/// Up to `most` bytes that a pipe holds now; of the last read, further ones are dropped.
 #[must_use]
 pub fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
-    let (mut found, mut chunk) = (Vec::new(), [0u8; 8192]);
-    while found.len() < most {
+    let mut found = Vec::new();
+    drain(pipe, most, |chunk| found.extend_from_slice(&chunk[..chunk.len().min(most - found.len())]));
+    found
+}
+
+/// Passes on what a pipe holds now, until `most` bytes were read: another process may still write endlessly. It is read
+/// directly from the kernel, because the runtime may not have noticed what was written just before an end.
+pub fn drain(pipe: impl AsFd, most: usize, mut take: impl FnMut(&[u8])) {
+    let (mut taken, mut chunk) = (0, [0u8; 8192]);
+    while taken < most {
         match rustix::io::read(&pipe, &mut chunk) {
-            Ok(read) if read > 0 => found.extend_from_slice(&chunk[..read.min(most - found.len())]),
+            Ok(read) if read > 0 => {
+                taken += read;
+                take(&chunk[..read]);
+            }
+            Err(Errno::INTR) => {}
             _ => break,
         }
     }
-    found
+}
+
+/// Reads what an open pipe has next; false at its end. A closed pipe is never ready.
+pub async fn read_open(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
+    match pipe {
+        Some(pipe) => {
+            into.reserve(8192);
+            matches!(pipe.read_buf(into).await, Ok(1..))
+        }
+        None => std::future::pending().await,
+    }
 }
 
 #[cfg(test)]
@@ -435,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_there_is_taken_up_to_the_cap() {
+    fn available_bytes_are_read_up_to_cap() {
         let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         rustix::io::ioctl_fionbio(&reading, true).unwrap();
         let check = |most: usize, expected: usize| {

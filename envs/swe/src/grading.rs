@@ -42,7 +42,6 @@ const NAMED: usize = 50;
 /// Maximum characters of a line in a report.
 const LINE: usize = 200;
 
-/// The inputs of grading.
 pub(crate) struct Grading<'a> {
     /// The agent's sandbox. No process of the agent runs in it afterwards.
     pub(crate) sandbox: &'a dyn Sandbox,
@@ -57,7 +56,6 @@ pub(crate) struct Grading<'a> {
     pub(crate) patch: Option<&'a str>,
 }
 
-/// Result of the test run.
 struct TestRun {
     output: ExecOutput,
     resolution: Resolution,

@@ -30,7 +30,6 @@ pub(crate) struct TerminalEnv {
     progress: Progress,
     /// Commands that every shell of this episode starts with.
     variables: String,
-    /// End of the last step.
     last_end: Option<StepEnd>,
     cast: Option<String>,
 }

@@ -36,7 +36,6 @@ pub struct ToolcallConfig {
     pub judge: Option<Arc<dyn Judge>>,
 }
 
-/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     pub(crate) determinism: Determinism,

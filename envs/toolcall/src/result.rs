@@ -16,10 +16,8 @@ pub(crate) struct CallResult {
     pub(crate) exit_code: Option<i32>,
 }
 
-/// How a call went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The tool answered.
     Done,
     /// The tool answered with an error, or could not be started.
     Failed,
@@ -106,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_struck_out_at_cuts_too() {
+    fn secrets_are_redacted_at_cuts() {
         let struck = Struck::new([("KEY".to_owned(), "abcd-efgh".to_owned())]);
         let check = |text: &str, cuts: &[usize], expected: &str| {
             let mut result = CallResult { cuts: cuts.to_vec(), ..CallResult::done(text) };

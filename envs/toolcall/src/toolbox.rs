@@ -32,7 +32,6 @@ pub(crate) struct Tool {
     pub(crate) origin: Origin,
 }
 
-/// Origin of a tool.
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// Declared in the task, at this index.
@@ -133,7 +132,6 @@ impl Toolbox {
         self.tools.retain(|tool| matches!(tool.origin, Origin::Declared { .. }));
     }
 
-    /// The tool of this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.offered.name == name)
     }
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_cannot_be_are_refused() {
+    fn invalid_tools_are_refused() {
         let any = || json!({ "type": "object" });
         let command = |argv: &[&str]| ToolKind::Command {
             argv: argv.iter().map(|&text| text.into()).collect(),
@@ -220,9 +218,9 @@ mod tests {
         check(vec![tool("a", ToolKind::Never, any()), tool("b", ToolKind::Arithmetic, any())], "");
         check(
             vec![tool("a", ToolKind::Never, any()), tool("a", ToolKind::Never, any())],
-            "the tool `a`: there is another",
+            "the tool `a`: another tool",
         );
-        check(vec![tool("submit", ToolKind::Never, any())], "the tool `submit`: there is another");
+        check(vec![tool("submit", ToolKind::Never, any())], "the tool `submit`: another tool");
         check(vec![tool("a", ToolKind::Never, json!({ "type": 1 }))], "the tool `a`: its parameters: ");
         check(vec![tool("a", ToolKind::Python, any())], "the tool `a`: it runs programs");
         check(vec![tool("a", command(&["x"]), any())], "the tool `a`: it runs programs");

@@ -47,11 +47,11 @@ impl HttpSession {
             Answer { id: AnswerId::Null, result } => result,
             Answer { id: AnswerId::Number(id), .. } => {
                 let message = format!("{url} answered the request {} with the id {id}", self.last_id);
-                Err(PeerError::sound("answer-unasked", message))
+                Err(PeerError::transient("answer-unasked", message))
             }
             Answer { id: AnswerId::Other(id), .. } => {
                 let message = format!("{url} answered the request {} with the id {id}", self.last_id);
-                Err(PeerError::sound("answer-unasked", message))
+                Err(PeerError::transient("answer-unasked", message))
             }
         }
     }

@@ -81,7 +81,7 @@ impl Socket {
     }
 
     /// Whether an answer without a request has come so far.
-    pub(super) fn was_told_unasked(&mut self) -> bool {
+    pub(super) fn has_unexpected_answer(&mut self) -> bool {
         matches!(self.ended.try_recv(), Ok(Disconnected::Unasked))
     }
 

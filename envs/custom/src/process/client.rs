@@ -14,16 +14,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, Tail};
-use rustix::io::Errno;
+use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, Tail, drain, read_open};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use crate::message::{Answer, AnswerId, Method, read};
 use crate::peer_error::PeerError;
 
-/// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
 
 /// How long to wait for a program to end after it closed a pipe: mostly it is about to.
@@ -35,7 +33,7 @@ pub(crate) struct ProcessClient {
     /// The program's name, for messages.
     name: String,
     input: pipe::Sender,
-    ear: OutputReader,
+    reader: OutputReader,
     last_id: u64,
     /// Requests that timed out.
     abandoned: BTreeSet<u64>,
@@ -59,7 +57,6 @@ struct OutputReader {
     most: usize,
 }
 
-/// A received event.
 enum Received {
     Line(Vec<u8>),
     TooLong,
@@ -73,7 +70,7 @@ impl ProcessClient {
     /// `None` for a program without an input, which does not occur.
     pub(crate) fn new(program: Program, name: &str, most: usize) -> Option<Self> {
         let Program { input, output, errors, handle } = program;
-        let ear = OutputReader {
+        let reader = OutputReader {
             output: Some(output),
             errors: Some(errors),
             handle,
@@ -86,7 +83,7 @@ impl ProcessClient {
         Some(Self {
             name: name.to_owned(),
             input: input?,
-            ear,
+            reader,
             last_id: 0,
             abandoned: BTreeSet::new(),
             is_stuck: false,
@@ -109,21 +106,21 @@ impl ProcessClient {
         if self.is_stuck {
             let message =
                 format!("`{}` did not read all of a request, so no other request is possible", self.name);
-            return Err(PeerError::sound("pipe-closed", message));
+            return Err(PeerError::transient("pipe-closed", message));
         }
         let id = self.last_id;
         // Output that is there now came before the request.
-        self.ear.take_available();
-        while let Some(line) = self.ear.line()? {
+        self.reader.take_available();
+        while let Some(line) = self.reader.line()? {
             let answer = read(&line, method)?;
             self.settle(answer, None)?;
         }
         request.push('\n');
         let mut unsent = request.as_bytes();
         loop {
-            let Self { input, ear, .. } = self;
+            let Self { input, reader, .. } = self;
             let heard = tokio::select! {
-                heard = ear.hear(until) => heard,
+                heard = reader.next_event(until) => heard,
                 // Concurrently: it may write so much that it stops reading until its output is read.
                 wrote = input.write(unsent), if !unsent.is_empty() => match wrote {
                     Ok(count @ 1..) => {
@@ -131,7 +128,7 @@ impl ProcessClient {
                         continue;
                     }
                     // It has closed its input or ended; which of both shows now.
-                    _ => match ear.hear(until.min(Instant::now() + LINGER)).await {
+                    _ => match reader.next_event(until.min(Instant::now() + LINGER)).await {
                         Received::Late => Received::Closed,
                         heard => heard,
                     },
@@ -173,15 +170,15 @@ impl ProcessClient {
             AnswerId::Number(id) if open == Some(id) => Ok(Some(result)),
             AnswerId::Number(id) if self.abandoned.remove(&id) => Ok(None),
             AnswerId::Number(id) if (1..self.last_id).contains(&id) => {
-                Err(PeerError::sound("answer-twice", format!("request {id} was answered a second time")))
+                Err(PeerError::transient("answer-twice", format!("request {id} was answered a second time")))
             }
-            AnswerId::Number(id) => Err(PeerError::sound(
+            AnswerId::Number(id) => Err(PeerError::transient(
                 "answer-unasked",
                 format!("an answer to request {id} came, which was never made"),
             )),
             AnswerId::Other(id) => {
                 let message = format!("an answer has the id {id}, but request ids are integers");
-                Err(PeerError::sound("answer-unasked", message))
+                Err(PeerError::transient("answer-unasked", message))
             }
         }
     }
@@ -190,16 +187,16 @@ impl ProcessClient {
         let (name, method) = (&self.name, method.name());
         match heard {
             Received::Late | Received::Line(_) => PeerError::Late,
-            Received::TooLong => too_large(self.ear.most),
+            Received::TooLong => too_large(self.reader.most),
             Received::Closed => {
                 let message = format!(
                     "`{name}` closed its standard input or output before it answered `{method}`, and still runs"
                 );
-                PeerError::sound("pipe-closed", message)
+                PeerError::transient("pipe-closed", message)
             }
             Received::Ended(Ok(code)) => {
                 let message = format!("`{name}` ended before it answered `{method}`: {}", ending(code));
-                PeerError::sound("program-ended", message)
+                PeerError::transient("program-ended", message)
             }
             Received::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
             Received::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
@@ -209,22 +206,22 @@ impl ProcessClient {
                 ))
             }
             Received::Ended(Err(ExecError::NotRun { message, .. })) => {
-                PeerError::sound("program-ended", format!("`{name}` was not run: {message}"))
+                PeerError::transient("program-ended", format!("`{name}` was not run: {message}"))
             }
         }
     }
 
     /// The end of its standard error.
     pub(crate) fn last_words(&mut self) -> String {
-        self.ear.take_errors();
-        self.ear.tail.text()
+        self.reader.take_errors();
+        self.reader.tail.text()
     }
 }
 
 /// A message larger than the task allows.
 pub(crate) fn too_large(most: usize) -> PeerError {
     let message = format!("a message is larger than {} KiB: raise `message_kib` if necessary", most / 1024);
-    PeerError::lasting("message-too-large", message)
+    PeerError::permanent("message-too-large", message)
 }
 
 impl OutputReader {
@@ -243,8 +240,7 @@ impl OutputReader {
         if line.len() > self.most { Err(too_large(self.most)) } else { Ok(Some(line)) }
     }
 
-    /// Waits for a line.
-    async fn hear(&mut self, until: Instant) -> Received {
+    async fn next_event(&mut self, until: Instant) -> Received {
         let mut patience = until;
         loop {
             match self.line() {
@@ -261,12 +257,12 @@ impl OutputReader {
                 () = tokio::time::sleep_until(patience.into()) => {
                     return if patience < until { Received::Closed } else { Received::Late };
                 }
-                open = receive(&mut self.output, &mut self.unfinished) => {
+                open = read_open(&mut self.output, &mut self.unfinished) => {
                     if !open {
                         self.output = None;
                     }
                 }
-                open = receive(&mut self.errors, &mut self.chunk) => {
+                open = read_open(&mut self.errors, &mut self.chunk) => {
                     if !open {
                         self.errors = None;
                     }
@@ -289,48 +285,18 @@ impl OutputReader {
     /// Reads the output that is available now.
     fn take_available(&mut self) {
         if let Some(output) = &self.output {
-            available(output, self.most, |chunk| self.unfinished.extend_from_slice(chunk));
+            drain(output, self.most + 1, |chunk| self.unfinished.extend_from_slice(chunk));
         }
     }
 
     /// Reads the errors that are available now.
     fn take_errors(&mut self) {
         if let Some(errors) = &self.errors {
-            available(errors, CHUNK * 16, |chunk| self.tail.push(chunk));
+            drain(errors, 16 * CHUNK, |chunk| self.tail.push(chunk));
         }
     }
 }
 
-/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
-/// an end.
-fn available(pipe: &pipe::Receiver, most: usize, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0u8; CHUNK];
-    let mut taken = 0;
-    // Another process may still write endlessly.
-    while taken <= most {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(read) if read > 0 => {
-                taken += read;
-                take(&chunk[..read]);
-            }
-            Err(Errno::INTR) => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads what is available; false at the end. A closed pipe is never ready.
-async fn receive(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
-    match pipe {
-        Some(pipe) => {
-            into.reserve(CHUNK);
-            matches!(pipe.read_buf(into).await, Ok(1..))
-        }
-        None => std::future::pending().await,
-    }
-}
-
-/// How a program ended.
 fn ending(code: Option<i32>) -> String {
     match code {
         Some(137) => "signal 9, as for a program that takes too much memory".to_owned(),

@@ -99,9 +99,9 @@ fn protocol_violations_of_programs_are_faults() {
         check(provider, "step", "bytes", env("protocol", &["instead of an answer"])).await;
         check(provider, "step", "deep", env("protocol", &["recursion limit"])).await;
         check(provider, "step", "flood", lasting("message-too-large", &["larger than 1024 KiB"])).await;
-        check(provider, "step", "wrong-id", env("answer-unasked", &["which was not made"])).await;
+        check(provider, "step", "wrong-id", env("answer-unasked", &["which was never made"])).await;
         check(provider, "step", "text-id", env("answer-unasked", &["an answer has the id \"seven\""])).await;
-        check(provider, "step", "early", env("answer-unasked", &["request 3 was answered"])).await;
+        check(provider, "step", "early", env("answer-unasked", &["an answer to request 3 came"])).await;
         check(
             provider,
             "step",

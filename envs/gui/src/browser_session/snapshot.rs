@@ -33,13 +33,11 @@ pub(crate) struct PageSnapshot {
     pub(crate) refused: Vec<String>,
 }
 
-/// State of a snapshot in progress.
 struct SnapshotProgress {
     /// Time limit for the current page.
     until: Instant,
     /// How many pages went away before they were read.
     pages: u32,
-    /// Whether the page settled.
     quiet: bool,
     /// The document that was read last, and must be read again.
     unseen: Option<String>,

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_quiet_when_all_are_answered() {
+    fn proxy_is_quiet_when_all_are_answered() {
         let in_flight = InFlight::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut none = pin!(in_flight.none());

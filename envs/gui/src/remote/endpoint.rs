@@ -24,7 +24,6 @@ use tokio::net::{TcpStream, lookup_host};
 use tower_service::Service;
 use url::Url;
 
-/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Largest answer: a Grid's list of its nodes.
@@ -59,7 +58,6 @@ pub(super) enum EndpointCallError {
     /// Unreachable, or not speaking the protocol.
     #[error("{0}")]
     Unreachable(String),
-    /// Answered with an error.
     #[error("{error}: {message}")]
     Refused {
         /// The protocol's error code, such as `session not created`.
@@ -390,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn how_an_endpoint_is_reached_is_found_out() {
+    async fn route_to_endpoint_is_detected() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let loopback: IpAddr = [127, 0, 0, 1].into();

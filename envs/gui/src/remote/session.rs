@@ -100,7 +100,7 @@ async fn begin_at(
             message,
         )));
     };
-    let (bidi, events) = talk(endpoint, address)
+    let (bidi, events) = connect_bidi(endpoint, address)
         .await
         .map_err(|why| failed(format!("failed to connect to WebDriver BiDi at {address}: {why}")))?;
     let mut session = Session { held, route, host: host.cloned(), downloads: None, _slot: slot };
@@ -111,7 +111,7 @@ async fn begin_at(
 }
 
 /// The reported address may be valid here or only there: try it here first.
-async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receiver<Event>), String> {
+async fn connect_bidi(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receiver<Event>), String> {
     let reported = Url::parse(address).map_err(|error| error.to_string())?;
     let refused = |error: BidiError| error.to_string();
     let here = match endpoint.socket(&reported).await {

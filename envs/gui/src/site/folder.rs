@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use clawrl_sandbox::SafeDir;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes read at once.
 const PIECE: usize = 128 << 10;
 
 /// The hash of a folder. Blocks while all of it is read.

@@ -25,7 +25,6 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     (is_form && (1..=BOUNDARY_CHARS).contains(&value.len())).then_some(value)
 }
 
-/// Reads a form.
 #[derive(Debug)]
 pub(super) struct Multipart {
     delimiter: Vec<u8>,
@@ -56,7 +55,6 @@ enum State {
     Broken,
 }
 
-/// Content of a form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Form {
     /// In the order of the body.

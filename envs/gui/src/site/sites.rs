@@ -31,11 +31,9 @@ pub(crate) struct Sites {
     kept: Mutex<SiteState>,
 }
 
-/// Index of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SiteNumber(usize);
 
-/// A site.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) name: Arc<str>,

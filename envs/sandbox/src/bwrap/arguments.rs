@@ -15,7 +15,6 @@ pub const WORKSPACE: &str = "/work";
 /// User and group id inside every sandbox.
 pub(crate) const INSIDE_ID: u32 = 1000;
 
-/// The agent's home.
 pub(super) const HOME: &str = "/home/agent";
 
 /// The PATH of programs inside.
@@ -236,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_is_in_an_image_once() {
+    fn agent_account_is_unique_in_image() {
         let check =
             |accounts: &str, expected: &str| assert_eq!(without_agent(accounts), expected, "{accounts}");
         check(

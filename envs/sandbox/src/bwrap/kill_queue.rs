@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_a_portion_at_a_time_and_each_once() {
+    fn i1_kills_are_limited_and_happen_once() {
         let sandboxes = Sandboxes::told_to_end(3 * AT_ONCE);
         sandboxes.all.iter().for_each(|one| sandboxes.queue.end(one));
         assert_eq!(sandboxes.killed(), AT_ONCE);

@@ -140,7 +140,7 @@ impl EnteredContainer {
     }
 
     /// Kills all processes but the first; false when some are left at the limit. Blocks.
-    fn strike_all(&self) -> bool {
+    fn kill_all_but_first(&self) -> bool {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
             // While frozen, no process can fork between being listed and being killed; the signals take effect on thaw.
@@ -308,7 +308,11 @@ impl Sandbox for ContainerSandbox {
     fn halt(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
             let inside = Arc::clone(&self.inside);
-            if blocking(move || inside.strike_all()).await? { Ok(()) } else { Err(self.undead("programs")) }
+            if blocking(move || inside.kill_all_but_first()).await? {
+                Ok(())
+            } else {
+                Err(self.undead("programs"))
+            }
         })
     }
 

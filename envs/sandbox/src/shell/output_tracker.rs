@@ -38,21 +38,17 @@ use crate::screen::LazyScreen;
 /// Capacity for text that will be discarded.
 const ASIDE_BYTES: usize = 4096;
 
-/// What the current output is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The line editor's echo of the sent input.
     Echo,
     /// The line was accepted; the rest of its line end may follow.
     Accepted,
-    /// Output of programs.
     Output,
 }
 
-/// Where the shell has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// A prompt.
     Prompt {
         /// Exit code of the last command.
         exit_code: i32,
@@ -319,7 +315,7 @@ impl OutputTracker {
                     self.prompt_begins(number, exit_code, folder, hidden, front)
                 }
                 MarkKind::Continued { hidden } => self.begin(number, Arrival::Continuation, hidden, front),
-                MarkKind::ShellReport(report) => self.reported(number, report),
+                MarkKind::Reported(report) => self.reported(number, report),
                 MarkKind::Replaced { exit_code } => self.shell_is_replaced(number, exit_code, front),
                 MarkKind::Unreadable => false,
             };

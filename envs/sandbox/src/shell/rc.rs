@@ -185,7 +185,6 @@ pub(super) fn is_prompt_text(text: &[u8], continuation: bool) -> bool {
     if continuation { text == b"> " } else { text == b"$ " || text == b"# " }
 }
 
-/// Length of that text, bytes.
 pub(super) const PROMPT_TEXT_BYTES: usize = 2;
 
 /// Undoes bash's `@Q` quoting. Invalid UTF-8 becomes U+FFFD; `None` when it is not such a quoting.
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_alive() {
+    fn supervisor() {
         insta::assert_snapshot!(supervisor_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
     }
 

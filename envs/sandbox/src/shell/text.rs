@@ -25,7 +25,6 @@ const LAST_COLUMN: usize = 4_096;
 const MAX_STRING: usize = 64 * 1024;
 const MAX_PARAMETERS: usize = 32;
 
-/// Converts a stream.
 #[derive(Debug)]
 pub(super) struct TextCleaner {
     capture: Capture,

@@ -28,21 +28,14 @@ pub(crate) enum Request {
 pub(crate) enum Response {
     /// It runs. For a terminal, the PTY master is attached as one descriptor.
     Spawned {
-        /// Id of the request.
         id: u64,
         /// Process id, not reaped before `Exited` is sent.
         pid: u32,
     },
     /// It could not be started.
-    Failed {
-        /// Id of the request.
-        id: u64,
-        /// What failed.
-        message: String,
-    },
+    Failed { id: u64, message: String },
     /// It ended and was reaped.
     Exited {
-        /// Id of the request.
         id: u64,
         /// How, and what could not be removed.
         report: ExitReport,

@@ -20,7 +20,6 @@ use tower_service::Service;
 
 use super::destinations::Destinations;
 
-/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects to permitted destinations.

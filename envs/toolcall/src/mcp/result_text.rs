@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_struck_out_before_anything_is_cut() {
+    fn secrets_are_redacted_before_cutting() {
         let long = format!("{}k3y-k3y-k3y and more", "x".repeat(TEXT_BYTES - 5));
         let expected = format!("{}[KEY]\n[... 9 bytes left out ...]", "x".repeat(TEXT_BYTES - 5));
         check(json!({"content": [{"type": "text", "text": long}]}), Outcome::Done, &expected);

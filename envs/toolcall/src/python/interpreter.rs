@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clawrl_core::Fault;
-use clawrl_sandbox::{ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand};
-use rustix::io::Errno;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use clawrl_sandbox::{
+    ExecError, NotRun, Program, ProgramHandle, ProgramSpec, Sandbox, SandboxCommand, drain, read_open,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use super::message::{EpisodeConfig, Ready, Reply, Request};
@@ -31,7 +32,6 @@ const REPLY_BYTES: usize = 4 << 20;
 /// Time for interrupted code to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes read at once.
 const CHUNK: usize = 8 * 1024;
 
 /// An interpreter that waits for code.
@@ -61,18 +61,15 @@ pub(crate) enum StartError {
     Missing(String),
     /// It did not become ready. The agent may be the cause if it has used the sandbox.
     Failed(String),
-    /// The machine failed.
     Fault(Fault),
 }
 
-/// Result of running code.
 #[derive(Debug)]
 pub(super) struct RunOutcome {
     pub(super) output: Output,
     pub(super) end: RunEnd,
 }
 
-/// How it ended.
 #[derive(Debug)]
 pub(super) enum RunEnd {
     Replied(Reply),
@@ -86,7 +83,6 @@ pub(super) enum RunEnd {
     Garbage,
 }
 
-/// Output of code.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     kept: Vec<u8>,
@@ -114,7 +110,6 @@ impl Output {
     }
 }
 
-/// A received event.
 enum Received {
     Line(Vec<u8>),
     TooLong,
@@ -146,7 +141,7 @@ impl Interpreter {
         };
         let mut interpreter = Self { input, reader, calls: 0 };
         let mut said = Output::default();
-        match interpreter.reader.hear(&mut said, by).await {
+        match interpreter.reader.next_event(&mut said, by).await {
             Received::Line(line)
                 if serde_json::from_slice::<Ready>(&line).is_ok_and(|ready| ready.version[0] == 3) =>
             {
@@ -194,7 +189,7 @@ impl Interpreter {
             let interrupt_at =
                 until - until.saturating_duration_since(Instant::now()).div_f64(10.0).min(GRACE);
             tokio::select! {
-                heard = reader.hear(&mut output, interrupt_at) => heard,
+                heard = reader.next_event(&mut output, interrupt_at) => heard,
                 heard = write => heard,
             }
         };
@@ -214,7 +209,7 @@ impl Interpreter {
     async fn interrupt(&mut self, id: u64, output: &mut Output, until: Instant) -> Result<RunEnd, Fault> {
         // The pipe has room, because the request was read; if not, the kill follows.
         let _ = self.input.try_write(&Request::Interrupt { interrupt: id }.line());
-        let heard = self.reader.hear(output, until).await;
+        let heard = self.reader.next_event(output, until).await;
         if matches!(heard, Received::Late) {
             self.reader.handle.kill().await;
             return Ok(RunEnd::Killed);
@@ -246,7 +241,7 @@ impl Interpreter {
 
 impl OutputReader {
     /// Waits for a line, and collects other output.
-    async fn hear(&mut self, output: &mut Output, until: Instant) -> Received {
+    async fn next_event(&mut self, output: &mut Output, until: Instant) -> Received {
         loop {
             if let Some(end) = self.unfinished.iter().position(|&byte| byte == b'\n') {
                 let rest = self.unfinished.split_off(end + 1);
@@ -261,12 +256,12 @@ impl OutputReader {
                 biased;
                 // First, because an endless writer would keep it from being checked.
                 () = tokio::time::sleep_until(until.into()) => return Received::Late,
-                open = read(&mut self.output, &mut self.unfinished) => {
+                open = read_open(&mut self.output, &mut self.unfinished) => {
                     if !open {
                         self.output = None;
                     }
                 }
-                open = read(&mut self.errors, &mut self.chunk) => {
+                open = read_open(&mut self.errors, &mut self.chunk) => {
                     if !open {
                         self.errors = None;
                     }
@@ -287,44 +282,15 @@ impl OutputReader {
     /// Reads the output that is available now.
     fn take_output(&mut self) {
         if let Some(output) = &self.output {
-            available(output, |chunk| self.unfinished.extend_from_slice(chunk));
+            drain(output, OUTPUT_BYTES, |chunk| self.unfinished.extend_from_slice(chunk));
         }
     }
 
     /// Reads the errors that are available now.
     fn take_errors(&mut self, output: &mut Output) {
         if let Some(errors) = &self.errors {
-            available(errors, |chunk| output.push(chunk));
+            drain(errors, OUTPUT_BYTES, |chunk| output.push(chunk));
         }
-    }
-}
-
-/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
-/// a reply or an end.
-fn available(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0u8; CHUNK];
-    let mut taken = 0;
-    // Another process may still write endlessly.
-    while taken < OUTPUT_BYTES {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(read) if read > 0 => {
-                taken += read;
-                take(&chunk[..read]);
-            }
-            Err(Errno::INTR) => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads what is available; false at the end. A closed pipe is never ready.
-async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> bool {
-    match pipe {
-        Some(pipe) => {
-            into.reserve(CHUNK);
-            matches!(pipe.read_buf(into).await, Ok(1..))
-        }
-        None => std::future::pending().await,
     }
 }
 
