@@ -27,7 +27,6 @@ const MAX_BYTES: u64 = 512 << 20;
 /// Last lines of a build's output that a fault repeats.
 const LAST_LINES: usize = 12;
 
-/// A folder packed for a build.
 #[derive(Debug)]
 pub(crate) struct PackedContext {
     pub(crate) name: String,
@@ -136,7 +135,6 @@ struct Packing<'a> {
     needed: Vec<&'a str>,
     /// A file that another one replaces.
     dropped: Option<&'a str>,
-    /// Bytes so far.
     bytes: u64,
 }
 

@@ -49,7 +49,6 @@ pub(crate) struct Engine {
     had: Mutex<HashMap<ImageSource, bool>>,
 }
 
-/// All container engines of a run.
 #[derive(Debug)]
 pub(crate) struct Engines {
     all: Vec<Arc<Engine>>,
@@ -181,7 +180,6 @@ impl Engines {
     }
 }
 
-/// The chosen engine for a container.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) engine: Arc<Engine>,

@@ -37,7 +37,6 @@ pub(crate) struct Images {
     making: Arc<ImagePreparation>,
 }
 
-/// What obtaining an image needs.
 #[derive(Debug)]
 struct ImagePreparation {
     docker: Docker,
@@ -179,7 +178,6 @@ impl ImagePreparation {
         }
     }
 
-    /// The image built from a folder.
     async fn built(
         &self,
         source: &ImageSource,

@@ -74,7 +74,6 @@ struct ImageUse {
     to_come: u32,
     /// Its name at the engine, if known.
     name: Option<String>,
-    /// Time of the last use.
     used: u64,
     /// Removed since it was last requested.
     gone: bool,
@@ -86,7 +85,6 @@ impl ImageUse {
     }
 }
 
-/// Result of removing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
     Gone,

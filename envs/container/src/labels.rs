@@ -42,7 +42,6 @@ pub(crate) fn is_orphaned(labels: &HashMap<String, String>) -> bool {
     label(NAMESPACE) == namespace() && owner_is_alive(label(OWNER)) == Some(false)
 }
 
-/// Whether this process made it.
 pub(crate) fn is_own(labels: &HashMap<String, String>, run: &RunId) -> bool {
     of(run).iter().all(|(name, value)| labels.get(name) == Some(value))
 }

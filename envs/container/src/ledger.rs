@@ -16,7 +16,6 @@ use clawrl_core::{Boundary, Fault};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-/// Format version of the file.
 const FORMAT: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -99,7 +99,6 @@ impl<'a> From<&'a ToolCall> for CallParams<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct GradeParams<'a> {
     pub(crate) session: &'a str,
-    /// The submitted answer, if any.
     pub(crate) answer: Option<&'a str>,
 }
 

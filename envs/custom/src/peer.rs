@@ -27,7 +27,6 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// JSON readers of other languages preserve integers up to here.
 const SEED_MASK: u64 = (1 << 53) - 1;
 
-/// The other side of an environment.
 pub(crate) enum Peer {
     Process(Box<ReadyProgram>),
     Http(Box<HttpSession>),

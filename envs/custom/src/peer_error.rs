@@ -21,19 +21,16 @@ use std::time::Duration;
 
 use clawrl_core::{Boundary, Fault, Limit, Retry, printable};
 
-/// Why there is no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PeerError {
     /// Its time is up. The request may still be answered.
     Late,
     Cancelled,
-    /// The environment violated the protocol.
     Wrong {
         code: &'static str,
         message: String,
         retry: Retry,
     },
-    /// The program does not exist.
     Missing(String),
     Fault(Fault),
 }
@@ -56,7 +53,6 @@ impl PeerError {
         Self::Wrong { code, message: message.into(), retry: Retry::Never }
     }
 
-    /// The output violates the protocol.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::transient("protocol", message)
     }

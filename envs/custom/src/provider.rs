@@ -40,7 +40,6 @@ pub(crate) struct Shared {
     determinism: Determinism,
     fixtures: Arc<FixtureReader>,
     pub(crate) run: RunId,
-    /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
     /// Sessions that are closed after their environments were dropped.
     pub(crate) closing_sessions: TaskTracker,

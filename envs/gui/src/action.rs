@@ -11,7 +11,6 @@ use crate::element_ref::{ElementRef, split_word};
 /// Longest wait that an action may request.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum characters typed at once.
 const MAX_TYPED: usize = 10_000;
 
 /// Pixels that one line of text scrolls.
@@ -27,13 +26,10 @@ const LINES: &str = "Does what a line says: `click 3`, `double 3`, `right 3`, `h
     the role and name of an element do, as they are shown, or its name alone: `click button \"Send\"`, `type \"Name\" Ada`, \
     `drag listitem \"a\" listitem \"b\"`; of several, `click button \"Delete\" #2` is the second.";
 
-/// The tool that shows a picture.
 const SCREENSHOT: &str = "screenshot";
 
-/// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// An element, or a point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Target {
     Element(ElementRef),

@@ -83,7 +83,6 @@ pub(crate) struct Browser {
 pub(crate) enum BrowserHost {
     /// In a sandbox of ours, with its driver.
     Sandbox(SandboxedBrowser),
-    /// At a remote endpoint.
     Endpoint(Session),
 }
 

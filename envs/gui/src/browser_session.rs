@@ -35,7 +35,6 @@ use downloads::Downloads;
 /// Maximum tabs of an attempt. Further ones are closed.
 const MAX_TABS: usize = 20;
 
-/// Address of an empty tab.
 const EMPTY: &str = "about:blank";
 
 /// An open dialog that blocks its page.
@@ -337,7 +336,6 @@ impl BrowserSession {
         }
     }
 
-    /// Handle of the active tab.
     fn handle(&self) -> String {
         self.tabs.get(self.active).map(|tab| tab.handle.clone()).unwrap_or_default()
     }
@@ -347,7 +345,6 @@ impl BrowserSession {
         self.dialogs.get(&self.tabs.get(self.active)?.handle)
     }
 
-    /// Id of the attempt's user context.
     pub(crate) fn context(&self) -> &str {
         &self.context
     }

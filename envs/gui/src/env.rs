@@ -275,7 +275,6 @@ fn is_of_page(check: &PageCheck) -> bool {
     !matches!(check, PageCheck::Cookie { .. } | PageCheck::Requested { .. } | PageCheck::Downloaded { .. })
 }
 
-/// Largest file that a check reads.
 const MAX_DOWNLOADED: u64 = 16 << 20;
 
 impl Env for GuiEnv {

@@ -54,7 +54,6 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
         drop(surplus);
     }
 
-    /// Takes an item of a kind.
     pub(crate) fn take(&self, kind: &K) -> Option<T> {
         let mut kept = lock(&self.kept);
         let at = kept.items.iter().rposition(|(_, known, _)| known == kind)?;

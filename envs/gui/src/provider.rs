@@ -60,7 +60,6 @@ pub(crate) struct Shared {
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) sites: SiteReader,
-    /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
     next: AtomicU64,
     /// Browsers without a context.

@@ -160,7 +160,6 @@ impl SandboxedBrowser {
         Ok(Listening { listener, address: format!("{LOOPBACK}:{port}"), peers: None })
     }
 
-    /// Folder for an attempt's downloads.
     pub(crate) fn downloads(number: u64) -> String {
         format!("{WORKSPACE}/downloads-{number}")
     }

@@ -28,7 +28,6 @@ pub(crate) fn head(head: &impl Serialize) -> io::Result<OutgoingBody> {
     Ok(Full::new(headed(head)?).map_err(|never| match never {}).boxed_unsync())
 }
 
-/// A head, followed by a stream.
 pub(crate) fn head_and(
     head: &impl Serialize,
     rest: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -128,7 +127,6 @@ pub(crate) struct PieceWriter {
     held: BytesMut,
 }
 
-/// The receiving end.
 pub(crate) struct PieceStream(mpsc::Receiver<Piece>, bool);
 
 pub(crate) fn pieces() -> (PieceWriter, PieceStream) {

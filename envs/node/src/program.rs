@@ -23,7 +23,6 @@ use crate::body::IncomingBody;
 use crate::client::Node;
 use crate::wire::{ProgramRequest, Request, Said, SandboxRequest, WireExecError};
 
-/// Bytes of a piece of input.
 const PIECE: usize = 16 << 10;
 
 /// Starts a program on the node. Dropping the future ends what it began.
@@ -73,7 +72,6 @@ async fn feed(node: Node, number: u64, input: pipe::Receiver) {
     let _: Result<(), Fault> = node.tell(&Request::Program(number, ProgramRequest::Input), pieces).await;
 }
 
-/// State of forwarding output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Flows,
@@ -89,7 +87,6 @@ struct Pipes {
 }
 
 impl Pipes {
-    /// The program closed its end.
     fn close(&mut self, which: PipeKind) {
         match which {
             PipeKind::Output => self.output = None,

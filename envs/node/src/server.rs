@@ -46,7 +46,6 @@ const MAX_REQUESTS: u32 = 1 << 16;
 /// Concurrent tree transfers: the names of a large folder are in memory while it is walked.
 const TREES_AT_ONCE: usize = 4;
 
-/// Bytes of a piece of output.
 const PIECE: usize = 16 << 10;
 
 /// Answers until the connection ends.
@@ -168,7 +167,6 @@ impl Host {
         Ok(Entered { sandbox, identity })
     }
 
-    /// A permit for one tree.
     async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
         Arc::clone(&self.trees).acquire_owned().await.map_err(io::Error::other)
     }
@@ -312,7 +310,6 @@ fn follows(tree_stream: TreeStream) -> io::Result<OutgoingBody> {
     head_and(&Ok::<Result<(), WireTreeError>, Fault>(Ok(())), tree_stream.stream())
 }
 
-/// A tree after a request.
 async fn arrived(rest: IncomingBody) -> io::Result<Result<ReceivedTree, TreeError>> {
     let mut reader = PieceReader::of(rest);
     match blocking(move || ReceivedTree::read(&mut reader)).await.map_err(io::Error::other)? {

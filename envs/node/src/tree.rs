@@ -114,10 +114,8 @@ pub(crate) struct ReceivedTree {
     pub(crate) report: CopyReport,
 }
 
-/// Why it was not received.
 #[derive(Debug)]
 pub(crate) enum ReceiveError {
-    /// No space to store it here.
     Storage(io::Error),
     /// The stream ended early, or is invalid.
     Stream(io::Error),

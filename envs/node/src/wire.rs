@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 /// A request, with the sandbox or program that it is about.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Checks that the node answers.
     Hello,
     Enter(Box<EnterRequest>),
     /// The sandbox is no longer needed.
@@ -149,7 +148,6 @@ pub(crate) enum Said {
 pub(crate) enum WireSystemError {
     /// An error number, which is the same on both ends: both run Linux.
     Numbered(i32),
-    /// An error without a number.
     Message(String),
 }
 
@@ -229,7 +227,6 @@ impl From<WireReadError> for SafeReadError {
     }
 }
 
-/// A tree that was not copied.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WireTreeError {
     Read(WireReadError),
@@ -274,7 +271,6 @@ impl From<WireTreeError> for TreeError {
     }
 }
 
-/// A program without a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum WireExecError {
     NotRun { obstacle: NotRun, message: String },

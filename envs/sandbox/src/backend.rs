@@ -216,9 +216,6 @@ pub trait Sandbox: Send + Sync {
     }
 
     /// Copies a file or folder into the sandbox. Existing files are replaced, existing folders are filled.
-    ///
-    /// # Errors
-    /// [`TransferError`]
     fn copy_in(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
         Box::pin(async move { transfer::into(self.exposed_folders().await, request).await })
     }

@@ -320,7 +320,6 @@ impl Sandbox for LocalSandbox {
     }
 }
 
-/// Processes that inherited the mark.
 fn marked(mark: &str) -> Vec<ProcessFacts> {
     let wanted = format!("{MARK}={mark}");
     let has_mark = |pid: &u32| {

@@ -56,7 +56,6 @@ struct Kind<T> {
     /// Callers that wait for an item being created, first come, first served. Never more than `making`, except for
     /// callers that have gone away.
     waiting: VecDeque<oneshot::Sender<Result<T, Fault>>>,
-    /// Leases still expected.
     to_come: u32,
 }
 

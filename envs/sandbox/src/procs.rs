@@ -66,7 +66,6 @@ pub(crate) fn children(parent: u32) -> impl Iterator<Item = ProcessFacts> {
     all().into_iter().filter_map(facts).filter(move |process| process.host_parent == parent)
 }
 
-/// Whether it has not ended.
 pub(crate) fn is_alive(process: &ProcessFacts) -> bool {
     ProcessStat::read(process.host_pid)
         .is_some_and(|stat| stat.start_ticks == process.start_ticks && !stat.zombie)

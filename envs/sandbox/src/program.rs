@@ -122,7 +122,6 @@ impl ProgramHandle {
     }
 }
 
-/// A program started by our spawner.
 #[derive(Debug)]
 struct LaunchedProgram {
     exit: ExitWatch,
@@ -283,7 +282,6 @@ impl Drop for LaunchedProgram {
     }
 }
 
-/// Ends a program.
 #[derive(Debug)]
 struct ProgramKiller {
     /// Process id of the launcher, whose child is the program; without joining, of the program itself.
@@ -329,7 +327,6 @@ impl ProgramKiller {
     }
 }
 
-/// A program and its descendants.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProcessTree {
     program: Option<ProcessFacts>,

@@ -62,9 +62,6 @@ struct TestRun {
 }
 
 /// Grades the attempt.
-///
-/// # Errors
-/// See the module.
 pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, Fault> {
     let (sandbox, limit) = (grading.sandbox, grading.task.timeouts.grade);
     let graded = tokio::select! {

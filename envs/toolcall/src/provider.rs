@@ -45,7 +45,6 @@ pub(crate) struct Shared {
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) http: Arc<HttpClients>,
     pub(crate) mcp: McpPool,
-    /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
 }
 

@@ -11,7 +11,6 @@ use crate::http::{HttpClients, HttpTool};
 use crate::mcp::ServedTool;
 use crate::secret::Secrets;
 
-/// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
 /// The tools of an episode.

@@ -30,7 +30,6 @@ use crate::process::too_large;
 /// Tolerance for the rounding of float sums.
 const ROUNDING: f64 = 1e-9;
 
-/// A session with a server.
 #[derive(Debug)]
 pub(crate) struct OpenenvSession {
     client: HttpClient,
@@ -44,7 +43,6 @@ pub(crate) struct OpenenvSession {
     rewards: Vec<f64>,
 }
 
-/// The server's report of a state.
 #[derive(Debug, Deserialize)]
 struct StateAnswer {
     observation: Value,
@@ -71,7 +69,6 @@ impl Reward {
     }
 }
 
-/// The answer to a message.
 enum SocketReply {
     State(StateAnswer),
     /// It does not fit the server's schema; the server's explanation, for the policy.

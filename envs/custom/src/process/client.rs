@@ -90,7 +90,6 @@ impl ProcessClient {
         })
     }
 
-    /// The id of the next request.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -211,7 +210,6 @@ impl ProcessClient {
         }
     }
 
-    /// The end of its standard error.
     pub(crate) fn last_words(&mut self) -> String {
         self.reader.take_errors();
         self.reader.tail.text()

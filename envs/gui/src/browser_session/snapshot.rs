@@ -20,14 +20,12 @@ const MAX_DIALOGS: u32 = 5;
 pub(crate) struct PageSnapshot {
     /// Titles, in the order in which they were opened.
     pub(crate) tabs: Vec<String>,
-    /// Index of the active one.
     pub(crate) active: usize,
     pub(crate) dialog: Option<OpenDialog>,
     /// `None` behind a dialog.
     pub(crate) view: Option<PageView>,
     /// Names of files downloaded since the last snapshot, in order.
     pub(crate) downloads: Vec<String>,
-    /// Whether the page settled in time.
     pub(crate) quiet: bool,
     /// Refused origins so far, in order.
     pub(crate) refused: Vec<String>,

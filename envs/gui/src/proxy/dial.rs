@@ -17,12 +17,9 @@ use crate::site::Origin;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DialError {
-    /// A forbidden destination.
     Refused(String),
-    /// The destination does not answer.
     Unreachable(String),
 }
 

@@ -40,7 +40,6 @@ const HEAD_LIMIT: Duration = Duration::from_secs(60);
 pub(super) enum Forwarded {
     /// Answered, by the origin, or here if the page's request is at fault.
     Answered(Response<Body>),
-    /// The origin did not answer.
     Failed(String),
 }
 

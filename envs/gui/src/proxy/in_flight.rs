@@ -40,7 +40,6 @@ impl InFlight {
     }
 }
 
-/// A request that is being answered.
 #[derive(Debug)]
 pub(super) struct Answering {
     count: watch::Sender<usize>,

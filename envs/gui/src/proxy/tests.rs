@@ -46,7 +46,6 @@ impl Browser {
         self.0.write_all(request.as_bytes()).await.unwrap();
     }
 
-    /// Reads the head of an answer.
     async fn head(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {

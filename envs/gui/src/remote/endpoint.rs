@@ -52,7 +52,6 @@ pub enum EndpointError {
     NoCertificates(String),
 }
 
-/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EndpointCallError {
     /// Unreachable, or not speaking the protocol.
@@ -77,12 +76,10 @@ pub(super) struct Endpoint {
     client: Client<Connector, Full<Bytes>>,
 }
 
-/// The network route to an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
     /// This machine's address on that route.
     pub(super) local: IpAddr,
-    /// All addresses of the endpoint.
     pub(super) peers: Vec<IpAddr>,
 }
 
@@ -146,9 +143,6 @@ impl Endpoint {
     }
 
     /// Sends a request, and waits for the value of the answer, up to the limit.
-    ///
-    /// # Errors
-    /// [`EndpointCallError`]
     pub(super) async fn ask(
         &self,
         method: Method,

@@ -25,7 +25,6 @@ use super::zip::archive;
 use crate::bidi::{Bidi, BidiError, Event};
 use crate::browser::{Browser, BrowserHost, Listening, START_LIMIT, capabilities, not_started};
 
-/// Time to upload a file.
 const PUT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Commands that upload a file: a Grid's and, by its older name, `chromedriver`'s.
@@ -34,10 +33,8 @@ const TAKES_FILES: [&str; 2] = ["se/file", "file"];
 /// A marker file; downloads are saved beside it, because only the driver knows where uploaded files end up.
 const BESIDE: &str = ".clawrl";
 
-/// Why an endpoint provided no browser.
 #[derive(Debug)]
 pub(super) enum SessionError {
-    /// The endpoint does not answer.
     Unreachable(String),
     /// The endpoint answers; this is the result.
     Fault(Fault),

@@ -57,9 +57,6 @@ impl SessionHandle {
 
 impl Sessions {
     /// Requests a session, and returns the answer as well. A session whose caller has gone away is ended on arrival.
-    ///
-    /// # Errors
-    /// [`EndpointCallError`]
     pub(super) async fn begin(
         self: &Arc<Self>,
         endpoint: Arc<Endpoint>,

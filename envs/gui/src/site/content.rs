@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::folder::{Folder, HostFile};
 use super::reader::VerifiedContent;
 
-/// Bytes, or their location.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Memory(Bytes),
@@ -20,9 +19,7 @@ pub(super) enum Content {
 
 #[derive(Debug)]
 pub(super) enum Opened {
-    /// Here it is.
     Memory(Bytes),
-    /// A file of this length.
     File(File, u64),
 }
 

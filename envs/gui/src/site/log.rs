@@ -21,7 +21,6 @@ const TEXT_COST: usize = 48;
 /// Cost of a request in addition to its texts.
 const REQUEST_COST: usize = 320;
 
-/// A request that a site received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoggedRequest {
     pub(crate) site: Arc<str>,

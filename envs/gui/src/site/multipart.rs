@@ -9,7 +9,6 @@
 use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
-/// Maximum bytes of a field's headers.
 const HEADER_BYTES: usize = 8 << 10;
 /// Maximum characters of a boundary, by RFC 2046.
 const BOUNDARY_CHARS: usize = 70;
@@ -38,7 +37,6 @@ pub(super) struct Multipart {
 
 #[derive(Debug)]
 enum State {
-    /// Before the first field.
     Preamble,
     /// After a delimiter, which may be the last.
     Delimited,
@@ -140,7 +138,6 @@ impl Multipart {
         State::Text { name, value: Vec::new() }
     }
 
-    /// Reads to the next delimiter.
     fn read_to_delimiter(&mut self) -> bool {
         let found = memmem::find(&self.rest, &self.delimiter);
         // A partial delimiter may be at the end.

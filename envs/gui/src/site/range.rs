@@ -9,7 +9,6 @@ pub(super) enum Span {
         start: u64,
         length: u64,
     },
-    /// The part does not exist.
     Beyond,
 }
 

@@ -41,7 +41,6 @@ pub(super) struct Sent {
     pub(super) is_cut: bool,
 }
 
-/// Why a request is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestError {
     TooLarge,
@@ -85,7 +84,6 @@ impl SiteRequest {
         })
     }
 
-    /// Matches it against a pattern.
     pub(super) fn fit(&self, pattern: &RequestPattern) -> Fit {
         let Sent { form, json, is_cut } = &self.content;
         let request = Features {

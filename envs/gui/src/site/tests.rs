@@ -49,7 +49,6 @@ async fn ask(sites: &Sites, request: Request<Full<Bytes>>) -> Result<Response<Bo
     sites.answer(sites.site("shop.localhost").unwrap(), request).await
 }
 
-/// Status and body of an answer.
 async fn read(answer: Response<Body>) -> (u16, String) {
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();

@@ -17,7 +17,6 @@ pub(crate) const INSIDE_ID: u32 = 1000;
 
 pub(super) const HOME: &str = "/home/agent";
 
-/// The PATH of programs inside.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 /// Entries of the host's `/etc` that programs need to start. Nothing else of `/etc` is visible: no shadow file, no host

@@ -31,7 +31,6 @@ const ACCOUNTS_CAP: u64 = 1 << 20;
 /// Maximum number of entries in an image.
 const ENTRIES: u64 = 5_000_000;
 
-/// An image and its workspace.
 #[derive(Debug)]
 pub(super) struct Image {
     /// Canonical path of the image on the host.

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// its harness left behind.
 pub(crate) const AT_ONCE: usize = 256;
 
-/// Something that can be killed.
 pub(super) trait Killable {
     /// Sends the kill signal and returns at once.
     fn kill(&self);

@@ -38,12 +38,10 @@ const FREEZE_LIMIT: Duration = Duration::from_secs(1);
 /// The limit that an engine would set: programs of images are ordinary programs.
 const OPEN_FILES: u64 = 65_536;
 
-/// A container after it was entered.
 #[derive(Debug)]
 pub(super) struct EnteredContainer {
     pub(super) pid: u32,
     pub(super) start_ticks: u64,
-    /// Handle of the container's first process.
     pub(super) handle: OwnedFd,
     /// Set when we end it, so that its end is not a fault.
     pub(super) killed: AtomicBool,

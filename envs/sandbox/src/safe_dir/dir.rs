@@ -258,7 +258,6 @@ impl Permission {
     }
 }
 
-/// Opens a folder for listing.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Every open in this module goes through this function.

@@ -19,7 +19,6 @@ const PROC_MAGIC: u64 = 0x9fa0;
 /// Maximum processes inspected; a larger foreground group counts as working.
 const MAX_PROCESSES: usize = 256;
 
-/// Activity of the foreground job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     /// Some process runs, or sleeps in a call that does not read input.

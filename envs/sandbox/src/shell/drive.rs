@@ -25,10 +25,8 @@ const READ_BYTES: usize = 4096;
 /// A program that is blocked reading the terminal is trusted to be idle after this fraction of the idle time.
 const SETTLE_SHARE: u32 = 8;
 
-/// Whether silence ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleRule {
-    /// Never.
     Ignored,
     /// When the foreground waits for input, or after the patience.
     Checked,

@@ -22,14 +22,12 @@ const MAX_MODE_BYTES: usize = 24;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
-    /// Bytes of programs.
     Output(&'a [u8]),
     /// A sequence that has the form of one of our marks.
     Mark(Mark<'a>),
     /// A private mode was set or reset.
     Mode {
         number: u16,
-        /// Set or reset.
         on: bool,
         bytes: &'a [u8],
     },
@@ -45,7 +43,6 @@ pub(super) struct Mark<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkKind<'a> {
-    /// A command ended; a prompt follows.
     Ended {
         /// Exit code of the last command.
         exit_code: i32,
@@ -54,7 +51,6 @@ pub(super) enum MarkKind<'a> {
         /// Whether the prompt is drawn somewhere other than the terminal.
         hidden: bool,
     },
-    /// A continuation prompt follows.
     Continued {
         /// As above.
         hidden: bool,

@@ -53,11 +53,9 @@ pub(super) enum Arrival {
         /// Exit code of the last command.
         exit_code: i32,
     },
-    /// A continuation prompt.
     Continuation,
 }
 
-/// The terminal's foreground group and mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Foreground {
     pub(super) group: Option<Pid>,
@@ -132,7 +130,6 @@ pub(super) struct OutputTracker {
     reported: Option<ShellReport>,
     /// Exit code of a shell that has ended, since the last query.
     replaced: Option<i32>,
-    /// Number of shells that have ended.
     replacements: u64,
     folder_quoted: Vec<u8>,
     begun_folder: Vec<u8>,

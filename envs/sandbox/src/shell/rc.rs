@@ -163,7 +163,6 @@ const REMEMBER: &str = concat!(
     "[[ $__clawrl_n == +([0-9]) ]] || __clawrl_n=0"
 );
 
-/// Writes the saved values.
 const REPORT: &str = r#"printf '\e]133;R;%d;clawrl=%s.%d;%s\a' "$__clawrl_e" "$__clawrl_k" "$__clawrl_n" "$__clawrl_f" >/dev/tty"#;
 
 /// Removes our own line that is being run from the history, if it is there.

@@ -63,7 +63,6 @@ pub struct ShellSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Prompt {
-        /// Something was typed at the prompt.
         typed: bool,
     },
     /// A prompt without marks; it is unknown whether it is primary.

@@ -226,7 +226,6 @@ impl TextCleaner {
         }
     }
 
-    /// Decodes text without controls.
     fn text(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while self.carry_len > 0 {

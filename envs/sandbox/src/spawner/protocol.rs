@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::seccomp::CallFilter;
 
-/// From the harness.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Start a process.
@@ -23,7 +22,6 @@ pub(crate) enum Request {
     },
 }
 
-/// From the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     /// It runs. For a terminal, the PTY master is attached as one descriptor.

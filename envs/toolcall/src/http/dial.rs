@@ -28,12 +28,9 @@ pub(crate) struct Dialer {
     destinations: Arc<Destinations>,
 }
 
-/// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DialError {
-    /// A forbidden destination.
     Refused(String),
-    /// The destination does not answer.
     Unreachable(String),
 }
 

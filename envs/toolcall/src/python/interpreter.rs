@@ -119,9 +119,6 @@ enum Received {
 
 impl Interpreter {
     /// Starts one and waits until it is ready.
-    ///
-    /// # Errors
-    /// [`StartError`]
     pub(crate) async fn start(
         sandbox: &dyn Sandbox,
         environment: BTreeMap<String, String>,

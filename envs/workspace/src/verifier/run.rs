@@ -36,9 +36,6 @@ pub(crate) struct Grading<'a> {
 }
 
 /// Runs the verifier and combines its score with the grade of the checks, if there are any.
-///
-/// # Errors
-/// See the module.
 pub(crate) async fn verify(mut grading: Grading<'_>, checks: Option<Grade>) -> Result<Grade, Fault> {
     let verdict = match run(&mut grading).await? {
         Ok(verdict) => verdict,
