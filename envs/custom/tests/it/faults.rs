@@ -113,8 +113,7 @@ fn protocol_violations_of_programs_are_faults() {
             .await;
         check(provider, "reset", "twice", env("answer-twice", &["request 1 was answered a second time"]))
             .await;
-        check(provider, "reset", "version", lasting("protocol-version", &["version 2 of the protocol"]))
-            .await;
+        check(provider, "reset", "version", lasting("protocol-version", &["protocol version 2"])).await;
         check(provider, "reset", "shape", env("protocol", &["the result of `reset`"])).await;
         check(provider, "step", "shape", env("protocol", &["the result of `step`"])).await;
         check(provider, "grade", "shape", grader("protocol", &["the result of `grade`"])).await;

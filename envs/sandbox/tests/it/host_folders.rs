@@ -27,7 +27,7 @@ fn showing(folder: &Path) -> SandboxSpec {
 
 #[test]
 fn folder_is_readable_executable_not_writable() {
-    as_normal_user_too("shown::folder_is_readable_executable_not_writable", || {
+    as_normal_user_too("host_folders::folder_is_readable_executable_not_writable", || {
         with_backend("shown", |backend| async move {
             let folder = folder();
             let started = backend.start(showing(folder.path())).await.unwrap();
