@@ -27,10 +27,8 @@ const MAX_BYTES: u64 = 512 << 20;
 /// Last lines of a build's output that a fault repeats.
 const LAST_LINES: usize = 12;
 
-/// A folder packed for a build.
 #[derive(Debug)]
 pub(crate) struct PackedContext {
-    /// Name of the image.
     pub(crate) name: String,
     bytes: Bytes,
 }
@@ -57,7 +55,6 @@ pub(crate) async fn pack_folder(context: &Path, dockerfile: &str) -> Result<Pack
     Ok(PackedContext { name: format!("clawrl-build:{digest}"), bytes: bytes.into() })
 }
 
-/// Builds the image.
 pub(crate) async fn build(
     docker: &Docker,
     packed: &PackedContext,
@@ -138,7 +135,6 @@ struct Packing<'a> {
     needed: Vec<&'a str>,
     /// A file that another one replaces.
     dropped: Option<&'a str>,
-    /// Bytes so far.
     bytes: u64,
 }
 

@@ -42,7 +42,6 @@ const REMOVAL_PAUSES: [Duration; 5] = [
 /// The engine's default network.
 const BRIDGE: &str = "bridge";
 
-/// Specification of a container.
 #[derive(Debug)]
 pub(crate) struct ContainerPlan<'a> {
     pub(crate) image: &'a ImageFacts,

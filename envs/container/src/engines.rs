@@ -33,7 +33,6 @@ const REQUESTS_AT_ONCE: usize = 6;
 /// Time for an engine to answer a ping.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// One container engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) docker: Docker,
@@ -50,7 +49,6 @@ pub(crate) struct Engine {
     had: Mutex<HashMap<ImageSource, bool>>,
 }
 
-/// All container engines of a run.
 #[derive(Debug)]
 pub(crate) struct Engines {
     all: Vec<Arc<Engine>>,
@@ -103,7 +101,7 @@ impl Engine {
     async fn candidate(&self, source: &ImageSource, name: Option<&String>) -> Option<EngineCandidate> {
         let asked = async {
             self.docker.ping().await.ok()?;
-            let known = self.images.wanted(source).or_else(|| self.had().get(source).copied());
+            let known = self.images.is_requested(source).or_else(|| self.had().get(source).copied());
             let has = match (known, name) {
                 (Some(has), _) => has,
                 (None, Some(name)) => {
@@ -155,7 +153,7 @@ impl Engines {
             return Err(Fault::transient(Boundary::Provider, "engine", message));
         };
         let engine = &self.all[chosen];
-        engine.images.want(source);
+        engine.images.request(source);
         let some_silent = candidates.iter().any(Option::is_none);
         Ok(Placement { engine: Arc::clone(engine), live: engine.containers.begin(), some_silent })
     }
@@ -182,7 +180,6 @@ impl Engines {
     }
 }
 
-/// The chosen engine for a container.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) engine: Arc<Engine>,

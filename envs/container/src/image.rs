@@ -31,14 +31,12 @@ pub(crate) const MAKINGS: u32 = 5;
 
 type Answer = Result<Arc<ImageFacts>, Fault>;
 
-/// The requested images.
 #[derive(Debug)]
 pub(crate) struct Images {
     known: Mutex<HashMap<ImageSource, ImageEntry>>,
     making: Arc<ImagePreparation>,
 }
 
-/// What obtaining an image needs.
 #[derive(Debug)]
 struct ImagePreparation {
     docker: Docker,
@@ -69,20 +67,20 @@ impl Images {
 
     /// The image, pulled or built if necessary. Dropping the future does not stop that, for the next caller.
     pub(crate) async fn ready(&self, source: &ImageSource) -> Result<ReadyImage, Fault> {
-        let (wanted, pin) = {
+        let (entry, pin) = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             let pinned = self.making.gc.as_ref().map(|gc| gc.pin(source));
             if pinned.as_ref().is_some_and(|(_, gone)| *gone) {
                 known.remove(source);
             }
-            let wanted = known.entry(source.clone()).or_insert_with(|| self.begin(source.clone())).clone();
-            (wanted, pinned.map(|(pin, _)| pin))
+            let entry = known.entry(source.clone()).or_insert_with(|| self.begin(source.clone())).clone();
+            (entry, pinned.map(|(pin, _)| pin))
         };
-        let answer = wanted.answer.await;
+        let answer = entry.answer.await;
         if answer.as_ref().is_err_and(|fault| fault.retry == Retry::Sound) {
             // The next caller tries again; a permanent failure is returned at once.
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.get(source).is_some_and(|now| now.task.id() == wanted.task.id()) {
+            if known.get(source).is_some_and(|now| now.task.id() == entry.task.id()) {
                 known.remove(source);
             }
         }
@@ -90,7 +88,7 @@ impl Images {
     }
 
     /// Whether the image was requested from this engine and is present or being obtained. `None`: unknown.
-    pub(crate) fn wanted(&self, source: &ImageSource) -> Option<bool> {
+    pub(crate) fn is_requested(&self, source: &ImageSource) -> Option<bool> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if self.making.gc.as_ref().is_some_and(|gc| gc.is_gone(source)) {
             return Some(false);
@@ -99,7 +97,7 @@ impl Images {
     }
 
     /// Starts to obtain it, unless that has happened, for the next caller.
-    pub(crate) fn want(&self, source: &ImageSource) {
+    pub(crate) fn request(&self, source: &ImageSource) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(source.clone()).or_insert_with(|| self.begin(source.clone()));
     }
@@ -139,7 +137,7 @@ impl Images {
 impl Drop for Images {
     fn drop(&mut self) {
         let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
-        known.values().for_each(|wanted| wanted.task.abort());
+        known.values().for_each(|entry| entry.task.abort());
     }
 }
 
@@ -180,7 +178,6 @@ impl ImagePreparation {
         }
     }
 
-    /// The image built from a folder.
     async fn built(
         &self,
         source: &ImageSource,

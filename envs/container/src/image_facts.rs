@@ -3,7 +3,6 @@
 use clawrl_core::{Boundary, Fault, ImageSource, ImageSpec};
 use clawrl_sandbox::WorkspaceStart;
 
-/// Settings of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageFacts {
     /// Identifies exactly this image at the engine.
@@ -66,7 +65,6 @@ impl ImageFacts {
     }
 }
 
-/// Name for messages.
 fn shown(source: &ImageSource) -> String {
     match source {
         ImageSource::Name(name) => format!("image `{name}`"),

@@ -74,7 +74,6 @@ struct ImageUse {
     to_come: u32,
     /// Its name at the engine, if known.
     name: Option<String>,
-    /// Time of the last use.
     used: u64,
     /// Removed since it was last requested.
     gone: bool,
@@ -86,7 +85,6 @@ impl ImageUse {
     }
 }
 
-/// Result of removing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
     Gone,
@@ -396,7 +394,6 @@ async fn blocking<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(work).await.map_err(lost)??)
 }
 
-/// For messages.
 fn gib(bytes: u64) -> String {
     format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
 }

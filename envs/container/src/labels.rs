@@ -6,7 +6,6 @@ use std::fs;
 use clawrl_core::RunId;
 use clawrl_sandbox::{owner_is_alive, owner_name};
 
-/// The run.
 const RUN: &str = "clawrl.run";
 /// The process that made it: [`owner_name`].
 pub(crate) const OWNER: &str = "clawrl.owner";
@@ -43,7 +42,6 @@ pub(crate) fn is_orphaned(labels: &HashMap<String, String>) -> bool {
     label(NAMESPACE) == namespace() && owner_is_alive(label(OWNER)) == Some(false)
 }
 
-/// Whether this process made it.
 pub(crate) fn is_own(labels: &HashMap<String, String>, run: &RunId) -> bool {
     of(run).iter().all(|(name, value)| labels.get(name) == Some(value))
 }

@@ -16,13 +16,10 @@ use clawrl_core::{Boundary, Fault};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-/// Format version of the file.
 const FORMAT: u32 = 1;
 
-/// An image in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LedgerImage {
-    /// The engine that has it, by the engine's id.
     pub(crate) engine: String,
     /// The name under which it was pulled or built. It counts as ours while the engine knows the id by this name.
     pub(crate) name: String,
@@ -74,7 +71,6 @@ impl From<LedgerError> for Fault {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     path: PathBuf,
-    /// Images of all engines.
     pub(crate) images: Vec<LedgerImage>,
     /// Dropping it releases the lock. Writing replaces the file itself, so a file beside it is locked.
     _lock: File,

@@ -27,7 +27,6 @@ use crate::engine::refused;
 use crate::engines::Engine;
 use crate::image::inspect;
 
-/// Repository of the image.
 const IMAGE: &str = "clawrl-node";
 
 /// Folder of the programs in the image.
@@ -61,7 +60,6 @@ const UNCONFINED: [&str; 3] = ["seccomp=unconfined", "apparmor=unconfined", "lab
 /// transfer needs a few tens of bytes per entry. Its `/tmp`, which stores such trees, is on the disk of its machine.
 const MEMORY: i64 = 4 << 30;
 
-/// Where control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Dynamic loader paths named by programs, for the supported architectures.
@@ -192,7 +190,6 @@ async fn import(engine: &Engine, image: &str, programs: Programs) -> Result<(), 
     Ok(())
 }
 
-/// Content of the image.
 struct Programs {
     /// Name in the image, file here.
     files: Vec<(String, PathBuf)>,

@@ -19,7 +19,6 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Detects a machine that disappeared without closing the connection.

@@ -34,7 +34,6 @@ pub(crate) struct CustomEnv {
     /// Whether a reset was sent, so that there is a session to close.
     opened: bool,
     own_submit: bool,
-    /// The submitted answer.
     answer: Option<String>,
     progress: Progress,
     /// Counts an environment without a sandbox; one with a sandbox is counted with that.

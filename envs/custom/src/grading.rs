@@ -8,7 +8,6 @@ use clawrl_core::{CheckReport, Grade, StopReason, printable_line};
 use crate::message::{CheckAnswer, DoneAnswer, GradeAnswer, NAME, SAID};
 use crate::peer_error::PeerError;
 
-/// Maximum characters of a stop reason.
 const REASON_CHARS: usize = 64;
 
 /// Builds the grade. The score alone decides whether it is passed, as it decides the reward; checks are informative.

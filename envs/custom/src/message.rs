@@ -24,7 +24,6 @@ pub(crate) const SAID: usize = 1_000;
 /// Maximum characters that are repeated of a name.
 pub(crate) const NAME: usize = 80;
 
-/// Methods of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Reset,
@@ -100,7 +99,6 @@ impl<'a> From<&'a ToolCall> for CallParams<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct GradeParams<'a> {
     pub(crate) session: &'a str,
-    /// The submitted answer, if any.
     pub(crate) answer: Option<&'a str>,
 }
 
@@ -201,7 +199,6 @@ pub(crate) struct Answer {
     pub(crate) result: Result<Value, PeerError>,
 }
 
-/// The id in an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AnswerId {
     Number(u64),
@@ -254,8 +251,8 @@ fn said(error: &ErrorObject, method: &str) -> PeerError {
         printable_line(&error.message, SAID)
     );
     match error.data.get("retryable").and_then(Value::as_bool) {
-        Some(true) => PeerError::sound("env-error", message),
-        _ => PeerError::lasting("env-error", message),
+        Some(true) => PeerError::transient("env-error", message),
+        _ => PeerError::permanent("env-error", message),
     }
 }
 
@@ -279,11 +276,11 @@ pub(crate) fn same_version(result: &Value) -> Result<(), PeerError> {
         Some(version) => {
             let message =
                 format!("the environment speaks protocol version {version}, but this program {PROTOCOL}");
-            Err(PeerError::lasting("protocol-version", message))
+            Err(PeerError::permanent("protocol-version", message))
         }
         None => {
             let message = format!("the answer to `reset` does not say `\"protocol\": {PROTOCOL}`");
-            Err(PeerError::lasting("protocol-version", message))
+            Err(PeerError::permanent("protocol-version", message))
         }
     }
 }

@@ -27,7 +27,6 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// JSON readers of other languages preserve integers up to here.
 const SEED_MASK: u64 = (1 << 53) - 1;
 
-/// The other side of an environment.
 pub(crate) enum Peer {
     Process(Box<ReadyProgram>),
     Http(Box<HttpSession>),
@@ -43,7 +42,6 @@ pub(crate) struct EpisodeStart<'a> {
     pub(crate) budget: usize,
 }
 
-/// A started episode.
 pub(crate) struct StartedEpisode {
     /// Includes the offered tools.
     pub(crate) observation: Observation,
@@ -51,7 +49,6 @@ pub(crate) struct StartedEpisode {
     pub(crate) own_submit: bool,
 }
 
-/// A finished step.
 pub(crate) struct StepOutcome {
     pub(crate) result: StepResult,
     /// Whether `submit` is the environment's own tool from now on; `None` if the tools are unchanged.
@@ -140,7 +137,6 @@ impl Peer {
         let _ = self.ask(Method::Close, &CloseParams { session }, until).await;
     }
 
-    /// Its other output.
     pub(crate) fn last_words(&mut self) -> Option<String> {
         match self {
             Self::Process(place) => Some(place.talk.last_words()),

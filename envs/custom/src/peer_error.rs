@@ -21,22 +21,20 @@ use std::time::Duration;
 
 use clawrl_core::{Boundary, Fault, Limit, Retry, printable};
 
-/// Why there is no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PeerError {
     /// Its time is up. The request may still be answered.
     Late,
-    /// The attempt was cancelled.
     Cancelled,
-    /// The environment violated the protocol.
-    Wrong { code: &'static str, message: String, retry: Retry },
-    /// The program does not exist.
+    Wrong {
+        code: &'static str,
+        message: String,
+        retry: Retry,
+    },
     Missing(String),
-    /// The machine failed.
     Fault(Fault),
 }
 
-/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) boundary: Boundary,
@@ -46,18 +44,17 @@ pub(crate) struct Operation {
 
 impl PeerError {
     /// An error that a fresh environment may avoid.
-    pub(crate) fn sound(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn transient(code: &'static str, message: impl Into<String>) -> Self {
         Self::Wrong { code, message: message.into(), retry: Retry::Sound }
     }
 
     /// An error that would recur.
-    pub(crate) fn lasting(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn permanent(code: &'static str, message: impl Into<String>) -> Self {
         Self::Wrong { code, message: message.into(), retry: Retry::Never }
     }
 
-    /// The output violates the protocol.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
-        Self::sound("protocol", message)
+        Self::transient("protocol", message)
     }
 
     /// Converts it to a fault of an operation, with the program's standard error. Foreign text is cleaned of control
@@ -105,7 +102,7 @@ mod tests {
         let missing = "provider fault `program-missing`: no `x`";
         check(PeerError::Missing("no `x`".to_owned()), None, missing, Retry::Never);
         check(
-            PeerError::lasting("protocol-version", "2"),
+            PeerError::permanent("protocol-version", "2"),
             None,
             "grader fault `protocol-version`: 2",
             Retry::Never,

@@ -35,13 +35,11 @@ pub struct CustomConfig {
     pub run: RunId,
 }
 
-/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     determinism: Determinism,
     fixtures: Arc<FixtureReader>,
     pub(crate) run: RunId,
-    /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
     /// Sessions that are closed after their environments were dropped.
     pub(crate) closing_sessions: TaskTracker,

@@ -15,7 +15,6 @@ use crate::peer_error::PeerError;
 /// Ends an episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// The tools to offer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ToolOffer {
     /// In the environment's order, then `submit`.

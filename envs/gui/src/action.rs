@@ -11,7 +11,6 @@ use crate::element_ref::{ElementRef, split_word};
 /// Longest wait that an action may request.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum characters typed at once.
 const MAX_TYPED: usize = 10_000;
 
 /// Pixels that one line of text scrolls.
@@ -27,20 +26,16 @@ const LINES: &str = "Does what a line says: `click 3`, `double 3`, `right 3`, `h
     the role and name of an element do, as they are shown, or its name alone: `click button \"Send\"`, `type \"Name\" Ada`, \
     `drag listitem \"a\" listitem \"b\"`; of several, `click button \"Delete\" #2` is the second.";
 
-/// The tool that shows a picture.
 const SCREENSHOT: &str = "screenshot";
 
-/// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
-/// An element, or a point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Target {
     Element(ElementRef),
     At(i64, i64),
 }
 
-/// One action.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     Click {
@@ -514,10 +509,8 @@ const MODIFIERS: &[(&str, char)] = &[
     ("cmd", '\u{e03d}'),
 ];
 
-/// Enter.
 pub(crate) const ENTER: char = '\u{e007}';
 
-/// Delete.
 pub(crate) const DELETE: char = '\u{e017}';
 
 fn chord(text: &str) -> Result<Chord, String> {
@@ -660,7 +653,7 @@ mod tests {
         check("click Send", "role and name");
         check("click button \"Send\" twice", "`twice` is too much");
         check("click button \"Send", "quotation mark");
-        check("click 4,y", "no point");
+        check("click 4,y", "not a point");
         check("drag 3 7 9", "`9` is too much");
         check("drag listitem \"a\"", "two places");
         check("drag 3", "two places");

@@ -26,36 +26,26 @@ const MAX_BYTES: usize = 32 << 20;
 /// Time for a browser to answer a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
-/// Maximum number of queued events.
 const MAX_EVENTS: usize = 4096;
 
 /// Bytes of a text in an event: pages choose addresses, messages and names. The limit for everything in one list is the
 /// same.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 
-/// Why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum BidiError {
-    /// The browser refused it.
     #[error("{error}: {message}")]
     Refused {
         /// The protocol's error code, such as `no such user context`.
         error: String,
-        /// The browser's message.
         message: String,
     },
-    /// The connection has ended.
     #[error("lost the connection to the browser")]
     Lost,
-    /// No answer in time.
     #[error("the browser did not answer `{method}` within {COMMAND_LIMIT:?}")]
-    Late {
-        /// The command.
-        method: String,
-    },
+    Late { method: String },
 }
 
-/// An event from the browser.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     /// `browsingContext.userPromptOpened`.
@@ -146,9 +136,6 @@ impl Bidi {
     }
 
     /// Sends a command, and returns its result.
-    ///
-    /// # Errors
-    /// [`BidiError`]
     pub(crate) async fn command(&self, method: &str, params: Value) -> Result<Value, BidiError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
@@ -166,7 +153,6 @@ impl Bidi {
         }
     }
 
-    /// Whether the connection has ended.
     pub(crate) fn is_lost(&self) -> bool {
         self.shared.waiting().is_none()
     }

@@ -25,7 +25,6 @@ const CLEAR_CLIPBOARD: &str = "(() => { let done = false;\
     const copy = event => { event.clipboardData.setData('text/plain', ''); event.preventDefault(); done = true; };\
     document.addEventListener('copy', copy, { once: true }); return document.execCommand('copy') && done; })()";
 
-/// Creates a file input.
 const FIELD: &str = "(() => { const field = document.createElement('input'); field.type = 'file';\
     return document.documentElement.appendChild(field); })()";
 
@@ -74,7 +73,6 @@ pub struct BrowserKind {
     pub memory_mib: u32,
 }
 
-/// A connected browser.
 pub(crate) struct Browser {
     pub(crate) client: Client,
     pub(crate) bidi: Bidi,
@@ -85,7 +83,6 @@ pub(crate) struct Browser {
 pub(crate) enum BrowserHost {
     /// In a sandbox of ours, with its driver.
     Sandbox(SandboxedBrowser),
-    /// At a remote endpoint.
     Endpoint(Session),
 }
 

@@ -35,7 +35,6 @@ use downloads::Downloads;
 /// Maximum tabs of an attempt. Further ones are closed.
 const MAX_TABS: usize = 20;
 
-/// Address of an empty tab.
 const EMPTY: &str = "about:blank";
 
 /// An open dialog that blocks its page.
@@ -54,7 +53,6 @@ struct Tab {
     is_new: bool,
 }
 
-/// A browser session of one attempt.
 pub(crate) struct BrowserSession {
     pub(crate) browser: Browser,
     events: mpsc::Receiver<Event>,
@@ -75,7 +73,6 @@ pub(crate) struct BrowserSession {
     pub(crate) downloads_folder: Option<String>,
     /// Unique within the browser.
     number: u64,
-    /// Window size.
     viewport: (u16, u16),
     /// Whether downloads matter to the task.
     pub(crate) is_for_downloads: bool,
@@ -339,7 +336,6 @@ impl BrowserSession {
         }
     }
 
-    /// Handle of the active tab.
     fn handle(&self) -> String {
         self.tabs.get(self.active).map(|tab| tab.handle.clone()).unwrap_or_default()
     }
@@ -349,12 +345,10 @@ impl BrowserSession {
         self.dialogs.get(&self.tabs.get(self.active)?.handle)
     }
 
-    /// Id of the attempt's user context.
     pub(crate) fn context(&self) -> &str {
         &self.context
     }
 
-    /// The active tab.
     pub(crate) fn page(&self) -> Page<'_> {
         Page(&self.browser.client)
     }
@@ -680,7 +674,6 @@ impl BrowserSession {
     }
 }
 
-/// Result of opening an address.
 enum NavigationResult {
     /// A page that has loaded completely.
     Done,

@@ -254,7 +254,6 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// A text shortened for a message.
 fn shown(text: &str) -> String {
     const MAX_SHOWN: usize = 200;
     match text.char_indices().nth(MAX_SHOWN) {

@@ -8,7 +8,6 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-/// An element of the active page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ElementRef {
     /// `3` or `[3]`.

@@ -33,7 +33,6 @@ pub(crate) struct GuiEnv {
     attempt: AttemptId,
     seed: u64,
     answer: Option<String>,
-    /// Stores pictures.
     blobs: Arc<dyn BlobStore>,
     /// `None` after `close`, and when it cannot be reused.
     session: Option<BrowserSession>,
@@ -276,7 +275,6 @@ fn is_of_page(check: &PageCheck) -> bool {
     !matches!(check, PageCheck::Cookie { .. } | PageCheck::Requested { .. } | PageCheck::Downloaded { .. })
 }
 
-/// Largest file that a check reads.
 const MAX_DOWNLOADED: u64 = 16 << 20;
 
 impl Env for GuiEnv {

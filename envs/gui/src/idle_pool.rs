@@ -36,7 +36,6 @@ impl<K, T> Default for IdlePool<K, T> {
 }
 
 impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
-    /// Adds an item.
     pub(crate) fn put(&self, kind: K, item: T) {
         let mut kept = lock(&self.kept);
         kept.items.push((Instant::now(), kind, item));
@@ -55,19 +54,16 @@ impl<K: PartialEq + Send + 'static, T: Send + 'static> IdlePool<K, T> {
         drop(surplus);
     }
 
-    /// Takes an item of a kind.
     pub(crate) fn take(&self, kind: &K) -> Option<T> {
         let mut kept = lock(&self.kept);
         let at = kept.items.iter().rposition(|(_, known, _)| known == kind)?;
         Some(kept.items.remove(at).2)
     }
 
-    /// Number of items.
     pub(crate) fn len(&self) -> usize {
         lock(&self.kept).items.len()
     }
 
-    /// Drops all items.
     pub(crate) fn clear(&self) {
         let items = std::mem::take(&mut lock(&self.kept).items);
         drop(items);

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::bidi::BidiError;
 
-/// Media type of pictures.
 pub(crate) const MEDIA_TYPE: &str = "image/png";
 
 /// A page that has not drawn itself by then is busy.
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i2_only_pictures_of_bounded_size_are_given_on() {
+    async fn i2_only_bounded_pictures_are_returned() {
         let sent = |bytes: &[u8]| Ok(json!({ "data": STANDARD.encode(bytes) }));
         assert_eq!(answered(sent(&png(1024, 768))).await, Ok(png(1024, 768)));
         assert_eq!(answered(sent(&png(60_000, 60_000))).await, Err(PictureError::TooLarge));

@@ -28,7 +28,6 @@ use crate::sandboxed::SandboxedBrowser;
 use crate::site::SiteReader;
 use crate::work_limiter::WorkLimiter;
 
-/// Maximum attempts per browser.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// Settings of a provider.
@@ -54,16 +53,13 @@ pub enum BrowserSource {
     Endpoints(Arc<Endpoints>),
 }
 
-/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     source: BrowserSource,
-    /// Sessions at endpoints.
     sessions: Arc<Sessions>,
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) fixtures: Arc<FixtureReader>,
     pub(crate) sites: SiteReader,
-    /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
     next: AtomicU64,
     /// Browsers without a context.

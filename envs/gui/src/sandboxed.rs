@@ -160,7 +160,6 @@ impl SandboxedBrowser {
         Ok(Listening { listener, address: format!("{LOOPBACK}:{port}"), peers: None })
     }
 
-    /// Folder for an attempt's downloads.
     pub(crate) fn downloads(number: u64) -> String {
         format!("{WORKSPACE}/downloads-{number}")
     }
@@ -206,8 +205,8 @@ impl Driver {
         let said = Arc::new(Mutex::new(VecDeque::new()));
         let (tell, port) = oneshot::channel();
         let readers = [
-            tokio::spawn(hear(output, Arc::clone(&said), Some(tell))),
-            tokio::spawn(hear(errors, Arc::clone(&said), None)),
+            tokio::spawn(read_lines(output, Arc::clone(&said), Some(tell))),
+            tokio::spawn(read_lines(errors, Arc::clone(&said), None)),
         ];
         Self { handle: Some(handle), port: Some(port), said, readers }
     }
@@ -238,7 +237,7 @@ impl Drop for Driver {
 }
 
 /// Reads all lines, keeps the last ones, and sends the port when a line names it.
-async fn hear(
+async fn read_lines(
     from: impl AsyncRead + Unpin,
     said: Arc<Mutex<VecDeque<String>>>,
     mut tell: Option<oneshot::Sender<u16>>,

@@ -22,7 +22,6 @@ const PER_CORE: usize = 4;
 /// Longest time that a permit is held.
 const MAX_HOLD: Duration = Duration::from_secs(2);
 
-/// Grants permits to browsers.
 #[derive(Debug)]
 pub(crate) struct WorkLimiter(Semaphore);
 
@@ -37,7 +36,6 @@ impl WorkLimiter {
         Self(Semaphore::new(at_once))
     }
 
-    /// Runs work under a permit.
     pub(crate) async fn take<T>(&self, work: impl Future<Output = T>) -> T {
         // The semaphore is never closed.
         let turn = self.0.acquire().await;
@@ -86,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_work_at_once_and_the_rest_wait() {
+    async fn work_is_limited_and_the_rest_waits() {
         let (took, most) = run(12, Duration::from_millis(500), 4).await;
         assert_eq!((took.as_millis() / 100, most), (15, 4));
     }

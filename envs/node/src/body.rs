@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-/// A body to send.
 pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Largest head: it may contain files and program output.
@@ -23,15 +22,12 @@ const MAX_HEAD: usize = 1 << 30;
 /// Pieces between producer and sender, some tens of kilobytes each.
 const QUEUE: usize = 8;
 
-/// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 
-/// Only a head.
 pub(crate) fn head(head: &impl Serialize) -> io::Result<OutgoingBody> {
     Ok(Full::new(headed(head)?).map_err(|never| match never {}).boxed_unsync())
 }
 
-/// A head, followed by a stream.
 pub(crate) fn head_and(
     head: &impl Serialize,
     rest: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -58,7 +54,6 @@ fn headed(head: &impl Serialize) -> io::Result<Bytes> {
     Ok(bytes.freeze())
 }
 
-/// A received body.
 #[derive(Debug)]
 pub(crate) struct IncomingBody {
     body: Incoming,
@@ -122,7 +117,6 @@ impl IncomingBody {
 enum Piece {
     Bytes(Bytes),
     Failed(io::Error),
-    /// The stream is complete.
     Done,
 }
 
@@ -133,10 +127,8 @@ pub(crate) struct PieceWriter {
     held: BytesMut,
 }
 
-/// The receiving end.
 pub(crate) struct PieceStream(mpsc::Receiver<Piece>, bool);
 
-/// Both ends.
 pub(crate) fn pieces() -> (PieceWriter, PieceStream) {
     let (pieces, made) = mpsc::channel(QUEUE);
     (PieceWriter { pieces, held: BytesMut::new() }, PieceStream(made, false))

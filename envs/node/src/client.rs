@@ -127,7 +127,6 @@ impl Node {
         asked.await.map_err(|error| self.lost(&error))
     }
 
-    /// A request followed by a stream.
     pub(crate) async fn tell<T: DeserializeOwned>(
         &self,
         question: &Request,

@@ -23,7 +23,6 @@ use crate::body::IncomingBody;
 use crate::client::Node;
 use crate::wire::{ProgramRequest, Request, Said, SandboxRequest, WireExecError};
 
-/// Bytes of a piece of input.
 const PIECE: usize = 16 << 10;
 
 /// Starts a program on the node. Dropping the future ends what it began.
@@ -54,7 +53,7 @@ async fn open_now(node: Node, sandbox: u64, spec: ProgramSpec) -> Result<Program
     let (tell_end, end) = watch::channel(None);
     let (tell_flow, flow) = watch::channel(Flow::Flows);
     let pipes = Pipes { output: Some(to_output), errors: Some(to_errors), tell: tell_flow };
-    let heard = tokio::spawn(hear(node.clone(), number, pipes, tell_end));
+    let heard = tokio::spawn(forward_output(node.clone(), number, pipes, tell_end));
     let fed = tokio::spawn(feed(node.clone(), number, from_input));
     let tasks = [heard.abort_handle(), fed.abort_handle()];
     let runtime = tokio::runtime::Handle::current();
@@ -73,7 +72,6 @@ async fn feed(node: Node, number: u64, input: pipe::Receiver) {
     let _: Result<(), Fault> = node.tell(&Request::Program(number, ProgramRequest::Input), pieces).await;
 }
 
-/// State of forwarding output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Flows,
@@ -89,7 +87,6 @@ struct Pipes {
 }
 
 impl Pipes {
-    /// The program closed its end.
     fn close(&mut self, which: PipeKind) {
         match which {
             PipeKind::Output => self.output = None,
@@ -125,7 +122,7 @@ enum PipeKind {
 }
 
 /// Forwards its output, and then its end (P1).
-async fn hear(node: Node, number: u64, mut pipes: Pipes, tell: watch::Sender<Option<End>>) {
+async fn forward_output(node: Node, number: u64, mut pipes: Pipes, tell: watch::Sender<Option<End>>) {
     let heard = async {
         let ((), mut arriving) = node.listen(&Request::Program(number, ProgramRequest::Said)).await?;
         said(&mut arriving, &mut pipes).await.map_err(|error| node.lost(&error))

@@ -97,7 +97,7 @@ impl NodeSandbox {
         match blocking(move || ReceivedTree::read(&mut reader)).await? {
             Ok(arrived) => Ok(Ok(arrived)),
             Err(ReceiveError::Tree(error)) => Ok(Err(error)),
-            Err(ReceiveError::ExposedFolder(error)) => Err(ReceiveError::place(&error)),
+            Err(ReceiveError::Storage(error)) => Err(ReceiveError::place(&error)),
             Err(ReceiveError::Stream(error)) => {
                 Err(self.node.lost(&format_args!("fetching a tree: {error}")))
             }
@@ -122,7 +122,10 @@ fn taken(live: &Mutex<Option<Live>>) -> Option<Live> {
 }
 
 /// A workspace that was not transferred: the agent's fault if it could not be transferred in any case.
-fn unfetched(error: TreeError, bounds: TreeBounds) -> Result<Result<Arc<SafeDir>, SafeReadError>, Fault> {
+fn transfer_failure(
+    error: TreeError,
+    bounds: TreeBounds,
+) -> Result<Result<Arc<SafeDir>, SafeReadError>, Fault> {
     match error {
         TreeError::Read(error) if !error.is_infrastructure() => Ok(Err(error)),
         TreeError::Bound { path, bound, limit } => Ok(Err(SafeReadError::Bound { path, bound, limit })),
@@ -186,7 +189,7 @@ impl Sandbox for NodeSandbox {
                     let tree = blocking(move || arrived.into_tree()).await?;
                     Ok(Ok(Arc::new(tree.map_err(|error| ReceiveError::place(&error))?)))
                 }
-                Err(error) => unfetched(error, bounds),
+                Err(error) => transfer_failure(error, bounds),
             }
         })
     }
@@ -245,7 +248,7 @@ impl Sandbox for NodeSandbox {
     }
 
     fn lost(&self) -> BoxFuture<'_, Option<Fault>> {
-        Box::pin(async move { self.ask(SandboxRequest::ReceiveError).await.unwrap_or_else(Some) })
+        Box::pin(async move { self.ask(SandboxRequest::Lost).await.unwrap_or_else(Some) })
     }
 
     fn verifies_in_place(&self) -> bool {
@@ -307,14 +310,14 @@ mod tests {
     #[test]
     fn untransferable_workspace_is_not_a_fault() {
         let check = |error: TreeError, expected: Result<&str, Retry>| {
-            let found = unfetched(error, IMAGE_BOUNDS);
+            let found = transfer_failure(error, IMAGE_BOUNDS);
             let found = found.map(|refused| refused.unwrap_err().to_string()).map_err(|fault| fault.retry);
             assert_eq!(found, expected.map(str::to_owned));
         };
         let entries = TreeError::Bound { bound: TreeBound::Entries, limit: 1_000_000, path: "a".into() };
-        check(entries, Ok("the tree has more than 1000000 entries (met at \"a\")"));
+        check(entries, Ok("the tree has more than 1000000 entries (exceeded at \"a\")"));
         let large = SafeWriteError::TooLarge { path: "a".into() };
-        check(large.into(), Ok("the tree has more than 4294967296 bytes (met at \"a\")"));
+        check(large.into(), Ok("the tree has more than 4294967296 bytes (exceeded at \"a\")"));
         check(SafeReadError::Missing { path: "a".into() }.into(), Ok("\"a\" does not exist"));
         let written =
             |errno: rustix::io::Errno| SafeWriteError::Io { path: "a".into(), source: errno.into() };

@@ -46,7 +46,6 @@ const MAX_REQUESTS: u32 = 1 << 16;
 /// Concurrent tree transfers: the names of a large folder are in memory while it is walked.
 const TREES_AT_ONCE: usize = 4;
 
-/// Bytes of a piece of output.
 const PIECE: usize = 16 << 10;
 
 /// Answers until the connection ends.
@@ -168,7 +167,6 @@ impl Host {
         Ok(Entered { sandbox, identity })
     }
 
-    /// A permit for one tree.
     async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
         Arc::clone(&self.trees).acquire_owned().await.map_err(io::Error::other)
     }
@@ -270,7 +268,7 @@ impl Host {
             }
             SandboxRequest::Kill => head(&sandbox.kill().await),
             SandboxRequest::Halt => head(&sandbox.halt().await),
-            SandboxRequest::ReceiveError => head(&sandbox.lost().await),
+            SandboxRequest::Lost => head(&sandbox.lost().await),
             SandboxRequest::Shell { config, left } => {
                 let terminal = locked(&housed.terminal).take().ok_or_else(no_shell)?;
                 let cancel = CancelToken::new();
@@ -312,13 +310,12 @@ fn follows(tree_stream: TreeStream) -> io::Result<OutgoingBody> {
     head_and(&Ok::<Result<(), WireTreeError>, Fault>(Ok(())), tree_stream.stream())
 }
 
-/// A tree after a request.
 async fn arrived(rest: IncomingBody) -> io::Result<Result<ReceivedTree, TreeError>> {
     let mut reader = PieceReader::of(rest);
     match blocking(move || ReceivedTree::read(&mut reader)).await.map_err(io::Error::other)? {
         Ok(arrived) => Ok(Ok(arrived)),
         Err(ReceiveError::Tree(error)) => Ok(Err(error)),
-        Err(ReceiveError::ExposedFolder(error) | ReceiveError::Stream(error)) => Err(error),
+        Err(ReceiveError::Storage(error) | ReceiveError::Stream(error)) => Err(error),
     }
 }
 
@@ -357,7 +354,7 @@ impl RunningProgram {
         let Program { input, output, errors, handle } = program;
         let (orders, to_follow) = mpsc::channel(1);
         let (end_sender, end) = watch::channel(None);
-        tokio::spawn(minded(handle, to_follow, end_sender));
+        tokio::spawn(carry_out_orders(handle, to_follow, end_sender));
         Self { input: Mutex::new(input), pipes: Mutex::new(Some((output, errors))), orders, end }
     }
 
@@ -371,7 +368,7 @@ impl RunningProgram {
 }
 
 /// Carries out orders until the program has ended, or no more can come; then it is dropped.
-async fn minded(
+async fn carry_out_orders(
     mut handle: ProgramHandle,
     mut orders: mpsc::Receiver<(Order, oneshot::Sender<()>)>,
     end_sender: watch::Sender<Option<Arc<End>>>,

@@ -27,21 +27,18 @@ const MAX_TRAILER: u64 = 256 << 20;
 /// The report of the copy, or why it is incomplete.
 type TreeTrailer = Result<CopyReport, WireTreeError>;
 
-/// A tree to send.
 pub(crate) struct TreeStream {
     pub(crate) tree: Arc<SafeDir>,
     /// Path there of a file or a folder.
     pub(crate) from: PathBuf,
     pub(crate) exclude: Exclusions,
     pub(crate) bounds: TreeBounds,
-    /// The report of the copy, if it is one.
     pub(crate) report: CopyReport,
     /// Held until it is sent, where concurrent transfers are limited.
     pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl TreeStream {
-    /// Streams it.
     pub(crate) fn stream(self) -> PieceStream {
         let (mut writer, stream) = pieces();
         tokio::task::spawn_blocking(move || {
@@ -111,19 +108,15 @@ impl SpooledDir {
     }
 }
 
-/// A received tree.
 pub(crate) struct ReceivedTree {
     aside: SpooledDir,
     metadata: TreeMetadata,
-    /// The sender's report.
     pub(crate) report: CopyReport,
 }
 
-/// Why it was not received.
 #[derive(Debug)]
 pub(crate) enum ReceiveError {
-    /// No space to store it here.
-    ExposedFolder(io::Error),
+    Storage(io::Error),
     /// The stream ended early, or is invalid.
     Stream(io::Error),
     /// It could not be read there, or not be written here.
@@ -140,7 +133,7 @@ impl ReceiveError {
 impl ReceivedTree {
     /// Reads the whole stream. Blocks.
     pub(crate) fn read(from: &mut impl Read) -> Result<Self, ReceiveError> {
-        let (aside, folder) = SpooledDir::empty().map_err(ReceiveError::ExposedFolder)?;
+        let (aside, folder) = SpooledDir::empty().map_err(ReceiveError::Storage)?;
         let metadata = match unpack_tree(from, &folder, NAME) {
             Ok(metadata) => Some(metadata),
             Err(UnpackError::GivenUp) => None,

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 /// A request, with the sandbox or program that it is about.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Checks that the node answers.
     Hello,
     Enter(Box<EnterRequest>),
     /// The sandbox is no longer needed.
@@ -42,7 +41,6 @@ pub(crate) struct EnterRequest {
     pub(crate) capabilities: u64,
 }
 
-/// Result of entering.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entered {
     pub(crate) sandbox: u64,
@@ -91,7 +89,7 @@ pub(crate) enum SandboxRequest {
     },
     Kill,
     Halt,
-    ReceiveError,
+    Lost,
     Shell {
         config: ShellConfig,
         left: Duration,
@@ -150,13 +148,12 @@ pub(crate) enum Said {
 pub(crate) enum WireSystemError {
     /// An error number, which is the same on both ends: both run Linux.
     Numbered(i32),
-    /// An error without a number.
-    TreeMetadata(String),
+    Message(String),
 }
 
 impl From<io::Error> for WireSystemError {
     fn from(error: io::Error) -> Self {
-        error.raw_os_error().map_or_else(|| Self::TreeMetadata(error.to_string()), Self::Numbered)
+        error.raw_os_error().map_or_else(|| Self::Message(error.to_string()), Self::Numbered)
     }
 }
 
@@ -164,7 +161,7 @@ impl From<WireSystemError> for io::Error {
     fn from(trouble: WireSystemError) -> Self {
         match trouble {
             WireSystemError::Numbered(number) => Self::from_raw_os_error(number),
-            WireSystemError::TreeMetadata(why) => Self::other(why),
+            WireSystemError::Message(why) => Self::other(why),
         }
     }
 }
@@ -230,7 +227,6 @@ impl From<WireReadError> for SafeReadError {
     }
 }
 
-/// A tree that was not copied.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WireTreeError {
     Read(WireReadError),
@@ -275,7 +271,6 @@ impl From<WireTreeError> for TreeError {
     }
 }
 
-/// A program without a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum WireExecError {
     NotRun { obstacle: NotRun, message: String },
@@ -355,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_worth_a_retry_there_if_it_is_here() {
+    fn retry_advice_survives_the_wire() {
         use rustix::io::Errno;
         let check = |source: io::Error, is_lasting: bool| {
             let error = TreeError::Write(SafeWriteError::Io { path: "a".into(), source });

@@ -159,7 +159,7 @@ pub trait Sandbox: Send + Sync {
     }
 
     /// Replaces whatever is at an absolute path with a folder that holds these files. The folder belongs to the
-    /// sandbox's root; if it has files, nobody else can write to it. Called only if [`Sandbox::verifies_in_place`].
+    /// sandbox's root; if it has files, only root can write to it. Called only if [`Sandbox::verifies_in_place`].
     ///
     /// # Errors
     /// An env [`Fault`] when the folder cannot be created.
@@ -216,9 +216,6 @@ pub trait Sandbox: Send + Sync {
     }
 
     /// Copies a file or folder into the sandbox. Existing files are replaced, existing folders are filled.
-    ///
-    /// # Errors
-    /// [`TransferError`]
     fn copy_in(&self, request: TransferRequest) -> BoxFuture<'_, Result<CopyReport, TransferError>> {
         Box::pin(async move { transfer::into(self.exposed_folders().await, request).await })
     }

@@ -16,7 +16,6 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .map_err(|error| Fault::permanent(Boundary::Harness, "panic", error.to_string()))
 }
 
-/// Writes files into a workspace.
 pub(crate) async fn put_files(
     workspace: Arc<SafeDir>,
     files: Vec<PutFile>,

@@ -59,7 +59,6 @@ impl Controller {
         }
     }
 
-    /// Settings of version 2.
     fn settings_v2(self, limits: &SandboxLimits) -> Vec<(&'static str, String)> {
         match self {
             Self::Memory => {

@@ -207,7 +207,6 @@ impl Drop for Folder {
     }
 }
 
-/// The programs of one sandbox.
 #[derive(Debug, Clone)]
 struct SandboxPrograms {
     mark: String,
@@ -243,7 +242,6 @@ impl SandboxPrograms {
     }
 }
 
-/// Kills when dropped.
 #[derive(Debug)]
 struct KillOnDrop(SandboxPrograms);
 
@@ -322,7 +320,6 @@ impl Sandbox for LocalSandbox {
     }
 }
 
-/// Processes that inherited the mark.
 fn marked(mark: &str) -> Vec<ProcessFacts> {
     let wanted = format!("{MARK}={mark}");
     let has_mark = |pid: &u32| {

@@ -17,7 +17,6 @@ pub struct SandboxNetwork(Kind);
 enum Kind {
     /// The sandbox's own network. A process inside creates sockets on request over this end of a socket pair.
     Own(Arc<Mutex<OwnedFd>>),
-    /// The host's network.
     Host,
 }
 

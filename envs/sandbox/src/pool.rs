@@ -56,7 +56,6 @@ struct Kind<T> {
     /// Callers that wait for an item being created, first come, first served. Never more than `making`, except for
     /// callers that have gone away.
     waiting: VecDeque<oneshot::Sender<Result<T, Fault>>>,
-    /// Leases still expected.
     to_come: u32,
 }
 
@@ -260,7 +259,6 @@ impl<T> Kind<T> {
     }
 }
 
-/// What a lease gets.
 enum LeaseSource<T> {
     Ready(T),
     /// An item being created for the pool.

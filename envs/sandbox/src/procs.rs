@@ -10,7 +10,6 @@ use crate::ProcessFacts;
 /// The fields of `/proc/<pid>/stat` that we need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
-    /// Parent process id.
     pub(crate) parent: u32,
     /// Start time in clock ticks since boot. Together with the id it identifies a process permanently.
     pub(crate) start_ticks: u64,
@@ -67,7 +66,6 @@ pub(crate) fn children(parent: u32) -> impl Iterator<Item = ProcessFacts> {
     all().into_iter().filter_map(facts).filter(move |process| process.host_parent == parent)
 }
 
-/// Whether it has not ended.
 pub(crate) fn is_alive(process: &ProcessFacts) -> bool {
     ProcessStat::read(process.host_pid)
         .is_some_and(|stat| stat.start_ticks == process.start_ticks && !stat.zombie)

@@ -20,6 +20,7 @@ use clawrl_core::{Boundary, BoxFuture, Fault};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use crate::ProcessFacts;
@@ -121,7 +122,6 @@ impl ProgramHandle {
     }
 }
 
-/// A program started by our spawner.
 #[derive(Debug)]
 struct LaunchedProgram {
     exit: ExitWatch,
@@ -282,7 +282,6 @@ impl Drop for LaunchedProgram {
     }
 }
 
-/// Ends a program.
 #[derive(Debug)]
 struct ProgramKiller {
     /// Process id of the launcher, whose child is the program; without joining, of the program itself.
@@ -328,7 +327,6 @@ impl ProgramKiller {
     }
 }
 
-/// A program and its descendants.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProcessTree {
     program: Option<ProcessFacts>,
@@ -390,8 +388,8 @@ fn end_process_tree(launcher: u32, look: impl Fn() -> Vec<ProcessFacts>) -> bool
     }
 }
 
-/// What a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written just before
-/// an end.
+/// Up to `most` bytes that a pipe holds now, read directly from the kernel: the runtime may not have noticed what was written
+/// just before an end.
 #[must_use]
 pub fn available(pipe: impl AsFd, most: usize) -> Vec<u8> {
     let (mut found, mut chunk) = (Vec::new(), [0u8; 8192]);
@@ -438,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_there_is_taken_up_to_the_cap() {
+    fn available_bytes_are_read_up_to_cap() {
         let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         rustix::io::ioctl_fionbio(&reading, true).unwrap();
         let check = |most: usize, expected: usize| {

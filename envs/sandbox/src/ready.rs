@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_are_kept() {
+    fn error_output_is_kept() {
         let fault =
             not_started(b"{\"child-pid\": 1}\r\nbwrap: Can't mkdir /work: No space left on device\r\n");
         assert_eq!(fault.code, "host-exhausted");

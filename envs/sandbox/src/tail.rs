@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 use clawrl_core::printable;
 
-/// Bytes that are kept.
 const KEPT: usize = 4 * 1024;
 
 /// The last 4 KiB.

@@ -3,7 +3,7 @@
 //! I1. Everything goes through [`SafeDir`], so content of the sandbox cannot redirect an access outside of it.
 //! I2. Only exposed folders are reached; other parts of the image are not copied.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clawrl_core::{Boundary, Fault};
@@ -28,22 +28,16 @@ pub struct ExposedFolder {
 }
 
 impl ExposedFolder {
-    /// How a copy treats a full file system here.
-    #[must_use]
-    pub fn size_limit(&self) -> SizeLimit {
-        if self.is_bounded { SizeLimit::Bounded } else { SizeLimit::Shared }
-    }
-
-    /// The path relative to this folder, if `path` is inside it.
-    #[must_use]
-    pub fn relative<'a>(&self, path: &'a str) -> Option<&'a Path> {
-        Path::new(path).strip_prefix(&self.path).ok()
+    /// Options of a copy that replaces what exists here.
+    fn replacing(&self, bounds: TreeBounds, owner: Option<Owner>) -> CopyOptions {
+        let size_limit = if self.is_bounded { SizeLimit::Bounded } else { SizeLimit::Shared };
+        CopyOptions { bounds, owner, existing: Existing::Replaced, size_limit }
     }
 
     /// The innermost folder that contains a path, and the path relative to it.
-    #[must_use]
-    pub fn of<'a>(exposed_folders: &[Self], path: &'a str) -> Option<(Self, &'a Path)> {
-        let holding = exposed_folders.iter().filter_map(|exposed| Some((exposed, exposed.relative(path)?)));
+    fn of<'a>(folders: &[Self], path: &'a str) -> Option<(Self, &'a Path)> {
+        let inner = |exposed: &Self| Path::new(path).strip_prefix(&exposed.path).ok();
+        let holding = folders.iter().filter_map(|exposed| Some((exposed, inner(exposed)?)));
         let (exposed, path) = holding.min_by_key(|(_, path)| path.as_os_str().len())?;
         Some((exposed.clone(), if path.as_os_str().is_empty() { Path::new(".") } else { path }))
     }
@@ -90,14 +84,11 @@ pub enum TransferError {
 
 /// Reads a file from the exposed folders.
 pub(crate) async fn read(
-    exposed_folders: Vec<ExposedFolder>,
+    folders: Vec<ExposedFolder>,
     path: String,
     cap: u64,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    let Some((exposed, inner)) = ExposedFolder::of(&exposed_folders, &path) else {
-        return Err(not_kept(&path));
-    };
-    let inner = inner.to_owned();
+    let (exposed, inner) = locate(&folders, &path)?;
     match blocking(move || exposed.folder.read_file(inner, cap)).await? {
         Ok(bytes) => Ok(Some(bytes)),
         Err(SafeReadError::Missing { .. }) => Ok(None),
@@ -110,52 +101,45 @@ pub(crate) async fn read(
 
 /// Copies from an exposed folder to the outside.
 pub(crate) async fn out(
-    exposed_folders: Vec<ExposedFolder>,
+    folders: Vec<ExposedFolder>,
     request: TransferRequest,
 ) -> Result<CopyReport, TransferError> {
-    let Some((exposed, inner)) = ExposedFolder::of(&exposed_folders, &request.inside) else {
-        return Err(not_kept(&request.inside).into());
-    };
-    let inner = inner.to_owned();
-    let options = CopyOptions { bounds: request.bounds, ..CopyOptions::default() };
-    let TransferRequest { outside, name, exclude, .. } = request;
+    let TransferRequest { inside, outside, name, exclude, bounds } = request;
+    let (exposed, inner) = locate(&folders, &inside)?;
+    let options = CopyOptions { bounds, ..CopyOptions::default() };
     Ok(blocking(move || copy_part(&exposed.folder, inner, &outside, name, &exclude, options)).await??)
 }
 
 /// Copies from outside into an exposed folder, replacing what exists.
 pub(crate) async fn into(
-    exposed_folders: Vec<ExposedFolder>,
+    folders: Vec<ExposedFolder>,
     request: TransferRequest,
 ) -> Result<CopyReport, TransferError> {
-    let Some((exposed, inner)) = ExposedFolder::of(&exposed_folders, &request.inside) else {
-        return Err(not_kept(&request.inside).into());
-    };
-    let inner = inner.to_owned();
-    let (size_limit, owner) = (exposed.size_limit(), exposed.owner);
-    let options = CopyOptions { bounds: request.bounds, owner, existing: Existing::Replaced, size_limit };
-    let TransferRequest { outside, name, exclude, .. } = request;
+    let TransferRequest { inside, outside, name, exclude, bounds } = request;
+    let (exposed, inner) = locate(&folders, &inside)?;
+    let options = exposed.replacing(bounds, exposed.owner);
     Ok(blocking(move || copy_part(&outside, name, &exposed.folder, inner, &exclude, options)).await??)
 }
 
 /// Fills an exposed folder, or a folder below it. The workspace is the first exposed folder, and its owner is the
 /// agent.
 pub(crate) async fn fill(
-    exposed_folders: Vec<ExposedFolder>,
-    filling: FillRequest,
+    folders: Vec<ExposedFolder>,
+    request: FillRequest,
 ) -> Result<Result<CopyReport, TreeError>, Fault> {
-    let FillRequest { tree, folder, exclude, bounds } = filling;
-    let workspace = exposed_folders.first();
+    let FillRequest { tree, folder, exclude, bounds } = request;
+    let workspace = folders.first();
     let owner = workspace.and_then(|exposed| exposed.owner);
-    let path = match (&folder, workspace) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(workspace)) => workspace.path.clone(),
-        (None, None) => return Err(not_kept("the workspace")),
-    };
-    let (exposed, inner) = ExposedFolder::of(&exposed_folders, &path).ok_or_else(|| not_kept(&path))?;
-    let inner = inner.to_owned();
-    let options =
-        CopyOptions { bounds, owner, existing: Existing::Replaced, size_limit: exposed.size_limit() };
+    let path = folder.or_else(|| Some(workspace?.path.clone())).ok_or_else(|| not_kept("the workspace"))?;
+    let (exposed, inner) = locate(&folders, &path)?;
+    let options = exposed.replacing(bounds, owner);
     blocking(move || copy_part(&tree, Path::new("."), &exposed.folder, inner, &exclude, options)).await
+}
+
+/// The exposed folder that contains a path, and the path relative to it.
+fn locate(folders: &[ExposedFolder], path: &str) -> Result<(ExposedFolder, PathBuf), Fault> {
+    let (exposed, inner) = ExposedFolder::of(folders, path).ok_or_else(|| not_kept(path))?;
+    Ok((exposed, inner.to_owned()))
 }
 
 fn not_kept(path: &str) -> Fault {
@@ -171,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_place_holds_a_path() {
+    fn innermost_folder_contains_path() {
         let folder = Arc::new(SafeDir::open("/").unwrap());
         let exposed = |path: &str| ExposedFolder {
             path: path.to_owned(),

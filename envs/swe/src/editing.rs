@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_replaced_where_it_is_there_once() {
+    fn unique_text_is_replaced() {
         check("a\nb\nc\n", "b", "x\ny", Ok(("a\nx\ny\nc\n", 2)));
         check("a\nb\nc\n", "a\nb", "", Ok(("\nc\n", 1)));
         check("a\n", "b", "c", Err("`old` is not in it"));

@@ -42,7 +42,6 @@ const NAMED: usize = 50;
 /// Maximum characters of a line in a report.
 const LINE: usize = 200;
 
-/// The inputs of grading.
 pub(crate) struct Grading<'a> {
     /// The agent's sandbox. No process of the agent runs in it afterwards.
     pub(crate) sandbox: &'a dyn Sandbox,
@@ -57,16 +56,12 @@ pub(crate) struct Grading<'a> {
     pub(crate) patch: Option<&'a str>,
 }
 
-/// Result of the test run.
 struct TestRun {
     output: ExecOutput,
     resolution: Resolution,
 }
 
 /// Grades the attempt.
-///
-/// # Errors
-/// See the module.
 pub(crate) async fn grade(grading: Grading<'_>, ctx: &StepCtx) -> Result<Grade, Fault> {
     let (sandbox, limit) = (grading.sandbox, grading.task.timeouts.grade);
     let graded = tokio::select! {

@@ -70,7 +70,6 @@ impl Imports {
         &self.packages
     }
 
-    /// Import roots.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &str> {
         self.roots.iter().map(String::as_str)
     }

@@ -106,9 +106,6 @@ pub(crate) fn as_file(content: &FixtureContent) -> FixtureFile {
 }
 
 /// Creates the repository. `variables` are those of the task's own commands.
-///
-/// # Errors
-/// See the module.
 pub(crate) async fn prepare(
     sandbox: &dyn Sandbox,
     spec: &SweSpec,

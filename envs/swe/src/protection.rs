@@ -22,10 +22,8 @@ use crate::test_command::started;
 /// How a changed path is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathDisposition {
-    /// Part of the submission.
     Kept,
-    /// Left out.
-    SkippedEntries,
+    Excluded,
     /// Left out, and the attempt is flagged.
     Tampered,
 }
@@ -88,9 +86,7 @@ const PYTHON_CACHES: &[&str] = &[
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TestDeclaration<'a> {
     pub(crate) parser: LogParser,
-    /// The test command.
     pub(crate) run: &'a str,
-    /// The task's own patterns.
     pub(crate) patterns: &'a [String],
     pub(crate) expected: &'a ExpectedTests,
 }
@@ -182,10 +178,10 @@ impl<'a> Protection<'a> {
             return PathDisposition::Tampered;
         }
         if self.caches.is_match(shown) {
-            return PathDisposition::SkippedEntries;
+            return PathDisposition::Excluded;
         }
         if self.tests.is_match(shown) {
-            return if is_new { PathDisposition::SkippedEntries } else { PathDisposition::Tampered };
+            return if is_new { PathDisposition::Excluded } else { PathDisposition::Tampered };
         }
         let replaces = imported.is_some_and(|(imports, path)| {
             imports.replaces_package(path, is_link, self.base)
@@ -206,7 +202,6 @@ impl<'a> Protection<'a> {
         }
     }
 
-    /// Import roots.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &str> {
         self.imports.iter().flat_map(Imports::roots)
     }
@@ -334,7 +329,7 @@ mod tests {
     #[test]
     fn source_changes_count() {
         use LogParser::{Cargo, Go, Jest, Pytest, Unittest};
-        use PathDisposition::{Kept, SkippedEntries, Tampered};
+        use PathDisposition::{Excluded, Kept, Tampered};
         check(Pytest, "pkg/core.py", Kept, Kept);
         check(Pytest, "pkg/testing.py", Kept, Kept);
         // F1.
@@ -357,15 +352,15 @@ mod tests {
         check(Unittest, "suite/part.py", Tampered, Tampered);
         check(Unittest, "tests/suite/part.py", Tampered, Tampered);
         // F2.
-        check(Pytest, "pkg/tests/test_new.py", SkippedEntries, Tampered);
-        check(Go, "a/b_test.go", SkippedEntries, Tampered);
-        check(Jest, "src/a.test.tsx", SkippedEntries, Tampered);
-        check(Jest, "__mocks__/fs.js", SkippedEntries, Tampered);
-        check(Cargo, "tests/it/a.rs", SkippedEntries, Tampered);
+        check(Pytest, "pkg/tests/test_new.py", Excluded, Tampered);
+        check(Go, "a/b_test.go", Excluded, Tampered);
+        check(Jest, "src/a.test.tsx", Excluded, Tampered);
+        check(Jest, "__mocks__/fs.js", Excluded, Tampered);
+        check(Cargo, "tests/it/a.rs", Excluded, Tampered);
         check(Cargo, "pkg/test_a.py", Kept, Kept);
         // F3.
-        check(Pytest, "pkg/__pycache__/core.cpython-311.pyc", SkippedEntries, SkippedEntries);
-        check(Pytest, "tests/__pycache__/test_a.cpython-311.pyc", SkippedEntries, SkippedEntries);
+        check(Pytest, "pkg/__pycache__/core.cpython-311.pyc", Excluded, Excluded);
+        check(Pytest, "tests/__pycache__/test_a.cpython-311.pyc", Excluded, Excluded);
     }
 
     #[test]

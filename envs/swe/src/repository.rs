@@ -47,7 +47,6 @@ pub(crate) struct Script<'a> {
     pub(crate) input: Vec<u8>,
     /// Environment variables of the task.
     pub(crate) variables: Option<&'a BTreeMap<String, String>>,
-    /// Maximum bytes of output.
     pub(crate) output_cap: usize,
     pub(crate) deadline: Instant,
 }

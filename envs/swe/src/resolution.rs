@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_test_has_to_hold() {
+    fn every_required_test_must_pass() {
         let all = "test a ... ok\ntest b ... ok\ntest c ... ok\ntest d ... ok\n";
         check(all, Some(0), (true, 1.0, false));
         // Others may fail.
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_resolved_by_no_tests() {
+    fn issue_without_tests_is_not_resolved() {
         let found = Resolution::of(&ExpectedTests::default(), &TestResults::default(), Some(0));
         assert!(!found.resolved && found.fraction == 0.0);
     }

@@ -17,7 +17,6 @@ const CARGO: &[&[&str]] =
 /// Keys of `package.json`.
 const NODE: &[&str] = &["jest", "babel", "scripts"];
 
-/// How a file is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfigParts {
     Toml(&'static [&'static [&'static str]]),

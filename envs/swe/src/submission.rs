@@ -91,7 +91,6 @@ const SUBMODULE: &[u8] = b"160000";
 const NO_FILE: &[u8] = b"000000";
 const LINK: &[u8] = b"120000";
 
-/// What the agent submitted.
 #[derive(Debug)]
 pub(crate) enum SubmittedWork<'a> {
     /// Its workspace.
@@ -100,7 +99,6 @@ pub(crate) enum SubmittedWork<'a> {
     Patch(&'a str),
 }
 
-/// The evaluated submission.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Submission {
     /// As a unified diff; lossy if not UTF-8.
@@ -210,7 +208,7 @@ pub(crate) async fn adopt(
     keep_runner_config(&mut counted, fresh, spec, deadline).await?;
     submission.kept = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Kept).count();
     submission.left_out =
-        counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::SkippedEntries).count();
+        counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Excluded).count();
     let tampered = counted.iter().filter(|(_, disposition)| *disposition == PathDisposition::Tampered);
     submission.tampered =
         tampered.map(|(change, _)| String::from_utf8_lossy(change.path).into_owned()).collect();
@@ -433,7 +431,7 @@ fn counted<'a>(
     let disposition = |change: &ChangedPath<'a>| {
         // A nested repository is not part of the submission, nor is anything in its place.
         if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
-            return PathDisposition::SkippedEntries;
+            return PathDisposition::Excluded;
         }
         protection.disposition(change.path, change.kind(), installed)
     };
@@ -519,11 +517,11 @@ mod tests {
 
     #[test]
     fn u2_paths_decide_what_counts() {
-        use PathDisposition::{Kept, SkippedEntries, Tampered};
+        use PathDisposition::{Excluded, Kept, Tampered};
         check(&[], &[]);
         check(&[('M', "a.py"), ('D', "b.py"), ('A', "c d/é.py")], &[Kept, Kept, Kept]);
-        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, SkippedEntries]);
-        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[SkippedEntries, SkippedEntries]);
+        check(&[('M', "tests/test_a.py"), ('A', "tests/test_mine.py")], &[Tampered, Excluded]);
+        check(&[('S', "vendored"), ('A', "vendored/x.c")], &[Excluded, Excluded]);
         // A link, or a file, in place of a folder with tests.
         check(&[('L', "tests"), ('D', "tests/test_a.py")], &[Tampered, Tampered]);
         check(&[('L', "tests")], &[Tampered]);

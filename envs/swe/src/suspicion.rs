@@ -8,7 +8,6 @@ use clawrl_core::LogParser;
 
 use crate::resolution::ExpectedTests;
 
-/// Maximum words named.
 const NAMED: usize = 5;
 
 /// The words in the added lines of a unified diff.

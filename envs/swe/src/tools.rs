@@ -3,7 +3,6 @@
 use clawrl_core::{MalformedAction, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
-/// A parsed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call<'a> {
     Bash(&'a str),
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_understood_or_refused_in_words() {
+    fn calls_parse_or_are_refused_with_reason() {
         check("bash", json!({"command": "ls"}), Ok(Call::Bash("ls")));
         check("bash", json!({}), Err("`bash` needs the argument `command`, a string"));
         check("view", json!({"path": "a"}), Ok(Call::View { path: "a", lines: None }));

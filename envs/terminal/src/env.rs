@@ -29,7 +29,6 @@ pub(crate) struct TerminalEnv {
     seed: u64,
     /// Commands that every shell of this episode starts with.
     variables: String,
-    /// End of the last step.
     last_end: Option<StepEnd>,
 }
 

@@ -9,7 +9,6 @@ use serde_json::json;
 /// Longest wait of one call. A longer one takes several calls.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
-/// A parsed call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Call<'a> {
     Run(&'a str),
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_understood_or_refused_in_words() {
+    fn calls_parse_or_are_refused_with_reason() {
         check("run", json!({"command": "ls"}), Ok(Call::Run("ls")));
         check("run", json!({}), Err("`run` needs the argument `command`, a string"));
         check("wait", json!({"seconds": 1.5}), Ok(Call::Wait(Duration::from_millis(1500))));

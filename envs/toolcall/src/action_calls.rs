@@ -30,13 +30,11 @@ use crate::step_reward::EarnedRewards;
 use crate::toolbox::{Origin, SUBMIT, Tool, Toolbox};
 use crate::tools::{CommandCall, Store, arithmetic, command_call, look_up, run_command};
 
-/// State of an episode in this process.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) call_log: CallLog,
     /// By the names of their tools.
     pub(crate) stores: BTreeMap<String, Store>,
-    /// The submitted answer.
     pub(crate) answer: Option<String>,
     pub(crate) earnings: EarnedRewards,
 }
@@ -51,7 +49,6 @@ impl State {
     }
 }
 
-/// Remaining work of a call.
 #[derive(Debug)]
 pub(crate) enum Job<'a> {
     /// The result is known, or the call was refused.
@@ -203,7 +200,6 @@ fn job<'a>(call: &'a ToolCall, tool: &'a Tool, spec: &'a ToolcallSpec, state: &m
     }
 }
 
-/// Where programs run.
 #[derive(Clone, Copy)]
 pub(crate) struct Programs<'a> {
     pub(crate) sandbox: &'a dyn Sandbox,

@@ -24,7 +24,6 @@ impl CallLog {
         self.calls.push(call.clone());
     }
 
-    /// Number of calls of a tool.
     pub(crate) fn count(&self, tool: &str) -> usize {
         self.calls.iter().filter(|call| call.name == tool).count()
     }

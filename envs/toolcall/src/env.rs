@@ -102,7 +102,7 @@ impl ToolcallEnv {
 
     async fn set_up(&mut self, spec: &ToolcallSpec, deadline: Instant) -> Result<(), Fault> {
         if let Some(workspace) = &spec.workspace {
-            self.furnish(workspace).await?;
+            self.populate(workspace).await?;
         }
         self.connect(spec, deadline).await
     }
@@ -134,7 +134,7 @@ impl ToolcallEnv {
     }
 
     /// Writes the task's files, and configures the interpreter for the episode.
-    async fn furnish(&mut self, workspace: &WorkspaceSpec) -> Result<(), Fault> {
+    async fn populate(&mut self, workspace: &WorkspaceSpec) -> Result<(), Fault> {
         let files = self.shared.fixtures.read(workspace.files.clone()).await?;
         let determinism = &self.shared.determinism;
         let ready = self.ready.as_mut().ok_or_else(no_place)?;

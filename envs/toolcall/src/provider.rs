@@ -36,7 +36,6 @@ pub struct ToolcallConfig {
     pub judge: Option<Arc<dyn Judge>>,
 }
 
-/// State that environments share with their provider.
 pub(crate) struct Shared {
     backends: Backends,
     pub(crate) determinism: Determinism,
@@ -46,7 +45,6 @@ pub(crate) struct Shared {
     pub(crate) judge: Option<Arc<dyn Judge>>,
     pub(crate) http: Arc<HttpClients>,
     pub(crate) mcp: McpPool,
-    /// Environments, leased or warm.
     pub(crate) count: Arc<LiveCount>,
 }
 

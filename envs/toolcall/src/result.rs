@@ -16,10 +16,8 @@ pub(crate) struct CallResult {
     pub(crate) exit_code: Option<i32>,
 }
 
-/// How a call went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The tool answered.
     Done,
     /// The tool answered with an error, or could not be started.
     Failed,

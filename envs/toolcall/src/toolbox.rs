@@ -11,7 +11,6 @@ use crate::http::{HttpClients, HttpTool};
 use crate::mcp::ServedTool;
 use crate::secret::Secrets;
 
-/// The tool that ends the episode.
 pub(crate) const SUBMIT: &str = "submit";
 
 /// The tools of an episode.
@@ -32,7 +31,6 @@ pub(crate) struct Tool {
     pub(crate) origin: Origin,
 }
 
-/// Origin of a tool.
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// Declared in the task, at this index.
@@ -133,7 +131,6 @@ impl Toolbox {
         self.tools.retain(|tool| matches!(tool.origin, Origin::Declared { .. }));
     }
 
-    /// The tool of this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.offered.name == name)
     }
@@ -211,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_cannot_be_are_refused() {
+    fn invalid_tools_are_refused() {
         let any = || json!({ "type": "object" });
         let command = |argv: &[&str]| ToolKind::Command {
             argv: argv.iter().map(|&text| text.into()).collect(),
@@ -220,9 +217,9 @@ mod tests {
         check(vec![tool("a", ToolKind::Never, any()), tool("b", ToolKind::Arithmetic, any())], "");
         check(
             vec![tool("a", ToolKind::Never, any()), tool("a", ToolKind::Never, any())],
-            "the tool `a`: there is another",
+            "the tool `a`: another tool",
         );
-        check(vec![tool("submit", ToolKind::Never, any())], "the tool `submit`: there is another");
+        check(vec![tool("submit", ToolKind::Never, any())], "the tool `submit`: another tool");
         check(vec![tool("a", ToolKind::Never, json!({ "type": 1 }))], "the tool `a`: its parameters: ");
         check(vec![tool("a", ToolKind::Python, any())], "the tool `a`: it runs programs");
         check(vec![tool("a", command(&["x"]), any())], "the tool `a`: it runs programs");

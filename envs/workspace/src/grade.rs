@@ -160,7 +160,7 @@ where
         if processes_hold(checks, &processes) || first.elapsed() >= enough {
             return processes;
         }
-        // timer: the kernel tells nobody about an exec in another process.
+        // timer: the kernel has no event for an exec in another process.
         tokio::time::sleep(SETTLE / 80).await;
     }
 }

@@ -22,7 +22,6 @@ const MAX_STEPS: usize = 100_000;
 /// Maximum problems reported per document.
 const MAX_PROBLEMS: usize = 3;
 
-/// Maximum characters of one problem.
 const PROBLEM_CHARS: usize = 200;
 
 /// Maximum characters of a value that a problem repeats.
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_name_the_argument_and_the_reason() {
+    fn argument_problems_name_reason() {
         let schema = json!({
             "type": "object",
             "properties": {

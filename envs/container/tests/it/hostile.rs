@@ -22,7 +22,7 @@ fn harmless(attacks: &'static [(&'static str, &'static str)]) {
 }
 
 #[test]
-fn nothing_of_the_host_is_within_reach() {
+fn host_is_not_reachable() {
     harmless(&[
         ("ls /var/run/docker.sock /run/docker.sock /run/containerd 2>/dev/null; echo done", "done"),
         (
@@ -50,7 +50,7 @@ fn nothing_of_the_host_is_within_reach() {
 }
 
 #[test]
-fn the_first_process_cannot_be_ended_from_inside() {
+fn first_process_cannot_be_killed_from_inside() {
     harmless(&[
         ("kill -9 1; kill -TERM 1; kill -HUP 1; echo alive", "alive"),
         ("(echo x > /proc/1/mem) 2>/dev/null && echo wrote; readlink /proc/1/exe || echo hidden", "hidden"),
@@ -65,7 +65,7 @@ fn the_first_process_cannot_be_ended_from_inside() {
 }
 
 #[test]
-fn whatever_runs_out_runs_out_inside() {
+fn exhausted_resources_stay_inside() {
     with_backend(|backend, _| async move {
         let neighbour = start(&backend).await;
         for attack in [

@@ -25,7 +25,6 @@ use crate::message::shown;
 use crate::peer_error::PeerError;
 use crate::process::too_large;
 
-/// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request on a closing connection
@@ -97,7 +96,6 @@ impl HttpClient {
         self.send(Method::POST, url, body, most).await
     }
 
-    /// Reads a document.
     pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Answered, PeerError> {
         self.send(Method::GET, url, String::new(), most).await
     }
@@ -130,7 +128,7 @@ impl HttpClient {
 
 fn address(url: &str) -> Result<Uri, PeerError> {
     url.parse().map_err(|error| {
-        PeerError::lasting("server-unreachable", format!("`{url}` is not an address: {error}"))
+        PeerError::permanent("server-unreachable", format!("`{url}` is not an address: {error}"))
     })
 }
 
@@ -139,7 +137,7 @@ async fn whole(mut body: Incoming, url: &str, most: usize) -> Result<Vec<u8>, Pe
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let message = format!("the answer of {url} ended early ({})", root_cause(&error));
-            PeerError::sound("connection-lost", message)
+            PeerError::transient("connection-lost", message)
         })?;
         // Trailers carry nothing that is needed.
         if let Ok(data) = frame.into_data() {
@@ -170,7 +168,10 @@ fn unsent(error: &Error, url: &str) -> PeerError {
         return unconnected(error, url);
     }
     let cause = root_cause(error);
-    PeerError::sound("connection-lost", format!("the connection for {url} ended before the answer ({cause})"))
+    PeerError::transient(
+        "connection-lost",
+        format!("the connection for {url} ended before the answer ({cause})"),
+    )
 }
 
 fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> PeerError {
@@ -178,7 +179,7 @@ fn unconnected(error: &(dyn std::error::Error + 'static), url: &str) -> PeerErro
     let message = format!(
         "failed to connect to {url} ({cause}): check that the server runs, and the host and port of `base_url`"
     );
-    PeerError::sound("server-unreachable", message)
+    PeerError::transient("server-unreachable", message)
 }
 
 /// The innermost error: the outer ones only name layers.

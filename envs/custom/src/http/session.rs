@@ -12,7 +12,6 @@ use super::client::HttpClient;
 use crate::message::{Answer, AnswerId, Method, read};
 use crate::peer_error::PeerError;
 
-/// A session with a server.
 #[derive(Debug)]
 pub(crate) struct HttpSession {
     client: HttpClient,
@@ -27,7 +26,6 @@ impl HttpSession {
         Self { client, base_url: base_url.trim_end_matches('/').to_owned(), most, last_id: 0 }
     }
 
-    /// The id of the next request.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -47,11 +45,11 @@ impl HttpSession {
             Answer { id: AnswerId::Null, result } => result,
             Answer { id: AnswerId::Number(id), .. } => {
                 let message = format!("{url} answered the request {} with the id {id}", self.last_id);
-                Err(PeerError::sound("answer-unasked", message))
+                Err(PeerError::transient("answer-unasked", message))
             }
             Answer { id: AnswerId::Other(id), .. } => {
                 let message = format!("{url} answered the request {} with the id {id}", self.last_id);
-                Err(PeerError::sound("answer-unasked", message))
+                Err(PeerError::transient("answer-unasked", message))
             }
         }
     }

@@ -17,7 +17,6 @@ pub(super) enum ActionStyle {
     /// As an action of its own kind.
     #[default]
     Plain,
-    /// As calls of tools.
     Tools,
 }
 
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_tools_are_taken_as_they_come() {
+    fn listed_tools_are_taken_unchanged() {
         let listed =
             json!({ "tools": [{ "name": "echo", "input_schema": { "properties": {} } }, { "no": "name" }] });
         let tools = listed_tools(&listed);

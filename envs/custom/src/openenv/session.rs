@@ -30,7 +30,6 @@ use crate::process::too_large;
 /// Tolerance for the rounding of float sums.
 const ROUNDING: f64 = 1e-9;
 
-/// A session with a server.
 #[derive(Debug)]
 pub(crate) struct OpenenvSession {
     client: HttpClient,
@@ -44,7 +43,6 @@ pub(crate) struct OpenenvSession {
     rewards: Vec<f64>,
 }
 
-/// The server's report of a state.
 #[derive(Debug, Deserialize)]
 struct StateAnswer {
     observation: Value,
@@ -71,7 +69,6 @@ impl Reward {
     }
 }
 
-/// The answer to a message.
 enum SocketReply {
     State(StateAnswer),
     /// It does not fit the server's schema; the server's explanation, for the policy.
@@ -79,7 +76,7 @@ enum SocketReply {
 }
 
 /// A sum without rounding errors: ten times 0.1 is 1.
-fn straightened(sum: f64) -> f64 {
+fn without_float_noise(sum: f64) -> f64 {
     let whole = sum.round();
     if (sum - whole).abs() < ROUNDING { whole } else { sum }
 }
@@ -154,14 +151,14 @@ impl OpenenvSession {
     /// # Errors
     /// [`PeerError`] for an unexpected answer (P4).
     pub(crate) fn grade(&mut self) -> Result<Grade, PeerError> {
-        if self.socket.as_mut().is_some_and(Socket::was_told_unasked) {
+        if self.socket.as_mut().is_some_and(Socket::has_unexpected_answer) {
             return Err(unasked("grade"));
         }
         let (what, raw) = match self.score {
             RewardTotal::Sum => ("sum", self.rewards.iter().sum()),
             RewardTotal::Last => ("last", self.rewards.last().copied().unwrap_or(0.0)),
         };
-        let raw = straightened(raw);
+        let raw = without_float_noise(raw);
         let score = f64::clamp(raw, 0.0, 1.0);
         let message = format!("{what} of {} rewards: {raw}", self.rewards.len());
         let check = CheckReport { label: "rewards".to_owned(), score, weight: 1.0, message };
@@ -169,7 +166,6 @@ impl OpenenvSession {
         Ok(Grade { score, passed: score >= 1.0, checks: vec![check], flags, judge_usage: None, patch: None })
     }
 
-    /// Ends the server's environment.
     pub(crate) async fn close(&mut self) {
         if let Some(socket) = self.socket.take() {
             socket.close(json!({ "type": "close" }).to_string()).await;
@@ -201,7 +197,7 @@ impl OpenenvSession {
         let connected = client_async_with_config(url.as_str(), connection, Some(config)).await;
         let (stream, _) = connected.map_err(|error| {
             let help = "check that the server runs, and the host and port of `base_url`";
-            PeerError::sound(
+            PeerError::transient(
                 "server-unreachable",
                 format!("failed to open a WebSocket at {url} ({error}): {help}"),
             )
@@ -215,7 +211,10 @@ impl OpenenvSession {
             SocketReply::State(state) => Ok(state),
             SocketReply::Refused(why) => {
                 let why = printable_line(&why, SAID);
-                Err(PeerError::lasting("env-error", format!("the server refused `{}`: {why}", method.name())))
+                Err(PeerError::permanent(
+                    "env-error",
+                    format!("the server refused `{}`: {why}", method.name()),
+                ))
             }
         }
     }
@@ -226,7 +225,7 @@ impl OpenenvSession {
         let socket = self
             .socket
             .take()
-            .ok_or_else(|| PeerError::sound("connection-lost", "the session lost its connection"))?;
+            .ok_or_else(|| PeerError::transient("connection-lost", "the session lost its connection"))?;
         let (socket, answer) =
             socket.ask(message.to_string()).await.map_err(|ended| self.lost(ended, method.name()))?;
         let reply = self.read(&answer, method)?;
@@ -273,8 +272,8 @@ impl OpenenvSession {
                     reasons.join("; ")
                 }))
             }
-            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(PeerError::sound("env-error", message)),
-            _ => Err(PeerError::lasting("env-error", message)),
+            "CAPACITY_REACHED" | "SESSION_ERROR" => Err(PeerError::transient("env-error", message)),
+            _ => Err(PeerError::permanent("env-error", message)),
         }
     }
 
@@ -292,12 +291,12 @@ impl OpenenvSession {
                 format!("the server ended the session{said} before it answered `{method}`")
             }
         };
-        PeerError::sound("connection-lost", message)
+        PeerError::transient("connection-lost", message)
     }
 }
 
 fn unasked(method: &str) -> PeerError {
-    PeerError::sound("answer-unasked", format!("an answer came before `{method}` was sent"))
+    PeerError::transient("answer-unasked", format!("an answer came before `{method}` was sent"))
 }
 
 #[cfg(test)]
@@ -307,12 +306,12 @@ mod tests {
     #[test]
     fn reward_sums_have_no_float_noise() {
         let check = |rewards: &[f64], expected: f64| {
-            assert_eq!(straightened(rewards.iter().sum()), expected, "{rewards:?}");
+            assert_eq!(without_float_noise(rewards.iter().sum()), expected, "{rewards:?}");
         };
         check(&[0.1; 10], 1.0);
         check(&[0.25, 0.5], 0.75);
         check(&[0.1, 0.2, -0.3], 0.0);
         check(&[], 0.0);
-        assert!(straightened(f64::INFINITY).is_infinite());
+        assert!(without_float_noise(f64::INFINITY).is_infinite());
     }
 }

@@ -24,7 +24,6 @@ use crate::http::Connection;
 /// One: no command is sent before the last answer was received (W1).
 const QUEUE: usize = 1;
 
-/// A connection to a server.
 #[derive(Debug)]
 pub(super) struct Socket {
     wanted: mpsc::Sender<SocketCommand>,
@@ -33,16 +32,16 @@ pub(super) struct Socket {
     _task: AbortOnDropHandle<()>,
 }
 
-/// A command for the task.
 #[derive(Debug)]
 enum SocketCommand {
     /// Send a message, and pass its answer on.
-    Answer { message: String, to: oneshot::Sender<Bytes> },
-    /// Send a message, and end.
+    Answer {
+        message: String,
+        to: oneshot::Sender<Bytes>,
+    },
     Close(String),
 }
 
-/// Why the connection has ended.
 #[derive(Debug)]
 pub(super) enum Disconnected {
     /// The server closed it, with this frame.
@@ -81,7 +80,7 @@ impl Socket {
     }
 
     /// Whether an answer without a request has come so far.
-    pub(super) fn was_told_unasked(&mut self) -> bool {
+    pub(super) fn has_unexpected_answer(&mut self) -> bool {
         matches!(self.ended.try_recv(), Ok(Disconnected::Unasked))
     }
 

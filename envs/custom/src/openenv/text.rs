@@ -4,7 +4,6 @@
 
 use serde_json::Value;
 
-/// As text.
 pub(super) fn text(observation: &Value) -> String {
     if let Some(answer) = tool_text(observation) {
         return answer;

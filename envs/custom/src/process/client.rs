@@ -60,7 +60,6 @@ impl ProcessClient {
         })
     }
 
-    /// The id of the next request.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -76,7 +75,7 @@ impl ProcessClient {
         if self.is_stuck {
             let message =
                 format!("`{}` did not read all of a request, so no other request is possible", self.name);
-            return Err(PeerError::sound("pipe-closed", message));
+            return Err(PeerError::transient("pipe-closed", message));
         }
         let id = self.last_id;
         // Output that is there now came before the request.
@@ -140,15 +139,15 @@ impl ProcessClient {
             AnswerId::Number(id) if open == Some(id) => Ok(Some(result)),
             AnswerId::Number(id) if self.abandoned.remove(&id) => Ok(None),
             AnswerId::Number(id) if (1..self.last_id).contains(&id) => {
-                Err(PeerError::sound("answer-twice", format!("request {id} was answered a second time")))
+                Err(PeerError::transient("answer-twice", format!("request {id} was answered a second time")))
             }
-            AnswerId::Number(id) => Err(PeerError::sound(
+            AnswerId::Number(id) => Err(PeerError::transient(
                 "answer-unasked",
                 format!("an answer to request {id} came, which was never made"),
             )),
             AnswerId::Other(id) => {
                 let message = format!("an answer has the id {id}, but request ids are integers");
-                Err(PeerError::sound("answer-unasked", message))
+                Err(PeerError::transient("answer-unasked", message))
             }
         }
     }
@@ -162,11 +161,11 @@ impl ProcessClient {
                 let message = format!(
                     "`{name}` closed its standard input or output before it answered `{method}`, and still runs"
                 );
-                PeerError::sound("pipe-closed", message)
+                PeerError::transient("pipe-closed", message)
             }
             ProgramEvent::Ended(Ok(code)) => {
                 let message = format!("`{name}` ended before it answered `{method}`: {}", ending(code));
-                PeerError::sound("program-ended", message)
+                PeerError::transient("program-ended", message)
             }
             ProgramEvent::Ended(Err(ExecError::Fault(fault))) => PeerError::Fault(fault),
             ProgramEvent::Ended(Err(ExecError::NotRun { obstacle: NotRun::Program, message })) => {
@@ -181,7 +180,6 @@ impl ProcessClient {
         }
     }
 
-    /// The end of its standard error.
     pub(crate) fn last_words(&mut self) -> String {
         self.tail.push(&self.lines.available_errors(ERROR_BYTES));
         self.tail.text()

@@ -99,9 +99,9 @@ fn protocol_violations_of_programs_are_faults() {
         check(provider, "step", "bytes", env("protocol", &["instead of an answer"])).await;
         check(provider, "step", "deep", env("protocol", &["recursion limit"])).await;
         check(provider, "step", "flood", lasting("message-too-large", &["larger than 1024 KiB"])).await;
-        check(provider, "step", "wrong-id", env("answer-unasked", &["which was not made"])).await;
+        check(provider, "step", "wrong-id", env("answer-unasked", &["which was never made"])).await;
         check(provider, "step", "text-id", env("answer-unasked", &["an answer has the id \"seven\""])).await;
-        check(provider, "step", "early", env("answer-unasked", &["request 3 was answered"])).await;
+        check(provider, "step", "early", env("answer-unasked", &["an answer to request 3 came"])).await;
         check(
             provider,
             "step",
@@ -113,8 +113,7 @@ fn protocol_violations_of_programs_are_faults() {
             .await;
         check(provider, "reset", "twice", env("answer-twice", &["request 1 was answered a second time"]))
             .await;
-        check(provider, "reset", "version", lasting("protocol-version", &["version 2 of the protocol"]))
-            .await;
+        check(provider, "reset", "version", lasting("protocol-version", &["protocol version 2"])).await;
         check(provider, "reset", "shape", env("protocol", &["the result of `reset`"])).await;
         check(provider, "step", "shape", env("protocol", &["the result of `step`"])).await;
         check(provider, "grade", "shape", grader("protocol", &["the result of `grade`"])).await;

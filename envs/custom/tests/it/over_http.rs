@@ -104,9 +104,9 @@ async fn protocol_violations_of_servers_are_faults() {
     let garbage = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await;
     check(&garbage, "protocol", Retry::Sound, "came `hello`").await;
     let other = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{\"id\":9,\"result\":{}}").await;
-    check(&other, "answer-unasked", Retry::Sound, "asked with the id 1, and answered with 9").await;
+    check(&other, "answer-unasked", Retry::Sound, "answered the request 1 with the id 9").await;
     let half = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{\"id\":1").await;
-    check(&half, "connection-lost", Retry::Sound, "broke off").await;
+    check(&half, "connection-lost", Retry::Sound, "ended early").await;
     let said = b"HTTP/1.1 500 Oops\r\ncontent-length: 46\r\n\r\n{\"id\":1,\"error\":{\"code\":7,\"message\":\"no map\"}}";
     check(&answering(said).await, "env-error", Retry::Never, "error 7: no map").await;
 }

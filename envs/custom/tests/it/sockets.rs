@@ -106,7 +106,7 @@ async fn w2_unexpected_answers_are_faults() {
     assert_eq!(next(&mut reports).await, "[]");
     let fault = env.step(&[say("it")], ctx(2, LIMIT)).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.retry), ("answer-unasked", Retry::Sound), "{fault}");
-    assert!(fault.message.contains("before `step` was asked"), "{fault}");
+    assert!(fault.message.contains("before `step` was sent"), "{fault}");
 }
 
 #[tokio::test]

@@ -7,9 +7,6 @@ use crate::page::{PageError, Point};
 
 impl BrowserSession {
     /// Clicks at a point, `presses` times, as one double or triple click, however long the page takes in between.
-    ///
-    /// # Errors
-    /// [`PageError`]
     pub(super) async fn click_again_and_again(
         &mut self,
         point: Point,

@@ -6,14 +6,12 @@
 use crate::page::DownloadClicks;
 use crate::proxy::FileAnswers;
 
-/// All downloads of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Downloads {
     /// Downloads whose start the browser reported.
     begun: u32,
     /// Those of them that have not ended.
     loading: u32,
-    /// Clicks on download links.
     clicked: DownloadClicks,
     /// Expected ones that did not start within the waiting time; below 0, unexpected ones that did.
     missing: i64,
@@ -22,12 +20,10 @@ pub(super) struct Downloads {
 }
 
 impl Downloads {
-    /// Adds clicks on download links.
     pub(super) fn click(&mut self, links: DownloadClicks) {
         self.clicked += links;
     }
 
-    /// The browser reported a start.
     pub(super) fn begin(&mut self) {
         self.begun += 1;
         self.loading += 1;

@@ -12,9 +12,6 @@ const TRIES: [ScrollTo; 2] = [ScrollTo::Middle, ScrollTo::Near];
 
 impl BrowserSession {
     /// Drags from one place to another. The result is a message for the agent if it could not be done.
-    ///
-    /// # Errors
-    /// [`PageError`]
     pub(super) async fn drag(
         &self,
         from: &Target,

@@ -20,26 +20,22 @@ const MAX_DIALOGS: u32 = 5;
 pub(crate) struct PageSnapshot {
     /// Titles, in the order in which they were opened.
     pub(crate) tabs: Vec<String>,
-    /// Index of the active one.
     pub(crate) active: usize,
     pub(crate) dialog: Option<OpenDialog>,
     /// `None` behind a dialog.
     pub(crate) view: Option<PageView>,
     /// Names of files downloaded since the last snapshot, in order.
     pub(crate) downloads: Vec<String>,
-    /// Whether the page settled in time.
     pub(crate) quiet: bool,
     /// Refused origins so far, in order.
     pub(crate) refused: Vec<String>,
 }
 
-/// State of a snapshot in progress.
 struct SnapshotProgress {
     /// Time limit for the current page.
     until: Instant,
     /// How many pages went away before they were read.
     pages: u32,
-    /// Whether the page settled.
     quiet: bool,
     /// The document that was read last, and must be read again.
     unseen: Option<String>,

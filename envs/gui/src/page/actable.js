@@ -1,10 +1,10 @@
-// What can be acted on.
+// Which elements can be acted on.
 
 const WIDGETS = words('button checkbox color combobox date datetime file link listbox menuitem menuitemcheckbox menuitemradio '
   + 'month option radio scrollbar searchbox slider spinbutton switch tab textbox treeitem week');
 const CONTAINERS = words('alertdialog application article banner complementary contentinfo dialog document feed figure form grid group '
   + 'list log main menu menubar navigation none radiogroup region search table tablist tabpanel toolbar tree treegrid');
-// jQuery UI says by class names alone what other libraries say by roles.
+// jQuery UI uses only class names where other libraries use roles.
 const LIBRARY_DRAGGABLE = '.ui-draggable, .ui-sortable-handle';
 const LIBRARY_DROPZONE = '.ui-droppable';
 

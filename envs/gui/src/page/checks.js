@@ -1,4 +1,4 @@
-// What checks ask.
+// Functions for checks.
 
 const MOST_ELEMENTS = 1_000;
 

@@ -1,4 +1,4 @@
-// What fields hold, and how it is changed.
+// Reading and changing the values of fields.
 
 const TYPED_KINDS = words('text search email url tel password number');
 const SET_KINDS = words('date time month week datetime-local color range');
@@ -26,7 +26,7 @@ function ready(ref) {
       element.focus({ preventScroll: false });
       if (typed && kind !== 'number' && kind !== 'email') moveCaretToEnd(element);
     };
-    // Keys go to whatever has the focus, which one behind a modal dialog does not get.
+    // Keys go to the focused element; an element behind a modal dialog cannot be focused.
     const moved = movesFocus(element, prepare);
     if ((typed || SET_KINDS.has(kind)) && !moved) return { error: 'hidden' };
     return { ok: true, kind, editable: typed && element.readOnly !== true };
@@ -86,10 +86,10 @@ function setValue(ref, value) {
     const before = element.value;
     noteInputAt(element);
     element.focus();
-    // Frameworks put their own setter on the element; the prototype's is the one that a user's choice goes through.
+    // Frameworks put their own setter on the element; a user's choice goes through the prototype's.
     const { set } = Object.getOwnPropertyDescriptor(documentOf(element).defaultView.HTMLInputElement.prototype, 'value');
     apply(set, element, [String(value)]);
-    // What cannot be read becomes empty, black, or the middle.
+    // An unreadable value becomes empty, black, or the middle.
     const isRead = { range: !Number.isNaN(Number(value)), color: /^#[0-9a-f]{6}$/i.test(value) }[kind] ?? element.value !== '';
     if (!isRead && String(value) !== '') {
       apply(set, element, [before]);

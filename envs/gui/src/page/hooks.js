@@ -1,4 +1,4 @@
-// What scripts did, as far as hooks saw it.
+// Hooks that record the effects of scripts.
 
 const PRESS_EVENTS = words('click dblclick contextmenu mousedown mouseup pointerdown pointerup touchstart touchend');
 const HOVER_EVENTS = words('mouseover mouseenter pointerover pointerenter');
@@ -94,7 +94,7 @@ const hookRequests = () => once('requests', () => {
       throw error;
     }
   };
-  // One that is used again when it is over hears of its first end after it began anew.
+  // A reused request is notified of its first end after it has started again.
   const countedWhile = (isUnderWay) => (call, self) => {
     const end = beginWait();
     const over = () => {
@@ -110,7 +110,7 @@ const hookRequests = () => once('requests', () => {
       throw error;
     }
   };
-  // What it returns tells when it is over.
+  // The returned promise tells when it is over.
   const countedBy = (...events) => (call) => {
     const begun = call();
     endsWith(events, begun, beginWait());
@@ -157,7 +157,7 @@ const hookRequests = () => once('requests', () => {
     ['Clipboard', 'write writeText'],
   ];
   for (const [owner, names] of promised) {
-    // Pages that are not secure have few of them.
+    // Insecure pages have few of them.
     const methods = window[owner]?.prototype;
     if (methods) for (const name of words(names)) wrap(methods, name, counted);
   }
@@ -173,9 +173,9 @@ let files = { made: 0, asked: 0 };
 const hookFiles = () => once('files', () => {
   const address = getter(HTMLAnchorElement.prototype, 'href');
   const originOf = getter(HTMLAnchorElement.prototype, 'origin');
-  // Pages may write over it.
+  // Pages may overwrite it.
   const own = window.origin;
-  // The attribute counts for nothing in links to elsewhere.
+  // Browsers ignore the attribute in links to other origins.
   const kind = (link) => {
     if (!hasAttribute(link, 'download')) return null;
     if (/^(blob|data):/i.test(address(link))) return 'made';
@@ -185,17 +185,17 @@ const hookFiles = () => once('files', () => {
   addListener(window, 'click', (given) => {
     const [innermost] = attempt(() => given.composedPath(), []);
     const clicked = innermost ? link(innermost) : null;
-    // Before the page hears of it: it may change the link then.
+    // Before the page's own listeners, which may change the link.
     const begins = clicked === null ? null : attempt(() => kind(clicked), null);
     if (begins === null) return;
-    // Pages may keep it from beginning.
+    // Pages may prevent it.
     const end = beginWait();
     afterTask(() => {
       if (!attempt(() => given.defaultPrevented, false)) files[begins] += 1;
       end();
     });
   }, { capture: true, passive: true });
-  // Pages click links that are nowhere in the document.
+  // Pages also click links outside the document.
   const countDetached = (call, self, isClick) => {
     const begins = isClick ? attempt(() => (isConnected(self) ? null : kind(self)), null) : null;
     if (begins !== null) files[begins] += 1;
@@ -233,7 +233,7 @@ function noteError(words, event) {
     return;
   }
   for (const [other, one] of errors) if (!one.told && isTakenBack(one)) errors.delete(other);
-  // One more than is told says that there are more.
+  // One more than is reported, to show that there are more.
   if ([...errors.values()].filter((one) => !one.told).length > MOST_ERRORS) return;
   errors.set(text, { event, told: false });
 }
@@ -244,7 +244,7 @@ const wordsOf = (thrown) => attempt(() => String(thrown), 'unknown');
 /** Hears from now on of what the page throws and nobody catches, and of what it tells its developer as an error. */
 const hookErrors = () => once('errors', () => {
   addListener(window, 'error', (given) => attempt(() => {
-    // Of a picture that cannot be loaded it is told here, too.
+    // Pictures that fail to load are reported here, too.
     if (targetOf(given) === window) noteError(messageOf(given).replace(/^Uncaught /, ''), given);
   }), { capture: true });
   addListener(window, 'unhandledrejection', (given) => attempt(() => noteError(wordsOf(reasonOf(given)), given)), { capture: true });

@@ -1,7 +1,7 @@
-// What is done in the page for the agent, and which timers of the page answer it.
+// The agent's input in the page, and the page's timers that react to it.
 //
-// T1. What a timer answers does not depend on how fast the machine is: all of an input's task belongs to it, however long its
-//     handlers take. T2. What a page does all the time, scrolling by itself included, is no answer for longer than a moment.
+// T1. Which timers react to an input does not depend on the machine's speed: the whole task of an input counts, however long
+//     its handlers take. T2. Continuous activity of a page, scrolling included, counts as a reaction only for a moment.
 
 /** How soon after an input a timer has to be set, and how soon it has to be due, to be an answer to the input. */
 const ANSWER_SET_WITHIN = 100;
@@ -49,7 +49,7 @@ const hookTimers = () => once('timers', () => {
   const ends = new Map();
   const hear = (event, heard) => addListener(window, event, (given) => { if (given.isTrusted) heard(); }, { capture: true, passive: true });
   for (const event of INPUT_EVENTS) hear(event, noteInput);
-  // Pages scroll by themselves, too, and some all the time: only the first way that an input goes belongs to it.
+  // Pages scroll by themselves, too, and some all the time: only the first scroll after an input belongs to it.
   hear('scroll', () => {
     scrollsUntil ??= now() + SCROLLS_WITHIN;
     if (now() <= scrollsUntil) prolongInput();
@@ -57,7 +57,7 @@ const hookTimers = () => once('timers', () => {
   hear('scrollend', () => { scrollsUntil = -Infinity; });
   wrap(window, 'setTimeout', (call, self, args) => {
     const [callback, delay = 0] = args;
-    // One that comes too soon is set again for the rest of its time: a field that is typed in waits so.
+    // A timer that fires too early is set again for its remaining time: debounced fields do so.
     const isAnswer = delay >= 0 && delay <= ANSWER_DUE_WITHIN && (isAfterInput() || delay < answering);
     if (typeof callback !== 'function' || !isAnswer) return call();
     const end = beginWait();

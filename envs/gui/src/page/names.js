@@ -1,4 +1,4 @@
-// Names.
+// Accessible names.
 
 const NAMED_BY_CONTENT = words('button cell checkbox columnheader gridcell heading link menuitem menuitemcheckbox '
   + 'menuitemradio option radio rowheader switch tab tooltip treeitem');
@@ -137,7 +137,7 @@ function contentOfChild(child, walk) {
   const tag = localName(child);
   if (tag === 'br') return ' ';
   if (UNSEEN_TAGS.has(tag) || attribute(child, 'aria-hidden') === 'true') return '';
-  // What opens below an item of a tree or menu is not part of its name.
+  // Content that opens below an item of a tree or menu is not part of its name.
   if (NESTED.has(attribute(child, 'role'))) return '';
   const style = computedStyle(child);
   if (style.display === 'none' || style.visibility !== 'visible') return '';

@@ -1,4 +1,4 @@
-// What this holds on to: the getters and methods that were there before the page replaced any, and how nodes hang together.
+// Original getters and methods, saved before the page can replace them, and the relations between nodes.
 
 /** The harness keeps the functions in `window` under this key, which is the same in all frames. */
 const KEY = Symbol.for('clawrl.page');
@@ -18,7 +18,7 @@ const nodeType = getter(Node.prototype, 'nodeType');
 const isConnected = getter(Node.prototype, 'isConnected');
 const documentOf = getter(Node.prototype, 'ownerDocument');
 const rootOf = method(Node.prototype, 'getRootNode');
-// Pictures and forms with names such as `body` stand before what documents have.
+// Pictures and forms with names such as `body` shadow properties of the document.
 const bodyOf = getter(Document.prototype, 'body');
 const documentElementOf = getter(Document.prototype, 'documentElement');
 const activeIn = (root) => attempt(() => (nodeType(root) === DOCUMENT ? activeInDocument(root) : activeInShadow(root)), null);

@@ -1,4 +1,4 @@
-// Where elements are.
+// Positions of elements.
 
 /** The element of a number, or null if it is no longer in the page. */
 function elementOf(ref) {
@@ -140,7 +140,7 @@ function locate(ref, to = 'center') {
   if (element === null) return { error: 'gone' };
   return attempt(() => {
     if (!isRendered(element, { visibilityProperty: true })) return { error: 'hidden' };
-    // A field that is drawn by its label is clicked there.
+    // A field that its label draws is clicked there.
     const targets = [element, ...(attempt(() => element.labels, null) ?? [])];
     const shown = targets.find((target) => placesOf(target).length > 0);
     if (shown === undefined) return { error: 'hidden' };
@@ -187,7 +187,7 @@ function span(ref, text) {
   return attempt(() => {
     const range = rangeOf(element, text ?? null);
     if (range === null) return { error: 'missing' };
-    // To press on what is selected already would be to drag it away.
+    // Pressing on a selection would drag it away.
     documentOf(element).defaultView.getSelection().removeAllRanges();
     scrollIntoView(element, { behavior: 'instant', block: 'nearest', inline: 'nearest' });
     const boxes = [...range.getClientRects()].filter((box) => box.width > 0 && box.height > 0);

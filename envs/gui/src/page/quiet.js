@@ -1,4 +1,4 @@
-// When a page is at rest.
+// Detects when a page has settled.
 
 /** How long a page may change all the time, waiting for nothing, before it counts as one that always does. */
 const RESTLESS_AFTER = 2_000;
@@ -80,7 +80,7 @@ const frame = (longest) => new Promise((resolve) => {
     if (root === null) return done();
     const watcher = new IntersectionObserver(() => {
       watcher.disconnect();
-      // Those who watch in frames are told each by a task of its own.
+      // Observers in frames are notified in separate tasks.
       startTimer(done, 0);
     });
     watcher.observe(root);

@@ -36,7 +36,7 @@ function writtenRole(element) {
   for (const role of written.toLowerCase().split(/\s+/)) {
     if (!ROLES.has(role)) continue;
     if (role !== 'none' && role !== 'presentation') return role === 'img' ? 'image' : role;
-    // What can be focused, or is described further, cannot be taken out of the tree.
+    // Elements that can be focused or have a description cannot be removed from the tree.
     if (isFocusable(element) || hasAttribute(element, 'aria-label')) return null;
     return 'none';
   }
@@ -66,7 +66,7 @@ function roleOf(element) {
     case 'a': case 'area': return hasAttribute(element, 'href') ? 'link' : 'generic';
     case 'aside': return !closestAbove(element, SECTIONS) || isNamed(element) ? 'complementary' : 'generic';
     case 'header': return closestAbove(element, SECTIONS) ? 'generic' : 'banner';
-    // A form without a name is no landmark, and nothing else.
+    // A form without a name is not a landmark, and has no other role.
     case 'form': return isNamed(element) ? 'form' : 'generic';
     case 'footer': return closestAbove(element, SECTIONS) ? 'generic' : 'contentinfo';
     case 'img': return attribute(element, 'alt') === '' && !isNamed(element) ? 'none' : 'image';
@@ -110,6 +110,6 @@ function roleInTable(element, tag) {
   const scope = attribute(element, 'scope');
   if (scope === 'row' || scope === 'rowgroup') return 'rowheader';
   if (scope === 'col' || scope === 'colgroup') return 'columnheader';
-  // Without a scope it heads the column, unless cells of data stand beside it.
+  // Without a scope it is a column header, unless data cells are beside it.
   return find(parentNode(element), ':scope > td') === null ? 'columnheader' : 'rowheader';
 }

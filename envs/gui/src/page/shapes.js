@@ -1,4 +1,4 @@
-// Colours and shapes, in words.
+// Names of colours and shapes.
 
 /** Where each hue ends, in degrees. */
 const HUES = [[15, 'red'], [45, 'orange'], [70, 'yellow'], [165, 'green'], [195, 'cyan'], [255, 'blue'], [285, 'purple'],

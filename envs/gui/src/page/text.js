@@ -1,4 +1,4 @@
-// The tree as text, and what was shown by its name.
+// The tree as text, and elements by their shown names.
 
 const quoted = (text) => `"${text.replace(/[\\"]/g, '\\$&').replace(/\r?\n/g, '\\n')}"`;
 

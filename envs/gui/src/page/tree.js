@@ -1,4 +1,4 @@
-// The tree that is shown.
+// The observed tree.
 
 // A node is {kind, element, ref, word, name, detail, states, children, text}; kinds are `text`, `widget`, `group`,
 // `list`, `item`, `table`, `row`, `cell`, `heading`.
@@ -138,7 +138,7 @@ class Observation {
   }
 
   plain(element, tag, role, evidence, style, level, walk, inline) {
-    // A field that cannot be acted on now; its options are no text.
+    // A field that cannot be used now; its options are not text.
     if (FIELD_TAGS.has(tag)) return;
     if (role === 'image') {
       const name = nameOf(element, role);
@@ -154,7 +154,7 @@ class Observation {
     if (shape !== null) {
       const takesNumber = shape.kind === 'row' || shape.kind === 'cell' || shape.kind === 'heading';
       if (evidence !== '' && takesNumber) {
-        // A day of a calendar that is a link within a cell that listens is one thing to click.
+        // A calendar's day that is a link within a clickable cell is one target.
         shape.ref = shape.kind === 'row' || textsIn(shape.children).length > 0 || refsIn(shape.children).length === 0;
         shape.states = statesOf(element, role, this.focused);
       } else if (evidence !== '' && shape.kind === 'item') {
@@ -226,7 +226,7 @@ class Observation {
     const own = joined(texts);
     const label = nameOfGeneric(element);
     if (own === '' && refs.length === 0 && isEmpty(element)) return inside;
-    // A page's frame, or the place where one listener serves many elements, is not one thing to click.
+    // A page's container, or an element whose listener serves many others, is not a single target.
     const isFrame = own.length > MOST_OF_A_NAME || refs.length > MOST_INSIDE;
     if (isFrame || (evidence === 'weak' && refs.length === 0 && texts.length > 1)) return this.delegate(inside);
     if (refs.length > 0 && label === '' && (own === '' || evidence === 'drop')) return inside;
@@ -414,12 +414,12 @@ function makeClickable(one, focused) {
 function hintOf(element, style) {
   const classes = (attribute(element, 'class') ?? '').split(/\s+/).filter((one) => one !== '').slice(0, MOST_CLASSES).join('.');
   const id = attribute(element, 'id') ?? '';
-  // Fields are all of about the same colour, and their classes say how they look, not what they are for.
+  // Fields have similar colours, and their classes describe their look, not their purpose.
   const isField = FIELD_TAGS.has(localName(element));
   const color = isField ? '' : backgroundOf(element, style);
   const hints = [color, id === '' ? '' : `#${id}`, classes === '' || (isField && id !== '') ? '' : `.${classes}`];
   const source = localName(element) === 'img' ? attribute(element, 'src') ?? '' : '';
-  // Of a picture that has no file, the address is its content, or made up anew each time.
+  // The address of a picture without a file is its content, or generated each time.
   const file = /^\s*(data|blob):/i.test(source) ? null : /([^/?#]+)(?:[?#].*)?$/.exec(source);
   if (file !== null) hints.push(file[1]);
   return hints.filter((hint) => hint !== '').map((hint) => ` ${hint.slice(0, 60)}`).join('');

@@ -4,7 +4,7 @@ const fieldValue = (element) => {
   const tag = localName(element);
   if (tag === 'input' || tag === 'textarea') return element.value;
   if (tag === 'select') return element.value;
-  // What only looks like a field shows its value as its content.
+  // An element that only looks like a field shows its value as its content.
   return attribute(element, 'aria-valuetext') ?? attempt(() => textOf(element), '');
 };
 

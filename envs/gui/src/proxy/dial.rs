@@ -15,15 +15,11 @@ use url::Host;
 
 use crate::site::Origin;
 
-/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DialError {
-    /// A forbidden destination.
-    RefusedOrigins(String),
-    /// The destination does not answer.
+    Refused(String),
     Unreachable(String),
 }
 
@@ -40,7 +36,7 @@ async fn connect(origin: &Origin) -> Result<TcpStream, DialError> {
         Host::Domain(name) => {
             let unknown = |error| DialError::Unreachable(format!("failed to resolve {name}: {error}"));
             let found = tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(unknown)?;
-            judged(name, found.collect())?
+            permitted(name, found.collect())?
         }
     };
     let mut last = DialError::Unreachable(format!("{origin} does not resolve"));
@@ -58,13 +54,13 @@ async fn connect(origin: &Origin) -> Result<TcpStream, DialError> {
 }
 
 /// The addresses of a name, if all of them are permitted: public ones, and this machine by its own name.
-fn judged(name: &str, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
+fn permitted(name: &str, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     let is_reached =
         |address: &SocketAddr| is_public(address.ip()) || (is_localhost(name) && address.ip().is_loopback());
     match addresses.iter().find(|address| !is_reached(address)) {
         Some(address) => {
             let reason = format!("{name} resolves to {}, which is not a public address", address.ip());
-            Err(DialError::RefusedOrigins(reason))
+            Err(DialError::Refused(reason))
         }
         None => Ok(addresses),
     }
@@ -76,7 +72,7 @@ mod tests {
 
     fn check(name: &str, addresses: &[&str], expected: bool) {
         let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        assert_eq!(judged(name, addresses.clone()).is_ok(), expected, "{name} at {addresses:?}");
+        assert_eq!(permitted(name, addresses.clone()).is_ok(), expected, "{name} at {addresses:?}");
     }
 
     #[test]

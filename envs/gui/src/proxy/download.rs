@@ -26,7 +26,6 @@ impl FileAnswers {
     }
 }
 
-/// Purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A page, or a frame's content.

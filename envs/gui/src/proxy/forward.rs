@@ -37,11 +37,9 @@ const OF_NEIGHBOURS: [HeaderName; 9] = [
 /// Time for an origin to start its answer. Long polling ends sooner, by the origin's own limit.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Result of a request.
 pub(super) enum Forwarded {
     /// Answered, by the origin, or here if the page's request is at fault.
     Answered(Response<Body>),
-    /// The origin did not answer.
     Failed(String),
 }
 

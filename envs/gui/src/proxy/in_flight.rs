@@ -40,7 +40,6 @@ impl InFlight {
     }
 }
 
-/// A request that is being answered.
 #[derive(Debug)]
 pub(super) struct Answering {
     count: watch::Sender<usize>,
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_quiet_when_all_are_answered() {
+    fn proxy_is_quiet_when_all_are_answered() {
         let in_flight = InFlight::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut none = pin!(in_flight.none());

@@ -104,7 +104,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 // Closed before it is read.
                 Ok((_, from)) if !shared.may_ask(from.ip().to_canonical()) => {}
                 Ok((stream, _)) => {
-                    connections.spawn(converse(stream, Arc::clone(&shared)));
+                    connections.spawn(serve_connection(stream, Arc::clone(&shared)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to accept a browser's connection");
@@ -118,12 +118,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// Serves a connection until it ends, as a tunnel if the browser requests one.
-async fn converse(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
     // Best effort; answers are waited for.
     let _ = stream.set_nodelay(true);
     let asked = Mutex::new(None);
     let lock = || asked.lock().unwrap_or_else(PoisonError::into_inner);
-    speak(TokioIo::new(stream), &shared, async |request| {
+    serve_http(TokioIo::new(stream), &shared, async |request| {
         let (answer, tunnel) = shared.answer(request).await?;
         *lock() = tunnel;
         Ok(answer)
@@ -136,8 +136,11 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Speaks HTTP with a browser until its connection ends or becomes a tunnel.
-pub(super) async fn speak<I, A>(connection: I, shared: &Arc<Shared>, answer: impl Fn(Request<Incoming>) -> A)
-where
+pub(super) async fn serve_http<I, A>(
+    connection: I,
+    shared: &Arc<Shared>,
+    answer: impl Fn(Request<Incoming>) -> A,
+) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     A: Future<Output = Result<Response<Body>, ConnectionDropped>>,
 {
@@ -165,7 +168,6 @@ where
     }
 }
 
-/// State shared by all connections of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     sites: Mutex<Option<Arc<Sites>>>,
@@ -249,7 +251,7 @@ impl Shared {
 
     fn not_reached(&self, origin: &Origin, error: DialError) -> Response<Body> {
         match error {
-            DialError::RefusedOrigins(reason) => {
+            DialError::Refused(reason) => {
                 self.refused.add(&origin.to_string());
                 page(StatusCode::FORBIDDEN, &format!("refused: {reason}"))
             }
@@ -275,7 +277,6 @@ fn refusal(origin: &Origin) -> Response<Body> {
     page(StatusCode::FORBIDDEN, &format!("refused: {origin} is not one of this task's"))
 }
 
-/// The site at an origin.
 fn site_of(sites: &Sites, origin: &Origin) -> Option<SiteNumber> {
     match &origin.host {
         Host::Domain(name) if origin.port == Scheme::Http.usual_port() && origin.scheme == Scheme::Http => {

@@ -8,10 +8,8 @@ use crate::site::{Origin, Scheme};
 /// Maximum characters of a name, by RFC 1035.
 const NAME_CHARS: usize = 253;
 
-/// A browser's request to its proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A page of an origin.
     Page(Origin),
     /// A connection to this origin, or to the one with the other scheme at the same port.
     Tunnel(Origin),

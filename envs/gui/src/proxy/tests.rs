@@ -46,7 +46,6 @@ impl Browser {
         self.0.write_all(request.as_bytes()).await.unwrap();
     }
 
-    /// Reads the head of an answer.
     async fn head(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -107,7 +106,7 @@ async fn echo(listener: TcpListener) {
 }
 
 #[tokio::test]
-async fn p1_all_is_refused_until_it_is_opened() {
+async fn p1_everything_is_refused_until_opened() {
     let (listener, address) = listener().await;
     let proxy = Proxy::serve(listener, None);
     let mut browser = Browser::new(address).await;
@@ -197,8 +196,9 @@ async fn p5_first_unreachable_origin_is_remembered() {
     };
     let closes = tokio::spawn(async move { while closing.accept().await.is_ok() {} });
     let get = |address: &str| format!("GET {address}/ HTTP/1.1\r\nhost: x\r\n\r\n");
-    check(&get(&nobody(1)), "no connection to http://127.0.0.1:1").await;
-    check("CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: x\r\n\r\n", "no connection to https://127.0.0.1:1").await;
+    check(&get(&nobody(1)), "failed to connect to http://127.0.0.1:1").await;
+    check("CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: x\r\n\r\n", "failed to connect to https://127.0.0.1:1")
+        .await;
     check(&get(&origins[1]), "did not answer").await;
     closes.abort();
     // From the request on, only waiting is left.

@@ -6,7 +6,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::serve::{Shared, speak};
+use super::serve::{Shared, serve_http};
 use crate::site::{SiteNumber, Sites};
 
 /// A tunnel that was promised to the browser.
@@ -17,7 +17,6 @@ pub(super) struct Tunnel {
     pub(super) far: TunnelTarget,
 }
 
-/// Destination of a tunnel.
 #[derive(Debug)]
 pub(super) enum TunnelTarget {
     Site(Arc<Sites>, SiteNumber),
@@ -31,7 +30,7 @@ impl Tunnel {
         let Ok(near) = self.near.await else { return };
         match self.far {
             TunnelTarget::Site(sites, site) => {
-                speak(near, shared, |request| sites.answer(site, request)).await;
+                serve_http(near, shared, |request| sites.answer(site, request)).await;
             }
             TunnelTarget::Origin(mut far) => {
                 // The two ends handle its end.

@@ -24,7 +24,6 @@ use tokio::net::{TcpStream, lookup_host};
 use tower_service::Service;
 use url::Url;
 
-/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Largest answer: a Grid's list of its nodes.
@@ -53,13 +52,11 @@ pub enum EndpointError {
     NoCertificates(String),
 }
 
-/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EndpointCallError {
     /// Unreachable, or not speaking the protocol.
     #[error("{0}")]
     Unreachable(String),
-    /// Answered with an error.
     #[error("{error}: {message}")]
     Refused {
         /// The protocol's error code, such as `session not created`.
@@ -79,12 +76,10 @@ pub(super) struct Endpoint {
     client: Client<Connector, Full<Bytes>>,
 }
 
-/// The network route to an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
     /// This machine's address on that route.
     pub(super) local: IpAddr,
-    /// All addresses of the endpoint.
     pub(super) peers: Vec<IpAddr>,
 }
 
@@ -148,9 +143,6 @@ impl Endpoint {
     }
 
     /// Sends a request, and waits for the value of the answer, up to the limit.
-    ///
-    /// # Errors
-    /// [`EndpointCallError`]
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -390,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn how_an_endpoint_is_reached_is_found_out() {
+    async fn route_to_endpoint_is_detected() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let loopback: IpAddr = [127, 0, 0, 1].into();

@@ -36,7 +36,6 @@ pub struct Endpoints {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct EndpointState {
-    /// Number of our sessions.
     sessions: u32,
     /// Chosen last until then.
     rests_until: Option<Instant>,
@@ -133,7 +132,6 @@ impl Endpoints {
     }
 }
 
-/// The addresses.
 impl fmt::Display for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<String> = self.all.iter().map(ToString::to_string).collect();
@@ -357,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_and_grids_say_how_they_are() {
+    fn driver_and_grid_status_is_summarised() {
         let driver = json!({ "build": { "version": "148.0.7778.167 (65db666)" }, "message": "ChromeDriver ready.", "ready": true });
         assert_eq!(told(&driver), "148.0.7778.167, ready: ChromeDriver ready.");
         let node = json!({ "version": "4.20.0 (revision 866c76ca80)", "slots": [{}, {}] });

@@ -25,7 +25,6 @@ use super::zip::archive;
 use crate::bidi::{Bidi, BidiError, Event};
 use crate::browser::{Browser, BrowserHost, Listening, START_LIMIT, capabilities, not_started};
 
-/// Time to upload a file.
 const PUT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Commands that upload a file: a Grid's and, by its older name, `chromedriver`'s.
@@ -34,10 +33,8 @@ const TAKES_FILES: [&str; 2] = ["se/file", "file"];
 /// A marker file; downloads are saved beside it, because only the driver knows where uploaded files end up.
 const BESIDE: &str = ".clawrl";
 
-/// Why an endpoint provided no browser.
 #[derive(Debug)]
 pub(super) enum SessionError {
-    /// The endpoint does not answer.
     Unreachable(String),
     /// The endpoint answers; this is the result.
     Fault(Fault),
@@ -100,7 +97,7 @@ async fn begin_at(
             message,
         )));
     };
-    let (bidi, events) = talk(endpoint, address)
+    let (bidi, events) = connect_bidi(endpoint, address)
         .await
         .map_err(|why| failed(format!("failed to connect to WebDriver BiDi at {address}: {why}")))?;
     let mut session = Session { held, route, host: host.cloned(), downloads: None, _slot: slot };
@@ -111,7 +108,7 @@ async fn begin_at(
 }
 
 /// The reported address may be valid here or only there: try it here first.
-async fn talk(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receiver<Event>), String> {
+async fn connect_bidi(endpoint: &Endpoint, address: &str) -> Result<(Bidi, mpsc::Receiver<Event>), String> {
     let reported = Url::parse(address).map_err(|error| error.to_string())?;
     let refused = |error: BidiError| error.to_string();
     let here = match endpoint.socket(&reported).await {

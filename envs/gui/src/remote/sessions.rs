@@ -22,7 +22,6 @@ const ARRIVE_LIMIT: Duration = Duration::from_secs(10);
 /// Time for a session to be created, wanted or not: a Grid keeps the request this long.
 const START_LIMIT: Duration = Duration::from_secs(300);
 
-/// All of a provider.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     known: Mutex<Known>,
@@ -58,9 +57,6 @@ impl SessionHandle {
 
 impl Sessions {
     /// Requests a session, and returns the answer as well. A session whose caller has gone away is ended on arrival.
-    ///
-    /// # Errors
-    /// [`EndpointCallError`]
     pub(super) async fn begin(
         self: &Arc<Self>,
         endpoint: Arc<Endpoint>,

@@ -68,7 +68,7 @@ fn r2_file_and_browser_addresses_are_refused() {
 /// If the driver's page writes messages down, it has an element for that: after a start there must be none left to
 /// remove.
 #[test]
-fn the_drivers_page_writes_nothing_down() {
+fn driver_page_logs_no_messages() {
     with_backend(async |backend| {
         let programs = find_programs(&std::env::var("PATH").unwrap()).unwrap();
         let started = SandboxedBrowser::start(backend, &programs, 1536, "mapper".to_owned()).await;

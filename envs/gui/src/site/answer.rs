@@ -9,7 +9,6 @@ use super::body::{Body, PIECE, empty, full, page, part, read_at};
 use super::content::{Content, Opened};
 use super::range::{Span, span};
 
-/// The requested part of a file.
 #[derive(Debug, Clone)]
 pub(super) struct FileRequest {
     /// Metadata only.
@@ -64,7 +63,6 @@ pub(super) async fn file(
 
 struct Read {
     span: Span,
-    /// Length of the whole file.
     length: u64,
     body: Body,
 }

@@ -12,18 +12,15 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::Frame;
 
-/// The body of any answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Bytes of a file held in memory at once.
 pub(super) const PIECE: u64 = 64 << 10;
 
-/// No bytes.
 pub(crate) fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// These bytes.
 pub(super) fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }

@@ -9,23 +9,17 @@ use bytes::Bytes;
 use super::folder::{Folder, HostFile};
 use super::reader::VerifiedContent;
 
-/// Bytes, or their location.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
-    /// Contained in the plan.
     Memory(Bytes),
-    /// A file on the host.
     Host(Arc<VerifiedContent<HostFile>>),
     /// A named file in a host folder.
     Folder(Arc<VerifiedContent<Folder>>, String),
 }
 
-/// Content that can be read.
 #[derive(Debug)]
 pub(super) enum Opened {
-    /// Here it is.
     Memory(Bytes),
-    /// A file of this length.
     File(File, u64),
 }
 
@@ -37,8 +31,8 @@ impl Content {
     pub(super) fn open(&self) -> io::Result<Opened> {
         let file = match self {
             Self::Memory(bytes) => return Ok(Opened::Memory(bytes.clone())),
-            Self::Host(file) => file.open().inspect_err(|_| file.doubt()),
-            Self::Folder(folder, name) => folder.open(name).inspect_err(|_| folder.doubt()),
+            Self::Host(file) => file.open().inspect_err(|_| file.invalidate()),
+            Self::Folder(folder, name) => folder.open(name).inspect_err(|_| folder.invalidate()),
         }?;
         let length = file.metadata()?.len();
         Ok(Opened::File(file, length))

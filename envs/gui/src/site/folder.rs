@@ -16,7 +16,6 @@ use clawrl_core::hex;
 use clawrl_sandbox::SafeDir;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes read at once.
 const PIECE: usize = 128 << 10;
 
 /// The hash of a folder. Blocks while all of it is read.

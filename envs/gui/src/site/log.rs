@@ -15,17 +15,14 @@ use super::request::{Sent, SiteRequest};
 
 /// Maximum bytes of requests without their bodies.
 const HEAD_BYTES: usize = 16 << 20;
-/// Maximum bytes of bodies.
 const CONTENT_BYTES: usize = 16 << 20;
 /// Cost of a text in addition to its bytes.
 const TEXT_COST: usize = 48;
 /// Cost of a request in addition to its texts.
 const REQUEST_COST: usize = 320;
 
-/// A request that a site received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoggedRequest {
-    /// Name of the site.
     pub(crate) site: Arc<str>,
     /// Upper case.
     pub(crate) method: String,
@@ -35,7 +32,6 @@ pub(crate) struct LoggedRequest {
     pub(crate) query: Vec<(String, String)>,
     /// Values of a form in the body, in order; for files, their names.
     pub(crate) form: Vec<(String, String)>,
-    /// Cookies.
     pub(crate) cookies: Vec<(String, String)>,
     /// Text of a JSON body: parsed, it could take thirty times the memory.
     pub(crate) json: Option<String>,
@@ -56,7 +52,6 @@ pub(crate) struct Matching {
     pub(crate) perhaps: u32,
 }
 
-/// The log.
 #[derive(Debug)]
 pub(super) struct Log {
     entries: Vec<LoggedRequest>,
@@ -183,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_there_is_an_end_of_room() {
+    fn l1_log_is_bounded() {
         let mut log = Log::default();
         let long = || request("/".repeat(60_000), None);
         while log.has_room(&long()) {

@@ -9,7 +9,6 @@
 use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
-/// Maximum bytes of a field's headers.
 const HEADER_BYTES: usize = 8 << 10;
 /// Maximum characters of a boundary, by RFC 2046.
 const BOUNDARY_CHARS: usize = 70;
@@ -25,7 +24,6 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     (is_form && (1..=BOUNDARY_CHARS).contains(&value.len())).then_some(value)
 }
 
-/// Reads a form.
 #[derive(Debug)]
 pub(super) struct Multipart {
     delimiter: Vec<u8>,
@@ -39,7 +37,6 @@ pub(super) struct Multipart {
 
 #[derive(Debug)]
 enum State {
-    /// Before the first field.
     Preamble,
     /// After a delimiter, which may be the last.
     Delimited,
@@ -56,7 +53,6 @@ enum State {
     Broken,
 }
 
-/// Content of a form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Form {
     /// In the order of the body.
@@ -142,7 +138,6 @@ impl Multipart {
         State::Text { name, value: Vec::new() }
     }
 
-    /// Reads to the next delimiter.
     fn read_to_delimiter(&mut self) -> bool {
         let found = memmem::find(&self.rest, &self.delimiter);
         // A partial delimiter may be at the end.

@@ -4,17 +4,13 @@ use std::fmt;
 
 use url::{Host, Url};
 
-/// Scheme of an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// Without TLS.
     Http,
-    /// With TLS.
     Https,
 }
 
 impl Scheme {
-    /// The default port.
     pub(crate) fn usual_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -26,7 +22,6 @@ impl Scheme {
 /// The origin of a page, in canonical form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Scheme.
     pub(crate) scheme: Scheme,
     /// Name in lower case and as punycode, or address.
     pub(crate) host: Host,

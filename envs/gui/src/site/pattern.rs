@@ -17,7 +17,6 @@ pub(super) struct Features<'a> {
     pub(super) is_cut: bool,
 }
 
-/// Result of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     Yes,

@@ -3,11 +3,12 @@
 /// The part of a file to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Span {
-    /// All of it.
     Whole,
     /// This many bytes from there; never empty.
-    Part { start: u64, length: u64 },
-    /// The part does not exist.
+    Part {
+        start: u64,
+        length: u64,
+    },
     Beyond,
 }
 

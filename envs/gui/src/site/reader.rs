@@ -128,7 +128,7 @@ pub(super) struct VerifiedContent<T> {
 
 impl<T> VerifiedContent<T> {
     /// Marks it as changed, so that the next user reads it again.
-    pub(super) fn doubt(&self) {
+    pub(super) fn invalidate(&self) {
         self.doubted.store(true, Ordering::Relaxed);
     }
 }
@@ -195,7 +195,6 @@ async fn read<T: Hashed>(path: &Path, sha256: &str) -> Result<Arc<VerifiedConten
     Ok(Arc::new(VerifiedContent { read, doubted: AtomicBool::new(false) }))
 }
 
-/// Content with a hash.
 trait Hashed: Sized + Send + 'static {
     fn read(path: &Path) -> io::Result<Self>;
     fn sha256(&self) -> &str;

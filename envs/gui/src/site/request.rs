@@ -14,7 +14,6 @@ use super::multipart::{Multipart, boundary};
 use super::path::shown;
 use super::pattern::{Features, Fit, fit};
 
-/// Maximum bytes of a body.
 pub(crate) const BODY_BYTES: usize = 64 << 20;
 /// Maximum bytes of a body that are kept for checks.
 pub(super) const KEPT_BYTES: usize = 1 << 20;
@@ -23,7 +22,6 @@ const VALUES: usize = 1_000;
 /// A body that makes no progress for this time is abandoned.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// A complete request.
 #[derive(Debug)]
 pub(super) struct SiteRequest {
     pub(super) method: Method,
@@ -34,7 +32,6 @@ pub(super) struct SiteRequest {
     pub(super) content: Sent,
 }
 
-/// Content of the body.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sent {
     pub(super) form: Vec<(String, String)>,
@@ -44,12 +41,10 @@ pub(super) struct Sent {
     pub(super) is_cut: bool,
 }
 
-/// Why a request is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestError {
     TooLarge,
     Stalled,
-    /// The connection ended.
     Broken,
 }
 
@@ -65,7 +60,6 @@ impl RequestError {
 }
 
 impl SiteRequest {
-    /// Reads all of it.
     pub(super) async fn read<B>(
         method: &Method,
         uri: &Uri,
@@ -90,7 +84,6 @@ impl SiteRequest {
         })
     }
 
-    /// Matches it against a pattern.
     pub(super) fn fit(&self, pattern: &RequestPattern) -> Fit {
         let Sent { form, json, is_cut } = &self.content;
         let request = Features {

@@ -31,11 +31,9 @@ pub(crate) struct Sites {
     kept: Mutex<SiteState>,
 }
 
-/// Index of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SiteNumber(usize);
 
-/// A site.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) name: Arc<str>,
@@ -71,7 +69,6 @@ impl Sites {
         Self { sites, origins, kept: Mutex::new(SiteState { log: Log::default(), passed, fault: None }) }
     }
 
-    /// The site of a host name.
     pub(crate) fn site(&self, host: &str) -> Option<SiteNumber> {
         let name = host.strip_suffix(SITE_SUFFIX)?;
         self.sites.iter().position(|site| *site.name == *name).map(SiteNumber)
@@ -82,7 +79,6 @@ impl Sites {
         &self.origins
     }
 
-    /// All requests that the sites received.
     pub(crate) fn requests(&self) -> Vec<LoggedRequest> {
         self.kept().log.entries().to_vec()
     }
@@ -276,7 +272,6 @@ impl Site {
         self.look_up(file_name(path)?)
     }
 
-    /// The file that a route names.
     fn named(&self, path: &str) -> Option<(String, Content)> {
         let mut name = path.strip_prefix('/').unwrap_or(path).to_owned();
         if name.is_empty() || name.ends_with('/') {

@@ -49,7 +49,6 @@ async fn ask(sites: &Sites, request: Request<Full<Bytes>>) -> Result<Response<Bo
     sites.answer(sites.site("shop.localhost").unwrap(), request).await
 }
 
-/// Status and body of an answer.
 async fn read(answer: Response<Body>) -> (u16, String) {
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
@@ -325,7 +324,7 @@ async fn files_are_only_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn s4_routes_answer_exactly_so_often() {
+async fn s4_routes_answer_exact_number_of_times() {
     let mut route = respond(json!({"path": "/n"}), "route");
     route["after"] = json!(10);
     route["times"] = json!(25);
@@ -347,7 +346,7 @@ async fn s4_routes_answer_exactly_so_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_hold_only_their_own_requests_back() {
+async fn delays_affect_only_their_requests() {
     let mut slow = respond(json!({"path": "/slow"}), "slow");
     slow["delay"] = json!({"secs": 3, "nanos": 0});
     let sites = open(&spec(&[("fast", "fast")], None, json!([slow]))).await;

@@ -156,7 +156,7 @@ fn dialog_during_first_load_is_observed() {
 }
 
 #[test]
-fn a_page_that_asks_whether_to_be_left_is_left_or_not() {
+fn beforeunload_dialog_decides_navigation() {
     with_provider(|provider| async move {
         let html = "<title>Main</title><input aria-label=Name><a href='/other.html'>Leave</a>\
             <script>addEventListener('beforeunload', e => e.preventDefault())</script>";

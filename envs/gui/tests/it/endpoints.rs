@@ -32,7 +32,7 @@ async fn with_driver(test: impl AsyncFnOnce(&dyn EnvProvider)) {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_and_nothing_else_is_reached() {
+async fn proxy_caches_nothing_and_reaches_nothing_else() {
     with_driver(async |provider| {
         keeps_nothing(provider).await;
         reaches_its_own(provider).await;

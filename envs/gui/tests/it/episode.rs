@@ -323,7 +323,7 @@ fn pages_with_strict_csp_work() {
         let scores: Vec<f64> = grade.checks.iter().map(|check| check.score).collect();
         assert_eq!(scores, [1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0], "{grade:?}");
         let says = |at: usize, part: &str| assert!(grade.checks[at].message.contains(part), "{grade:?}");
-        says(2, "is no number");
+        says(2, "is not a number");
         says(3, "Unexpected token");
         says(4, "failed: no");
         says(5, "failed: unknown");
@@ -393,7 +393,7 @@ fn pages_are_graded_after_settling() {
 }
 
 #[test]
-fn double_clicks_are_such_however_long_the_page_takes() {
+fn double_clicks_work_on_slow_pages() {
     let html = "<title>Slow</title><button>Open</button><p>nothing</p><script>\
         const button = document.querySelector('button'); const said = document.querySelector('p'); let clicks = 0;\
         button.onmousedown = () => { const until = performance.now() + 700; while (performance.now() < until); };\
@@ -413,7 +413,7 @@ fn double_clicks_are_such_however_long_the_page_takes() {
 }
 
 #[test]
-fn a_dialog_that_a_double_click_opens_is_shown() {
+fn dialog_opened_by_double_click_is_shown() {
     let html = "<title>Asks</title><button>Open</button><script>\
         document.querySelector('button').ondblclick = () => alert('twice');</script>";
     with_provider(|provider| async move {
@@ -428,7 +428,7 @@ fn a_dialog_that_a_double_click_opens_is_shown() {
 }
 
 #[test]
-fn downloads_are_shown_by_the_step_that_began_them() {
+fn downloads_belong_to_their_starting_step() {
     let html = "<title>Files</title><a download href='/note.txt'>Link</a> <a href='/table.csv'>Type</a>\
         <a target=_blank href='/data.bin'>Tab</a> <a href='/attached.html'>Header</a>\
         <a download='kept.html' href='data:text/html,kept'>Data</a>\

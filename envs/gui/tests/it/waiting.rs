@@ -174,7 +174,7 @@ fn late_tunnel_failure_is_fault() {
 }
 
 #[test]
-fn a_link_to_a_file_is_waited_for_from_the_click_on() {
+fn download_is_awaited_from_the_click() {
     // A frame that may not download anything: the file is never requested, as if that was still to come.
     let html = "<title>Files</title><iframe sandbox='allow-scripts allow-same-origin'\
         srcdoc='<a download href=\"/note.txt\">Asked</a>'></iframe>";

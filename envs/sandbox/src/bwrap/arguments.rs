@@ -15,10 +15,8 @@ pub const WORKSPACE: &str = "/work";
 /// User and group id inside every sandbox.
 pub(crate) const INSIDE_ID: u32 = 1000;
 
-/// The agent's home.
 pub(super) const HOME: &str = "/home/agent";
 
-/// The PATH of programs inside.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 /// Entries of the host's `/etc` that programs need to start. Nothing else of `/etc` is visible: no shadow file, no host
@@ -236,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_is_in_an_image_once() {
+    fn agent_account_is_unique_in_image() {
         let check =
             |accounts: &str, expected: &str| assert_eq!(without_agent(accounts), expected, "{accounts}");
         check(

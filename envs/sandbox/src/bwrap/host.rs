@@ -52,7 +52,7 @@ pub fn probe_host(cgroups: CgroupHost) -> Result<HostReport, Fault> {
     }
     let root = rustix::process::geteuid().is_root();
     if !root {
-        unavailable.push("a separate host user for each sandbox (needs root; all share yours)".to_owned());
+        unavailable.push("a host user of its own for each sandbox (needs root; all share yours)".to_owned());
     }
     Ok(HostReport { program, version, root, cgroups, unavailable })
 }

@@ -31,7 +31,6 @@ const ACCOUNTS_CAP: u64 = 1 << 20;
 /// Maximum number of entries in an image.
 const ENTRIES: u64 = 5_000_000;
 
-/// An image and its workspace.
 #[derive(Debug)]
 pub(super) struct Image {
     /// Canonical path of the image on the host.
@@ -193,7 +192,6 @@ fn accounts_file(root: &SafeDir, path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The names in a folder of the image.
 pub(super) fn names(image: &Image, folder: &Path) -> Result<Vec<String>, Fault> {
     let failed = |what: String| {
         let message = format!("the image {}: {}: {what}", image.folder.display(), folder.display());
@@ -210,7 +208,6 @@ pub(super) fn names(image: &Image, folder: &Path) -> Result<Vec<String>, Fault> 
         .collect()
 }
 
-/// The target of a link of the image.
 pub(super) fn link_target(image: &Image, path: &Path) -> Option<String> {
     let inner = path.strip_prefix("/").ok()?;
     let folder = inner.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

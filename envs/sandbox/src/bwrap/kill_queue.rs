@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// its harness left behind.
 pub(crate) const AT_ONCE: usize = 256;
 
-/// Something that can be killed.
 pub(super) trait Killable {
     /// Sends the kill signal and returns at once.
     fn kill(&self);
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_a_portion_at_a_time_and_each_once() {
+    fn i1_kills_are_limited_and_happen_once() {
         let sandboxes = Sandboxes::told_to_end(3 * AT_ONCE);
         sandboxes.all.iter().for_each(|one| sandboxes.queue.end(one));
         assert_eq!(sandboxes.killed(), AT_ONCE);

@@ -37,7 +37,6 @@ const OOM_LIMIT: Duration = Duration::from_millis(300);
 /// Exit code of a main program that was killed, as bubblewrap reports it.
 const KILLED: i32 = 128 + 9;
 
-/// Kills a sandbox.
 #[derive(Debug)]
 pub(super) struct KillHandle(Mutex<Target>);
 

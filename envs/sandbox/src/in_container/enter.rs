@@ -80,7 +80,7 @@ pub async fn enter(
                 engine's machine, in a process namespace that contains them";
             return Err(Fault::permanent(Boundary::Provider, "engine-elsewhere", message));
         }
-        // timer: the kernel tells nobody about an exec in another process.
+        // timer: the kernel has no event for an exec in another process.
         tokio::time::sleep(SETTLE_SLICE).await;
     }
     let (folders, support, size) = (spec.folders.clone(), spec.support_files.clone(), spec.size);

@@ -18,7 +18,7 @@ const CLOSED: u32 = 0o755;
 /// Permission bits of a folder that all may write to.
 const OPEN: u32 = 0o777;
 
-/// Virtual file systems: proc, sysfs, cgroup, cgroup2, devpts, mqueue. They are no workspace, and reading one
+/// Virtual file systems: proc, sysfs, cgroup, cgroup2, devpts, mqueue. They cannot serve as a workspace, and reading one
 /// completely has side effects and errors of its own.
 const VIRTUAL_FILE_SYSTEMS: [u64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
 

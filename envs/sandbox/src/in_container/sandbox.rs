@@ -38,12 +38,10 @@ const FREEZE_LIMIT: Duration = Duration::from_secs(1);
 /// The limit that an engine would set: programs of images are ordinary programs.
 const OPEN_FILES: u64 = 65_536;
 
-/// A container after it was entered.
 #[derive(Debug)]
 pub(super) struct EnteredContainer {
     pub(super) pid: u32,
     pub(super) start_ticks: u64,
-    /// Handle of the container's first process.
     pub(super) handle: OwnedFd,
     /// Set when we end it, so that its end is not a fault.
     pub(super) killed: AtomicBool,
@@ -140,7 +138,7 @@ impl EnteredContainer {
     }
 
     /// Kills all processes but the first; false when some are left at the limit. Blocks.
-    fn strike_all(&self) -> bool {
+    fn kill_all_but_first(&self) -> bool {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
             // While frozen, no process can fork between being listed and being killed; the signals take effect on thaw.
@@ -308,7 +306,11 @@ impl Sandbox for ContainerSandbox {
     fn halt(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async move {
             let inside = Arc::clone(&self.inside);
-            if blocking(move || inside.strike_all()).await? { Ok(()) } else { Err(self.undead("programs")) }
+            if blocking(move || inside.kill_all_but_first()).await? {
+                Ok(())
+            } else {
+                Err(self.undead("programs"))
+            }
         })
     }
 

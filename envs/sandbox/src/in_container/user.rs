@@ -7,7 +7,6 @@ use super::root::ContainerRoot;
 /// User and group files are small; a larger one is ignored.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A user of the container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerUser {
     pub(super) uid: u32,

@@ -187,7 +187,6 @@ impl Pty {
         writer.writable().await
     }
 
-    /// Reads without waiting.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<PtyRead> {
         loop {
             return match rustix::io::read(&self.master, &mut *buffer) {

@@ -258,7 +258,6 @@ impl Permission {
     }
 }
 
-/// Opens a folder for listing.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Every open in this module goes through this function.
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_that_are_disturbed_are_made_again() {
+    fn interrupted_look_ups_are_retried() {
         let check = |errors: &[Errno], expected: Result<usize, Errno>| {
             let mut errors = errors.iter();
             let mut made = 0;

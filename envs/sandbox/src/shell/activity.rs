@@ -19,7 +19,6 @@ const PROC_MAGIC: u64 = 0x9fa0;
 /// Maximum processes inspected; a larger foreground group counts as working.
 const MAX_PROCESSES: usize = 256;
 
-/// Activity of the foreground job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     /// Some process runs, or sleeps in a call that does not read input.
@@ -75,7 +74,7 @@ fn look(shell: Pid) -> Option<Activity> {
         match process_activity(proc, pid, stat.state) {
             None => {}
             Some(Sleep::Running) => return Some(Activity::Working),
-            Some(Sleep::Remote) => activity = activity.or(Some(Activity::Working)),
+            Some(Sleep::Elsewhere) => activity = activity.or(Some(Activity::Working)),
             Some(Sleep::Perhaps) if activity == Some(Activity::Reading) => {}
             Some(Sleep::Perhaps) => activity = Some(Activity::Waiting),
             Some(Sleep::Reading) => activity = Some(Activity::Reading),
@@ -89,7 +88,7 @@ enum Sleep {
     Running,
     Reading,
     Perhaps,
-    Remote,
+    Elsewhere,
 }
 
 /// `None` for processes that are stopped or dead.
@@ -110,11 +109,11 @@ fn process_activity(proc: &OwnedFd, pid: i32, state: u8) -> Option<Sleep> {
         let target = readlinkat(proc, format!("{pid}/fd/{}", descriptor.unwrap_or(-1)), Vec::new());
         return Some(match target {
             Ok(path) if is_terminal(path.to_bytes()) => Sleep::Reading,
-            Ok(_) => Sleep::Remote,
+            Ok(_) => Sleep::Elsewhere,
             Err(_) => Sleep::Perhaps,
         });
     }
-    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Remote })
+    Some(if POLLS.contains(&number) { Sleep::Perhaps } else { Sleep::Elsewhere })
 }
 
 fn is_terminal(path: &[u8]) -> bool {

@@ -25,10 +25,8 @@ const READ_BYTES: usize = 4096;
 /// A program that is blocked reading the terminal is trusted to be idle after this fraction of the idle time.
 const SETTLE_SHARE: u32 = 8;
 
-/// Whether silence ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleRule {
-    /// Never.
     Ignored,
     /// When the foreground waits for input, or after the patience.
     Checked,
@@ -44,17 +42,15 @@ pub(super) struct DriveLimits<'a> {
     pub(super) patience: Duration,
 }
 
-/// Why a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DriveEnd {
     Arrived(Arrival),
-    SilentParty(SilentParty),
+    Silent(SilentParty),
     Deadline,
     Cancelled,
     HungUp,
 }
 
-/// Which program is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SilentParty {
     /// The shell, at a prompt of its line editor.
@@ -71,15 +67,12 @@ pub(super) struct TerminalIo {
     pub(super) pty: Pty,
     pub(super) tracker: OutputTracker,
     pub(super) outgoing: Vec<u8>,
-    /// The shell's program, to notice that it became another one.
     shell_program: Option<String>,
-    /// The shell's arguments.
     shell_arguments: Option<Vec<u8>>,
     buffer: Box<[u8; READ_BYTES]>,
     record_input: bool,
 }
 
-/// Result of judging a silence.
 enum SilenceVerdict {
     Over(DriveEnd),
     /// There was no silence: data was under way in one of the directions.
@@ -210,7 +203,7 @@ impl TerminalIo {
         let wakes = activity != Activity::Working && foreground_activity(shell) == Activity::Working;
         match read_some(&self.pty, &mut self.tracker, &mut self.buffer[..])? {
             Drained::Nothing if wakes => Ok(SilenceVerdict::Heard),
-            Drained::Nothing => Ok(SilenceVerdict::Over(DriveEnd::SilentParty(silent))),
+            Drained::Nothing => Ok(SilenceVerdict::Over(DriveEnd::Silent(silent))),
             Drained::All | Drained::More => {
                 let arrival = self.tracker.take_arrival();
                 Ok(arrival.map_or(SilenceVerdict::Heard, |arrival| {

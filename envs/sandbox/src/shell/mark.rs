@@ -20,20 +20,15 @@ const MODE_PREFIX: &[u8] = b"\x1b[?";
 const MAX_MARK_BYTES: usize = 16 * 1024;
 const MAX_MODE_BYTES: usize = 24;
 
-/// An event in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
-    /// Bytes of programs.
     Output(&'a [u8]),
     /// A sequence that has the form of one of our marks.
     Mark(Mark<'a>),
     /// A private mode was set or reset.
     Mode {
-        /// DEC private mode number.
         number: u16,
-        /// Set or reset.
         on: bool,
-        /// The sequence itself.
         bytes: &'a [u8],
     },
 }
@@ -41,18 +36,13 @@ pub(super) enum Event<'a> {
 /// A mark in the stream; another module decides whether to trust it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark<'a> {
-    /// What it says.
     pub(super) kind: MarkKind<'a>,
-    /// Hex nonce as received.
     pub(super) nonce: &'a [u8],
-    /// Prompt number as received.
     pub(super) number: u64,
 }
 
-/// Content of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkKind<'a> {
-    /// A command ended; a prompt follows.
     Ended {
         /// Exit code of the last command.
         exit_code: i32,
@@ -61,13 +51,12 @@ pub(super) enum MarkKind<'a> {
         /// Whether the prompt is drawn somewhere other than the terminal.
         hidden: bool,
     },
-    /// A continuation prompt follows.
     Continued {
         /// As above.
         hidden: bool,
     },
     /// The shell's report about itself, requested by a key.
-    ShellReport(Report),
+    Reported(Report),
     /// The shell has ended, and another one starts.
     Replaced {
         /// Exit code of the shell that ended.
@@ -94,7 +83,6 @@ pub(super) struct Report {
     pub(super) on_terminal: bool,
 }
 
-/// Parser state between chunks.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     held: Vec<u8>,
@@ -227,19 +215,18 @@ fn parse_mark(payload: &[u8]) -> Option<Mark<'_>> {
     let kind = match (letter, option, rest) {
         (b"A", Some(b"k=s"), None) => Some(MarkKind::Continued { hidden: false }),
         (b"E", Some(b"k=s"), None) => Some(MarkKind::Continued { hidden: true }),
-        (letter, Some(exit), rest) => parse_number(exit).and_then(|code| parse_told(letter, code, rest)),
+        (letter, Some(exit), rest) => parse_number(exit).and_then(|code| parse_exit_mark(letter, code, rest)),
         _ => None,
     };
     Some(Mark { kind: kind.unwrap_or(MarkKind::Unreadable), nonce: &key[..dot], number })
 }
 
-/// Parses a mark that has an exit code.
-fn parse_told<'a>(letter: &[u8], exit_code: i32, rest: Option<&'a [u8]>) -> Option<MarkKind<'a>> {
+fn parse_exit_mark<'a>(letter: &[u8], exit_code: i32, rest: Option<&'a [u8]>) -> Option<MarkKind<'a>> {
     match (letter, rest) {
         (b"D", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: false }),
         (b"E", Some(folder)) => Some(MarkKind::Ended { exit_code, folder, hidden: true }),
         (b"P", None) => Some(MarkKind::Replaced { exit_code }),
-        (b"R", Some(flags)) => Some(MarkKind::ShellReport(Report {
+        (b"R", Some(flags)) => Some(MarkKind::Reported(Report {
             exit_code,
             has_prompt: flags.contains(&b'1'),
             has_continuation: flags.contains(&b'2'),

@@ -38,30 +38,24 @@ use crate::screen::LazyScreen;
 /// Capacity for text that will be discarded.
 const ASIDE_BYTES: usize = 4096;
 
-/// What the current output is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The line editor's echo of the sent input.
     Echo,
     /// The line was accepted; the rest of its line end may follow.
     Accepted,
-    /// Output of programs.
     Output,
 }
 
-/// Where the shell has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// A prompt.
     Prompt {
         /// Exit code of the last command.
         exit_code: i32,
     },
-    /// A continuation prompt.
     Continuation,
 }
 
-/// The terminal's foreground group and mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Foreground {
     pub(super) group: Option<Pid>,
@@ -136,7 +130,6 @@ pub(super) struct OutputTracker {
     reported: Option<ShellReport>,
     /// Exit code of a shell that has ended, since the last query.
     replaced: Option<i32>,
-    /// Number of shells that have ended.
     replacements: u64,
     folder_quoted: Vec<u8>,
     begun_folder: Vec<u8>,
@@ -319,7 +312,7 @@ impl OutputTracker {
                     self.prompt_begins(number, exit_code, folder, hidden, front)
                 }
                 MarkKind::Continued { hidden } => self.begin(number, Arrival::Continuation, hidden, front),
-                MarkKind::ShellReport(report) => self.reported(number, report),
+                MarkKind::Reported(report) => self.reported(number, report),
                 MarkKind::Replaced { exit_code } => self.shell_is_replaced(number, exit_code, front),
                 MarkKind::Unreadable => false,
             };

@@ -163,7 +163,6 @@ const REMEMBER: &str = concat!(
     "[[ $__clawrl_n == +([0-9]) ]] || __clawrl_n=0"
 );
 
-/// Writes the saved values.
 const REPORT: &str = r#"printf '\e]133;R;%d;clawrl=%s.%d;%s\a' "$__clawrl_e" "$__clawrl_k" "$__clawrl_n" "$__clawrl_f" >/dev/tty"#;
 
 /// Removes our own line that is being run from the history, if it is there.
@@ -185,7 +184,6 @@ pub(super) fn is_prompt_text(text: &[u8], continuation: bool) -> bool {
     if continuation { text == b"> " } else { text == b"$ " || text == b"# " }
 }
 
-/// Length of that text, bytes.
 pub(super) const PROMPT_TEXT_BYTES: usize = 2;
 
 /// Undoes bash's `@Q` quoting. Invalid UTF-8 becomes U+FFFD; `None` when it is not such a quoting.
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_alive() {
+    fn supervisor() {
         insta::assert_snapshot!(supervisor_script(&Nonce::from_bytes([0xab; 16]), "printf ready"));
     }
 

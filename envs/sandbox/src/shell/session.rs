@@ -63,7 +63,6 @@ pub struct ShellSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Prompt {
-        /// Something was typed at the prompt.
         typed: bool,
     },
     /// A prompt without marks; it is unknown whether it is primary.
@@ -73,7 +72,6 @@ enum State {
     Gone,
 }
 
-/// State of a step.
 struct StepContext {
     at: Instant,
     /// An end that came before the step began.
@@ -122,7 +120,7 @@ impl ShellSession {
                 Ok(session)
             }
             DriveEnd::HungUp => Err(ShellError::NotStarted { output: session.text_so_far() }),
-            DriveEnd::Deadline | DriveEnd::Cancelled | DriveEnd::SilentParty(_) => {
+            DriveEnd::Deadline | DriveEnd::Cancelled | DriveEnd::Silent(_) => {
                 Err(ShellError::NoPrompt { output: session.text_so_far() })
             }
         }
@@ -281,7 +279,7 @@ impl ShellSession {
         Ok(self.finish(step, end))
     }
 
-    /// The screen as it is now.
+    /// The current screen.
     ///
     /// # Errors
     /// [`ShellError::Terminal`].
@@ -431,7 +429,7 @@ impl ShellSession {
                 DriveEnd::HungUp | DriveEnd::Cancelled => {
                     return Ok(self.ended_early(ending).unwrap_or(StepEnd::Cancelled));
                 }
-                DriveEnd::SilentParty(_) | DriveEnd::Deadline => {}
+                DriveEnd::Silent(_) | DriveEnd::Deadline => {}
             }
             self.deaf = reported.is_none();
             if let Some(reported) = reported {
@@ -523,7 +521,7 @@ impl ShellSession {
     ) -> Result<StepOutput, ShellError> {
         let end = match ending {
             DriveEnd::Arrived(arrival) => self.arrive(arrival),
-            DriveEnd::SilentParty(SilentParty::LineEditor)
+            DriveEnd::Silent(SilentParty::LineEditor)
                 if self.wire.tracker.lines_begun == step.lines_begun =>
             {
                 // No other line was started: the typed text is still at the prompt.
@@ -533,8 +531,8 @@ impl ShellSession {
                 };
                 self.still(self.state)
             }
-            DriveEnd::SilentParty(SilentParty::LineEditor) => self.identify(&mut step, limits).await?,
-            DriveEnd::SilentParty(SilentParty::HiddenEditor) => {
+            DriveEnd::Silent(SilentParty::LineEditor) => self.identify(&mut step, limits).await?,
+            DriveEnd::Silent(SilentParty::HiddenEditor) => {
                 let end = self.identify(&mut step, limits).await?;
                 if self.deaf {
                     // It was not one.
@@ -545,7 +543,7 @@ impl ShellSession {
                     end
                 }
             }
-            DriveEnd::SilentParty(SilentParty::Program) => {
+            DriveEnd::Silent(SilentParty::Program) => {
                 self.state = State::Running;
                 StepEnd::Running
             }
@@ -589,7 +587,7 @@ impl ShellSession {
             }
             DriveEnd::Cancelled => Some(StepEnd::Cancelled),
             DriveEnd::Deadline => Some(StepEnd::TimedOut { shell_lost: false }),
-            DriveEnd::Arrived(_) | DriveEnd::SilentParty(_) => None,
+            DriveEnd::Arrived(_) | DriveEnd::Silent(_) => None,
         }
     }
 
@@ -620,7 +618,7 @@ impl ShellSession {
                     return Ok(false);
                 }
                 DriveEnd::Cancelled => return Ok(true),
-                DriveEnd::SilentParty(_) | DriveEnd::Deadline => {}
+                DriveEnd::Silent(_) | DriveEnd::Deadline => {}
             }
             if self.wire.is_at_line_editor()? {
                 self.state = State::Unmarked;
@@ -663,7 +661,7 @@ impl ShellSession {
         if cut.full.is_some() {
             step.notes.push(StepNote::OutputCut);
         }
-        if matches!(end, StepEnd::ShellReplaced { .. }) && step.ends_shell && says_goodbye(&cut.text) {
+        if matches!(end, StepEnd::ShellReplaced { .. }) && step.ends_shell && is_exit_message(&cut.text) {
             step.notes.retain(|note| *note != StepNote::NewShell);
             self.state = State::Gone;
             end = StepEnd::ShellExited;
@@ -692,7 +690,7 @@ impl ShellSession {
 }
 
 /// What bash writes when it was told to end.
-fn says_goodbye(text: &str) -> bool {
+fn is_exit_message(text: &str) -> bool {
     text.lines().next_back().is_some_and(|line| LEAVING.contains(&line))
 }
 

@@ -111,13 +111,13 @@ impl fmt::Display for StepEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed { exit_code: Some(code) } => write!(f, "ended with exit code {code}"),
-            Self::Completed { exit_code: None } => f.write_str("ended, and the shell did not tell how"),
-            Self::Running => f.write_str("holds the terminal, and waits or says nothing"),
+            Self::Completed { exit_code: None } => f.write_str("ended with an unknown exit code"),
+            Self::Running => f.write_str("holds the terminal, and waits or prints nothing"),
             Self::Incomplete => f.write_str("is unfinished: the shell waits for the rest of it"),
             Self::TimedOut { .. } => f.write_str("took too long"),
             Self::ShellExited => f.write_str("ended the shell"),
             Self::ShellReplaced { .. } => f.write_str("ended the shell, and a new one began"),
-            Self::Cancelled => f.write_str("was given up"),
+            Self::Cancelled => f.write_str("was cancelled"),
         }
     }
 }

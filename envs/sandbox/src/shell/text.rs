@@ -25,7 +25,6 @@ const LAST_COLUMN: usize = 4_096;
 const MAX_STRING: usize = 64 * 1024;
 const MAX_PARAMETERS: usize = 32;
 
-/// Converts a stream.
 #[derive(Debug)]
 pub(super) struct TextCleaner {
     capture: Capture,
@@ -227,7 +226,6 @@ impl TextCleaner {
         }
     }
 
-    /// Decodes text without controls.
     fn text(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while self.carry_len > 0 {

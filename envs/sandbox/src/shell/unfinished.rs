@@ -166,7 +166,6 @@ impl Scan<'_> {
         found
     }
 
-    /// Outside double quotes.
     fn text(&mut self, next: char) {
         let quote =
             self.open("$'", Open::Escaped) || self.open("'", Open::Single) || self.open("\"", Open::Double);

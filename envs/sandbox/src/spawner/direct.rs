@@ -25,7 +25,6 @@ use crate::seccomp;
 pub(super) enum Streams {
     /// All three are this terminal, which becomes the program's own.
     Terminal(OwnedFd),
-    /// One descriptor each.
     Separate([OwnedFd; 3]),
 }
 

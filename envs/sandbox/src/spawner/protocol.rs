@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::seccomp::CallFilter;
 
-/// From the harness.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Start a process.
@@ -23,26 +22,18 @@ pub(crate) enum Request {
     },
 }
 
-/// From the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     /// It runs. For a terminal, the PTY master is attached as one descriptor.
     Spawned {
-        /// Id of the request.
         id: u64,
         /// Process id, not reaped before `Exited` is sent.
         pid: u32,
     },
     /// It could not be started.
-    Failed {
-        /// Id of the request.
-        id: u64,
-        /// What failed.
-        message: String,
-    },
+    Failed { id: u64, message: String },
     /// It ended and was reaped.
     Exited {
-        /// Id of the request.
         id: u64,
         /// How, and what could not be removed.
         report: ExitReport,

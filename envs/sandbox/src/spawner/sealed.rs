@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_and_cannot_be_written() {
+    fn sealed_program_runs_and_is_read_only() {
         let sealed = SealedProgram::copy(Path::new("/bin/true")).unwrap();
         assert!(std::process::Command::new(sealed.path()).status().unwrap().success());
         let error = File::options().write(true).open(sealed.path()).and_then(|mut file| {

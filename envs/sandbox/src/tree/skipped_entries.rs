@@ -30,12 +30,12 @@ pub struct Skipped {
 pub enum SkipReason {
     /// It is a FIFO, a socket or a device.
     Special(FileKind),
-    /// The number of entries.
+    /// This process may not read it. A folder is skipped with its content.
     Unreadable,
 }
 
 impl SkippedEntries {
-    /// How many there are.
+    /// The number of entries.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count

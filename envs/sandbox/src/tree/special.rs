@@ -11,9 +11,6 @@ use crate::{FileKind, SafeDir, SafeReadError};
 
 /// The first FIFO or socket of a tree; top-level names in `without` are skipped. Devices do not count: they cannot be
 /// opened on the mounts used here. Unreadable folders are skipped. Blocks.
-///
-/// # Errors
-/// [`TreeError`]
 pub(crate) fn special_file(
     root: &SafeDir,
     bounds: TreeBounds,

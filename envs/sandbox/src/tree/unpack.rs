@@ -85,7 +85,6 @@ struct Unpacking {
     chain: Chain,
     /// Metadata of the folders that are still open.
     open: Vec<Meta>,
-    /// For errors.
     path: PathBuf,
     metadata: TreeMetadata,
     buffer: Vec<u8>,

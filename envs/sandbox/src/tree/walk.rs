@@ -14,9 +14,7 @@ use super::{TreeBounds, TreeError};
 use crate::safe_dir::{FOLDER, Permission, clean, failed, listing, open_beneath};
 use crate::{EntryStat, FileKind, SafeDir, SafeReadError};
 
-/// A visited entry.
 pub(super) struct Entry<'a> {
-    /// The walked tree.
     pub(super) tree: &'a SafeDir,
     /// The entry's folder.
     pub(super) folder: BorrowedFd<'a>,
@@ -26,7 +24,6 @@ pub(super) struct Entry<'a> {
     pub(super) path: &'a Path,
     /// Metadata, read after the listing.
     pub(super) stat: &'a Stat,
-    /// The entry's kind.
     pub(super) kind: FileKind,
 }
 

@@ -91,7 +91,7 @@ fn folder_replaces_files_and_fills_folders() {
 }
 
 #[test]
-fn the_same_holds_for_everything_in_a_folder() {
+fn all_folder_files_are_protected() {
     let comes = |at: &Scratch| {
         at.file("new/file", "new");
         at.file("new/folder/f", "new");

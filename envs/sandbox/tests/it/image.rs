@@ -81,8 +81,8 @@ fn with_image<F: Future<Output = ()>>(name: &str, test: impl FnOnce(BubblewrapBa
 }
 
 #[test]
-fn an_image_is_seen_and_never_changed() {
-    with_image("an_image_is_seen_and_never_changed", |backend, image| async move {
+fn image_is_visible_and_never_changed() {
+    with_image("image_is_visible_and_never_changed", |backend, image| async move {
         image.file("app/data.txt", "from the image\n").file("app/deep/x", "x\n").link("app/to", "deep/x");
         let started = start(&backend, image.spec("/app")).await;
         let look = "pwd; cat data.txt to /etc/os-release; id -un; echo $HOME; ls /";
@@ -261,7 +261,7 @@ fn missing_parts_of_image_are_named() {
         image.without("usr/bin/bash");
         let fault = refused(&backend, shell(&image)).await;
         assert_eq!(fault.code, "image-lacks-program");
-        assert!(fault.message.contains("has no program bash in /usr/local/bin:/usr/bin"), "{fault}");
+        assert!(fault.message.contains("lacks the program bash in /usr/local/bin:/usr/bin"), "{fault}");
         // A link that is valid on the host only does not count as a shell.
         image.link("usr/bin/bash", "/proc/self/exe");
         assert_eq!(refused(&backend, shell(&image)).await.code, "image-lacks-program");
@@ -327,8 +327,8 @@ fn engine_only_settings_are_refused() {
 }
 
 #[test]
-fn folders_are_shown_and_things_are_carried() {
-    with_image("folders_are_shown_and_things_are_carried", |backend, image| async move {
+fn folders_are_visible_and_files_copied() {
+    with_image("folders_are_visible_and_files_copied", |backend, image| async move {
         image.file("srv/out/f", "old\n").file("srv/out/stays", "stays\n");
         let put = |path: &str, content: &[u8]| PutFile {
             path: path.to_owned(),

@@ -5,6 +5,7 @@
 mod containers;
 mod copies;
 mod exec;
+mod host_folders;
 mod hostile;
 mod image;
 mod network;
@@ -20,7 +21,6 @@ mod shell_programs;
 mod shell_prompts;
 mod shell_replaced;
 mod shell_sandboxed;
-mod shown;
 mod support;
 mod traps;
 mod tree;

@@ -291,8 +291,8 @@ fn i2_i4_writes_go_to_plain_files_only() {
     check("folder", r#""folder" is a folder, not a regular file"#);
     check("folder/file/x", r#""folder/file" is a regular file, not a folder"#);
     check("hard", r#""hard" is a hard link, which is never written through"#);
-    check("../outside/new", r#""../outside/new" leads out of the workspace"#);
-    check("/x", r#""/x" leads out of the workspace"#);
+    check("../outside/new", r#""../outside/new" leads outside the workspace"#);
+    check("/x", r#""/x" leads outside the workspace"#);
     assert_eq!(fs::read(scratch.outside("secret")).unwrap(), SECRET);
     assert!(!scratch.outside("new").exists());
     assert_eq!(fs::read(scratch.path("folder/file")).unwrap(), b"kept");

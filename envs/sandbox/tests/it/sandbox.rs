@@ -131,7 +131,7 @@ fn dropping_ends_a_sandbox() {
 
 /// More of them than may be ending at once, one after another: each gives its place back.
 #[test]
-fn shutdown_ends_every_sandbox() {
+fn killed_sandboxes_return_their_kill_slots() {
     with_backend("last", |backend| async move {
         for _ in 0..260 {
             let started = start(&backend, "one").await;

@@ -74,7 +74,7 @@ async fn traps_and_tracing_see_nothing_of_the_marks() {
 }
 
 #[tokio::test]
-async fn a_raw_terminal_is_made_sane() {
+async fn raw_terminal_is_restored() {
     let mut shell = shell().await;
     assert_eq!(shell.run("stty raw -echo").await.end, exited(0));
     let output = shell.run("stty -a | grep -o -- ' -\\?icanon\\| -\\?echo '").await;
@@ -161,7 +161,7 @@ async fn a_silent_program_that_works_is_waited_for() {
 }
 
 #[tokio::test]
-async fn patience_ends() {
+async fn bounded_patterns_give_up() {
     let mut shell =
         shell_with(clawrl_sandbox::ShellConfig { patience: Duration::from_millis(400), ..config() }).await;
     let output = shell.run("sleep 30").await;

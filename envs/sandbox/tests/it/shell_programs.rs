@@ -53,7 +53,7 @@ async fn a_killed_full_screen_program_leaves_the_screen() {
 }
 
 #[tokio::test]
-async fn python_is_talked_to() {
+async fn python_program_works_interactively() {
     let mut shell = shell().await;
     let output = shell.run("python3 -q").await;
     assert_eq!((output.text.as_str(), output.end), (">>> ", StepEnd::Running));

@@ -77,7 +77,7 @@ async fn a_changed_prompt_is_recognised_by_asking_the_shell() {
 }
 
 #[tokio::test]
-async fn asking_changes_nothing_for_the_agent() {
+async fn report_key_is_invisible_to_the_agent() {
     let mut shell = shell().await;
     shell.check("HISTCONTROL=; history -c; exec 5>trace; BASH_XTRACEFD=5; trap 'echo \"$BASH_COMMAND\" >> debug' DEBUG", "", 0).await;
     shell.run("set -xu; IFS=x; false | (exit 4); PS1='% '").await;

@@ -185,7 +185,7 @@ fn i2_bounds_are_named() {
     check(TreeBounds { depth: 1, ..wide }, TreeBound::Depth);
     check(wide, TreeBound::Bytes);
     let error = scratch.dir().tree_hash(".", wide).unwrap_err();
-    assert_eq!(error.to_string(), r#"the tree has more than 1073741824 bytes (met at "huge")"#);
+    assert_eq!(error.to_string(), r#"the tree has more than 1073741824 bytes (exceeded at "huge")"#);
     assert!(!error.is_infrastructure());
 
     fs::remove_file(scratch.path("huge")).unwrap();

@@ -40,7 +40,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_that_were_cut_stand_for_all_that_begin_so() {
+    fn cut_names_match_by_prefix() {
         let log = "PASSED t.py::a[x y]\nPASSED t.py::a[x z]\nFAILED t.py::b[x y]\nPASSED t.py::b[x z]\n";
         let results = TestResults::read(LogParser::Pytest, log);
         assert_eq!(results.status("t.py::a[x"), Some(TestStatus::Passed));

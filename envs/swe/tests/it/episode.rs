@@ -15,7 +15,7 @@ async fn said(env: &mut dyn clawrl_core::Env, name: &str, arguments: Value) -> S
 }
 
 #[test]
-fn a_repository_is_mended_with_the_four_tools() {
+fn repository_is_fixed_with_the_four_tools() {
     with_provider(|provider| async move {
         let mut env = ready(provider.as_ref(), &swe_task(swe_spec())).await;
         let env = env.as_mut();

@@ -137,7 +137,7 @@ fn a_task_that_cannot_be_graded_is_a_fault() {
         let mut env =
             clawrl_core::EnvProvider::lease(provider.as_ref(), lease_request(&swe_task(spec))).await.unwrap();
         let fault = env.reset(step_ctx(0)).await.unwrap_err();
-        assert_eq!(fault.message, "setup command `echo why >&2; exit 3` ended with 3; it said: why");
+        assert_eq!(fault.message, "setup command `echo why >&2; exit 3` ended with 3; output: why");
     });
 }
 

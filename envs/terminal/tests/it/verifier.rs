@@ -81,7 +81,7 @@ fn checks_and_a_verifier_are_multiplied() {
 }
 
 #[test]
-fn nothing_of_the_agent_is_in_the_verifiers_way() {
+fn agent_cannot_obstruct_the_verifier() {
     // Daemons, files elsewhere, and a self-made reward: the verifier's sandbox contains none of them.
     let commands = [
         "(setsid sh -c 'while :; do echo 1 > /tmp/forged; sleep 0.05; done' >/dev/null 2>&1 &)",
@@ -118,14 +118,14 @@ fn verifier_without_score_is_fault() {
         Files,
         "echo said; echo trouble >&2; exit 3",
         "no-reward",
-        &["reward.txt", "exit code 3", "said last: said", "standard error: trouble"],
+        &["reward.txt", "exit code 3", "last output: said", "standard error: trouble"],
     );
     check(Files, "echo 1.5 > /logs/verifier/reward.txt", "bad-reward", &["1.5", "not from 0 to 1"]);
     check(Files, "echo NaN > /logs/verifier/reward.txt", "bad-reward", &["NaN"]);
     check(Files, "echo '{}' > /logs/verifier/reward.json", "bad-reward", &["reward.json", "{}"]);
     check(Files, "ln -s /etc/passwd /logs/verifier/reward.txt", "unreadable", &["symbolic link"]);
     check(ExitCode, "/tests/nothing", "verifier-broken", &["127"]);
-    check(Pytest, "echo no tests; false", "no-reward", &["no summary of pytest", "no tests"]);
+    check(Pytest, "echo no tests; false", "no-reward", &["lacks a pytest summary", "no tests"]);
     check(Files, "echo begun; sleep 1000", "verifier-timeout", &["within 2.0 s", "timeout_secs", "begun"]);
 }
 
@@ -184,7 +184,7 @@ fn an_agent_works_in_an_image_and_is_verified_there() {
 }
 
 #[test]
-fn a_verifier_apart_gets_artifacts_and_nothing_else() {
+fn separate_verifier_gets_only_artifacts() {
     let (_folder, spec) = on_image();
     let artifact = |source: &str, destination: Option<&str>| ArtifactSpec {
         source: source.to_owned(),
@@ -281,6 +281,6 @@ fn an_image_without_bash_is_a_fault_that_names_it() {
         let request = lease_request(&task);
         let fault = provider.lease(request).await.err().unwrap();
         assert_eq!(fault.code, "image-lacks-program");
-        assert!(fault.message.contains("no program bash"), "{fault}");
+        assert!(fault.message.contains("lacks the program bash"), "{fault}");
     });
 }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_are_looked_into() {
+    fn store_checks_read_stores() {
         let stored = |key: &str, equals: Option<&str>| Check::Stored {
             tool: "notes".to_owned(),
             key: key.to_owned(),

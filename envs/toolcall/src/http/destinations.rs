@@ -9,7 +9,6 @@ use std::net::IpAddr;
 
 use clawrl_core::{AllowedUrl, is_public};
 
-/// Permitted destinations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Destinations {
     /// Any address that the suite's author named.

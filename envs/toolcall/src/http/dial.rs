@@ -20,7 +20,6 @@ use tower_service::Service;
 
 use super::destinations::Destinations;
 
-/// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects to permitted destinations.
@@ -29,12 +28,9 @@ pub(crate) struct Dialer {
     destinations: Arc<Destinations>,
 }
 
-/// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DialError {
-    /// A forbidden destination.
     Refused(String),
-    /// The destination does not answer.
     Unreachable(String),
 }
 

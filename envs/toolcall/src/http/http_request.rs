@@ -11,7 +11,6 @@ use clawrl_core::requested_url;
 /// Maximum bytes of a request body.
 const BODY_BYTES: usize = 1 << 20;
 
-/// A permitted request.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpRequest {
     pub(super) url: Url,

@@ -30,7 +30,6 @@ const TEXT_BYTES: usize = 1 << 20;
 /// Maximum bytes of a response that are counted; more are not read.
 const COUNTED_BYTES: u64 = 64 << 20;
 
-/// Maximum redirects followed.
 const MAX_REDIRECTS: usize = 5;
 
 /// A tool that makes requests.
@@ -44,7 +43,6 @@ pub(crate) struct HttpTool {
     allow_headers: Vec<String>,
 }
 
-/// Result of one request.
 enum Answer {
     Redirected(Url, StatusCode),
     Whole(CallResult),
@@ -279,7 +277,7 @@ mod tests {
             Some("image/png"),
             b"\x89PNG\0",
             Some(0),
-            "[status 200]\nimage/png\n[5 bytes that are no text]",
+            "[status 200]\nimage/png\n[5 bytes that are not text]",
         );
         check(Some("text/html"), b"\xff", Some(0), "[status 200]\ntext/html\n\u{fffd}");
         check(

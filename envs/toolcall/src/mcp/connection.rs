@@ -64,7 +64,6 @@ enum OtherSide {
     Http(Arc<ConnectionErrors>),
 }
 
-/// Result of a call.
 #[derive(Debug)]
 pub(super) enum McpCallOutcome {
     Answered(CallResult),

@@ -47,10 +47,8 @@ pub(super) struct Endpoint {
     trouble: Arc<ConnectionErrors>,
 }
 
-/// Errors of a connection.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionErrors {
-    /// The session's error.
     first: Mutex<Option<String>>,
     /// The error of the last failed request.
     latest: Mutex<Option<String>>,
@@ -128,7 +126,6 @@ impl Endpoint {
         })
     }
 
-    /// Reads a whole body.
     async fn whole(
         &self,
         mut body: Incoming,

@@ -133,7 +133,7 @@ mod tests {
             Ok(&["a_b", "git_log", "files_read", "na_ve"]),
         );
         check(Some(&["files.read"]), "docs.", &["files.read", "b"], Ok(&["docs_files_read"]));
-        let twice = "the MCP server `docs` lists two tools `a_b`; choose others by `tools: [...]`";
+        let twice = "the MCP server `docs` lists two tools `a_b`: select others with `tools: [...]`";
         check(None, "", &["a.b", "a/b"], Err(twice));
         let long = "x".repeat(65);
         let refused = format!(
@@ -144,7 +144,7 @@ mod tests {
         let secret = "the MCP server `docs` lists `get_[KEY]`, which is not a valid tool name: exclude it \
             with `tools: [...]`";
         check(None, "", &["get_k3y-k3y-k3y"], Err(secret));
-        let twice = "the MCP server `docs` lists two tools `a`; choose others by `tools: [...]`";
+        let twice = "the MCP server `docs` lists two tools `a`: select others with `tools: [...]`";
         check(None, "", &["a", "a"], Err(twice));
     }
 }

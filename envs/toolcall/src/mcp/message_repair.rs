@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_json_lacks_is_read() {
+    fn invalid_json_text_is_repaired() {
         let result = |text: Value| json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [], "structuredContent": text}});
         let message = |text: &str| {
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{text}}}}}"#)

@@ -14,7 +14,6 @@ use rmcp::transport::Transport;
 pub(super) struct PendingRequests(Arc<Mutex<BTreeSet<i64>>>);
 
 impl PendingRequests {
-    /// Their ids, in order.
     pub(super) fn ids(&self) -> Vec<i64> {
         self.with(|waiting| waiting.iter().copied().collect())
     }

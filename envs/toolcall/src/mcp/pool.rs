@@ -49,7 +49,6 @@ impl McpPool {
         Ok(connection)
     }
 
-    /// Ends all connections.
     pub(crate) async fn close(&self) {
         let slots: Vec<Slot> = self.lock().drain().map(|(_, slot)| slot).collect();
         let closed = slots.iter().map(|slot| async move {

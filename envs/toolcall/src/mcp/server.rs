@@ -41,7 +41,6 @@ pub(crate) struct Server {
 #[derive(Clone, Copy)]
 pub(crate) struct ServerContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    /// The attempt's sandbox.
     pub(crate) sandbox: Option<&'a dyn Sandbox>,
 }
 

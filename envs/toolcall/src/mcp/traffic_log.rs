@@ -19,7 +19,6 @@ use super::pending_requests::PendingRequests;
 /// Maximum bytes of a program's message.
 pub(super) const LINE_BYTES: usize = 16 << 20;
 
-/// Bytes read at once.
 const CHUNK_BYTES: usize = 8 * 1024;
 
 /// Last bytes of standard error that are kept.

@@ -14,7 +14,7 @@ Requests are announced by SIGIO, not watched by a thread: code that forks must n
 
 import sys
 
-# Nothing in the workspace may stand in for a module that is needed here.
+# No file of the workspace may shadow a module that is needed here.
 sys.path[:] = [entry for entry in sys.path if entry not in ("", ".")]
 
 import ast
@@ -29,10 +29,10 @@ import signal
 import traceback
 import types
 
-# What of a result or an error is kept, in characters.
+# Maximum characters kept of a result or an error.
 MOST = 100000
 
-# Private descriptors begin here, out of the way of code that counts on small numbers.
+# Private descriptors begin here, because code may rely on small numbers.
 PRIVATE = 200
 
 OWNER = os.getpid()
@@ -55,7 +55,7 @@ os.dup2(2, 1)
 
 
 def stream(descriptor):
-    # By lines, so that what children write in between keeps its place.
+    # Line by line, so that output of children stays in order.
     return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
@@ -71,7 +71,7 @@ running = None
 
 
 def take():
-    """Takes in requests, waiting for some; false when there will be none any more."""
+    """Receives requests, and waits for one; false when no more can come."""
     global unfinished
     chunk = os.read(REQUESTS, 65536)
     if not chunk:
@@ -83,7 +83,7 @@ def take():
 
 
 def is_interrupted():
-    """Whether the code that runs is to end; drops what was said about any other."""
+    """Whether the running code must end; drops messages about other requests."""
     found = any(message.get("interrupt") == running for message in messages)
     kept = [message for message in messages if "interrupt" not in message]
     messages.clear()
@@ -113,12 +113,12 @@ def reply(document):
 
 
 def plain(text):
-    # A lone surrogate is no character of any other language's strings.
+    # Other languages cannot represent a lone surrogate.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shortened(text):
-    """The text; of a long one its beginning, the number of characters that are left out, and its end."""
+    """The text; for a long one its beginning, the number of characters left out, and its end."""
     if len(text) <= MOST:
         return plain(text)
     half = MOST // 2
@@ -126,7 +126,7 @@ def shortened(text):
 
 
 def clean(report):
-    """Takes the frames of this program out of a traceback."""
+    """Removes this program's frames from a traceback."""
     report.stack[:] = [frame for frame in report.stack if frame.filename != DRIVER]
     others = [report.__cause__, report.__context__] + list(getattr(report, "exceptions", None) or [])
     for other in others:
@@ -141,11 +141,11 @@ def told(error):
         lines = report.format() if report.stack else report.format_exception_only()
         return shortened("".join(lines))
     except BaseException:
-        # The error's own text fails, or there is no memory for it.
+        # Formatting the error failed, or ran out of memory.
         return type(error).__name__
 
 
-# What code sees as the main module.
+# The main module, as seen by the code.
 main = types.ModuleType("__main__")
 sys.modules["__main__"] = main
 sys.argv = [""]
@@ -168,7 +168,7 @@ def flush():
         try:
             each.flush()
         except Exception:
-            # Code may have closed or replaced it.
+            # The code may have closed or replaced it.
             pass
 
 
@@ -187,7 +187,7 @@ def run(request, code):
         error = told(caught)
     flush()
     if os.getpid() != OWNER:
-        # Code forked, and this is the child: one program answers, not two.
+        # The code forked, and this is the child: only one program may answer.
         os._exit(0)
     return {"id": request, "ok": error is None, "result": result, "error": error}
 

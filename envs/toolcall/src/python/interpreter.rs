@@ -47,18 +47,15 @@ pub(crate) enum StartError {
     Missing(String),
     /// It did not become ready. The agent may be the cause if it has used the sandbox.
     Failed(String),
-    /// The machine failed.
     Fault(Fault),
 }
 
-/// Result of running code.
 #[derive(Debug)]
 pub(super) struct RunOutcome {
     pub(super) output: Output,
     pub(super) end: RunEnd,
 }
 
-/// How it ended.
 #[derive(Debug)]
 pub(super) enum RunEnd {
     Replied(Reply),
@@ -72,7 +69,6 @@ pub(super) enum RunEnd {
     Garbage,
 }
 
-/// Output of code.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     kept: Vec<u8>,
@@ -102,9 +98,6 @@ impl Output {
 
 impl Interpreter {
     /// Starts one and waits until it is ready.
-    ///
-    /// # Errors
-    /// [`StartError`]
     pub(crate) async fn start(
         sandbox: &dyn Sandbox,
         environment: BTreeMap<String, String>,

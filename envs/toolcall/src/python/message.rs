@@ -45,7 +45,6 @@ pub(super) struct Reply {
     pub(super) ok: bool,
     /// `repr` of the last expression, unless it is None.
     pub(super) result: Option<OutputText>,
-    /// Traceback.
     pub(super) error: Option<OutputText>,
 }
 

@@ -115,7 +115,7 @@ fn checks_of_all_kinds_keep_their_order() {
 }
 
 #[test]
-fn nothing_of_the_agent_runs_when_files_are_looked_at() {
+fn agent_is_stopped_before_files_are_read() {
     let spec = sandboxed(vec![tool("python", ToolKind::Python)]);
     with_provider(&spec.clone(), |provider| async move {
         // The daemon would undo the work, and the link leads out of the sandbox.

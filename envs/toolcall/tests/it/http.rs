@@ -81,7 +81,7 @@ async fn allowed_requests_are_sent() {
         (json!({"url": "BASE/v1/large"}), "characters with 0 line ends left out"),
         (json!({"url": "BASE/v1/large"}), "[... 5 bytes left out ...]"),
         (json!({"url": "BASE/v1/edge"}), "xx[API_KEY]\n[... 5 bytes left out ...]"),
-        (json!({"url": "BASE/v1/picture"}), "image/png\n[2 bytes that are no text]"),
+        (json!({"url": "BASE/v1/picture"}), "image/png\n[2 bytes that are not text]"),
     ])
     .await;
 }
@@ -165,7 +165,7 @@ async fn unreachable_host_is_fault_not_result() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_is_a_result() {
+async fn missing_response_is_a_result() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let base = format!("http://{}/", listener.local_addr().unwrap());
     let provider = bare_provider_with([("API_KEY".to_owned(), KEY.to_owned())]);

@@ -86,7 +86,7 @@ async fn invalid_call_is_refused_with_reason() {
 }
 
 #[tokio::test]
-async fn there_are_limits_of_calls() {
+async fn call_limits_are_enforced() {
     let rare = || call("rare", json!({}));
     check(&[
         (

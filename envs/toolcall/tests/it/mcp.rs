@@ -62,7 +62,7 @@ fn tools_are_listed_and_called() {
 }
 
 #[test]
-fn answers_of_real_servers_are_read_or_end_their_call() {
+fn unreadable_real_answers_end_their_call() {
     with_env(small("odd"), async |env| {
         let unreadable = "error: the server's answer cannot be read: ";
         for (name, expected) in [
@@ -184,7 +184,7 @@ fn servers_that_hang_are_faults() {
 fn servers_that_do_not_serve_are_faults() {
     let died = "did not start: it ended before it answered (exit code 3); its standard error: there is no configuration";
     check_refused(small("dies"), 20, "mcp-start", Retry::Never, died);
-    check_refused(small("old"), 20, "mcp-version", Retry::Never, "speaks version \"2023-01-01\"");
+    check_refused(small("old"), 20, "mcp-version", Retry::Never, "speaks protocol version \"2023-01-01\"");
     let argv = vec!["no-such-server".to_owned()];
     let missing = McpDecl { transport: McpTransport::Stdio { argv, env: BTreeMap::new() }, ..server("") };
     check_refused(with_servers(vec![missing]), 20, "mcp-missing", Retry::Never, "`workspace: read_only:`");
@@ -194,7 +194,7 @@ fn servers_that_do_not_serve_are_faults() {
         20,
         "mcp-no-such-tool",
         Retry::Never,
-        "has no tool `find`; it lists echo, ",
+        "lacks the tool `find`; it lists echo, ",
     );
     let twice = vec![server("good"), McpDecl { name: "other".to_owned(), ..server("good") }];
     check_refused(

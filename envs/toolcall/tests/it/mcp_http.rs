@@ -146,7 +146,7 @@ fn broken_events(how: &str) -> Vec<u8> {
 #[tokio::test]
 async fn e1_broken_events_affect_only_their_call() {
     for (how, said) in [
-        ("cut", "the answer breaks off"),
+        ("cut", "the answer ended early"),
         ("ended", ""),
         ("silent", ""),
         ("large", "an answer has more than 16 MiB"),
@@ -200,7 +200,7 @@ async fn servers_that_do_not_serve_are_faults() {
         (
             "no server",
             |_| answer("200 OK", "content-type: text/html\r\n", "<html>"),
-            "text/html is no message",
+            "text/html is not a message",
         ),
         ("echoes", |asked| answer("500 Oops", "", &asked.head), "[DOCS_TOKEN]"),
         ("hangs up", |_| Vec::new(), "did not answer `initialize`"),
@@ -218,7 +218,7 @@ async fn servers_that_do_not_serve_are_faults() {
 
 /// An unreadable answer is an error at once, in every form of response.
 #[tokio::test]
-async fn odd_answers_over_http_are_taken_or_errors_at_once() {
+async fn odd_http_answers_work_or_fail_at_once() {
     const HALF: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"cut \ud83d"}]},"error":null}"#;
     const BROKEN: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[}"#;
     const NAMELESS: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;

@@ -1,4 +1,4 @@
-"""A small MCP server over standard input and output, which behaves and misbehaves as it is told by its argument."""
+"""A small MCP server over standard input and output; its argument selects how it behaves or misbehaves."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def result(name, arguments):
 
 
 def odd(name, id):
-    """An answer as some servers write it."""
+    """An answer in the form that some servers use."""
     half = '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"cut \\ud83d"}]}}\n'
     answers = {
         "half": half,
@@ -108,7 +108,7 @@ for line in sys.stdin:
         info = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
         send({"jsonrpc": "2.0", "id": message["id"], "result": info})
     elif method == "tools/list":
-        # The second one who asks finds another list.
+        # The second request gets another list.
         tools = TOOLS if mode != "changes" or listed == 0 else TOOLS[:1]
         listed += 1
         if mode == "odd":

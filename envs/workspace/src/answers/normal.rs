@@ -60,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn n1_twice_is_once(text in any::<String>()) {
+        fn n1_normalising_is_idempotent(text in any::<String>()) {
             let once = normalise(&text);
             prop_assert_eq!(normalise(&once), once);
         }

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::difference::first_difference;
 use super::quote::quote;
-use super::verdict::{CheckOutcome, unwalked};
+use super::verdict::{CheckOutcome, walk_failure};
 
 /// Maximum characters shown of a command's output, and of an expected text.
 const SHOWN: usize = 50;
@@ -95,7 +95,7 @@ pub(super) async fn command(
     let request = CommandRequest { stdout_cap, ..request };
     match runner.run(request).await {
         Ok(output) => Ok(judge(&output, request, expected)),
-        Err(CommandError::Copy(error)) => unwalked(&error),
+        Err(CommandError::Copy(error)) => walk_failure(&error),
         Err(CommandError::Fault(fault)) => Err(Fault { boundary: Boundary::Grader, ..fault }),
     }
 }

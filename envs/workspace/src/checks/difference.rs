@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn some_exactly_when_different(expected in "[a\n]{0,6}", found in "[a\n]{0,6}") {
+        fn difference_exists_iff_contents_differ(expected in "[a\n]{0,6}", found in "[a\n]{0,6}") {
             let message = first_difference(expected.as_bytes(), found.as_bytes());
             prop_assert_eq!(message.is_none(), expected == found);
             if let Some((expected, found)) = message.as_deref().and_then(|m| m.split_once(", found ")) {

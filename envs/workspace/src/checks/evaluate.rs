@@ -6,7 +6,7 @@ use clawrl_sandbox::{ProcessFacts, SafeReadError};
 use super::command::{CommandRequest, Expected, command};
 use super::files::Files;
 use super::processes::process;
-use super::verdict::{CheckOutcome, invalid, unread};
+use super::verdict::{CheckOutcome, invalid, read_failure};
 use super::{Answer, Evidence};
 
 /// Grades the evidence of an attempt.
@@ -68,7 +68,7 @@ fn without_workspace(
 ) -> Result<CheckOutcome, Fault> {
     match check {
         Check::Process { regex, running } => process(processes, regex, *running),
-        _ if gone.is_infrastructure() => unread(gone),
+        _ if gone.is_infrastructure() => read_failure(gone),
         _ => Ok(CheckOutcome::fail(format_args!("the workspace: {gone}")).flagged(gone.flag())),
     }
 }

@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 
 use super::difference::first_difference;
 use super::quote::quote;
-use super::verdict::{CheckOutcome, invalid, unread, unwalked};
+use super::verdict::{CheckOutcome, invalid, read_failure, walk_failure};
 use super::{CheckLimits, UidMap};
 
 /// Maximum characters shown of an expected text, and of a file's beginning.
@@ -64,7 +64,7 @@ impl Files {
     pub(super) fn absent(&self, path: &str) -> Result<CheckOutcome, Fault> {
         match self.workspace.stat(path) {
             Err(SafeReadError::Missing { .. }) => Ok(CheckOutcome::pass("nothing is there")),
-            Err(other) => unread(&other),
+            Err(other) => read_failure(&other),
             Ok(EntryStat { kind: FileKind::Regular, size, .. }) => {
                 Ok(CheckOutcome::fail(format_args!("expected nothing, found a regular file of {size} bytes")))
             }
@@ -103,7 +103,7 @@ impl Files {
                 let wanted = sha256.get(..12).unwrap_or(sha256);
                 Ok(CheckOutcome::fail(format_args!("expected hash {wanted}…, found {found}")))
             }
-            Err(error) => unwalked(&error),
+            Err(error) => walk_failure(&error),
         }
     }
 
@@ -116,7 +116,7 @@ impl Files {
     ) -> Result<CheckOutcome, Fault> {
         match self.workspace.read_file(path, self.limits.file_bytes.max(expected_len as u64)) {
             Ok(content) => judge(&content),
-            Err(error) => unread(&error),
+            Err(error) => read_failure(&error),
         }
     }
 
@@ -127,10 +127,10 @@ impl Files {
     ) -> Result<CheckOutcome, Fault> {
         match self.workspace.stat(path) {
             Ok(EntryStat { kind: FileKind::Symlink, .. }) => {
-                unread(&SafeReadError::Symlink { path: path.into() })
+                read_failure(&SafeReadError::Symlink { path: path.into() })
             }
             Ok(stat) => Ok(judge(stat)),
-            Err(error) => unread(&error),
+            Err(error) => read_failure(&error),
         }
     }
 }

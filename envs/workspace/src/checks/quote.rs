@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_longer_never_a_control_character(bytes: Vec<u8>, most in 1usize..50) {
+        fn quote_is_bounded_without_control_characters(bytes: Vec<u8>, most in 1usize..50) {
             let line = quote(&bytes, most);
             prop_assert!(line.chars().count() <= most + 3);
             prop_assert!(!line.chars().any(char::is_control));

@@ -252,7 +252,7 @@ fn tree_hash() {
     assert_eq!(hash("d", &"0".repeat(64)), format!("failed: expected hash 000000000000…, found {right}"));
     assert_snapshot!(hash("d/a", &right), @r#"failed: "d/a" is a regular file, not a folder [not-regular]"#);
     fs::File::create(attempt.path("d/huge")).unwrap().set_len(1 << 40).unwrap();
-    assert_snapshot!(hash("d", &right), @r#"failed: the tree has more than 1073741824 bytes (met at "huge") [too-large]"#);
+    assert_snapshot!(hash("d", &right), @r#"failed: the tree has more than 1073741824 bytes (exceeded at "huge") [too-large]"#);
 }
 
 #[test]
@@ -375,8 +375,8 @@ fn i2_traps_score_nothing_and_are_flagged() {
     assert_snapshot!(attempt.line(contains("etc/passwd")), @r#"failed: "etc" is a symbolic link, which is not followed [symlink-refused]"#);
     assert_snapshot!(attempt.line(contains("big")), @r#"failed: "big" has at least 10 bytes; at most 9 are read [too-large]"#);
     assert_snapshot!(attempt.line(equals("big", "0123456789")), @"passed: 10 bytes, as expected");
-    assert_snapshot!(attempt.line(contains("../x")), @r#"failed: "../x" leads out of the workspace [escape-refused]"#);
-    assert_snapshot!(attempt.line(runs("true")), @r#"failed: the tree has more than 3 entries (met at ".") [too-large]"#);
+    assert_snapshot!(attempt.line(contains("../x")), @r#"failed: "../x" leads outside the workspace [escape-refused]"#);
+    assert_snapshot!(attempt.line(runs("true")), @r#"failed: the tree has more than 3 entries (exceeded at ".") [too-large]"#);
     attempt.copy_bounds = TreeBounds::default();
     assert_snapshot!(attempt.line(runs("test -e fifo")), @r#"failed: expected exit code 0, found 1; stdout ""; 1 not copied, first "fifo" [copy-incomplete]"#);
     assert_snapshot!(attempt.line(runs("true")), @"passed: exit code 0, output as expected [copy-incomplete]");

@@ -45,7 +45,7 @@ impl CheckOutcome {
 }
 
 /// I2 for content that could not be read.
-pub(super) fn unread(error: &SafeReadError) -> Result<CheckOutcome, Fault> {
+pub(super) fn read_failure(error: &SafeReadError) -> Result<CheckOutcome, Fault> {
     if !error.is_infrastructure() {
         return Ok(CheckOutcome::fail(error).flagged(error.flag()));
     }
@@ -56,9 +56,9 @@ pub(super) fn unread(error: &SafeReadError) -> Result<CheckOutcome, Fault> {
 }
 
 /// I2 for a tree that could not be hashed or copied.
-pub(super) fn unwalked(error: &TreeError) -> Result<CheckOutcome, Fault> {
+pub(super) fn walk_failure(error: &TreeError) -> Result<CheckOutcome, Fault> {
     match error {
-        TreeError::Read(error) => unread(error),
+        TreeError::Read(error) => read_failure(error),
         error if error.is_infrastructure() => {
             Err(copy_fault("workspace-copy-failed", error, error.to_string()))
         }

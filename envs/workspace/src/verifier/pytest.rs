@@ -11,7 +11,6 @@ use regex::Regex;
 /// Maximum lines kept for the record.
 const MAX_LINES: usize = 50;
 
-/// Parsed summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     /// Tests that count as passed, and all others.

@@ -23,7 +23,6 @@ pub(super) struct VerifierScore {
     pub(super) score: f64,
     /// Its source, in one line.
     pub(super) message: String,
-    /// Results of single tests.
     pub(super) lines: Vec<(bool, String)>,
 }
 
@@ -196,8 +195,8 @@ mod tests {
             reward_key: f1 }`";
         check("{\"f1\": 0.5, \"precision\": 1}", None, Err(several));
         check("{\"f1\": 0.5, \"reward\": 1}", Some("f1"), Ok(0.5));
-        check("{\"f1\": 0.5}", Some("reward"), Err("which has no number `reward`"));
-        check("0.5", Some("f1"), Err("which is no map with a number `f1`"));
+        check("{\"f1\": 0.5}", Some("reward"), Err("which lacks a number `reward`"));
+        check("0.5", Some("f1"), Err("which is not a map with a number `f1`"));
     }
 
     #[test]
@@ -230,11 +229,11 @@ mod tests {
             assert_eq!(said_last(&output), expected);
         };
         check("", "", "it printed nothing");
-        check("out\n", "", "it said last: out");
-        check("out\n", "a\nb\n", "it said last: out; and on standard error: a\\nb");
-        check("", "trouble\n", "it said last: trouble");
+        check("out\n", "", "its last output: out");
+        check("out\n", "a\nb\n", "its last output: out; on standard error: a\\nb");
+        check("", "trouble\n", "its last output: trouble");
         let long = "x".repeat(10_000);
         let output = ExecOutput { stdout: long.into_bytes(), ..ExecOutput::default() };
-        assert_eq!(said_last(&output).len(), "it said last: ".len() + SAID);
+        assert_eq!(said_last(&output).len(), "its last output: ".len() + SAID);
     }
 }

@@ -16,18 +16,15 @@ use super::reward::{FOLDER, VerifierScore, read_score, said_last};
 use crate::checks::copy_fault;
 use crate::fresh::{SIZE, blocking, bounds, copy_workspace, refuse_lost};
 
-/// Folder of its files.
 const TESTS: &str = "/tests";
 
 /// Maximum bytes of its output that are read; a later summary is not seen.
 pub(super) const OUTPUT_CAP: usize = 8 << 20;
 
-/// The inputs of a verifier.
 pub(crate) struct Grading<'a> {
     pub(crate) backend: &'a dyn SandboxBackend,
     pub(crate) spec: &'a WorkspaceSpec,
     pub(crate) verifier: &'a VerifierSpec,
-    /// Its files, read.
     pub(crate) files: Vec<PutFile>,
     pub(crate) label: String,
     /// The agent's sandbox, halted.
@@ -35,14 +32,10 @@ pub(crate) struct Grading<'a> {
     /// Deadline of the whole grading.
     pub(crate) deadline: Instant,
     pub(crate) timeouts: Timeouts,
-    /// Flags found before.
     pub(crate) flags: Vec<String>,
 }
 
 /// Runs the verifier and combines its score with the grade of the checks, if there are any.
-///
-/// # Errors
-/// See the module.
 pub(crate) async fn verify(mut grading: Grading<'_>, checks: Option<Grade>) -> Result<Grade, Fault> {
     let verdict = match run(&mut grading).await? {
         Ok(verdict) => verdict,

@@ -72,5 +72,5 @@ fn a_verifier_that_says_nothing_is_a_fault_with_its_last_words() {
     assert!(told.contains("no-reward"), "{told}");
     let shown = place.clawrl(&["show", "silent", "--attempt", "s0.0"]);
     let shown = format!("{}{}", shown.out, shown.err);
-    assert!(shown.contains("the verifier told no score") && shown.contains("nothing to say"), "{shown}");
+    assert!(shown.contains("the verifier reported no score") && shown.contains("nothing to say"), "{shown}");
 }

@@ -1,4 +1,4 @@
-"""Answers as it should, but for one method, where it does what `config` says."""
+"""Answers correctly, except for one method, where it acts as `config` says."""
 import json
 import os
 import signal
@@ -112,7 +112,7 @@ while True:
     if method == "reset":
         place = params["task"]["config"] or {"at": "never"}
     if method == "step" and any(call["name"] == "wait" for call in params["calls"]):
-        # Whoever waits is waited for by nobody else.
+        # Never answered; a daemon thread does not delay the exit.
         threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
         continue
     if place["at"] == method:

@@ -33,7 +33,7 @@ fn engine_restart_faults_one_attempt() {
 }
 
 #[test]
-fn an_engine_that_is_away_is_waited_for() {
+fn restarting_engine_is_awaited() {
     with_engine(|mut engine, client| async move {
         let backend = backend(&engine.socket(), client, "away").await;
         drop(start(&backend).await);

@@ -26,8 +26,8 @@ fn showing(folder: &Path) -> SandboxSpec {
 }
 
 #[test]
-fn it_is_seen_and_run_from_and_cannot_be_written() {
-    as_normal_user_too("shown::it_is_seen_and_run_from_and_cannot_be_written", || {
+fn folder_is_readable_executable_not_writable() {
+    as_normal_user_too("host_folders::folder_is_readable_executable_not_writable", || {
         with_backend("shown", |backend| async move {
             let folder = folder();
             let started = backend.start(showing(folder.path())).await.unwrap();
