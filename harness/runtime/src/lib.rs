@@ -5,7 +5,9 @@
 //! [`RuntimeError`]s. [`environment`] lists the environment variables that it reads.
 
 mod agent;
+mod batches;
 mod cassette;
+mod cassette_writer;
 mod cost_limit;
 pub mod env_server;
 pub mod environment;
@@ -25,14 +27,18 @@ mod programs;
 mod progress;
 mod remote;
 mod run_name;
+mod run_task;
 mod secrets;
 mod shell;
 mod suites;
 mod test_sandboxes;
 pub mod training;
 mod unprovided;
+pub mod validation;
 
-pub use cassette::{asked_of, origin_of, unreadable, unwritable};
+pub use batches::{Batches, Before, Watch};
+pub use cassette::{origin_of, replies_of, unreadable, unwritable};
+pub use cassette_writer::CassetteWriter;
 pub use cost_limit::{CostLimit, cost_of, is_used_up, refuse_unpriced, spent};
 pub use error::{Reason, RuntimeError};
 pub use execution::{Ended, Executor, Work, execute};
@@ -47,6 +53,7 @@ pub use programs::Programs;
 pub use progress::{NoProgress, Progress, RunningRun};
 pub use remote::{key_of, remote_scorer, unusable, warn_of_open_key};
 pub use run_name::{create_under, parse_run_name, stamp, unused_name};
+pub use run_task::{RunTask, redacting};
 pub use secrets::named as named_secrets;
 pub use shell::quoted;
 pub use suites::{TASKS, read_suites, suite_path};

@@ -25,7 +25,7 @@ const ASKING: usize = 16;
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Answers, for ever. `answer` runs where it may take its time.
-pub(crate) async fn serve<A>(listener: TcpListener, answer: A)
+pub async fn serve<A>(listener: TcpListener, answer: A)
 where
     A: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
 {

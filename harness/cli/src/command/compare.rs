@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use clawrl_core::RunId;
 use clawrl_regression::{CompareError, RunComparison, compare, comparison_page, render_comparison};
+use clawrl_report::heading;
 use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
-use super::report::{heading, write_page};
+use super::report::write_page;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};

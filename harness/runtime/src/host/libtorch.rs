@@ -7,17 +7,16 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use clawrl_runtime::environment::Variable;
 use rustix::fs::{Access, access};
 
-use crate::program::libtorch_folder;
+use crate::environment::Variable;
 
 /// The library that everything else follows from.
 const LIBRARY: &str = "libtorch_cpu.so";
 
 /// How libtorch is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Libtorch {
+pub enum Libtorch {
     /// This program does not know of one: it was built without.
     Unknown,
     /// In this folder, and it may be read.
@@ -25,14 +24,19 @@ pub(crate) enum Libtorch {
     /// This file is missing.
     Missing(PathBuf),
     /// This file may not be read, since the folder above it, or the file itself, is closed to this user.
-    Closed { library: PathBuf, by: PathBuf },
+    Closed {
+        /// The file.
+        library: PathBuf,
+        /// The part of its path that is closed.
+        by: PathBuf,
+    },
 }
 
 impl Libtorch {
-    /// Looks for the one of this build, as the loader does: first where [`Variable::LibraryPath`] says.
-    pub(crate) fn find() -> Self {
+    /// Looks for it as the loader does, with the folder that the program was linked to: first where [`Variable::LibraryPath`] says.
+    pub fn find(built_with: Option<&Path>) -> Self {
         let first = Variable::LibraryPath.path().unwrap_or_default();
-        Self::among(std::env::split_paths(&first), libtorch_folder())
+        Self::among(std::env::split_paths(&first), built_with)
     }
 
     fn among(first: impl Iterator<Item = PathBuf>, built_with: Option<&Path>) -> Self {
@@ -53,7 +57,7 @@ impl Libtorch {
     }
 
     /// What keeps it from being loaded, and what to do; nothing where nothing is known to.
-    pub(crate) fn trouble(&self) -> Option<(String, String)> {
+    pub fn trouble(&self) -> Option<(String, String)> {
         match self {
             Self::Unknown | Self::There(_) => None,
             Self::Missing(library) => Some((
