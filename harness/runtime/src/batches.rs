@@ -4,7 +4,7 @@
 //! those before is closed and the look does not end the run; what is released once stays released. I3. A budget releases no more than it
 //! has attempts for, and ends the run when it is used up: what runs by then is finished. I4. A look that cannot be taken is told and ends
 //! nothing: the run goes on to its end, where it is judged by what looks would have left. I5. A run that goes on is where it was: what it
-//! used before counts, and the last look whose batch was whole is taken again, since nobody knows whether it was.
+//! used before counts, and the last look whose batch was whole is taken again, because the record does not say whether it was.
 //!
 //! Cancellation: dropping a call leaves what it had kept; the demand stays as it was, and closes when this is dropped.
 
@@ -172,7 +172,7 @@ impl Batches {
         if *left > 0 {
             return Step::Nothing;
         }
-        // What somebody has filled by other means is whole already, and has no look of its own.
+        // Slots that were filled by other means may complete a batch; it has no look of its own.
         let more = state.left.iter().skip(batch + 1).take_while(|left| **left == 0).count();
         state.batch += more + 1;
         Step::Next(batch + more)

@@ -15,7 +15,7 @@ use clawrl_scheduler::{context, reply_seed};
 use clawrl_scripted::recorded_action;
 use serde_json::{Map, Value, json};
 
-use super::policy::Supplies;
+use super::policy::PolicyResources;
 use crate::error::RuntimeError;
 use crate::host::facts;
 
@@ -23,7 +23,7 @@ use crate::host::facts;
 /// what it costs are none.
 const DECISIVE: [&str; 6] = ["dialect", "model", "sampling", "tools", "headers", "body"];
 
-impl Supplies {
+impl PolicyResources {
     /// The same policy; where replies are recorded, what it says is.
     pub(super) fn recording(&self, policy: Arc<dyn Policy>, spec: &PolicySpec) -> Arc<dyn Policy> {
         match &self.recorder {
@@ -93,14 +93,14 @@ pub(super) fn played(
     path: &Path,
     sha256: &str,
     recorded: &PolicySpec,
-    supplies: &Supplies,
+    resources: &PolicyResources,
 ) -> Result<Arc<dyn Policy>, RuntimeError> {
     let (cassette, found) = Cassette::read(path).map_err(|error| unreadable(&error))?;
     if found != sha256 {
         let message = format!("the cassette {} is not the one that the run began with", path.display());
         return Err(RuntimeError::refused(message).with_help("start a new run, or put the old file back"));
     }
-    Ok(Arc::new(CassettePolicy::new(cassette, supplies.show(recorded))))
+    Ok(Arc::new(CassettePolicy::new(cassette, resources.show(recorded))))
 }
 
 /// What was said in an attempt, with what was asked: a function of the record (I4 of the architecture).

@@ -1,7 +1,7 @@
-//! What is answered to whom.
+//! Which request gets which answer.
 //!
-//! V1. Only whoever asks for `127.0.0.1` or `localhost` at our port by `Host` is answered: a page of another site, whose name was made to lead here, is not
-//! (DNS rebinding). V2. Nothing is changed: there is `GET` alone. V3. A path names a run by its name, and a picture by its hash; no other
+//! V1. Only requests whose `Host` is `127.0.0.1` or `localhost` with our port are answered, not pages of other sites whose name resolves to
+//! this machine (DNS rebinding). V2. Nothing is changed: there is `GET` alone. V3. A path names a run by its name, and a picture by its hash; no other
 //! file of a run is told but the page about a training, and nothing outside of the results folder. V4. No page runs a script but the viewer
 //! of a report, which its own policy knows by its hash; a page found in the folder runs none. V5. A run that cannot be read is listed with the reason.
 

@@ -65,7 +65,7 @@ struct Show {
     json: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.verb {
         Verb::Record(record) => write(record, log),

@@ -56,7 +56,7 @@ struct Answer<'a> {
     page: Option<String>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let store = arguments.results.store()?;
     let (baseline, candidate) = (store.run(&arguments.baseline)?, store.run(&arguments.candidate)?);

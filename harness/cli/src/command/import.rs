@@ -107,7 +107,7 @@ enum Sandbox {
 
 type Importer = fn(&ImportOptions) -> Result<Imported, ConfigError>;
 
-/// Does it. Standard output is the path of the suite; what was left out is said on standard error.
+/// Runs the command. Prints the path of the suite; omissions go to standard error.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let (choices, import) = match &arguments.what {
         What::Harbor(choices) => (choices, import_harbor as Importer),

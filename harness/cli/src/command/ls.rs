@@ -34,7 +34,7 @@ struct Listed<'a> {
     part_of: Option<&'a RunId>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.results.store()?.list()?;
     let listed: Vec<Listed<'_>> =

@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     listen: Option<SocketAddr>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
     match (&arguments.tensorboard, arguments.listen) {

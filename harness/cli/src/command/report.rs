@@ -64,7 +64,7 @@ struct Answer<'a> {
     cast_files: u64,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
     let path = match &arguments.output {

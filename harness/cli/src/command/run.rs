@@ -14,8 +14,8 @@ use clawrl_record::{
 use clawrl_report::{policy_words, remote_words};
 use clawrl_runtime::host::{facts, open_files};
 use clawrl_runtime::{
-    CassetteWriter, CostLimit, Executor, FirstInterrupt, Machine, PolicyChoice, RunTask, Supplies, Work,
-    create_under, environments_word, parse_run_name, policy_of, redacting, refuse_unpriced, spent,
+    CassetteWriter, CostLimit, Executor, FirstInterrupt, Machine, PolicyChoice, PolicyResources, RunTask,
+    Work, create_under, environments_word, parse_run_name, policy_of, redacting, refuse_unpriced, spent,
 };
 
 use super::cassette::words;
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.resume {
         Some(run) => resume(arguments, run, log),
@@ -114,9 +114,10 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let tape = tape.transpose()?;
     let recorder = tape.as_ref().map(CassetteWriter::recorder);
     let models = Some(Arc::new(LinkedModels) as _);
-    let supplies = Supplies { redactor: redactor.clone(), recorder, models, ..Supplies::default() };
-    let policy = policy_of(&plan, &store, &supplies)?;
-    let machine = Machine::prepare(&[&plan], log)?.lending(supplies.programs);
+    let resources =
+        PolicyResources { redactor: redactor.clone(), recorder, models, ..PolicyResources::default() };
+    let policy = policy_of(&plan, &store, &resources)?;
+    let machine = Machine::prepare(&[&plan], log)?.lending(resources.programs);
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
@@ -167,9 +168,9 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     // Refused before anything of the run is touched.
     refuse_limit(arguments, found.plan())?;
     let models = Some(Arc::new(LinkedModels) as _);
-    let supplies = Supplies { redactor: redactor()?, models, ..Supplies::default() };
-    let policy = policy_of(found.plan(), &store, &supplies)?;
-    let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
+    let resources = PolicyResources { redactor: redactor()?, models, ..PolicyResources::default() };
+    let policy = policy_of(found.plan(), &store, &resources)?;
+    let machine = Machine::prepare(&[found.plan()], log)?.lending(resources.programs);
     let (writer, task) = RunTask::resume(
         &found,
         mode,

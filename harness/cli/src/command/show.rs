@@ -68,7 +68,7 @@ fn attempt_id(text: &str) -> Result<AttemptId, String> {
     Ok(AttemptId { slot: slot_id(slot).map_err(|_| wrong())?, number: number.parse().map_err(|_| wrong())? })
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
     let which = &arguments.which;

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     open_files::raise_limit();
     let suites = read_suites(&arguments.suites, log)?;

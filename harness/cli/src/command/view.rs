@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     port: u16,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let results = ResultsArguments::of(arguments.dir.clone());
     let dir = results.dir();

@@ -117,7 +117,8 @@ mod tests {
         check(&[], Some(own), Libtorch::There(own.to_owned()));
     }
 
-    /// As a user who is nobody, where this one is root and may read everything; in a thread of its own, since it never comes back.
+    /// Runs `work` as an unprivileged user if this user is root, who may read everything; in a thread of its own, because the change is
+    /// permanent.
     fn as_a_normal_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         const NOBODY: u32 = 65_534;
         std::thread::scope(|scope| {

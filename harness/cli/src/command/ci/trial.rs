@@ -13,8 +13,8 @@ use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore,
 use clawrl_regression::{Comparison, LookSchedule};
 use clawrl_report::policy_words;
 use clawrl_runtime::{
-    Batches, Before, Ended, FirstInterrupt, Machine, Programs, Progress, RunTask, Supplies, Watch, Work,
-    execute,
+    Batches, Before, Ended, FirstInterrupt, Machine, PolicyResources, Programs, Progress, RunTask, Watch,
+    Work, execute,
     host::{facts, open_files},
     policy_of, redacting, spent,
 };
@@ -58,13 +58,13 @@ impl Actor {
     }
 
     fn redacted(plan: &RunPlan, redactor: Option<Arc<Redactor>>, store: &RunStore) -> Result<Self, Failure> {
-        let supplies = Supplies {
+        let resources = PolicyResources {
             redactor: redactor.clone(),
             models: Some(Arc::new(LinkedModels)),
-            ..Supplies::default()
+            ..PolicyResources::default()
         };
-        let policy = policy_of(plan, store, &supplies)?;
-        Ok(Self { policy, redactor, programs: supplies.programs })
+        let policy = policy_of(plan, store, &resources)?;
+        Ok(Self { policy, redactor, programs: resources.programs })
     }
 }
 
