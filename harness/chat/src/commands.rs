@@ -8,15 +8,15 @@ use std::path::Path;
 use super::error::ChatError;
 use super::input::{Command, help};
 use super::server::Feedback;
+use super::session::{ChatSession, Next};
 use super::start::fresh_session;
-use super::talk::{Next, Talk};
 use super::trouble::is_missing;
 
 /// How a correction says what it is, in the words of the record.
 const CORRECTION: &str = "The answer should have been: ";
 
-impl Talk {
-    /// Does it.
+impl ChatSession {
+    /// Runs the command.
     ///
     /// # Errors
     /// Standard output cannot be written, or the system gives no random numbers.

@@ -8,7 +8,7 @@ use super::words::width;
 /// Blanks between a name and its text.
 const GAP: usize = 2;
 /// Columns that a text needs beside its name; with fewer, it stands below.
-const LEAST: usize = 24;
+const MIN_TEXT_COLUMNS: usize = 24;
 
 /// A text whose lines have room; lines that go on are indented by `indent`.
 pub fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
@@ -45,7 +45,7 @@ pub(super) fn table(rows: &[(&str, String)], columns: Option<usize>) -> String {
     let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     let indent = names + GAP;
     let lines = rows.iter().map(|(name, text)| match columns {
-        Some(columns) if columns < indent + LEAST => {
+        Some(columns) if columns < indent + MIN_TEXT_COLUMNS => {
             format!("{name}\n{}", wrapped(&format!("{:GAP$}{text}", ""), Some(columns), 0))
         }
         Some(columns) => {

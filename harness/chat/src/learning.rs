@@ -4,14 +4,14 @@
 
 use clawrl_remote::ApiError;
 
-use super::server::{Standing, Version};
-use super::talk::{Next, Talk};
+use super::server::{ServerState, Version};
+use super::session::{ChatSession, Next};
 use super::trouble::{is_missing, sentence};
 
 /// Versions that are listed.
 const LISTED: usize = 8;
 
-impl Talk {
+impl ChatSession {
     /// Who answers, what was learned, what waits.
     pub(super) async fn tell_status(&mut self) -> Next {
         let standing = if self.models.is_foreign {
@@ -106,7 +106,7 @@ impl Talk {
     }
 
     /// Another version answers.
-    fn tell_version(&mut self, standing: &Standing) {
+    fn tell_version(&mut self, standing: &ServerState) {
         self.version = standing.version.or(self.version);
         self.screen.note(&format!(
             "version {} answers now{}; `/rollback` goes back",
@@ -127,7 +127,7 @@ impl Talk {
     }
 }
 
-fn standing_rows(standing: &Standing) -> Vec<(&'static str, String)> {
+fn standing_rows(standing: &ServerState) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let Some(trouble) = &standing.trouble {
         rows.push(("trouble", trouble.clone()));
@@ -157,7 +157,7 @@ fn standing_rows(standing: &Standing) -> Vec<(&'static str, String)> {
 }
 
 /// What the version that answers was made of.
-fn origin(standing: &Standing) -> Option<String> {
+fn origin(standing: &ServerState) -> Option<String> {
     let version = standing.version?;
     match standing.versions.iter().find(|listed| listed.version == version) {
         Some(Version { parent, turns, .. }) => {
@@ -173,7 +173,7 @@ fn origin(standing: &Standing) -> Option<String> {
 }
 
 /// Those that can be gone back to, as far as they are kept, newest first.
-fn versions(standing: &Standing) -> String {
+fn versions(standing: &ServerState) -> String {
     let word = |listed: &Version| match listed {
         Version { version, .. } if Some(*version) == standing.version => format!("{version} (answers)"),
         Version { version, accepted: false, .. } => format!("{version} (given up)"),
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_status_says_what_answers_and_what_waits() {
-        let standing = Standing {
+        let standing = ServerState {
             learning: true,
             version: Some(3),
             objective: Some("combined".to_owned()),
@@ -211,22 +211,25 @@ mod tests {
             every_turns: 16,
             every_secs: 600,
             versions: vec![version(3, 1, true, 0), version(2, 1, false, 16), version(1, 0, true, 1)],
-            ..Standing::default()
+            ..ServerState::default()
         };
-        let text = |standing: &Standing| super::super::layout::table(&standing_rows(standing), None);
+        let text = |standing: &ServerState| super::super::layout::table(&standing_rows(standing), None);
         let expected = "version   3, which is version 1 again\n\
                         learning  combined, with 16 samples or after 600 s\n\
                         waiting   1 sample of 16\n\
                         versions  3 (answers), 2 (given up), 1, 0";
         assert_eq!(text(&standing), expected);
-        let fresh = Standing { version: Some(0), versions: Vec::new(), ..standing.clone() };
+        let fresh = ServerState { version: Some(0), versions: Vec::new(), ..standing.clone() };
         assert!(text(&fresh).starts_with("version   0, what learning began with\n"), "{}", text(&fresh));
         assert!(text(&fresh).ends_with("versions  0 (answers)"), "{}", text(&fresh));
-        let paused =
-            Standing { paused: Some("it collapses".to_owned()), trouble: Some("no".to_owned()), ..standing };
+        let paused = ServerState {
+            paused: Some("it collapses".to_owned()),
+            trouble: Some("no".to_owned()),
+            ..standing
+        };
         assert!(text(&paused).contains("learning  paused: it collapses"), "{}", text(&paused));
         assert!(text(&paused).starts_with("trouble   no\n"), "{}", text(&paused));
-        let off = Standing { why: Some("it is off".to_owned()), ..Standing::default() };
+        let off = ServerState { why: Some("it is off".to_owned()), ..ServerState::default() };
         assert_eq!(text(&off), "learning  no: it is off");
     }
 }

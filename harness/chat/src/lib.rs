@@ -1,6 +1,6 @@
-//! The client of a server of chat in the terminal.
+//! A chat client for terminals.
 //!
-//! I1. The key is in nothing that is shown, saved or logged, whoever said it. I2. What a server says does nothing to a terminal. I3. Standard
+//! I1. The key is never shown, saved or logged, even if the server sends it. I2. What a server says does nothing to a terminal. I3. Standard
 //! output has replies alone. I4. A request that fails, or is cut, leaves the conversation as it was. I5. Commands are in no request for an
 //! answer.
 //!
@@ -17,15 +17,15 @@ mod learning;
 mod lines;
 mod screen;
 mod server;
+mod session;
 mod signals;
 mod start;
-mod talk;
 mod terminal;
 mod trouble;
 mod words;
 
 pub use error::ChatError;
 pub use layout::wrapped;
+pub use session::ChatEnd;
 pub use start::{ChatRequest, talk};
-pub use talk::ChatEnd;
 pub use terminal::Terminal;

@@ -2,7 +2,7 @@
 //!
 //! I1. No more than a line is read ahead of who takes them, and what the system gives with it. I2. A line that is no text, or is longer than any
 //! request may be, or that a terminal has cut, is an error of its own, and the next one is a line again. I3. Lines that a terminal gives at once
-//! were pasted, and come together: nobody types two within [`TYPING`].
+//! were pasted, and come together: a person does not type two within [`TYPING`].
 //!
 //! Cancellation: the thread ends when this is dropped, at the latest when the line that it waits for is given to it.
 
@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 /// Longest line, in bytes. `clawrl serve` takes bodies of 8 MiB.
 const LONGEST: usize = 8 << 20;
 
-/// Longest line of a terminal, in bytes: what is typed or pasted behind it is lost, and nobody is told (Linux, `N_TTY_BUF_SIZE`).
+/// Longest line of a terminal, in bytes: what is typed or pasted behind it is lost without notice (Linux, `N_TTY_BUF_SIZE`).
 const LONGEST_TYPED: usize = 4_095;
 
-/// Between two lines that somebody types there is more time than this.
+/// Minimum time between two typed lines.
 const TYPING: Timespec = Timespec { tv_sec: 0, tv_nsec: 40_000_000 };
 
 /// Bytes that are read at once.
@@ -78,7 +78,7 @@ impl Drop for Lines {
     }
 }
 
-/// Reads until standard input ends, or nobody listens any more. A terminal that is gone is an end, too.
+/// Reads until standard input ends or the receiver is gone. A terminal that is gone is an end, too.
 fn read(ended: &OwnedFd, sender: &mpsc::Sender<Read>) {
     let mut splitter = Splitter { is_typed: io::stdin().is_terminal(), ..Splitter::default() };
     let mut piece = vec![0; PIECE];
@@ -107,7 +107,7 @@ fn read(ended: &OwnedFd, sender: &mpsc::Sender<Read>) {
             Ok(0) | Err(_) => {
                 recent.extend(splitter.finish());
                 if !recent.is_empty() {
-                    // Whoever does not listen any more has ended.
+                    // The receiver has ended.
                     let _ = sender.blocking_send(together(recent));
                 }
                 return;

@@ -62,7 +62,7 @@ impl Screen {
         Self { terminal, manner, key, reply: Shown::default(), has_replied: false, has_reader: true }
     }
 
-    /// Whether somebody reads replies.
+    /// Whether replies have a reader.
     pub(super) fn has_reader(&self) -> bool {
         self.has_reader
     }
@@ -109,7 +109,7 @@ impl Screen {
     /// A part of it has come.
     ///
     /// # Errors
-    /// Standard output cannot be written, whoever reads it.
+    /// Standard output cannot be written.
     pub(super) fn part(&mut self, part: &Part) -> Result<(), ChatError> {
         match part {
             _ if self.manner.is_json => Ok(()),

@@ -34,7 +34,7 @@ pub(super) struct Feedback {
 /// What `clawrl serve` says of the policy and of learning, as far as a person is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Standing {
+pub(super) struct ServerState {
     pub(super) learning: bool,
     /// Why nothing is learned, where nothing is.
     pub(super) why: Option<String>,
@@ -101,21 +101,21 @@ impl Server {
     }
 
     /// How it stands with the policy and with learning.
-    pub(super) async fn standing(&self) -> Result<Standing, ApiError> {
+    pub(super) async fn standing(&self) -> Result<ServerState, ApiError> {
         standing(self.api.get("policy").await?)
     }
 
     /// Learns from what waits. Comes when it has.
-    pub(super) async fn train(&self) -> Result<Standing, ApiError> {
+    pub(super) async fn train(&self) -> Result<ServerState, ApiError> {
         self.changed("policy/train", &json!({})).await
     }
 
     /// Goes back to what a version has.
-    pub(super) async fn roll_back(&self, version: u64) -> Result<Standing, ApiError> {
+    pub(super) async fn roll_back(&self, version: u64) -> Result<ServerState, ApiError> {
         self.changed("policy/rollback", &json!({"version": version})).await
     }
 
-    async fn changed(&self, route: &str, body: &Value) -> Result<Standing, ApiError> {
+    async fn changed(&self, route: &str, body: &Value) -> Result<ServerState, ApiError> {
         match self.api.post(route, &[], body).await? {
             ApiAnswer::Whole(value) => standing(value),
             ApiAnswer::Events(_) => Err(unknown()),
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-fn standing(value: Value) -> Result<Standing, ApiError> {
+fn standing(value: Value) -> Result<ServerState, ApiError> {
     serde_json::from_value(value).map_err(|_| unknown())
 }
 

@@ -6,10 +6,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum StopSignal {
     /// Ctrl-C.
     Interrupt,
-    /// The terminal is gone, or somebody ends the program.
+    /// The terminal is gone, or a signal ends the program.
     End,
 }
 
@@ -35,16 +35,16 @@ impl Signals {
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> StopSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Heard::Interrupt,
-            _ = self.terminate.recv() => Heard::End,
-            _ = self.hang_up.recv() => Heard::End,
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::End,
+            _ = self.hang_up.recv() => StopSignal::End,
         }
     }
 
     /// What comes of this, unless something is heard before.
-    pub(super) async fn unless_heard<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Heard> {
+    pub(super) async fn unless_heard<T>(&mut self, work: impl Future<Output = T>) -> Result<T, StopSignal> {
         tokio::select! {
             biased;
             heard = self.next() => Err(heard),

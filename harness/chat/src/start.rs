@@ -1,4 +1,4 @@
-//! From request to a conversation: everything that can be known to be wrong before a word is said.
+//! Starts a conversation, after everything was checked that can be checked before the first message.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ use super::error::ChatError;
 use super::lines::Lines;
 use super::screen::{Manner, Screen};
 use super::server::{Models, Server};
+use super::session::{ChatEnd, ChatSession};
 use super::signals::Signals;
-use super::talk::{ChatEnd, Talk};
 use super::terminal::Terminal;
 use super::trouble::{KEY_HELP, START_HELP, is_missing};
 
@@ -64,7 +64,7 @@ pub fn talk(
     })?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| unprepared(&error))?;
     let ended = runtime.block_on(begin(request, terminal, api, key));
-    // A name that is still being looked up is waited for by nobody.
+    // Name lookups that are still running are abandoned.
     runtime.shutdown_background();
     ended
 }
@@ -81,7 +81,7 @@ async fn begin(
     let Ok(models) = signals.unless_heard(server.models()).await else { return Ok(ChatEnd::Interrupted) };
     let models = match models {
         Ok(models) => models,
-        // Whoever names the model can do without the list.
+        // With a named model the list is not needed.
         Err(error) if request.model.is_some() && may_do_without_list(&error) => {
             Models { is_foreign: is_missing(&error), ..Models::default() }
         }
@@ -118,7 +118,7 @@ async fn begin(
         }
     }
     let conversation = Conversation::new(session, request.system.clone());
-    let talk = Talk {
+    let talk = ChatSession {
         server,
         models,
         model,

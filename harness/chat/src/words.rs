@@ -90,7 +90,7 @@ impl Words {
             }
             text.push(character);
             self.column += width;
-            // A line may end behind a character of which nobody is sure how wide it is, and nothing of it is taken back.
+            // A line may end behind a character of uncertain width, and written text stays.
             if is_one_wide(character) { self.word.push(character) } else { self.word.clear() }
         }
     }

@@ -1,6 +1,7 @@
 //! What these programs were built from.
 
-use clawrl_cli::{Build, LinkedLibtorch};
+use clawrl_cli::Build;
+use clawrl_runtime::host::LinkedLibtorch;
 
 /// `ci/setup.sh run` sets the commit, `build.rs` the rest.
 pub(crate) const BUILD: Build = Build {

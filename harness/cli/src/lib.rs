@@ -8,9 +8,6 @@ mod command;
 mod exit_code;
 mod failure;
 mod judge_choice;
-mod libtorch;
-mod libtorch_finding;
-mod local_server;
 mod log;
 mod output;
 mod panic_report;
@@ -27,5 +24,5 @@ mod training;
 use clawrl_runtime as wiring;
 use clawrl_runtime::environment;
 
-pub use program::{Build, LinkedLibtorch, Program};
+pub use program::{Build, Program};
 pub use training::Training;

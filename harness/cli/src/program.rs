@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clawrl_runtime::RuntimeError;
+use clawrl_runtime::host::LinkedLibtorch;
 
 use crate::log::Log;
 use crate::torch_handoff::hand_over;
@@ -29,15 +30,6 @@ pub struct Build {
     pub commit: Option<&'static str>,
     /// `None`: this build cannot train.
     pub libtorch: Option<LinkedLibtorch>,
-}
-
-/// The libtorch that `clawrl-torch` was linked to.
-#[derive(Debug, Clone, Copy)]
-pub struct LinkedLibtorch {
-    /// PyTorch's version.
-    pub version: &'static str,
-    /// Folder of its libraries. `None`: the programs belong to a Python environment, whose PyTorch they load.
-    pub folder: Option<&'static str>,
 }
 
 impl Program {

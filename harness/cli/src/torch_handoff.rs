@@ -10,11 +10,12 @@ use std::process::Command;
 
 use clawrl_runtime::RuntimeError;
 use clawrl_runtime::environment::Variable;
+use clawrl_runtime::host::{Finding, Libtorch, TrainingProgram, training_finding};
 
-use crate::libtorch::Libtorch;
+use crate::program::{is_linked, linked_libtorch};
 
 const PROGRAM: &str = "clawrl-torch";
-pub(crate) const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
+const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
                      --features clawrl/torch";
 
 /// How often a thread of libtorch's OpenMP looks for its next share of an operation before it sleeps. The default,
@@ -24,7 +25,7 @@ pub(crate) const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run 
 const SPINS: &str = "10000";
 
 /// The other program, where it is beside this one.
-pub(crate) fn other_program() -> std::io::Result<Option<PathBuf>> {
+fn other_program() -> std::io::Result<Option<PathBuf>> {
     let program = std::env::current_exe()?.with_file_name(PROGRAM);
     Ok(program.is_file().then_some(program))
 }
@@ -39,7 +40,7 @@ pub(crate) fn hand_over() -> RuntimeError {
         }
         Err(error) => return RuntimeError::unavailable(format!("cannot find this program: {error}")),
     };
-    if let Some((message, help)) = Libtorch::find().trouble() {
+    if let Some((message, help)) = Libtorch::find(linked_libtorch()).trouble() {
         let help = format!("{help}; `clawrl doctor` looks at everything");
         return RuntimeError::unavailable(message).with_help(help);
     }
@@ -50,4 +51,14 @@ pub(crate) fn hand_over() -> RuntimeError {
     }
     let error = command.exec();
     RuntimeError::unavailable(format!("cannot start {}: {error}", program.display()))
+}
+
+/// For `clawrl doctor`: whether there is training.
+pub(crate) fn training_program_finding() -> Finding {
+    let program = match other_program() {
+        _ if is_linked() => TrainingProgram::This,
+        Ok(Some(program)) => TrainingProgram::Other(program),
+        _ => TrainingProgram::None,
+    };
+    training_finding(&program, &Libtorch::find(linked_libtorch()), BUILD)
 }

@@ -16,6 +16,7 @@
 mod at_k;
 mod atif;
 mod block;
+mod describe;
 mod detail;
 mod error;
 mod gather;
@@ -33,6 +34,10 @@ mod words;
 
 pub use at_k::{AtK, Mean, at_k, success_in};
 pub use clawrl_record::{Clusters, Method, Rate, Tries, rate};
+pub use describe::{
+    end_word, ending_word, heading, is_part_of, part_of, policy_and_model, policy_words, remote_words,
+    state_word, time,
+};
 pub use detail::{call_text, shown};
 pub use error::ReportError;
 pub use gather::Options;

@@ -6,12 +6,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clawrl_cassette::{Cassette, CassetteError, CassettePolicy, ModelRequest, Origin, RecordingPolicy, Show};
-use clawrl_core::{ActionFormat, Message, Policy, PolicySpec, RemoteSpec, RunId, ToolSpec};
+use clawrl_cassette::{Cassette, CassetteError, CassettePolicy, ModelRequest, Origin, RecordingPolicy, Reply, Show};
+use clawrl_core::{
+    Action, ActionFormat, AttemptRecord, Message, Policy, PolicySpec, RemoteSpec, RunId, RunPlan, ToolSpec,
+};
 use clawrl_remote::Told;
+use clawrl_scheduler::{context, reply_seed};
+use clawrl_scripted::recorded_action;
 use serde_json::{Map, Value, json};
 
-use super::policy::Supplies;
+use super::policy::PolicyResources;
 use crate::error::RuntimeError;
 use crate::host::facts;
 
@@ -19,7 +23,7 @@ use crate::host::facts;
 /// what it costs are none.
 const DECISIVE: [&str; 6] = ["dialect", "model", "sampling", "tools", "headers", "body"];
 
-impl Supplies {
+impl PolicyResources {
     /// The same policy; where replies are recorded, what it says is.
     pub(super) fn recording(&self, policy: Arc<dyn Policy>, spec: &PolicySpec) -> Arc<dyn Policy> {
         match &self.recorder {
@@ -43,7 +47,7 @@ impl Supplies {
 }
 
 /// What this policy shows a model, for a task whose actions have this format.
-pub fn asked_of(
+fn asked_of(
     spec: &PolicySpec,
     format: ActionFormat,
     mut messages: Vec<Message>,
@@ -89,14 +93,33 @@ pub(super) fn played(
     path: &Path,
     sha256: &str,
     recorded: &PolicySpec,
-    supplies: &Supplies,
+    resources: &PolicyResources,
 ) -> Result<Arc<dyn Policy>, RuntimeError> {
     let (cassette, found) = Cassette::read(path).map_err(|error| unreadable(&error))?;
     if found != sha256 {
         let message = format!("the cassette {} is not the one that the run began with", path.display());
         return Err(RuntimeError::refused(message).with_help("start a new run, or put the old file back"));
     }
-    Ok(Arc::new(CassettePolicy::new(cassette, supplies.show(recorded))))
+    Ok(Arc::new(CassettePolicy::new(cassette, resources.show(recorded))))
+}
+
+/// What was said in an attempt, with what was asked: a function of the record (I4 of the architecture).
+pub fn replies_of(plan: &RunPlan, record: &AttemptRecord) -> Vec<Reply> {
+    let Some(slot) = plan.slots.get(record.attempt.slot.0 as usize) else { return Vec::new() };
+    let task = plan.task_of(slot);
+    let trajectory = &record.trajectory;
+    let mut tools: &[ToolSpec] = &trajectory.reset.tools;
+    let mut replies = Vec::with_capacity(trajectory.turns.len());
+    for (turn, said) in (0u32..).zip(&trajectory.turns) {
+        let messages = context(&trajectory.prompt, &trajectory.turns[..turn as usize]);
+        let asked = asked_of(&plan.policy, task.action_format, messages, tools);
+        let said_now = Action { usage: said.usage.clone(), ..recorded_action(said) };
+        replies.push(Reply::new(task.id.clone(), turn, reply_seed(slot, turn), 0, asked, said_now));
+        if !said.observation.tools.is_empty() {
+            tools = &said.observation.tools;
+        }
+    }
+    replies
 }
 
 /// Where the replies of a run come from.

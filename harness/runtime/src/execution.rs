@@ -15,10 +15,10 @@ use clawrl_record::{LimitNotSet, RunSink};
 use clawrl_scheduler::{
     Demand, Interrupt, ProviderConfig, RunError, RunReport, Scheduler, SchedulerConfig, SchedulerTimeouts,
 };
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
-use super::machine::{Machine, ProviderSettings, Providers, Workplace};
+use super::machine::{Machine, ProviderSettings, Providers, Runtime};
 use super::{isolation, metrics};
 use crate::error::RuntimeError;
 use crate::host::facts;
@@ -85,9 +85,10 @@ pub fn execute(
 
 /// A runtime with signals and a spawner, for one run after another.
 pub struct Executor {
-    runtime: Runtime,
-    /// Shared with whoever makes providers of its own, and gives it back before the end.
-    workplace: Arc<Workplace>,
+    /// Threads for asynchronous work.
+    threads: tokio::runtime::Runtime,
+    /// Shared with callers that make providers; they drop it before the end.
+    runtime: Arc<Runtime>,
     limits_not_set: Vec<LimitNotSet>,
     machine_facts: BTreeMap<String, String>,
     interrupts: watch::Receiver<Interrupt>,
@@ -105,16 +106,16 @@ impl Executor {
         progress: Arc<dyn Progress>,
     ) -> Result<Self, RuntimeError> {
         let (limits_not_set, machine_facts) = (machine.limits_not_set(), machine.facts());
-        let runtime = runtime()?;
-        let entered = runtime.enter();
-        let workplace = Arc::new(machine.attach()?);
+        let threads = threads()?;
+        let entered = threads.enter();
+        let runtime = Arc::new(machine.attach()?);
         let signals = Signals::register()
             .map_err(|error| RuntimeError::unavailable(format!("cannot listen to signals: {error}")))?;
         let (wanted, interrupts) = watch::channel(Interrupt::None);
         // Ends with the runtime.
-        runtime.spawn(signals.listen(first_interrupt, wanted, Arc::clone(&progress)));
+        threads.spawn(signals.listen(first_interrupt, wanted, Arc::clone(&progress)));
         drop(entered);
-        Ok(Self { runtime, workplace, limits_not_set, machine_facts, interrupts, progress })
+        Ok(Self { threads, runtime, limits_not_set, machine_facts, interrupts, progress })
     }
 
     /// Limits that could not be set.
@@ -129,7 +130,7 @@ impl Executor {
 
     /// For threads of our own that have something to wait for.
     pub fn handle(&self) -> Handle {
-        self.runtime.handle().clone()
+        self.threads.handle().clone()
     }
 
     /// What was asked for by signals so far.
@@ -143,8 +144,8 @@ impl Executor {
     }
 
     /// Where providers are made.
-    pub fn workplace(&self) -> Arc<Workplace> {
-        Arc::clone(&self.workplace)
+    pub fn runtime(&self) -> Arc<Runtime> {
+        Arc::clone(&self.runtime)
     }
 
     /// One run to its end: its providers are shut down when this returns. Blocks.
@@ -154,18 +155,18 @@ impl Executor {
     pub fn run(&self, work: Work) -> Result<Ended, RuntimeError> {
         let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
         let providers = {
-            let _entered = self.runtime.enter();
-            self.workplace.providers(&work.plan, settings)?
+            let _entered = self.threads.enter();
+            self.runtime.providers(&work.plan, settings)?
         };
         let policy = Arc::clone(&work.policy);
-        let (outcome, undead) = self.runtime.block_on(async {
+        let (outcome, undead) = self.threads.block_on(async {
             let outcome = run(work, self.interrupts.clone(), providers, &*self.progress).await;
-            (outcome, self.workplace.programs_ended().await)
+            (outcome, self.runtime.programs_ended().await)
         });
         if undead > 0 {
             self.progress.warn(format_args!("{undead} agent programs have not ended after they were killed"));
         }
-        self.workplace.tell_of_images(&*self.progress);
+        self.runtime.tell_of_images(&*self.progress);
         let outcome = outcome?;
         let (report, error) = match outcome {
             Ok(report) => (report, None),
@@ -182,13 +183,13 @@ impl Executor {
     /// Ends the runtime, then the spawner (I2).
     pub fn end(self) {
         // Whatever still blocks a thread by now was given up on long ago.
-        self.runtime.shutdown_timeout(LAST_WAIT);
+        self.threads.shutdown_timeout(LAST_WAIT);
         // The last connection to the spawner: it is waited for here.
-        drop(self.workplace);
+        drop(self.runtime);
     }
 }
 
-fn runtime() -> Result<Runtime, RuntimeError> {
+fn threads() -> Result<tokio::runtime::Runtime, RuntimeError> {
     let mut builder = Builder::new_multi_thread();
     builder
         .enable_all()

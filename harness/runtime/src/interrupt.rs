@@ -1,4 +1,4 @@
-//! From signals to what a person wants of a run.
+//! Maps signals to requests to drain or cancel a run.
 //!
 //! | heard | wanted |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The machine made ready for plans: swept, probed, with a spawner.
+//! The host made ready for plans: swept, probed, with a spawner.
 //!
 //! I1. The spawner is started from the main thread before any other thread exists: the kernel ends it, and every
 //! sandbox with it, when that thread is gone. I2. Control groups are looked at before the spawner is started,
@@ -135,18 +135,18 @@ impl Machine {
     ///
     /// # Errors
     /// When the spawner cannot be reached.
-    pub fn attach(self) -> Result<Workplace, RuntimeError> {
+    pub fn attach(self) -> Result<Runtime, RuntimeError> {
         let client = self.spawner.map(SpawnerClient::attach).transpose();
         let client = client
             .map_err(|error| RuntimeError::internal(format!("cannot listen to the spawner: {error}")))?;
         let Self { bubblewrap, engines, images, browser, unboxed, judges, programs, .. } = self;
         programs.lend(client.clone());
-        Ok(Workplace { bubblewrap, engines, images, browser, client, unboxed, judges, programs })
+        Ok(Runtime { bubblewrap, engines, images, browser, client, unboxed, judges, programs })
     }
 }
 
 /// A machine whose spawner listens. Dropped, it waits for the spawner's end, once all providers are gone.
-pub struct Workplace {
+pub struct Runtime {
     bubblewrap: Option<HostReport>,
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
@@ -157,13 +157,13 @@ pub struct Workplace {
     programs: Programs,
 }
 
-impl Drop for Workplace {
+impl Drop for Runtime {
     fn drop(&mut self) {
         self.programs.lend(None);
     }
 }
 
-impl Workplace {
+impl Runtime {
     /// Fresh providers for one of the plans. Call inside the runtime.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! From a plan's policy to whatever acts.
+//! Makes the policy of a plan.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,13 +12,13 @@ use clawrl_scripted::{Demonstrator, Noop, Oracle, Random, Replay, ReplayKey, rec
 use super::cassette::played;
 use super::programs::Programs;
 use super::remote::{remote_model, remote_policy};
-use crate::agent::{AgentConfig, AgentPolicy, EachAnew};
+use crate::agent::{AgentConfig, AgentPolicy, PerAttempt};
 use crate::environment;
 use crate::error::RuntimeError;
 
 /// What a policy is given beside its plan.
 #[derive(Default)]
-pub struct Supplies {
+pub struct PolicyResources {
     /// Secrets that are kept out of cassettes, in what is written and in what is compared.
     pub redactor: Option<Arc<Redactor>>,
     /// Where replies are recorded, if they are.
@@ -51,13 +51,13 @@ pub trait PolicyLoader: Send + Sync {
 pub fn policy_of(
     plan: &RunPlan,
     store: &RunStore,
-    supplies: &Supplies,
+    resources: &PolicyResources,
 ) -> Result<Arc<dyn Policy>, RuntimeError> {
     if let PolicySpec::Agent(spec) = &plan.policy {
-        return agent(spec, plan, store, supplies);
+        return agent(spec, plan, store, resources);
     }
-    let policy = speaking(&plan.policy, plan, store, supplies)?;
-    Ok(supplies.recording(policy, &plan.policy))
+    let policy = speaking(&plan.policy, plan, store, resources)?;
+    Ok(resources.recording(policy, &plan.policy))
 }
 
 /// A policy that speaks for itself.
@@ -65,7 +65,7 @@ fn speaking(
     spec: &PolicySpec,
     plan: &RunPlan,
     store: &RunStore,
-    supplies: &Supplies,
+    resources: &PolicyResources,
 ) -> Result<Arc<dyn Policy>, RuntimeError> {
     let impossible = |what: &str| RuntimeError::refused(format!("the plan's policy is none: {what}"));
     Ok(match spec {
@@ -80,7 +80,7 @@ fn speaking(
         }
         PolicySpec::Torch { path, temperature_milli, max_new_tokens } => {
             refuse_unseen_pictures(plan)?;
-            let models = supplies.models.as_deref().ok_or_else(|| {
+            let models = resources.models.as_deref().ok_or_else(|| {
                 RuntimeError::unavailable("this program runs no models by itself")
                     .with_help("link it to libtorch")
             })?;
@@ -88,7 +88,7 @@ fn speaking(
         }
         PolicySpec::Remote(settings) => remote_policy(settings, plan)?,
         PolicySpec::Replay { run } => Arc::new(Replay::new(recordings(run, store)?)),
-        PolicySpec::Cassette { path, sha256, recorded } => played(path, sha256, recorded, supplies)?,
+        PolicySpec::Cassette { path, sha256, recorded } => played(path, sha256, recorded, resources)?,
         other => return Err(impossible(&format!("{other:?} is not known here"))),
     })
 }
@@ -98,7 +98,7 @@ fn agent(
     spec: &AgentSpec,
     plan: &RunPlan,
     store: &RunStore,
-    supplies: &Supplies,
+    resources: &PolicyResources,
 ) -> Result<Arc<dyn Policy>, RuntimeError> {
     for name in &spec.secrets {
         if environment::named(name).is_none() {
@@ -110,20 +110,20 @@ fn agent(
     let model = spec.model.as_deref().map(|model| -> Result<Arc<dyn Policy>, RuntimeError> {
         let policy = match model {
             PolicySpec::Remote(settings) => remote_model(settings, "model of the agent program")?,
-            other => speaking(other, plan, store, supplies)?,
+            other => speaking(other, plan, store, resources)?,
         };
         let policy: Arc<dyn Policy> = match model {
-            PolicySpec::Torch { .. } => Arc::new(EachAnew::new(policy)),
+            PolicySpec::Torch { .. } => Arc::new(PerAttempt::new(policy)),
             _ => policy,
         };
-        Ok(supplies.recording(policy, model))
+        Ok(resources.recording(policy, model))
     });
     Ok(Arc::new(AgentPolicy::new(AgentConfig {
         spec: spec.clone(),
         run: plan.run.clone(),
         determinism: plan.determinism.clone(),
         model: model.transpose()?,
-        programs: supplies.programs.clone(),
+        programs: resources.programs.clone(),
     })))
 }
 

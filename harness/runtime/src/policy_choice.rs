@@ -12,10 +12,10 @@ use crate::cassette::unreadable;
 use crate::error::RuntimeError;
 use crate::run_name::parse_run_name;
 
-/// The share of attempts in which the demonstrator is right, where nobody says otherwise.
+/// Default share of attempts in which the demonstrator plays the oracle, percent, unless the user sets it.
 const DEMONSTRATOR_PERCENT: u8 = 35;
 
-/// Tokens of a reply of an embedded policy before it is cut; as in training, where nobody says otherwise.
+/// Maximum tokens of an embedded policy's reply. The default of training is the same.
 const REPLY_TOKENS: u32 = 48;
 
 const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FILE, replay:RUN, torch:DIR, torch:DIR@TEMPERATURE, \
@@ -25,7 +25,7 @@ const NO_MODEL: &str = "torch takes the folder of a model, as in torch:results/r
      temperature at which it is sampled, such as torch:DIR@0.7";
 
 /// Beyond this a sampled token says nothing of a policy.
-const MOST_TEMPERATURE: f64 = 100.0;
+const MAX_TEMPERATURE: f64 = 100.0;
 
 /// A policy by its name and, after a colon, its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,7 +233,7 @@ fn torch(setting: &str) -> Result<PolicyChoice, String> {
     let temperature = |(folder, number): (&str, &str)| Some((folder.to_owned(), number.parse::<f64>().ok()?));
     let (folder, temperature) =
         setting.rsplit_once('@').and_then(temperature).unwrap_or_else(|| (setting.to_owned(), 0.0));
-    if folder.is_empty() || !(0.0..=MOST_TEMPERATURE).contains(&temperature) {
+    if folder.is_empty() || !(0.0..=MAX_TEMPERATURE).contains(&temperature) {
         return Err(NO_MODEL.to_owned());
     }
     let temperature_milli = (1000.0 * temperature).round() as u32;

@@ -1,6 +1,6 @@
 //! Where programs of policies are started: by the machine's spawner, which listens only once a run has its runtime.
 //!
-//! I1. Nothing is lent any more when the workplace is gone: the spawner ends with its last client. I2. A run is over when its
+//! I1. Nothing is lent any more when the runtime is gone: the spawner ends with its last client. I2. A run is over when its
 //! programs have ended.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -84,7 +84,7 @@ pub fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, RuntimeError> {
     Ok(Some(secret))
 }
 
-/// A key over a connection that everybody on the way can read. On this machine nobody is on the way.
+/// Warns of a key that is sent unencrypted to another machine.
 pub fn warn_of_open_key(settings: &RemoteSpec, sent: bool) {
     let Some(rest) = settings.base_url.strip_prefix("http://") else { return };
     let host = rest.split('/').next().unwrap_or_default();

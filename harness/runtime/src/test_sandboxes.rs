@@ -1,4 +1,4 @@
-//! Tests of packages that nobody vouches for, each run in a sandbox of its own.
+//! Runs tests of untrusted packages, each run in its own sandbox.
 //!
 //! I1. A run sees its package and the programs of this machine, has no network, and leaves nothing. I2. Results come in the
 //! order of the jobs, whatever ended first.

@@ -8,7 +8,7 @@ use clawrl_remote::Listed;
 
 use super::error::ServeError;
 use super::openclaw::SetUp;
-use super::upstream::Standing;
+use super::upstream::UpstreamState;
 
 /// Receives the events of a server.
 pub trait ServeEvents: Send + Sync {
@@ -22,7 +22,7 @@ pub trait ServeEvents: Send + Sync {
     fn openclaw(&self, set_up: &SetUp, is_upstream: bool);
 
     /// The state of the server that the model is behind has changed.
-    fn upstream_standing(&self, server: UpstreamServer<'_>, standing: &Standing);
+    fn upstream_state(&self, server: UpstreamServer<'_>, standing: &UpstreamState);
 
     /// The server that the model is behind has listed its models.
     fn upstream_models(&self, server: UpstreamServer<'_>, listed: &Listed);

@@ -1,4 +1,4 @@
-//! A turn of the record as somebody who judges reads it.
+//! A recorded turn, in the form in which a judge reads it.
 //!
 //! I1. What is read is the request that was answered, the answer as it was sent, and what followed it, each from the record. I2. Commands by
 //! which clients give feedback are none of what a user said. I3. Nor is what a client puts beside it: contexts that it sends once, notes of
@@ -37,7 +37,7 @@ impl Exchange {
         let answered = match &turn.next_state {
             Some(next) => (next.answered, next.choice),
             None => {
-                // Of several choices nobody has said which one they mean.
+                // With several choices it is unknown which one the user refers to.
                 let is_meant = |request: &&RequestView| request.kind == "main" && request.answers.len() == 1;
                 (turn.requests.iter().rfind(is_meant)?.request, 0)
             }

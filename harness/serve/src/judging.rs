@@ -1,7 +1,7 @@
 //! Judging of turns, beside the answers: from what is said of them to votes, rewards and samples in the ledger.
 //!
-//! I1. Nobody who is answered waits for it. I2. A judge is asked about a turn once: its votes are kept. I3. Whatever the ledger
-//! has and nobody has looked at is looked at when judging begins, and after events were missed. I4. A turn is judged for what it is worth
+//! I1. Answers never wait for it. I2. A judge is asked about a turn once: its votes are kept. I3. Turns of the ledger that were not
+//! judged yet are judged when judging begins, and after events were missed. I4. A turn is judged for what it is worth
 //! only where it is a main turn; side turns and unknown ones are not. I5. What people say of an answer is said of that one, and of no retry.
 //!
 //! Cancellation: dropping the future of [`ChatJudge::run`] drops the questions that wait.
@@ -24,7 +24,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use super::exchange::{Exchange, answer_of};
-use super::verdict::{Judged, Worth, worth};
+use super::verdict::{TurnVotes, Worth, worth};
 
 /// Turns that one look finds at most.
 const LOOK: u32 = 500;
@@ -121,7 +121,7 @@ impl ChatJudge {
             let judged = match recorded(&turn) {
                 Some(judged) => judged,
                 None if exchange.next.is_some() => self.ask(number, &exchange).await?,
-                None => Judged::default(),
+                None => TurnVotes::default(),
             };
             // What does not say which answer it is about is about this one.
             let said =
@@ -166,7 +166,7 @@ impl ChatJudge {
     }
 
     /// Asks, and keeps what is said.
-    async fn ask(&self, turn: TurnId, exchange: &Exchange) -> Result<Judged, LedgerError> {
+    async fn ask(&self, turn: TurnId, exchange: &Exchange) -> Result<TurnVotes, LedgerError> {
         let task = Arc::new(task(&exchange.asked));
         let next = exchange.next.as_ref().map(|(role, text)| (*role, text.as_str()));
         let seen = TurnContext { before: &exchange.before, reply: &exchange.reply, next };
@@ -187,11 +187,11 @@ impl ChatJudge {
         );
         let votes = kept(turn, VOTE, &of_turn).into_iter().chain(kept(turn, HINT, &of_hint));
         self.recorder.add_votes(turn, votes.collect()).await?;
-        Ok(Judged::of(&of_turn, &of_hint))
+        Ok(TurnVotes::of(&of_turn, &of_hint))
     }
 }
 
-/// The answer that somebody says something of, where they say which.
+/// The answer that feedback refers to, if it names one.
 fn about(said: &FeedbackView) -> Option<(RequestId, u32)> {
     said.answered.zip(said.choice)
 }
@@ -204,11 +204,11 @@ fn answers_with_feedback(turn: &TurnView) -> Vec<((RequestId, u32), Worth)> {
             said.entry(of).or_default().push(feedback);
         }
     }
-    said.into_iter().map(|(of, said)| (of, worth(&said, &Judged::default(), None))).collect()
+    said.into_iter().map(|(of, said)| (of, worth(&said, &TurnVotes::default(), None))).collect()
 }
 
 /// What the ledger has of judges.
-fn recorded(turn: &TurnView) -> Option<Judged> {
+fn recorded(turn: &TurnView) -> Option<TurnVotes> {
     let response = |judge: &str| {
         let mut response = JudgeResponse::default();
         for vote in turn.votes.iter().filter(|vote| vote.judge == judge) {
@@ -228,13 +228,13 @@ fn recorded(turn: &TurnView) -> Option<Judged> {
         }
         response
     };
-    (!turn.votes.is_empty()).then(|| Judged::of(&response(VOTE), &response(HINT)))
+    (!turn.votes.is_empty()).then(|| TurnVotes::of(&response(VOTE), &response(HINT)))
 }
 
-/// A ballot as the ledger has it. What is missing is kept, too: nobody is asked again.
+/// Votes in the form of the ledger. Missing votes are recorded, too; they are not asked for again.
 fn kept(turn: TurnId, judge: &str, response: &JudgeResponse) -> Vec<NewVote> {
     let cast = response.votes.iter().map(|vote| {
-        // What somebody says of a hint is no score of the turn.
+        // A vote about a hint does not score the turn.
         let is_score = judge == VOTE;
         let score = is_score.then(|| vote.verdict.sign()).ok_or_else(|| ABOUT_A_HINT.to_owned());
         (score, vote.hint.clone(), vote.reason.clone())

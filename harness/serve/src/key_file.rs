@@ -1,6 +1,6 @@
 //! The file of keys: a line each, `USER KEY`.
 //!
-//! I1. There is always a key: the first start makes one. I2. Nobody but its owner may read the file; one that others can read is
+//! I1. There is always a key: the first start makes one. I2. Only its owner may read the file; one that others can read is
 //! refused, since its keys may be known.
 
 use std::fs::{self, OpenOptions};

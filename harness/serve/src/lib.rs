@@ -23,5 +23,5 @@ pub use model::{Announce, ChatModel, ChatModelLoader};
 pub use one_turn::asked_of;
 pub use openclaw::{MIN_CONTEXT, SetUp};
 pub use serve::{ServeEnd, ServeRequest, serve};
-pub use upstream::{Standing, Trouble};
-pub use verdict::{Judged, Worth, worth};
+pub use upstream::{Trouble, UpstreamState};
+pub use verdict::{TurnVotes, Worth, worth};

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use clawrl_core::{AttemptId, CancelToken, Judge, JudgeRequest, JudgeSubject, Role, SlotId, TurnContext};
 
 use super::judging::task;
-use super::verdict::Judged;
+use super::verdict::TurnVotes;
 
 /// How long it is waited for.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One vote about a reply by what followed it, and one about what should have been known before.
-pub async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> Judged {
+pub async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> TurnVotes {
     let task = Arc::new(task(""));
     let seen = TurnContext { before: "", reply, next: Some((next.0, &next.1)) };
     let cancel = CancelToken::new();
@@ -31,5 +31,5 @@ pub async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)
         judge.ask(question(JudgeSubject::Turn(seen))),
         judge.ask(question(JudgeSubject::Hint(seen)))
     );
-    Judged::of(&of_turn, &of_hint)
+    TurnVotes::of(&of_turn, &of_hint)
 }

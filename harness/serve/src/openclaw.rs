@@ -29,7 +29,7 @@ const EXTENSION: [(&str, &str); 8] = extension!(
     "src/shared.ts"
 );
 
-/// What a conversation may be, where nobody says: as large models have it at least.
+/// Assumed context of a model whose context is unknown, tokens: large models have at least this.
 const USUAL_CONTEXT: usize = 32_768;
 
 /// Tokens that a model has to read. OpenClaw refuses models below it (2026.9.6: below 4,000), and its own prompt has 5,000 to 14,000.

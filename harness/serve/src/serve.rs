@@ -281,7 +281,7 @@ async fn watched(
     upstream
         .watch(|news| {
             match news {
-                News::Standing(standing) => openclaw.events.upstream_standing(upstream.server(), standing),
+                News::UpstreamState(standing) => openclaw.events.upstream_state(upstream.server(), standing),
                 News::Listed(listed) => openclaw.events.upstream_models(upstream.server(), listed),
             }
             // How much the model reads may be known only now.

@@ -1,6 +1,6 @@
-//! What `clawrl serve` is asked to serve: a model's folder, or a model behind a server.
+//! The model to serve: a folder, or a model behind another server.
 //!
-//! I1. What is neither is refused by what it is, with the command that serves it.
+//! I1. Other inputs are recognised and refused with the command that serves them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use super::error::ServeError;
 /// The first bytes of a model file of llama.cpp.
 const GGUF: &[u8; 4] = b"GGUF";
 
-/// Where llama.cpp and vLLM listen, where nobody says otherwise.
+/// Default ports of llama.cpp and vLLM.
 const LLAMA_PORT: u16 = 8080;
 const VLLM_PORT: u16 = 8000;
 

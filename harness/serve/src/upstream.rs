@@ -31,7 +31,7 @@ use super::events::UpstreamServer;
 /// What is wrong with a request is said by the server, which seldom says where.
 const ANY_FIELD: &str = "body";
 
-/// Nobody listens where the server should be.
+/// Code for a refused connection.
 const UNREACHABLE: &str = "server-unreachable";
 
 /// Between two looks at a server that does not answer: at first, and at most.
@@ -42,15 +42,15 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 pub(super) struct UpstreamBackend {
     name: String,
     model: RemoteModel,
-    standing: watch::Sender<Standing>,
+    standing: watch::Sender<UpstreamState>,
     /// Tokens of a prompt and its answer, as the server says; 0 where it does not.
     context: AtomicUsize,
 }
 
 /// Whether the server answers, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Standing {
-    /// Nobody has asked it yet.
+pub enum UpstreamState {
+    /// Not asked yet.
     #[default]
     Unknown,
     /// It answers.
@@ -62,7 +62,7 @@ pub enum Standing {
 /// What is new about the server.
 #[derive(Debug)]
 pub(super) enum News<'a> {
-    Standing(&'a Standing),
+    UpstreamState(&'a UpstreamState),
     /// What it said when it was looked at again.
     Listed(&'a Listed),
 }
@@ -141,19 +141,19 @@ impl UpstreamBackend {
     /// Tells how it stands, unless all is well, and each change of it, and looks whether trouble is over. Ends with its future.
     pub(super) async fn watch(&self, mut tell: impl FnMut(News<'_>)) -> Infallible {
         let mut standings = self.standing.subscribe();
-        let mut told = Standing::Answers;
+        let mut told = UpstreamState::Answers;
         let mut pause = PAUSES.0;
         loop {
             let now = standings.borrow_and_update().clone();
             if now != told {
-                tell(News::Standing(&now));
+                tell(News::UpstreamState(&now));
                 told = now;
                 pause = PAUSES.0;
             }
             let is_looked_at = match &told {
-                Standing::Unknown => true,
-                Standing::Answers => false,
-                Standing::Trouble(trouble) => trouble.is_seen,
+                UpstreamState::Unknown => true,
+                UpstreamState::Answers => false,
+                UpstreamState::Trouble(trouble) => trouble.is_seen,
             };
             let look = async {
                 if !is_looked_at {
@@ -179,12 +179,12 @@ impl UpstreamBackend {
     fn seen(&self) {
         self.standing.send_if_modified(|standing| {
             let is_over = match standing {
-                Standing::Unknown => true,
-                Standing::Answers => false,
-                Standing::Trouble(trouble) => trouble.is_seen,
+                UpstreamState::Unknown => true,
+                UpstreamState::Answers => false,
+                UpstreamState::Trouble(trouble) => trouble.is_seen,
             };
             if is_over {
-                *standing = Standing::Answers;
+                *standing = UpstreamState::Answers;
             }
             is_over
         });
@@ -193,8 +193,8 @@ impl UpstreamBackend {
     /// An answer has begun.
     fn answered(&self) {
         self.standing.send_if_modified(|standing| {
-            let is_new = *standing != Standing::Answers;
-            *standing = Standing::Answers;
+            let is_new = *standing != UpstreamState::Answers;
+            *standing = UpstreamState::Answers;
             is_new
         });
     }
@@ -211,9 +211,9 @@ impl UpstreamBackend {
         };
         let (message, told) = (message.clone(), told(error).to_string());
         self.standing.send_if_modified(|standing| {
-            let is_known = matches!(standing, Standing::Trouble(known) if known.code == code);
+            let is_known = matches!(standing, UpstreamState::Trouble(known) if known.code == code);
             if !is_known {
-                *standing = Standing::Trouble(Trouble { code, message, told, is_seen });
+                *standing = UpstreamState::Trouble(Trouble { code, message, told, is_seen });
             }
             !is_known
         });
@@ -278,8 +278,8 @@ impl Backend for UpstreamBackend {
 
     fn last_error(&self) -> Option<String> {
         match &*self.standing.borrow() {
-            Standing::Trouble(trouble) => Some(trouble.told.clone()),
-            Standing::Unknown | Standing::Answers => None,
+            UpstreamState::Trouble(trouble) => Some(trouble.told.clone()),
+            UpstreamState::Unknown | UpstreamState::Answers => None,
         }
     }
 
@@ -370,14 +370,14 @@ mod tests {
         let settings = RemoteSpec { key: clawrl_core::KeySource::None, ..settings };
         let upstream = upstream_backend(settings, "clawrl").unwrap();
         let code = || match &*upstream.standing.borrow() {
-            Standing::Trouble(trouble) => Some((trouble.code, trouble.is_seen)),
+            UpstreamState::Trouble(trouble) => Some((trouble.code, trouble.is_seen)),
             _ => None,
         };
         let later =
             |code| StreamError::Later { code, message: "http://inside".to_owned(), retry_after: None };
         let settings = |code| StreamError::Settings { code, message: "http://inside".to_owned() };
         upstream.troubled(&later("stream-cut"), false);
-        assert_eq!(*upstream.standing.borrow(), Standing::Unknown, "the next answer may be whole");
+        assert_eq!(*upstream.standing.borrow(), UpstreamState::Unknown, "the next answer may be whole");
         upstream.troubled(&later(UNREACHABLE), false);
         assert_eq!(code(), Some((UNREACHABLE, true)));
         assert!(!upstream.last_error().unwrap().contains("inside"));
@@ -389,6 +389,6 @@ mod tests {
         upstream.troubled(&settings("key-refused"), true);
         assert_eq!(code(), Some(("key-refused", true)));
         upstream.troubled(&StreamError::Refused("no audio".to_owned()), false);
-        assert_eq!(*upstream.standing.borrow(), Standing::Answers, "who refuses a request is there");
+        assert_eq!(*upstream.standing.borrow(), UpstreamState::Answers, "who refuses a request is there");
     }
 }

@@ -9,7 +9,7 @@
 use clawrl_core::{JudgeResponse, Role, VoteValue};
 use clawrl_gateway::FeedbackView;
 
-/// Characters of a hint. Longer ones are cut: nobody means all of what they paste.
+/// Maximum characters of a hint. Longer ones, usually pasted, are cut.
 const HINT_CHARS: usize = 600;
 
 /// What complaints are made of that say nothing else: a teacher who reads them knows no more than before, and holds what is learned back.
@@ -69,14 +69,14 @@ pub struct Worth {
 
 /// What judges said, as the ledger has it or as they say it now.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Judged {
+pub struct TurnVotes {
     /// The strict majority.
     pub(super) verdict: Option<i8>,
     /// The shortest hint.
     pub(super) hint: Option<String>,
 }
 
-impl Judged {
+impl TurnVotes {
     /// Of two ballots, about the turn and about what should have been known.
     pub(super) fn of(turn: &JudgeResponse, hint: &JudgeResponse) -> Self {
         let is_given = hint.majority() == Some(VoteValue::Met);
@@ -86,7 +86,7 @@ impl Judged {
 }
 
 /// All of it together. `next` is what followed, and who says it.
-pub fn worth(feedback: &[&FeedbackView], judged: &Judged, next: Option<&(Role, String)>) -> Worth {
+pub fn worth(feedback: &[&FeedbackView], judged: &TurnVotes, next: Option<&(Role, String)>) -> Worth {
     let kept = || feedback.iter().filter(|feedback| feedback.deleted_ms.is_none());
     let mut said = kept().filter_map(|feedback| {
         let score = feedback.score.map(|score| if score == 0.0 { 0.0 } else { score.signum() });
@@ -136,13 +136,13 @@ mod tests {
         }
     }
 
-    fn judged(verdict: i8, hint: Option<&str>) -> Judged {
-        Judged { verdict: Some(verdict), hint: hint.map(str::to_owned) }
+    fn judged(verdict: i8, hint: Option<&str>) -> TurnVotes {
+        TurnVotes { verdict: Some(verdict), hint: hint.map(str::to_owned) }
     }
 
     fn check(
         feedback: &[FeedbackView],
-        judged: &Judged,
+        judged: &TurnVotes,
         next: Option<(Role, &str)>,
         reward: Option<(f64, &'static str)>,
         hint: Option<&str>,
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn i1_people_come_before_judges_and_the_last_word_counts() {
-        let nobody = Judged::default();
+        let nobody = TurnVotes::default();
         check(&[], &nobody, None, None, None);
         check(&[feedback(Some(1), None, None)], &judged(-1, None), None, Some((1.0, "feedback")), None);
         let changed = [feedback(Some(1), None, None), feedback(Some(-1), None, None)];
@@ -190,7 +190,7 @@ mod tests {
         check(&[], &judged(-1, None), Some((Role::Tool, "error")), Some((-1.0, "judges")), None);
         let text = [feedback(None, None, Some("  in Welsh "))];
         check(&text, &judged(-1, Some("be short")), complaint, Some((-1.0, "judges")), Some("in Welsh"));
-        check(&text, &Judged::default(), None, None, Some("in Welsh"));
+        check(&text, &TurnVotes::default(), None, None, Some("in Welsh"));
     }
 
     #[test]
@@ -212,8 +212,8 @@ mod tests {
             (VoteValue::Met, Some("short")),
             (VoteValue::NotMet, None),
         ]);
-        assert_eq!(Judged::of(&turn, &hint), judged(-1, Some("short")));
+        assert_eq!(TurnVotes::of(&turn, &hint), judged(-1, Some("short")));
         let silent = response(&[(VoteValue::NotMet, None)]);
-        assert_eq!(Judged::of(&JudgeResponse::default(), &silent), Judged::default());
+        assert_eq!(TurnVotes::of(&JudgeResponse::default(), &silent), TurnVotes::default());
     }
 }

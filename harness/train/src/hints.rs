@@ -15,7 +15,7 @@ use clawrl_record::{JudgedTurn, Judgement};
 use clawrl_scripted::script_actions;
 use clawrl_torch::{Chat, written_text};
 
-use super::feed::Judged;
+use super::attempt_sink::ScoredAttempt;
 use super::samples::worth;
 
 /// What stands between an instruction and a hint.
@@ -57,11 +57,11 @@ pub(super) fn hints(
     chat: &Chat,
     reward: Reward,
     task: &TaskSpec,
-    members: &[Judged],
+    members: &[ScoredAttempt],
 ) -> Vec<Hint> {
     let constant = is_constant(members, reward);
     let successes = successes(members);
-    let of = |Judged { record: member, turns: judged, .. }: &Judged| {
+    let of = |ScoredAttempt { record: member, turns: judged, .. }: &ScoredAttempt| {
         let Some(grade) = member.outcome.grade() else { return Hint::None };
         let hinted = match plan.episodes {
             HintedEpisodes::All => true,
@@ -144,13 +144,13 @@ pub(super) fn with_hint(prompt: &[Message], mut conversation: Vec<Message>, hint
     conversation
 }
 
-fn is_constant(members: &[Judged], reward: Reward) -> bool {
+fn is_constant(members: &[ScoredAttempt], reward: Reward) -> bool {
     let worths = || members.iter().filter_map(|member| worth(&member.record.outcome, reward));
     worths().fold(f64::NEG_INFINITY, f64::max) - worths().fold(f64::INFINITY, f64::min) <= CONSTANT_SPREAD
 }
 
 /// What members did that passed, the shortest first.
-fn successes(members: &[Judged]) -> Vec<String> {
+fn successes(members: &[ScoredAttempt]) -> Vec<String> {
     let records = members.iter().map(|member| &member.record);
     let passed = records.filter(|member| member.outcome.grade().is_some_and(|grade| grade.passed));
     let mut found: Vec<String> = passed.map(|member| deeds(&member.trajectory.turns)).collect();
@@ -250,7 +250,7 @@ mod tests {
 
     /// Of members whose turns nobody judged.
     fn unjudged(plan: &DistillationPlan, task: &TaskSpec, members: &[AttemptRecord]) -> Vec<Hint> {
-        let members: Vec<Judged> = members.iter().cloned().map(Judged::from).collect();
+        let members: Vec<ScoredAttempt> = members.iter().cloned().map(ScoredAttempt::from).collect();
         hints(plan, &chat(), Reward::Passed, task, &members)
     }
 
@@ -360,8 +360,9 @@ mod tests {
             judged(3, 1, &[long, "cp apple"]),
         ];
         let most = tokens(&chat(), "cp apple melon") as u32;
-        let member = Judged { record: finished(0.0, &["a", "b", "c", "d"]), turns, taught: None };
-        let found = |plan: DistillationPlan, member: &Judged| {
+        let member =
+            ScoredAttempt { record: finished(0.0, &["a", "b", "c", "d"]), turns, teacher_scores: None };
+        let found = |plan: DistillationPlan, member: &ScoredAttempt| {
             let plan = DistillationPlan { max_hint_tokens: most, ..plan };
             let task = clawrl_testkit::task("copy");
             hints(&plan, &chat(), Reward::Passed, &task, std::slice::from_ref(member)).remove(0)
@@ -379,11 +380,14 @@ mod tests {
         };
         assert_eq!(found(candidates, &member), expected);
         // Where nothing fits, whoever is named next is asked.
-        let only_long = Judged { turns: vec![judged(2, 1, &[long])], ..member.clone() };
+        let only_long = ScoredAttempt { turns: vec![judged(2, 1, &[long])], ..member.clone() };
         assert_eq!(found(from(&[HintSource::Judge]), &only_long), Hint::TooLong(1));
         let plan = from(&[HintSource::Judge, HintSource::Feedback]);
         assert_eq!(found(plan, &only_long), Hint::Given("a is missing".to_owned()));
-        assert_eq!(found(from(&[HintSource::Judge]), &Judged { turns: Vec::new(), ..member }), Hint::None);
+        assert_eq!(
+            found(from(&[HintSource::Judge]), &ScoredAttempt { turns: Vec::new(), ..member }),
+            Hint::None
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::feed::{Judged, Resolved};
+use super::attempt_sink::{Resolved, ScoredAttempt};
 use clawrl_runtime::training::TrainError;
 use clawrl_runtime::turn_judge;
 
@@ -38,7 +38,7 @@ pub(super) struct TurnJudge {
 }
 
 /// Attempts on their way through the judge.
-pub(super) struct JudgedAttempts {
+pub(super) struct ScoredAttempts {
     /// Attempts with what was said of them.
     pub(super) attempts: Resolved,
     /// Ends when all attempts came and went.
@@ -77,20 +77,20 @@ impl TurnJudge {
     }
 
     /// Judges attempts as they come, each beside the others.
-    pub(super) fn judge_all(self: &Arc<Self>, incoming: Incoming, runtime: &Handle) -> JudgedAttempts {
+    pub(super) fn judge_all(self: &Arc<Self>, incoming: Incoming, runtime: &Handle) -> ScoredAttempts {
         let (learner, attempts) = mpsc::channel(incoming.capacity);
         let task = runtime.spawn(Arc::clone(self).run(incoming, learner));
-        JudgedAttempts { attempts, task }
+        ScoredAttempts { attempts, task }
     }
 
-    async fn run(self: Arc<Self>, incoming: Incoming, learner: mpsc::Sender<Judged>) {
+    async fn run(self: Arc<Self>, incoming: Incoming, learner: mpsc::Sender<ScoredAttempt>) {
         let Incoming { plan, mut resolved, sink, interrupts, .. } = incoming;
         // Dropped, it ends what it has.
         let mut attempts = JoinSet::new();
         loop {
             tokio::select! {
                 came = resolved.recv() => {
-                    let Some(Judged { record, .. }) = came else { break };
+                    let Some(ScoredAttempt { record, .. }) = came else { break };
                     let one = OneAttempt {
                         judge: Arc::clone(&self),
                         task: Arc::clone(plan.task_of(&plan.slots[record.attempt.slot.0 as usize])),
@@ -176,7 +176,7 @@ struct OneAttempt {
 }
 
 impl OneAttempt {
-    async fn judge(mut self, record: AttemptRecord, learner: mpsc::Sender<Judged>) {
+    async fn judge(mut self, record: AttemptRecord, learner: mpsc::Sender<ScoredAttempt>) {
         let turns = tokio::select! {
             biased;
             // Nobody learns any more.
@@ -196,7 +196,7 @@ impl OneAttempt {
             return;
         }
         // Gone is the learner once it has given up.
-        let _ = learner.send(Judged { record, turns, taught: None }).await;
+        let _ = learner.send(ScoredAttempt { record, turns, teacher_scores: None }).await;
     }
 }
 

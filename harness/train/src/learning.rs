@@ -23,14 +23,14 @@ use clawrl_torch::{Chat, TorchLearner};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::display::{Sampled, UpdateTimes, update_progress};
-use super::feed::{Judged, Resolved, Taught};
-use super::gate::{Fate, Gate};
+use super::acceptance::{UpdateAcceptance, UpdateOutcome};
+use super::attempt_sink::{Resolved, ScoredAttempt, TeacherScores};
 use super::hints::{Hint, hints};
+use super::no_signal::NoSignalGuard;
 use super::samples::{Reading, lengths};
 use super::settings::overlong;
-use super::silence::Silence;
 use super::teacher::RemoteTeacher;
+use super::update_report::{Sampled, UpdateTimes, update_progress};
 use super::versions::{Made, VersionLog};
 use clawrl_runtime::Progress;
 use clawrl_runtime::training::TrainError;
@@ -49,20 +49,20 @@ pub(super) struct Learning {
     pub(super) parent: u64,
     pub(super) versions: VersionLog,
     /// With a teacher or a judge: members of groups that are not whole.
-    pub(super) unsettled: BTreeMap<GroupId, Vec<Judged>>,
+    pub(super) unsettled: BTreeMap<GroupId, Vec<ScoredAttempt>>,
     /// Attempts whose record could not be read; they count as faulted.
     pub(super) unreadable: u64,
-    pub(super) silence: Silence,
+    pub(super) no_signal: NoSignalGuard,
     /// Where the training watches its policy.
     pub(super) guard: Option<CollapseGuard>,
     /// What a version has to pass before it acts, if anything.
-    pub(super) gate: Option<Gate>,
+    pub(super) gate: Option<UpdateAcceptance>,
     /// The teacher, where it is behind a server.
     pub(super) teacher: Option<Arc<RemoteTeacher>>,
 }
 
 /// What one stretch is joined to the rest by.
-pub(super) struct Joints {
+pub(super) struct LoopChannels {
     /// Whose attempts are resolved.
     pub(super) plan: Arc<RunPlan>,
     pub(super) resolved: Resolved,
@@ -93,8 +93,8 @@ impl Learning {
     ///
     /// # Errors
     /// The learner gave up, or a checkpoint could not be written.
-    pub(super) fn until(&mut self, target: u32, joints: Joints) -> Result<(), TrainError> {
-        let Joints { plan, mut resolved, demand, metrics, runtime } = joints;
+    pub(super) fn until(&mut self, target: u32, channels: LoopChannels) -> Result<(), TrainError> {
+        let LoopChannels { plan, mut resolved, demand, metrics, runtime } = channels;
         let mut interval = Interval::new();
         let mut open = true;
         loop {
@@ -108,7 +108,7 @@ impl Learning {
                     self.checkpoint()?;
                 }
                 let counts = formed.stats.counts;
-                let (rows, fate) = self.update(formed, &mut interval)?;
+                let (rows, outcome) = self.update(formed, &mut interval)?;
                 let figure = |name| rows.iter().find(|row| row.name == name).map(|row| row.value);
                 let collapse =
                     self.guard.as_mut().zip(vitals(figure)).and_then(|(guard, now)| guard.after(now));
@@ -122,14 +122,14 @@ impl Learning {
                     let rows = MetricRow::of_update(now_ms(), u64::from(self.updates()), &figures);
                     let _ = runtime.block_on(metrics.metrics(rows));
                 }
-                self.silence.after(&counts)?;
+                self.no_signal.after(&counts)?;
                 if let Some(collapse) = collapse {
                     if self.learner.version() > self.checkpointed && self.candidate().is_none() {
                         self.checkpoint()?;
                     }
                     return Err(halted(&collapse));
                 }
-                self.halt_if_hopeless(fate)?;
+                self.halt_if_hopeless(outcome)?;
             }
             demand.send_if_modified(|demand| {
                 let (more, closes) = (demand.groups.count() < self.stream.demand(), !open && !demand.closed);
@@ -167,8 +167,13 @@ impl Learning {
         self.stream.end()
     }
 
-    fn take(&mut self, plan: &RunPlan, judged: Judged, interval: &mut Interval) -> Result<(), TrainError> {
-        let Judged { record, turns, .. } = &judged;
+    fn take(
+        &mut self,
+        plan: &RunPlan,
+        judged: ScoredAttempt,
+        interval: &mut Interval,
+    ) -> Result<(), TrainError> {
+        let ScoredAttempt { record, turns, .. } = &judged;
         turns.iter().for_each(|turn| interval.sampled.judging.add(turn));
         let tokens = record.trajectory.turns.iter().filter_map(|turn| turn.tokens.as_ref());
         interval.sampled.tokens += tokens.map(|tokens| tokens.ids.len() as u64).sum::<u64>();
@@ -208,7 +213,7 @@ impl Learning {
     fn resolve(
         &mut self,
         task: &TaskSpec,
-        Judged { record, turns, taught }: &Judged,
+        ScoredAttempt { record, turns, teacher_scores: taught }: &ScoredAttempt,
         by_verdicts: bool,
         hint: Hint,
         interval: &mut Interval,
@@ -238,7 +243,7 @@ impl Learning {
             let most_tokens = self.learner.params().layout().config().max_position_embeddings;
             let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
             let found = match taught {
-                Some(Taught { views, too_long, is_unanswered }) => {
+                Some(TeacherScores { views, too_long, is_unanswered }) => {
                     interval.sampled.unanswered += u64::from(*is_unanswered);
                     Ok((views.clone(), *too_long))
                 }
@@ -269,14 +274,14 @@ impl Learning {
         &mut self,
         formed: FormedBatch,
         interval: &mut Interval,
-    ) -> Result<(Vec<MetricRow>, Fate), TrainError> {
+    ) -> Result<(Vec<MetricRow>, UpdateOutcome), TrainError> {
         let FormedBatch { batch, stats } = formed;
         let began = Instant::now();
         let mut times = UpdateTimes { wait: began - interval.began, ..UpdateTimes::default() };
         // What acted on this batch, before it changes anything.
         let (shares, length_strength) = (self.stream.shares(), self.stream.length_strength());
         let report = self.learner.update(&batch).map_err(|error| gave_up(&error))?;
-        let (fate, of_gate) = self.judge(&batch, &stats, &report)?;
+        let (outcome, of_gate) = self.judge(&batch, &stats, &report)?;
         times.update = began.elapsed();
         times.publish = timed(|| self.publish_if_due())?;
         let sampled = std::mem::replace(interval, Interval::new()).sampled;
@@ -357,7 +362,7 @@ impl Learning {
             ];
             rows.extend(MetricRow::of_update(now, update, &figures));
         }
-        Ok((rows, fate))
+        Ok((rows, outcome))
     }
 
     fn publish_if_due(&mut self) -> Result<(), TrainError> {

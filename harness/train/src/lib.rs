@@ -5,31 +5,31 @@
 //! has another. They are connected by three things only: the channel of resolved attempts, the demand for groups, and published
 //! weights. Requests, outcomes and errors are in [`clawrl_runtime::training`], so that programs without libtorch know them.
 
-mod beginning;
+mod acceptance;
+mod attempt_sink;
 mod best;
 mod chat;
 mod corpus;
-mod display;
 mod embedded;
 mod evaluation;
-mod exchange;
-mod feed;
 mod files;
-mod gate;
 mod hints;
 mod judging;
 mod layout;
 mod learning;
 mod libtorch;
 mod merge;
+mod name_shuffle;
+mod no_signal;
 mod page;
 mod personal;
 mod policy_init;
 mod samples;
 mod session;
 mod settings;
-mod silence;
+mod setup;
 mod teacher;
+mod update_report;
 mod versions;
 mod warm_start;
 

@@ -32,21 +32,21 @@ use clawrl_torch::{
 };
 use tokio::sync::watch;
 
-use super::beginning::{Beginning, unusable};
+use super::acceptance::{UpdateAcceptance, UpdateOutcome, accepted_success};
+use super::attempt_sink::{attempt_sink, channel_size};
 use super::best;
 use super::corpus::corpus;
 use super::embedded::ADAPTER;
 use super::evaluation::{WholeRun, account, held_out, interrupted};
-use super::feed::{channel_size, feed};
 use super::files::TrainingFiles;
-use super::gate::{Fate, Gate, accepted_success};
 use super::hints::HINT_MARK;
-use super::judging::{Incoming, JudgedAttempts, TurnJudge};
+use super::judging::{Incoming, ScoredAttempts, TurnJudge};
 use super::layout::Layout;
-use super::learning::{Joints, Learning, gave_up, now_ms, progress_of, vitals};
+use super::learning::{Learning, LoopChannels, gave_up, now_ms, progress_of, vitals};
 use super::libtorch::{check_libtorch, gpus};
+use super::no_signal::NoSignalGuard;
 use super::settings;
-use super::silence::Silence;
+use super::setup::{LearnerStart, unusable};
 use super::teacher::{Arriving, RemoteTeacher};
 use super::versions::{VersionLog, checkpoints_of};
 use super::warm_start::{Demonstrations, Imitation};
@@ -84,7 +84,7 @@ fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJu
     let Some((rl, judging)) = plan.rl.as_ref().and_then(|rl| Some((rl, rl.judging.as_ref()?))) else {
         return Ok(None);
     };
-    let model = judging.judge.as_deref().and_then(|named| executor.workplace().judge(named));
+    let model = judging.judge.as_deref().and_then(|named| executor.runtime().judge(named));
     TurnJudge::new(rl, judging, model, plan.seed).map(|judge| Some(Arc::new(judge)))
 }
 
@@ -288,7 +288,7 @@ impl Session<'_> {
         };
         let config = self.plan.warm_start.as_ref().map(settings::imitator).or_else(reinforcing);
         let config = config.ok_or_else(|| TrainError::internal("the training trains nothing"))?;
-        let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
+        let mut learner = self.learner(config, LearnerStart::whole(params), Box::new(Unpublished))?;
         let progress = serde_json::to_string(&StreamSnapshot::at(0))
             .map_err(|error| TrainError::internal(format!("progress cannot be written: {error}")))?;
         clawrl_learn::Learner::checkpoint(&mut learner, &progress).map_err(|error| gave_up(&error))
@@ -315,7 +315,7 @@ impl Session<'_> {
             demonstrations.passed, demonstrations.attempts
         ));
         let config = settings::imitator(warm_start);
-        let mut learner = self.learner(config, Beginning::whole(params), Box::new(Unpublished))?;
+        let mut learner = self.learner(config, LearnerStart::whole(params), Box::new(Unpublished))?;
         let imitation = Imitation {
             plan: warm_start,
             chat,
@@ -374,9 +374,9 @@ impl Session<'_> {
             progress: Arc::clone(&self.progress),
             unsettled: BTreeMap::new(),
             unreadable: 0,
-            silence: Silence::default(),
+            no_signal: NoSignalGuard::default(),
             guard: self.guard(rl, snapshot.updates)?,
-            gate: rl.gate.map(Gate::new),
+            gate: rl.gate.map(UpdateAcceptance::new),
             teacher,
         };
         learning.versions.forget_rejected_after(snapshot.version)?;
@@ -482,7 +482,7 @@ impl Session<'_> {
     ) -> Result<(), TrainError> {
         let (writer, plan, state) = RunWriter::resume(self.files.results(), self.files.run(), mode)?;
         let (demand, wanted) = watch::channel(Demand { groups: learning.wanted(), closed: false });
-        let (feed, resolved) = feed(Arc::new(writer.sink()), plan.limits.concurrency);
+        let (kept, resolved) = attempt_sink(Arc::new(writer.sink()), plan.limits.concurrency);
         let sampling = learning.rl.sampling;
         let policy = self.policy(
             engine,
@@ -500,7 +500,7 @@ impl Session<'_> {
             attempt_numbers: (0..).map(SlotId).zip(state.next_numbers).collect::<BTreeMap<_, _>>(),
             demand: Some(wanted),
             policy,
-            sink: Arc::new(feed) as Arc<dyn EpisodeSink>,
+            sink: Arc::new(kept) as Arc<dyn EpisodeSink>,
             metrics: Some(writer.sink()),
             cast_bytes: 0,
             is_shown: false,
@@ -515,7 +515,7 @@ impl Session<'_> {
                     sink: writer.sink(),
                     interrupts: self.executor.interrupts(),
                 };
-                let JudgedAttempts { attempts, task } = judge.judge_all(incoming, &self.executor.handle());
+                let ScoredAttempts { attempts, task } = judge.judge_all(incoming, &self.executor.handle());
                 (attempts, Some(task))
             }
         };
@@ -528,18 +528,18 @@ impl Session<'_> {
                     capacity: channel_size(plan.limits.concurrency),
                     interrupts: self.executor.interrupts(),
                 };
-                let JudgedAttempts { attempts, task } = teacher.teach_all(arriving, &self.executor.handle());
+                let ScoredAttempts { attempts, task } = teacher.teach_all(arriving, &self.executor.handle());
                 (attempts, Some(task))
             }
         };
-        let joints =
-            Joints { plan, resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
+        let channels =
+            LoopChannels { plan, resolved, demand, metrics: writer.sink(), runtime: self.executor.handle() };
         let threads = settings::threads(self.plan.engine.of_learner());
         let (ended, learned) = thread::scope(|scope| {
             let learner =
                 thread::Builder::new().name("clawrl-learner".to_owned()).spawn_scoped(scope, || {
                     configure_threads(threads).map_err(|error| TrainError::unavailable(error.to_string()))?;
-                    learning.until(target, joints)
+                    learning.until(target, channels)
                 });
             let learner = learner
                 .map_err(|error| TrainError::unavailable(format!("the learner has no thread: {error}")))?;
@@ -603,12 +603,12 @@ impl Session<'_> {
             100.0 * success
         ));
         let before = accepted_success(&store.run(self.files.run())?.updates()?);
-        let (fate, mut figures) = learning.decide(success, before)?;
+        let (outcome, mut figures) = learning.decide(success, before)?;
         figures.push((Metric::TrainEvaluationSeconds, began.elapsed().as_secs_f64()));
         self.keep_metrics(MetricRow::of_update(now_ms(), u64::from(candidate.updates), &figures))?;
         learning.checkpoint()?;
-        learning.halt_if_hopeless(fate)?;
-        Ok((fate == Fate::Accepted).then_some(HeldOut { by_gate: true, ..held_out }))
+        learning.halt_if_hopeless(outcome)?;
+        Ok((outcome == UpdateOutcome::Accepted).then_some(HeldOut { by_gate: true, ..held_out }))
     }
 
     /// A greedy run of the policy of an engine over the held-out tasks.

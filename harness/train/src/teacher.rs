@@ -26,9 +26,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
-use super::feed::{Judged, Resolved, Taught};
+use super::attempt_sink::{Resolved, ScoredAttempt, TeacherScores};
 use super::hints::{Hint, hints};
-use super::judging::{JudgedAttempts, given_up, resume};
+use super::judging::{ScoredAttempts, given_up, resume};
 use super::samples::Reading;
 use clawrl_runtime::remote_scorer;
 use clawrl_runtime::training::TrainError;
@@ -55,7 +55,7 @@ pub(super) struct RemoteTeacher {
     /// Every id that is a token.
     tokens: Vec<u32>,
     /// Members of groups that are not whole.
-    unsettled: Mutex<BTreeMap<GroupId, Vec<Judged>>>,
+    unsettled: Mutex<BTreeMap<GroupId, Vec<ScoredAttempt>>>,
 }
 
 #[derive(Debug, Default)]
@@ -138,13 +138,13 @@ impl RemoteTeacher {
     }
 
     /// Reads groups to the teacher as they become whole, each beside the others.
-    pub(super) fn teach_all(self: &Arc<Self>, arriving: Arriving, runtime: &Handle) -> JudgedAttempts {
+    pub(super) fn teach_all(self: &Arc<Self>, arriving: Arriving, runtime: &Handle) -> ScoredAttempts {
         let (learner, attempts) = mpsc::channel(arriving.capacity);
         let task = runtime.spawn(Arc::clone(self).run(arriving, learner));
-        JudgedAttempts { attempts, task }
+        ScoredAttempts { attempts, task }
     }
 
-    async fn run(self: Arc<Self>, arriving: Arriving, learner: mpsc::Sender<Judged>) {
+    async fn run(self: Arc<Self>, arriving: Arriving, learner: mpsc::Sender<ScoredAttempt>) {
         let Arriving { plan, mut resolved, interrupts, .. } = arriving;
         // Dropped, it ends what it has.
         let mut groups = JoinSet::new();
@@ -167,7 +167,7 @@ impl RemoteTeacher {
     }
 
     /// The members of a group, in order, once it is whole.
-    fn settled(&self, group: GroupId, judged: Judged) -> Option<Vec<Judged>> {
+    fn settled(&self, group: GroupId, judged: ScoredAttempt) -> Option<Vec<ScoredAttempt>> {
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
         let members = unsettled.entry(group).or_default();
         members.push(judged);
@@ -182,8 +182,8 @@ impl RemoteTeacher {
     async fn teach(
         self: Arc<Self>,
         task: Arc<TaskSpec>,
-        members: Vec<Judged>,
-        learner: mpsc::Sender<Judged>,
+        members: Vec<ScoredAttempt>,
+        learner: mpsc::Sender<ScoredAttempt>,
         mut interrupts: watch::Receiver<Interrupt>,
     ) {
         let reading = Arc::clone(&self);
@@ -213,12 +213,12 @@ impl RemoteTeacher {
         for (member, readings) in members.into_iter().zip(readings) {
             let taught = taught(readings, said.next().unwrap_or_default());
             // Gone is the learner once it has given up.
-            let _ = learner.send(Judged { taught: Some(taught), ..member }).await;
+            let _ = learner.send(ScoredAttempt { teacher_scores: Some(taught), ..member }).await;
         }
     }
 
     /// What is read about each member.
-    fn readings(&self, task: &TaskSpec, members: &[Judged]) -> Vec<Readings> {
+    fn readings(&self, task: &TaskSpec, members: &[ScoredAttempt]) -> Vec<Readings> {
         let hints = hints(&self.distillation, &self.chat, self.reward, task, members);
         let reading = Reading {
             chat: &self.chat,
@@ -227,7 +227,7 @@ impl RemoteTeacher {
             map: task.reward,
             temperature: self.temperature,
         };
-        let of = |(member, hint): (&Judged, Hint)| {
+        let of = |(member, hint): (&ScoredAttempt, Hint)| {
             // Who cannot be read is told of where it is learned from.
             let Ok(MemberResult::Finished { segments, .. }) = reading.member(&member.record) else {
                 return Readings::default();
@@ -305,7 +305,7 @@ impl RemoteTeacher {
 }
 
 /// The views that were answered, and whether any was not.
-fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> Taught {
+fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> TeacherScores {
     let Readings { views, too_long } = readings;
     let (mut said, mut is_unanswered) = (said.into_iter(), false);
     let views = views.into_iter().map(|views| {
@@ -320,7 +320,7 @@ fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> Taught {
         answered.collect()
     });
     let views = views.collect();
-    Taught { views, too_long, is_unanswered }
+    TeacherScores { views, too_long, is_unanswered }
 }
 
 /// The failure of a look.
@@ -355,7 +355,7 @@ mod tests {
         let readings = || Readings { views: vec![vec![view(1)], vec![view(1), view(2)]], too_long: 3 };
         let all = taught(readings(), vec![vec![Some(vec![-1.0])], vec![Some(vec![-2.0]), Some(vec![-3.0])]]);
         assert_eq!((all.too_long, all.is_unanswered), (3, false));
-        let said = |taught: &Taught| -> Vec<Vec<f32>> {
+        let said = |taught: &TeacherScores| -> Vec<Vec<f32>> {
             let of =
                 |views: &Vec<TeacherView>| views.iter().flat_map(|view| view.said.clone().unwrap()).collect();
             taught.views.iter().map(of).collect()

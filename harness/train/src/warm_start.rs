@@ -13,8 +13,8 @@ use clawrl_scheduler::Interrupt;
 use clawrl_torch::{Chat, TorchLearner};
 
 use super::evaluation::interrupted;
-use super::exchange::Exchange;
 use super::learning::{gave_up, now_ms};
+use super::name_shuffle::NameShuffle;
 use super::samples::{Showing, demonstrated};
 use clawrl_runtime::Progress;
 use clawrl_runtime::training::TrainError;
@@ -41,12 +41,12 @@ impl Shown {
     fn samples(
         &self,
         chat: &Chat,
-        exchange: &mut Exchange<'_>,
+        shuffle: &mut NameShuffle<'_>,
         showing: Showing<'_>,
         most_tokens: usize,
         episode: u32,
     ) -> Result<Vec<TrainSample>, TrainError> {
-        let trajectory = exchange.of(&self.trajectory, &self.task.family, &self.task.instruction);
+        let trajectory = shuffle.of(&self.trajectory, &self.task.family, &self.task.instruction);
         let mut segments = self.segments(chat, &trajectory, showing)?;
         // What fits the model without a hint may not do so with one.
         if segments.iter().any(|segment| segment.len() > most_tokens) {
@@ -126,7 +126,7 @@ impl Demonstrations {
         let most_tokens = learner.params().layout().config().max_position_embeddings;
         let most_tokens = usize::try_from(most_tokens).unwrap_or_default();
         let mut order = Order::new(self.shown.len(), derive_seed(seed, "imitation", &[]));
-        let mut exchange = Exchange::new(interchangeable, derive_seed(seed, "exchange", &[]));
+        let mut shuffle = NameShuffle::new(interchangeable, derive_seed(seed, "exchange", &[]));
         let mut hinting = SplitMix64::new(derive_seed(seed, "hinting", &[]));
         for step in 1..=plan.steps {
             if interrupted_by() != Interrupt::None {
@@ -137,7 +137,7 @@ impl Demonstrations {
                 let at = order.next();
                 let showing = self.showing(at, plan, &mut hinting);
                 let shown = &self.shown[at];
-                samples.extend(shown.samples(chat, &mut exchange, showing, most_tokens, episode)?);
+                samples.extend(shown.samples(chat, &mut shuffle, showing, most_tokens, episode)?);
             }
             let batch = TrainBatch { objective: Objective::Imitation, samples, groups: Vec::new(), seed: 0 };
             let report = learner.update(&batch).map_err(|error| gave_up(&error))?;

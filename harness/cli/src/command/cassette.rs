@@ -2,15 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use clawrl_cassette::{Cassette, Reply};
-use clawrl_core::{Action, AttemptRecord, PolicySpec, RunId, RunPlan, TaskId, ToolSpec};
+use clawrl_cassette::Cassette;
+use clawrl_core::{PolicySpec, RunId, TaskId};
 use clawrl_record::Run;
-use clawrl_runtime::{asked_of, origin_of, parse_run_name, unreadable, unwritable};
-use clawrl_scheduler::{context, reply_seed};
-use clawrl_scripted::recorded_action;
+use clawrl_report::policy_words;
+use clawrl_runtime::{origin_of, parse_run_name, replies_of, unreadable, unwritable};
 use serde::Serialize;
 
-use super::policy_words;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -67,7 +65,7 @@ struct Show {
     json: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.verb {
         Verb::Record(record) => write(record, log),
@@ -120,25 +118,6 @@ fn refuse(found: &Run) -> Result<(), Failure> {
         return refused(message, "record a run of one of its checkpoints: `--policy torch:DIR`");
     }
     Ok(())
-}
-
-/// What was said in an attempt, with what was asked: a function of the record (I4 of the architecture).
-fn replies_of(plan: &RunPlan, record: &AttemptRecord) -> Vec<Reply> {
-    let Some(slot) = plan.slots.get(record.attempt.slot.0 as usize) else { return Vec::new() };
-    let task = plan.task_of(slot);
-    let trajectory = &record.trajectory;
-    let mut tools: &[ToolSpec] = &trajectory.reset.tools;
-    let mut replies = Vec::with_capacity(trajectory.turns.len());
-    for (turn, said) in (0u32..).zip(&trajectory.turns) {
-        let messages = context(&trajectory.prompt, &trajectory.turns[..turn as usize]);
-        let asked = asked_of(&plan.policy, task.action_format, messages, tools);
-        let said_now = Action { usage: said.usage.clone(), ..recorded_action(said) };
-        replies.push(Reply::new(task.id.clone(), turn, reply_seed(slot, turn), 0, asked, said_now));
-        if !said.observation.tools.is_empty() {
-            tools = &said.observation.tools;
-        }
-    }
-    replies
 }
 
 /// A cassette in one line.

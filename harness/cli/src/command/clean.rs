@@ -71,7 +71,7 @@ struct Cleaned {
     leftovers: Vec<String>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let by_choice = !arguments.runs.is_empty() || arguments.all || arguments.older_than.is_some();
     if !by_choice && !arguments.orphans {

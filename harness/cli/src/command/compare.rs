@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use clawrl_core::RunId;
 use clawrl_regression::{CompareError, RunComparison, compare, comparison_page, render_comparison};
+use clawrl_report::heading;
 use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
-use super::report::{heading, write_page};
+use super::report::write_page;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
@@ -55,7 +56,7 @@ struct Answer<'a> {
     page: Option<String>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let store = arguments.results.store()?;
     let (baseline, candidate) = (store.run(&arguments.baseline)?, store.run(&arguments.candidate)?);

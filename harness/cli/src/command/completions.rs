@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     generate(arguments.shell, &mut Cli::command(), "clawrl", &mut script);

@@ -4,10 +4,10 @@
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::libtorch_finding;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 use crate::table::aligned;
+use crate::torch_handoff::training_program_finding;
 use clawrl_runtime::host::{Finding, Health, examine, open_files};
 
 /// Looks at this machine: what is there, what is missing, how to get it.
@@ -21,10 +21,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     open_files::raise_limit();
-    let findings = examine(&arguments.results.dir(), libtorch_finding::of_this_build());
+    let findings = examine(&arguments.results.dir(), training_program_finding());
     if arguments.json {
         print_json(&findings)?
     } else {

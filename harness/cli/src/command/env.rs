@@ -31,7 +31,7 @@ enum What {
     Open(open::Arguments),
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.what {
         What::Check(arguments) => check::run(arguments, log),

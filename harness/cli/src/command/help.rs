@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     topic: Option<String>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let text = match arguments.topic.as_deref() {
         None => help_of(&["--help"]),

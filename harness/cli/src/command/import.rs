@@ -105,7 +105,7 @@ enum Sandbox {
 
 type Importer = fn(&ImportOptions) -> Result<Imported, ConfigError>;
 
-/// Runs the import. Prints the path of the suite to standard output, and notes on what was left out to standard error.
+/// Runs the command. Prints the path of the suite; omissions go to standard error.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let (choices, import) = match &arguments.what {
         What::Harbor(choices) => (choices, import_harbor as Importer),

@@ -1,13 +1,14 @@
 //! `clawrl ls`: list runs.
 
 use clawrl_core::RunId;
-use clawrl_record::{RunInfo, RunState};
+use clawrl_record::RunInfo;
+use clawrl_report::{part_of, policy_and_model, state_word, time};
 use serde::Serialize;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::results::{ResultsArguments, is_part_of};
+use crate::results::ResultsArguments;
 use crate::table::aligned;
 
 /// Lists runs, the latest first.
@@ -33,7 +34,7 @@ struct Listed<'a> {
     part_of: Option<&'a RunId>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.results.store()?.list()?;
     let listed: Vec<Listed<'_>> =
@@ -61,12 +62,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The training of which a run is a part, if that is there.
-pub(super) fn part_of<'a>(info: &RunInfo, runs: &'a [RunInfo]) -> Option<&'a RunId> {
-    let trainings = runs.iter().filter(|other| other.is_training).map(|other| &other.run);
-    trainings.into_iter().find(|training| is_part_of(&info.run, training))
-}
-
 /// The runs as a table, with what is wrong with them below.
 pub(super) fn listing(runs: &[&RunInfo]) -> String {
     let rows: Vec<[String; 9]> = runs.iter().map(|info| row(info)).collect();
@@ -88,30 +83,13 @@ fn row(info: &RunInfo) -> [String; 9] {
         info.run.to_string(),
         info.started_ms.map_or_else(unknown, time),
         state.to_owned(),
-        info.policy.as_ref().map_or_else(unknown, super::policy_and_model),
+        info.policy.as_ref().map_or_else(unknown, policy_and_model),
         info.suites.join(", "),
         format!("{}/{}", info.closed, info.slots),
         info.passed.to_string(),
         info.faulted.to_string(),
         info.size_bytes.map_or_else(unknown, size),
     ]
-}
-
-/// What a run is doing, in a word.
-pub(super) fn state_word(state: RunState) -> &'static str {
-    match state {
-        RunState::Running => "running",
-        RunState::Finished => "finished",
-        RunState::Interrupted => "interrupted",
-        RunState::Damaged => "damaged",
-        RunState::Unreadable => "unreadable",
-    }
-}
-
-/// In minutes, in UTC.
-pub(super) fn time(ms: u64) -> String {
-    let at = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    at.map_or("?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 /// In a fitting unit.

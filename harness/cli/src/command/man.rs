@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Does it. With a folder, standard output is the paths of what was written.
+/// Runs the command. With a folder, it prints the paths of the written files.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut program = Cli::command();
     // Gives every command its whole name, `clawrl new suite`.

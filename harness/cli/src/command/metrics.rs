@@ -22,7 +22,6 @@ use tokio::net::TcpListener;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::local_server;
 use crate::log::Log;
 use crate::output::print;
 use crate::results::ResultsArguments;
@@ -54,7 +53,7 @@ pub(crate) struct Arguments {
     listen: Option<SocketAddr>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
     match (&arguments.tensorboard, arguments.listen) {
@@ -103,7 +102,7 @@ fn serve(run: Run, address: SocketAddr, log: &Log) -> Result<(), Failure> {
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         log.note(format_args!("listening on http://{}/metrics", listener.local_addr().map_err(failed)?));
-        local_server::serve(listener, move |request| answer(request, &run)).await;
+        clawrl_view::serve(listener, move |request| answer(request, &run)).await;
         Ok(())
     })
 }

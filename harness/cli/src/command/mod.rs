@@ -29,9 +29,3 @@ pub(crate) mod view;
 
 mod removed;
 mod run_end;
-mod tape;
-mod task;
-mod verdict;
-mod words;
-
-use words::{end_word, ending_word, policy_and_model, policy_words, remote_words};

@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// Does it. Standard output is the paths of what was written, the suite's first.
+/// Runs the command. Prints the paths of the written files, the suite first.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.what {
         What::Suite { name, env, dir } => {

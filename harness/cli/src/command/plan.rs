@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     open_files::raise_limit();
     if let [file] = arguments.plan.suites.as_slice()

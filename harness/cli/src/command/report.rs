@@ -5,8 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_record::Run;
-use clawrl_report::{Heading, Options, Report, ReportError, csv_of_run, junit_of_run, render_text, report};
+use clawrl_report::{Options, Report, ReportError, csv_of_run, heading, junit_of_run, render_text, report};
 use clawrl_runtime::parse_run_name;
 use serde::Serialize;
 
@@ -65,7 +64,7 @@ struct Answer<'a> {
     cast_files: u64,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
     let path = match &arguments.output {
@@ -106,20 +105,6 @@ fn way_to(run: &Path, page: &Path) -> String {
     let up = page.components().skip(common).map(|_| "..".to_owned());
     let down = run.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
     up.chain(down).map(|part| part + "/").collect()
-}
-
-/// Who acted in a run, and how it ended.
-pub(super) fn heading(run: &Run) -> Heading {
-    let state = match (run.is_running(), run.summary().end) {
-        (true, _) => "running now",
-        (false, Some(end)) => super::end_word(end),
-        (false, None) => "its process died",
-    };
-    let mut policy = super::policy_words(&run.plan().policy);
-    if let Some(judge) = run.plan().judge.as_deref() {
-        policy += &format!(", judge {}", super::remote_words(judge));
-    }
-    Heading { policy, state: state.to_owned() }
 }
 
 fn places(arguments: &Arguments, made: &Report, page: &Path) -> String {

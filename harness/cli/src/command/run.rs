@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use clawrl_core::{EpisodeSink, RunId, RunPlan};
 use clawrl_record::{
-    AttemptSummary, JournalState, LockFile, RecordError, ResumeMode, RunStore, RunWriter, SlotStatus,
+    AttemptSummary, JournalState, LockFile, RecordError, Redactor, ResumeMode, Run, RunStore, RunWriter,
+    SlotStatus,
 };
+use clawrl_report::{policy_words, remote_words};
 use clawrl_runtime::host::{facts, open_files};
 use clawrl_runtime::{
-    CostLimit, Executor, FirstInterrupt, Machine, PolicyChoice, Supplies, Work, create_under,
-    environments_word, parse_run_name, policy_of, refuse_unpriced, spent,
+    CassetteWriter, CostLimit, Executor, FirstInterrupt, Machine, PolicyChoice, PolicyResources, RunTask,
+    Work, create_under, environments_word, parse_run_name, policy_of, redacting, refuse_unpriced, spent,
 };
 
+use super::cassette::words;
 use super::removed;
 use super::run_end::{self, Account};
-use super::tape::Tape;
-use super::task::{Task, redacting};
-use super::{policy_words, remote_words};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::judge_choice::JudgeArguments;
@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.resume {
         Some(run) => resume(arguments, run, log),
@@ -107,13 +107,15 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     }
     refuse_limit(arguments, &plan)?;
     let redactor = redaction::redactor(&arguments.redact_env, &plan)?;
-    let tape = arguments.record_cassette.as_deref().map(|path| Tape::new(path, &plan, redactor.clone()));
+    let tape =
+        arguments.record_cassette.as_deref().map(|path| CassetteWriter::new(path, &plan, redactor.clone()));
     let tape = tape.transpose()?;
-    let recorder = tape.as_ref().map(Tape::recorder);
+    let recorder = tape.as_ref().map(CassetteWriter::recorder);
     let models = Some(Arc::new(LinkedModels) as _);
-    let supplies = Supplies { redactor: redactor.clone(), recorder, models, ..Supplies::default() };
-    let policy = policy_of(&plan, &store, &supplies)?;
-    let machine = Machine::prepare(&[&plan], log)?.lending(supplies.programs);
+    let resources =
+        PolicyResources { redactor: redactor.clone(), recorder, models, ..PolicyResources::default() };
+    let policy = policy_of(&plan, &store, &resources)?;
+    let machine = Machine::prepare(&[&plan], log)?.lending(resources.programs);
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
@@ -124,11 +126,11 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         Ok::<_, Failure>(RunWriter::create(&results, &plan, &lock))
     })?;
     let writer = redacting(writer, redactor)?;
-    let task = Task::new(plan);
+    let task = RunTask::new(plan);
     let run = task.plan.run.clone();
     let exit = perform(arguments, task, policy, machine, (writer, 0), log);
     // Whatever the run came to, what was said is there.
-    let written = tape.map_or(Ok(()), |tape| tape.write(run, arguments.quiet, log));
+    let written = tape.map_or(Ok(()), |tape| write_cassette(tape, arguments, run, log));
     exit.and_then(|exit| written.map(|()| exit))
 }
 
@@ -164,15 +166,51 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     // Refused before anything of the run is touched.
     refuse_limit(arguments, found.plan())?;
     let models = Some(Arc::new(LinkedModels) as _);
-    let supplies = Supplies { redactor: redactor()?, models, ..Supplies::default() };
-    let policy = policy_of(found.plan(), &store, &supplies)?;
-    let machine = Machine::prepare(&[found.plan()], log)?.lending(supplies.programs);
-    let (writer, task) = Task::again(&found, mode, &arguments.redact_env, &arguments.results, log)?;
+    let resources = PolicyResources { redactor: redactor()?, models, ..PolicyResources::default() };
+    let policy = policy_of(found.plan(), &store, &resources)?;
+    let machine = Machine::prepare(&[found.plan()], log)?.lending(resources.programs);
+    let (writer, task) = RunTask::resume(
+        &found,
+        mode,
+        &arguments.results.dir(),
+        || redacted_again(&arguments.redact_env, &found, log),
+        log,
+    )?;
     if !arguments.quiet {
         let open = task.open_slots.len();
         log.note(format_args!("run {run}: {} slots are closed, {open} to go", task.plan.slots.len() - open));
     }
     perform(arguments, task, policy, machine, (writer, spent(&found)), log)
+}
+
+/// Writes the recorded replies, and notes the file.
+fn write_cassette(
+    writer: CassetteWriter,
+    arguments: &Arguments,
+    run: RunId,
+    log: &Log,
+) -> Result<(), Failure> {
+    let (cassette, withheld) = writer.write(run)?;
+    if withheld > 0 {
+        log.warn(format_args!("{withheld} replies hold secrets, and are not in the cassette"));
+    }
+    if let (false, Some(path)) = (arguments.quiet, &arguments.record_cassette) {
+        log.note(format_args!("cassette {}", words(path, &cassette)));
+    }
+    Ok(())
+}
+
+/// What a resumed run redacts; what it did not redact before is reported.
+pub(super) fn redacted_again(
+    names: &[String],
+    found: &Run,
+    log: &Log,
+) -> Result<Option<Arc<Redactor>>, Failure> {
+    let redactor = redaction::of_resumed(names, found)?;
+    if let Some(redactor) = &redactor {
+        redaction::warn_of_new(redactor, found, log)?;
+    }
+    Ok(redactor)
 }
 
 fn refuse_limit(arguments: &Arguments, plan: &RunPlan) -> Result<(), Failure> {
@@ -195,7 +233,7 @@ fn nothing_to_do(state: Option<&JournalState>, mode: &ResumeMode) -> bool {
 /// Runs it, of which so many billionths of US dollars were spent before.
 fn perform(
     arguments: &Arguments,
-    task: Task,
+    task: RunTask,
     policy: Arc<dyn clawrl_core::Policy>,
     machine: Machine,
     (writer, spent): (RunWriter, u64),
@@ -239,7 +277,7 @@ fn perform(
     run_end::conclude(ended, writer, &account, log)
 }
 
-fn tell_start(task: &Task, machine: &Machine, log: &Log) {
+fn tell_start(task: &RunTask, machine: &Machine, log: &Log) {
     let plan = &task.plan;
     let judge =
         plan.judge.as_deref().map_or(String::new(), |judge| format!(", judge {}", remote_words(judge)));

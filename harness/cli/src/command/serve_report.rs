@@ -9,7 +9,7 @@ use std::path::Path;
 use clawrl_chat::wrapped;
 use clawrl_remote::Listed;
 use clawrl_runtime::quoted;
-use clawrl_serve::{Listening, MIN_CONTEXT, ServeError, ServeEvents, SetUp, Standing, UpstreamServer};
+use clawrl_serve::{Listening, MIN_CONTEXT, ServeError, ServeEvents, SetUp, UpstreamServer, UpstreamState};
 use serde_json::json;
 
 use super::serve::Arguments;
@@ -112,23 +112,23 @@ impl ServeEvents for ServeReport {
         self.prose(&openclaw(set_up, is_upstream));
     }
 
-    fn upstream_standing(
+    fn upstream_state(
         &self,
         UpstreamServer { base_url: place, .. }: UpstreamServer<'_>,
-        standing: &Standing,
+        state: &UpstreamState,
     ) {
-        match standing {
+        match state {
             // A server may do without a list.
-            Standing::Trouble(trouble) if trouble.is_without_list() => self.warn(&format!(
+            UpstreamState::Trouble(trouble) if trouble.is_without_list() => self.warn(&format!(
                 "the server at {place} has no list of models: {}; if it answers chat all the same, nothing is amiss",
                 trouble.message
             )),
-            Standing::Trouble(trouble) => self.warn(&format!(
+            UpstreamState::Trouble(trouble) => self.warn(&format!(
                 "the model's server at {place} does not answer: {}; requests end with status 503 until it does; it is asked again by itself",
                 trouble.message
             )),
-            Standing::Answers => self.note(&format!("the model's server at {place} answers now")),
-            Standing::Unknown => self.note(&format!("the model's server at {place} has not answered yet")),
+            UpstreamState::Answers => self.note(&format!("the model's server at {place} answers now")),
+            UpstreamState::Unknown => self.note(&format!("the model's server at {place} has not answered yet")),
         }
     }
 

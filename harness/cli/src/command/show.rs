@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, Role, SlotId, ToolCall};
+use clawrl_core::{AttemptId, AttemptRecord, Observation, Outcome, Role, SlotId};
 use clawrl_record::{
     AttemptSummary, Ending, HeldOut, JudgedTurn, Run, RunSummary, best_of, blob_path, render_held_out,
     render_summary,
 };
-use clawrl_report::{cancel_text, stop_text};
+use clawrl_report::{cancel_text, end_word, ending_word, stop_text};
 use clawrl_runtime::parse_run_name;
+use clawrl_runtime::validation::call_text;
 use serde::Serialize;
 
 use crate::exit_code::Exit;
@@ -67,7 +68,7 @@ fn attempt_id(text: &str) -> Result<AttemptId, String> {
     Ok(AttemptId { slot: slot_id(slot).map_err(|_| wrong())?, number: number.parse().map_err(|_| wrong())? })
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let run = arguments.results.store()?.run(&arguments.run)?;
     let which = &arguments.which;
@@ -108,7 +109,7 @@ fn overview(run: &Run, results: &ResultsArguments) -> Result<String, Failure> {
     let summary = run.summary();
     let state = match (run.is_running(), summary.end) {
         (true, _) => "running now".to_owned(),
-        (false, Some(end)) => super::end_word(end).to_owned(),
+        (false, Some(end)) => end_word(end).to_owned(),
         (false, None) => "its process died".to_owned(),
     };
     let mut text =
@@ -176,8 +177,8 @@ fn listing(run: &Run, attempts: &[&AttemptSummary]) -> Result<String, Failure> {
     for summary in attempts {
         let row = row(run, summary)?;
         let ending = match (&summary.ending, row.message) {
-            (_, Some(message)) => format!("{}: {message}", super::ending_word(&summary.ending)),
-            (ending, None) => super::ending_word(ending),
+            (_, Some(message)) => format!("{}: {message}", ending_word(&summary.ending)),
+            (ending, None) => ending_word(ending),
         };
         rows.push([row.attempt, row.task.to_owned(), summary.turns.to_string(), ending]);
     }
@@ -277,16 +278,6 @@ fn said_of(judged: &JudgedTurn) -> String {
 fn pictures(observation: &Observation) -> String {
     let files = observation.all_pictures().filter_map(|picture| blob_path(&picture));
     files.map(|file| format!("picture  {file}\n")).collect()
-}
-
-/// A call in a line: its name and its arguments.
-pub(super) fn call_text(call: &ToolCall) -> String {
-    let arguments = call.arguments.as_object().filter(|map| map.len() == 1);
-    match arguments.and_then(|map| map.values().next()?.as_str()) {
-        Some(only) => format!("{} {only}", call.name),
-        None if call.arguments.as_object().is_some_and(serde_json::Map::is_empty) => call.name.clone(),
-        None => format!("{} {}", call.name, call.arguments),
-    }
 }
 
 fn indented(title: &str, text: &str) -> String {

@@ -3,24 +3,20 @@
 //! I1. A task is valid when the no-op, played against it, does not pass and its oracle does. I2. All cases of all
 //! tasks are slots of one plan, so that they run in parallel. I3. Nothing is recorded.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clawrl_config::{PlanOptions, resolve_plan};
-use clawrl_core::{
-    Action, BoxFuture, Epoch, Fault, ImageSource, Policy, PolicyRequest, PolicySpec, RunId, RunPlan, SlotId,
-    SlotSpec, TaskIndex, TaskSpec,
-};
+use clawrl_core::{Epoch, ImageSource, PolicySpec, RunId};
+use clawrl_runtime::validation::{CasePolicy, Cases, Verdicts, cases_of, judge};
 use clawrl_runtime::{
     FirstInterrupt, Machine, MemorySink, Work, execute,
     host::{capacity, open_files},
     read_suites,
 };
 use clawrl_scheduler::RunEnd;
-use clawrl_scripted::{Noop, Oracle};
 
-use super::verdict::{self, Case, Verdicts};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::judge_choice::JudgeArguments;
@@ -64,7 +60,7 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     open_files::raise_limit();
     let suites = read_suites(&arguments.suites, log)?;
@@ -93,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         first_epoch: Epoch(0),
         attempt_numbers: BTreeMap::new(),
         demand: None,
-        policy: Arc::new(CasePolicy { noop: noop_slots(&cases), oracle: Oracle::new(plan.as_ref().into()) }),
+        policy: Arc::new(CasePolicy::new(&cases, &plan)),
         sink: Arc::new(sink.clone()),
         metrics: None,
         cast_bytes: 0,
@@ -106,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     for leftover in &ended.report.leftovers {
         log.warn(format_args!("left behind: {leftover}"));
     }
-    let verdicts = verdict::judge(&plan, &cases, &sink.take());
+    let verdicts = judge(&plan, &cases, &sink.take());
     if arguments.json {
         print_json(&verdicts)?
     } else {
@@ -126,57 +122,5 @@ fn exit_of(verdicts: &Verdicts, end: RunEnd, leftovers: bool) -> Exit {
         Exit::Faulted
     } else {
         Exit::Success
-    }
-}
-
-/// A plan whose slots are cases, and which case each of them is.
-struct Cases {
-    plan: RunPlan,
-    cases: Vec<Case>,
-}
-
-/// Makes a slot of every case. The script of a case is put where the oracle policy finds it.
-fn cases_of(plan: &RunPlan, mistakes: bool) -> Cases {
-    let mut tasks: Vec<Arc<TaskSpec>> = Vec::new();
-    let mut slots: Vec<SlotSpec> = Vec::new();
-    let mut cases = Vec::new();
-    let mut add = |task: Arc<TaskSpec>, case: Case, slot: &SlotSpec| {
-        let at = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-        slots.push(SlotSpec { id: SlotId(at), task: TaskIndex(at), ..*slot });
-        tasks.push(task);
-        cases.push(case);
-    };
-    for slot in &plan.slots {
-        let task = plan.task_of(slot);
-        add(Arc::clone(task), Case::Noop, slot);
-        if task.oracle.is_some() {
-            add(Arc::clone(task), Case::Oracle, slot);
-        }
-        for (number, mistake) in task.mistakes.iter().enumerate().filter(|_| mistakes) {
-            let played = TaskSpec { oracle: Some(mistake.clone()), ..TaskSpec::clone(task) };
-            add(Arc::new(played), Case::Mistake(number), slot);
-        }
-    }
-    Cases { plan: RunPlan { tasks, slots, ..plan.clone() }, cases }
-}
-
-fn noop_slots(cases: &[Case]) -> HashSet<SlotId> {
-    let slots = (0..).map(SlotId).zip(cases);
-    slots.filter(|(_, case)| **case == Case::Noop).map(|(slot, _)| slot).collect()
-}
-
-/// Plays the case of each slot.
-struct CasePolicy {
-    noop: HashSet<SlotId>,
-    oracle: Oracle,
-}
-
-impl Policy for CasePolicy {
-    fn name(&self) -> &str {
-        "validate"
-    }
-
-    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
-        if self.noop.contains(&request.attempt.slot) { Noop.act(request) } else { self.oracle.act(request) }
     }
 }

@@ -1,20 +1,14 @@
 //! `clawrl view`: all runs of a results folder, in a browser.
-//!
-//! The parts: `site` says what is answered to whom, `listing` writes the page over all runs. What a run's own page says is `clawrl report`'s.
-
-mod listing;
-mod site;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clawrl_view::{Site, serve};
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 
-use self::site::Site;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::local_server;
 use crate::log::Log;
 use crate::results::ResultsArguments;
 
@@ -32,7 +26,7 @@ pub(crate) struct Arguments {
     port: u16,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let results = ResultsArguments::of(arguments.dir.clone());
     let dir = results.dir();
@@ -61,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         log.note(format_args!("the runs in {} are at http://127.0.0.1:{port}/ until Ctrl-C", dir.display()));
         let site = Site::new(store, dir, port);
         tokio::select! {
-            () = local_server::serve(listener, move |request| site.answer(request)) => {}
+            () = serve(listener, move |request| site.answer(request)) => {}
             heard = ctrl_c() => heard.map_err(failed)?,
         }
         Ok::<(), Failure>(())

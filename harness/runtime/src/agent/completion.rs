@@ -19,7 +19,7 @@ pub(super) struct Completion {
 /// Reads a request.
 ///
 /// # Errors
-/// What is wrong with it, for whoever made it.
+/// What is wrong with the request, for its sender.
 pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
     let no_request = |why: String| format!("this is no request: {why}");
     let text = utf8_text(bytes).map_err(|error| no_request(error.to_string()))?;

@@ -1,6 +1,6 @@
 //! The endpoint of programs: chat completions of OpenAI's form, and the environment for those who ask over HTTP.
 //!
-//! I1. It listens on the loopback address alone, and answers to keys of attempts that are under way, and to nobody else.
+//! I1. It listens on the loopback address alone, and answers only requests with the key of a running attempt.
 //! I2. What is read is bounded; so is how many are answered at once. I3. Its tasks end with it, or with the runtime.
 //!
 //! Cancellation: a client that goes away gives its request up.
@@ -31,7 +31,7 @@ use super::completion::{Completion, read};
 use super::model::{TEXT_TOOLS, with_calls_read, with_calls_written};
 use super::reply::{MODEL, events, name_calls, whole};
 use super::session::Session;
-use crate::env_server::MOST;
+use crate::env_server::MAX_LINE_BYTES;
 
 /// Connections at once: some for each attempt that a machine holds.
 const CONNECTIONS: usize = 4_096;
@@ -39,7 +39,7 @@ const CONNECTIONS: usize = 4_096;
 /// How long the head of a request may take.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
-/// Pause after somebody could not be let in: without free descriptors the next one fails as well, at once.
+/// Pause after a connection could not be accepted: without free descriptors the next one fails at once, too.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What answers, if anything of ours does, and how it writes calls.
@@ -52,12 +52,12 @@ pub(super) struct Model {
 /// Listens until it is dropped.
 pub(super) struct Endpoint {
     address: SocketAddr,
-    doors: Arc<Doors>,
+    doors: Arc<EndpointTable>,
     accepting: AbortHandle,
 }
 
 /// Who is let in.
-struct Doors {
+struct EndpointTable {
     model: Option<Model>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
@@ -70,7 +70,7 @@ impl Endpoint {
     pub(super) async fn open(model: Option<Model>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let doors = Arc::new(Doors { model, sessions: Mutex::default() });
+        let doors = Arc::new(EndpointTable { model, sessions: Mutex::default() });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&doors))).abort_handle();
         Ok(Self { address, doors, accepting })
     }
@@ -89,7 +89,7 @@ impl Endpoint {
 
 /// A key that is let in.
 pub(super) struct Admission {
-    doors: Arc<Doors>,
+    doors: Arc<EndpointTable>,
     key: String,
 }
 
@@ -105,7 +105,7 @@ impl Drop for Endpoint {
     }
 }
 
-async fn accept(listener: TcpListener, doors: Arc<Doors>) {
+async fn accept(listener: TcpListener, doors: Arc<EndpointTable>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     // Dropped with this task, it ends all of them (I3).
     let mut connections = JoinSet::new();
@@ -137,9 +137,9 @@ async fn accept(listener: TcpListener, doors: Arc<Doors>) {
     }
 }
 
-impl Doors {
+impl EndpointTable {
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        // A map of handles: whoever panicked left it in order.
+        // A map of handles: a panic cannot leave it inconsistent.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,7 +212,7 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
     // What is asked decides, and not when: the same question is answered alike, and another one draws anew.
     let written = serde_json::to_vec(&asked.messages).unwrap_or_default();
     let seed = derive_seed(session.seed, "request", &[stable_hash(&written)]);
-    // Nobody sends images here.
+    // No client sends images here.
     let (blobs, nothing) = (MemoryBlobs::new(0), Observation::default());
     let messages = with_calls_written(&asked.messages, model.format, |message| session.recall(message));
     let request = PolicyRequest {
@@ -258,10 +258,12 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
 /// # Errors
 /// Why the body cannot be had.
 async fn body(request: Request<Incoming>) -> Result<Bytes, String> {
-    let limited = Limited::new(request.into_body(), MOST);
+    let limited = Limited::new(request.into_body(), MAX_LINE_BYTES);
     match limited.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) => Err(format!("the body cannot be read, or has more than {} MiB: {error}", MOST >> 20)),
+        Err(error) => {
+            Err(format!("the body cannot be read, or has more than {} MiB: {error}", MAX_LINE_BYTES >> 20))
+        }
     }
 }
 

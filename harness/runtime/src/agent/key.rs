@@ -5,7 +5,7 @@ use clawrl_core::{Boundary, Fault};
 /// Bytes by chance.
 const BYTES: usize = 24;
 
-/// A key that nobody can guess. It opens nothing but the endpoint, and that only while its attempt lasts.
+/// An unguessable key. It opens only the endpoint, and only during its attempt.
 ///
 /// # Errors
 /// A machine without randomness.

@@ -24,5 +24,5 @@ mod reply;
 mod session;
 mod speech;
 
-pub(crate) use model::{EachAnew, may_answer};
+pub(crate) use model::{PerAttempt, may_answer};
 pub(crate) use policy::{AgentConfig, AgentPolicy};

@@ -73,12 +73,12 @@ pub(super) fn with_calls_written(
 }
 
 /// A policy for which each request begins an attempt (I1).
-pub(crate) struct EachAnew {
+pub(crate) struct PerAttempt {
     policy: Arc<dyn Policy>,
     next: AtomicU32,
 }
 
-impl EachAnew {
+impl PerAttempt {
     pub(crate) fn new(policy: Arc<dyn Policy>) -> Self {
         Self { policy, next: AtomicU32::new(0) }
     }
@@ -93,7 +93,7 @@ impl Drop for Farewell<'_> {
     }
 }
 
-impl Policy for EachAnew {
+impl Policy for PerAttempt {
     fn name(&self) -> &str {
         self.policy.name()
     }
@@ -124,7 +124,7 @@ mod tests {
     #[tokio::test]
     async fn i1_each_request_is_an_attempt_that_begins_and_ends() {
         let scripted = Arc::new(ScriptedPolicy::new(|request| Reply::text(&format!("{}", request.turn))));
-        let policy = EachAnew::new(Arc::clone(&scripted) as Arc<dyn Policy>);
+        let policy = PerAttempt::new(Arc::clone(&scripted) as Arc<dyn Policy>);
         let (task, cancel, blobs) = (task("a").view(), CancelToken::new(), MemoryBlobs::new(0));
         let nothing = Observation::default();
         for turn in [0, 3, 3] {

@@ -29,7 +29,7 @@ use crate::environment;
 use crate::programs::Programs;
 
 /// Bytes of an instruction that is put into a variable; the kernel takes no longer ones. `reset` tells all of it.
-const MOST_INSTRUCTION: usize = 100_000;
+const MAX_INSTRUCTION_BYTES: usize = 100_000;
 
 /// What a policy of programs is made of.
 pub(crate) struct AgentConfig {
@@ -45,18 +45,18 @@ pub(crate) struct AgentConfig {
 pub(crate) struct AgentPolicy {
     config: AgentConfig,
     /// Made with the first attempt, inside the runtime.
-    house: OnceCell<House>,
-    seats: Mutex<HashMap<AttemptId, Arc<Seat>>>,
+    runtime: OnceCell<AgentRuntime>,
+    slots: Mutex<HashMap<AttemptId, Arc<AttemptSlot>>>,
 }
 
 /// Where programs run, and where they ask.
-struct House {
+struct AgentRuntime {
     backend: LocalBackend,
     endpoint: Endpoint,
 }
 
 /// One attempt.
-struct Seat {
+struct AttemptSlot {
     /// Of its key; taken at the end of the attempt.
     admission: Mutex<Option<Admission>>,
     session: Arc<Session>,
@@ -77,17 +77,17 @@ struct Talk {
 
 impl AgentPolicy {
     pub(crate) fn new(config: AgentConfig) -> Self {
-        Self { config, house: OnceCell::new(), seats: Mutex::default() }
+        Self { config, runtime: OnceCell::new(), slots: Mutex::default() }
     }
 
-    fn seats(&self) -> MutexGuard<'_, HashMap<AttemptId, Arc<Seat>>> {
-        // A map of handles: whoever panicked left it in order.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, HashMap<AttemptId, Arc<AttemptSlot>>> {
+        // A map of handles: a panic cannot leave it inconsistent.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn house(&self) -> Result<&House, Fault> {
+    async fn runtime(&self) -> Result<&AgentRuntime, Fault> {
         let AgentConfig { spec, run, determinism, model, programs } = &self.config;
-        self.house
+        self.runtime
             .get_or_try_init(|| async {
                 let spawner = programs.spawner().ok_or_else(|| {
                     Fault::permanent(Boundary::Harness, "no-spawner", "nothing starts programs here")
@@ -98,7 +98,7 @@ impl AgentPolicy {
                     let message = format!("cannot listen for the programs of this run: {error}");
                     Fault::transient(Boundary::Harness, "no-endpoint", message)
                 })?;
-                Ok(House {
+                Ok(AgentRuntime {
                     backend: LocalBackend::beside("agents", spawner, run, determinism.clone()),
                     endpoint,
                 })
@@ -107,8 +107,8 @@ impl AgentPolicy {
     }
 
     /// Starts the program of an attempt.
-    async fn seat(&self, request: &PolicyRequest<'_>) -> Result<Arc<Seat>, Fault> {
-        let house = self.house().await?;
+    async fn open_slot(&self, request: &PolicyRequest<'_>) -> Result<Arc<AttemptSlot>, Fault> {
+        let runtime = self.runtime().await?;
         let spec = &self.config.spec;
         let key = key::fresh()?;
         let mut task = request.task.clone();
@@ -118,13 +118,13 @@ impl AgentPolicy {
         let seed = derive_seed(request.seed, "agent", &[]);
         let calls = spec.limits.model_calls;
         let (session, visits) = Session::new(request.attempt, task, seed, calls);
-        let environment = self.environment(request, &house.endpoint.url(), &key);
+        let environment = self.environment(request, &runtime.endpoint.url(), &key);
         let (command, folder, door) = (spec.command.as_slice(), spec.folder.as_path(), spec.door);
         // Before it runs, so that its first request finds it there.
-        let admission = house.endpoint.admit(key, Arc::clone(&session));
+        let admission = runtime.endpoint.admit(key, Arc::clone(&session));
         let live = self.config.programs.begin();
         let start = Start { command, folder, environment, door, live };
-        let running = program::start(&house.backend, start, Arc::clone(&session)).await;
+        let running = program::start(&runtime.backend, start, Arc::clone(&session)).await;
         let talk = Talk {
             running: running?,
             visits,
@@ -133,9 +133,9 @@ impl AgentPolicy {
             is_done: false,
             until: spec.limits.time.map(|time| Instant::now() + time),
         };
-        let seat = Arc::new(Seat { admission: Some(admission).into(), session, talk: talk.into() });
-        self.seats().insert(request.attempt, Arc::clone(&seat));
-        Ok(seat)
+        let slot = Arc::new(AttemptSlot { admission: Some(admission).into(), session, talk: talk.into() });
+        self.slots().insert(request.attempt, Arc::clone(&slot));
+        Ok(slot)
     }
 
     fn environment(&self, request: &PolicyRequest<'_>, url: &str, key: &str) -> BTreeMap<String, String> {
@@ -150,7 +150,8 @@ impl AgentPolicy {
         set("CLAWRL_TASK", request.task.id.0.clone());
         set("CLAWRL_ATTEMPT", request.attempt.to_string());
         set("CLAWRL_SEED", request.seed.to_string());
-        if request.task.instruction.len() <= MOST_INSTRUCTION && !request.task.instruction.contains('\0') {
+        if request.task.instruction.len() <= MAX_INSTRUCTION_BYTES && !request.task.instruction.contains('\0')
+        {
             set("CLAWRL_INSTRUCTION", request.task.instruction.clone());
         }
         if spec.door == AgentDoor::Http {
@@ -160,24 +161,24 @@ impl AgentPolicy {
     }
 
     async fn turn(&self, request: PolicyRequest<'_>) -> Result<Action, Fault> {
-        let known = self.seats().get(&request.attempt).cloned();
-        let seat = match known {
-            Some(seat) => seat,
-            None if request.turn == 0 => self.seat(&request).await?,
+        let known = self.slots().get(&request.attempt).cloned();
+        let slot = match known {
+            Some(slot) => slot,
+            None if request.turn == 0 => self.open_slot(&request).await?,
             None => {
                 let message = "the program of this attempt was never started";
                 return Err(Fault::permanent(Boundary::Harness, "no-program", message));
             }
         };
-        let mut talk = seat.talk.lock().await;
+        let mut talk = slot.talk.lock().await;
         talk.answer_step(&request).await?;
         if talk.is_done {
             // The environment has no `submit`, or did not end by it.
             return Ok(submission(String::new(), None));
         }
-        let outcome = talk.listen(&seat.session, &request, &self.config.spec).await?;
+        let outcome = talk.listen(&slot.session, &request, &self.config.spec).await?;
         let text = talk.running.take_written();
-        let usage = seat.session.taken();
+        let usage = slot.session.taken();
         Ok(match outcome {
             Wanted::Step(calls) => Action { text, tool_calls: calls, usage, ..Action::default() },
             Wanted::Done => {
@@ -351,14 +352,14 @@ impl Policy for AgentPolicy {
     }
 
     fn attempt_ended(&self, attempt: AttemptId) {
-        let seat = self.seats().remove(&attempt);
-        if let Some(seat) = seat {
-            drop(seat.admission.lock().unwrap_or_else(PoisonError::into_inner).take());
-            // The last turn has returned or was dropped, so nobody holds it.
-            if let Ok(mut talk) = seat.talk.try_lock() {
+        let slot = self.slots().remove(&attempt);
+        if let Some(slot) = slot {
+            drop(slot.admission.lock().unwrap_or_else(PoisonError::into_inner).take());
+            // The last turn has returned or was dropped, so the lock is free.
+            if let Ok(mut talk) = slot.talk.try_lock() {
                 talk.close();
             }
-            seat.session.over.cancel();
+            slot.session.over.cancel();
         }
         if let Some(model) = &self.config.model {
             model.attempt_ended(attempt);

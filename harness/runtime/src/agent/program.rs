@@ -33,13 +33,13 @@ const LINGER: Duration = Duration::from_millis(300);
 /// Read at once.
 const CHUNK: usize = 16 * 1024;
 
-/// Most that is taken at once of what nobody has read yet; a pipe holds less.
-const MOST_UNREAD: usize = 1 << 20;
+/// Maximum unread output that is buffered, bytes; a pipe holds less.
+const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// How a program ended: its exit code, 128 + n for signal n, `None` where we killed it.
 pub(super) type End = Result<Option<i32>, String>;
 
-/// The end of what it wrote, since somebody last looked.
+/// The end of its output since the last read.
 pub(super) type Written = Arc<Mutex<Tail>>;
 
 /// A program that was started.
@@ -58,7 +58,7 @@ impl Running {
     pub(super) fn take_written(&self) -> String {
         let mut tail = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         for pipe in &self.pipes {
-            tail.push(&available(pipe, MOST_UNREAD));
+            tail.push(&available(pipe, MAX_UNREAD_BYTES));
         }
         let text = tail.text();
         *tail = Tail::default();
@@ -152,7 +152,7 @@ impl Life {
             let speaking = async {
                 match (door, input) {
                     (AgentDoor::Stdio, Some(input)) => speak(&session, input, output, &written).await,
-                    // Its input is at its end, and its output is nobody's but a reader's.
+                    // Its input has ended, and only a reader needs its output.
                     _ => listen(output, &written).await,
                 }
             };
@@ -171,7 +171,7 @@ impl Life {
             if !drained {
                 let _ = timeout(LINGER, &mut pipes).await;
             }
-            // Nobody may be listening any more.
+            // The receiver may be gone.
             let _ = self.tell.send(Some(ended.map_err(|error| error.to_string())));
             self.session.over.cancelled().await;
         } else {

@@ -157,7 +157,7 @@ impl Session {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Sums: whoever panicked left at worst one of them out.
+        // Sums: a panic can at most leave one of them out.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

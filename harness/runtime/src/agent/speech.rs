@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 
 use super::program::Written;
 use super::session::Session;
-use crate::env_server::{MOST, Refusal, answer};
+use crate::env_server::{MAX_LINE_BYTES, Refusal, answer};
 
 /// Read at once.
 const CHUNK: usize = 16 * 1024;
@@ -33,8 +33,10 @@ pub(super) async fn speak(session: &Session, input: pipe::Sender, output: pipe::
         };
         let answer = match line {
             Ok(None) | Err(_) => return,
-            Ok(Some(Heard::TooLong)) => answer(Value::Null, Err(Refusal::too_large(MOST).into())),
-            Ok(Some(Heard::Line(line))) => {
+            Ok(Some(Received::TooLong)) => {
+                answer(Value::Null, Err(Refusal::too_large(MAX_LINE_BYTES).into()))
+            }
+            Ok(Some(Received::Line(line))) => {
                 if line.first() != Some(&b'{') {
                     // Programs print what they do; a request is an object, and stands in a line of its own.
                     let mut tail: std::sync::MutexGuard<'_, Tail> =
@@ -59,7 +61,7 @@ pub(super) async fn speak(session: &Session, input: pipe::Sender, output: pipe::
 }
 
 /// What was heard.
-enum Heard {
+enum Received {
     Line(Vec<u8>),
     TooLong,
 }
@@ -75,7 +77,7 @@ struct Lines {
 }
 
 impl Lines {
-    async fn next(&mut self) -> io::Result<Option<Heard>> {
+    async fn next(&mut self) -> io::Result<Option<Received>> {
         loop {
             if let Some(end) = self.unfinished[self.looked..].iter().position(|&byte| byte == b'\n') {
                 let rest = self.unfinished.split_off(self.looked + end + 1);
@@ -85,13 +87,13 @@ impl Lines {
                 if std::mem::take(&mut self.skipping) {
                     continue;
                 }
-                return Ok(Some(Heard::Line(line)));
+                return Ok(Some(Received::Line(line)));
             }
             self.looked = self.unfinished.len();
-            if self.unfinished.len() > MOST {
+            if self.unfinished.len() > MAX_LINE_BYTES {
                 (self.unfinished, self.looked) = (Vec::new(), 0);
                 if !std::mem::replace(&mut self.skipping, true) {
-                    return Ok(Some(Heard::TooLong));
+                    return Ok(Some(Received::TooLong));
                 }
             }
             let mut chunk = [0; CHUNK];
@@ -100,7 +102,7 @@ impl Lines {
                 // A last line without its end is a line.
                 let line = std::mem::take(&mut self.unfinished);
                 self.looked = 0;
-                return Ok((!line.is_empty() && !self.skipping).then_some(Heard::Line(line)));
+                return Ok((!line.is_empty() && !self.skipping).then_some(Received::Line(line)));
             }
             self.unfinished.extend_from_slice(&chunk[..count]);
         }

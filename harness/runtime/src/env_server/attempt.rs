@@ -2,8 +2,8 @@
 //!
 //! I1. The order is that of every attempt: `reset` once, `step`s, `grade` once, `close`; whatever is out of it is refused, and
 //! nothing is done. I2. After a fault the environment is only closed: it is neither asked again nor graded. I3. Every
-//! operation has the limit that the task gives it. Limits of the whole attempt are for whoever drives it: its turns and its
-//! time are not counted.
+//! operation has the limit that the task gives it. The program that drives the attempt limits its turns and its
+//! time; they are not counted here.
 //!
 //! Cancellation: the token. Operations see it themselves and return early; closing is shielded from it.
 
@@ -37,7 +37,7 @@ enum Stage {
 }
 
 /// An attempt of a task for which nothing is leased yet.
-pub struct Driven {
+pub struct ServedAttempt {
     provider: Arc<dyn EnvProvider>,
     task: Arc<TaskSpec>,
     slot: SlotSpec,
@@ -50,7 +50,7 @@ pub struct Driven {
     faulted: bool,
 }
 
-impl Driven {
+impl ServedAttempt {
     /// An attempt of this task, in an environment of this provider.
     pub fn new(provider: Arc<dyn EnvProvider>, task: Arc<TaskSpec>, slot: SlotSpec) -> Self {
         let cancel = CancelToken::new();

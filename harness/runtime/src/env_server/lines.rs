@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::error::RuntimeError;
 
 /// Most bytes of a line. A diff that is handed in has at most 8 MiB, before it is written as JSON.
-pub(crate) const MOST: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Lines that wait to be looked at. One request at a time is made, so this is for those who do not keep to it.
 const WAITING: usize = 1;
@@ -36,7 +36,7 @@ pub(super) fn read_lines(
     let (sender, lines) = mpsc::channel(WAITING);
     let read = move || {
         // An input that cannot be read is at its end.
-        while let Ok(Some(line)) = next(&mut input, MOST) {
+        while let Ok(Some(line)) = next(&mut input, MAX_LINE_BYTES) {
             if sender.blocking_send(line).is_err() {
                 break;
             }

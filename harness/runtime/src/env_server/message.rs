@@ -70,7 +70,7 @@ impl Refusal {
         Self::new(-32600, "message-too-large", message)
     }
 
-    /// A request that somebody else makes here.
+    /// A request of another party.
     pub(crate) fn not_here(message: impl Into<String>) -> Self {
         Self::new(-32000, "not-here", message)
     }
@@ -295,7 +295,7 @@ pub(crate) fn closed(leftovers: &[String]) -> Value {
     if leftovers.is_empty() { json!({}) } else { json!({ "leftovers": leftovers }) }
 }
 
-/// The images that an observation shows, in order: whoever drives has no record to look them up in.
+/// The images that an observation shows, in order: the client has no record to look them up in.
 ///
 /// # Errors
 /// A harness [`Fault`] of one that is not kept.

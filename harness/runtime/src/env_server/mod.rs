@@ -1,11 +1,11 @@
-//! An attempt that another program drives, by the protocol that environments of others speak to us.
+//! Serves an attempt to another program, by the protocol of custom environments (`clawrl env open`).
 
 mod attempt;
 mod lines;
 mod message;
 mod serve;
 
-pub use attempt::Driven;
-pub(crate) use lines::MOST;
+pub use attempt::ServedAttempt;
+pub(crate) use lines::MAX_LINE_BYTES;
 pub(crate) use message::{Asked, Refusal, Request, answer, begun, closed, images, read, stepped};
-pub use serve::{Served, serve};
+pub use serve::{ServeOutcome, serve};

@@ -1,4 +1,4 @@
-//! Requests in, answers out, until the attempt is closed or nobody asks any more.
+//! Answers requests until the attempt is closed or the input ends.
 //!
 //! I1. Every line of the input has one answer, in its order. I2. The end of the input or a signal gives up what is under way,
 //! and everything is closed. I3. A reader of answers that does not read holds up the end for [`LAST_WORD`] at most.
@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::attempt::Driven;
-use super::lines::{Line, MOST, read_lines};
+use super::attempt::ServedAttempt;
+use super::lines::{Line, MAX_LINE_BYTES, read_lines};
 use super::message::{Asked, Refusal, answer, read};
 use crate::error::RuntimeError;
 
@@ -23,7 +23,7 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// How it went.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServeOutcome {
     /// Something broke.
     pub faulted: bool,
     /// What could not be removed.
@@ -35,11 +35,11 @@ pub struct Served {
 /// # Errors
 /// When the input cannot be listened to, or answers cannot be written.
 pub async fn serve(
-    mut attempt: Driven,
+    mut attempt: ServedAttempt,
     input: impl BufRead + Send + 'static,
     write: impl Fn(&Value) -> io::Result<()> + Send + Sync + 'static,
     mut interrupts: watch::Receiver<Interrupt>,
-) -> Result<Served, RuntimeError> {
+) -> Result<ServeOutcome, RuntimeError> {
     let end = attempt.cancel_token();
     let mut lines = read_lines(input, end.clone())?;
     let interrupted = end.clone();
@@ -67,13 +67,13 @@ pub async fn serve(
         written = write_answer(answer(id, result), Arc::clone(&output), &end).await;
     }
     leftovers.extend(attempt.close().await);
-    written.map(|()| Served { faulted: attempt.faulted(), leftovers })
+    written.map(|()| ServeOutcome { faulted: attempt.faulted(), leftovers })
 }
 
 fn understood(line: &Line) -> Result<Asked, (Value, Refusal)> {
     match line {
         Line::Whole(bytes) => read(bytes),
-        Line::TooLong => Err((Value::Null, Refusal::too_large(MOST))),
+        Line::TooLong => Err((Value::Null, Refusal::too_large(MAX_LINE_BYTES))),
     }
 }
 

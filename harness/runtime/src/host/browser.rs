@@ -1,4 +1,4 @@
-//! Where browsers come from: programs of this machine, or endpoints that somebody named.
+//! Where browsers come from: programs of this machine, or WebDriver endpoints that the user names.
 
 use std::sync::Arc;
 

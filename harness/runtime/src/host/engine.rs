@@ -1,7 +1,6 @@
 //! The container engines, asked before any thread exists.
 //!
-//! What asks is a runtime on the calling thread, gone when the answer is there: whoever starts the spawner afterwards
-//! still is the only thread.
+//! The questions run on the calling thread, which is still the only thread afterwards, as the spawner needs it.
 
 use clawrl_container::{
     ContainerSweep, DEFAULT_SOCKET, EngineAccess, EngineReport, probe_engines, sweep_containers,

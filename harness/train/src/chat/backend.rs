@@ -28,10 +28,10 @@ use tokio::task::spawn_blocking;
 
 use super::super::embedded::ADAPTER;
 use super::super::libtorch::check_libtorch;
+use super::adapter_router::AdapterRouter;
+use super::adapter_trainer::Model;
 use super::messages::messages;
-use super::pupil::Model;
-use super::residents::Residents;
-use super::tutor::{Tutor, TutorSetup};
+use super::online_trainer::{OnlineTrainer, OnlineTrainerSetup};
 use clawrl_runtime::quoted;
 use clawrl_runtime::training::TrainError;
 use clawrl_serve::{Announce, ChatModel};
@@ -41,7 +41,7 @@ struct EmbeddedBackend {
     name: String,
     engine: EngineHandle,
     chat: Arc<Chat>,
-    residents: Arc<Residents>,
+    router: Arc<AdapterRouter>,
     /// Most tokens of a prompt and its answer.
     positions: usize,
     /// Ends with the backend.
@@ -67,17 +67,17 @@ impl ChatModel for Embedded {
         recorder: RecorderHandle,
         runtime: Handle,
     ) -> Result<Arc<dyn Trainer>, TrainError> {
-        let residents = Arc::clone(&self.backend.residents);
-        let tutor = Tutor::start(TutorSetup {
+        let router = Arc::clone(&self.backend.router);
+        let online_trainer = OnlineTrainer::start(OnlineTrainerSetup {
             model: self.model,
-            residents,
+            router,
             plan: plan.clone(),
             folder,
             announce,
             recorder,
             runtime,
         })?;
-        Ok(Arc::new(tutor))
+        Ok(Arc::new(online_trainer))
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatMo
         name: name.to_owned(),
         engine: engine.handle(),
         chat,
-        residents: Arc::new(Residents::new(adapter_name)),
+        router: Arc::new(AdapterRouter::new(adapter_name)),
         positions: usize::try_from(positions).unwrap_or_default(),
         _engine: engine,
     });
@@ -161,7 +161,7 @@ impl Backend for EmbeddedBackend {
     }
 
     fn version(&self, user: &UserId) -> Option<u64> {
-        Some(self.residents.of(user).map_or(0, |(_, version)| version))
+        Some(self.router.of(user).map_or(0, |(_, version)| version))
     }
 
     fn refusal(&self, ask: &AnswerRequest, demands: &[Refusal]) -> Option<Refusal> {
@@ -184,7 +184,7 @@ impl Backend for EmbeddedBackend {
                 return Err(BackendError::TooLong { tokens: ids.len(), limit: self.positions });
             }
             let sampling = &ask.sampling;
-            let adapter = self.residents.of(&ask.user).map(|(name, _)| name);
+            let adapter = self.router.of(&ask.user).map(|(name, _)| name);
             let request = GenerateRequest {
                 prompt: Arc::clone(&ids),
                 max_new_tokens: sampling.max_tokens.unwrap_or(u32::MAX),

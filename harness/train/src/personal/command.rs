@@ -14,14 +14,14 @@ use clawrl_torch::{Device, Engine, EngineConfig, EngineHandle, ModelFiles, confi
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use super::super::beginning::unusable;
 use super::super::libtorch::check_libtorch;
 use super::super::settings::threads;
+use super::super::setup::unusable;
 use super::arm::{Arm, Tuning, tuning};
 use super::findings::{Findings, findings};
 use super::kept::{Kept, Settings, refuse_what_is_in_the_way, unwritable};
 use super::page::{HEADINGS, PICTURE, comparison_line, page, picture, row};
-use super::protocol::{Case, Course, Ground, Protocol};
+use super::protocol::{Case, Course, CourseContext, Protocol};
 use super::start::{Making, model, policy};
 use super::user::Persona;
 use clawrl_runtime::training::{PersonalOutcome, PersonalRequest, TrainError};
@@ -156,8 +156,8 @@ fn follow(
     let (jobs, count) = (jobs.min(cases.len()), cases.len() + done.len());
     let shared = Shared { cases: Mutex::new(cases), courses: Mutex::new((kept, done)), count, say };
     let try_some = || {
-        let ground = ground(policy, engine.handle(), runtime.handle(), &judge, protocol, work)?;
-        shared.follow(&ground)
+        let context = context(policy, engine.handle(), runtime.handle(), &judge, protocol, work)?;
+        shared.follow(&context)
     };
     let done: Result<(), TrainError> = thread::scope(|scope| {
         let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(try_some)).collect();
@@ -170,16 +170,16 @@ fn follow(
     Ok(courses)
 }
 
-fn ground(
+fn context(
     policy: &Path,
     engine: EngineHandle,
     runtime: &Handle,
     judge: &Arc<dyn Judge>,
     protocol: &Protocol,
     work: &Path,
-) -> Result<Ground, TrainError> {
+) -> Result<CourseContext, TrainError> {
     configure_threads(threads(1)).map_err(|error| TrainError::unavailable(error.to_string()))?;
-    Ok(Ground {
+    Ok(CourseContext {
         model: model(policy, engine)?,
         runtime: runtime.clone(),
         judge: Arc::clone(judge),
@@ -197,11 +197,11 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    fn follow(&self, ground: &Ground) -> Result<(), TrainError> {
+    fn follow(&self, context: &CourseContext) -> Result<(), TrainError> {
         loop {
             let next = self.cases.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(case) = next else { return Ok(()) };
-            let course = ground.follow(case).inspect_err(|_| {
+            let course = context.follow(case).inspect_err(|_| {
                 // The others come to their end with the case that they have.
                 self.cases.lock().unwrap_or_else(PoisonError::into_inner).clear();
             })?;

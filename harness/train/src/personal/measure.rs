@@ -7,7 +7,7 @@ use clawrl_torch::AdapterName;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{Case, Ground, broken};
+use super::protocol::{Case, CourseContext, broken};
 use super::style::is_wanted;
 use super::taught::message;
 use super::user::memory;
@@ -26,26 +26,26 @@ pub(super) struct HeldOut {
 
 /// Asks all of them, with what is remembered if anything is.
 pub(super) fn measure(
-    ground: &Ground,
+    context: &CourseContext,
     case: Case,
     adapter: Option<AdapterName>,
     remembered: Option<&'static str>,
 ) -> Result<HeldOut, TrainError> {
     let mut random = SplitMix64::new(derive_seed(case.seed, "held-out", &[]));
     let items: Vec<Item> =
-        (0..ground.protocol.held_out).map(|_| Item::draw(&mut random, Part::HeldOut)).collect();
+        (0..context.protocol.held_out).map(|_| Item::draw(&mut random, Part::HeldOut)).collect();
     let mut requests = Vec::with_capacity(items.len());
     for (number, item) in (0..).zip(&items) {
         let system = remembered.map(|said| message("system", &memory(said)));
         let messages: Vec<_> = system.into_iter().chain([message("user", &item.ask)]).collect();
         let seed = derive_seed(case.seed, "held-out sampling", &[number]);
-        requests.push(ground.request(ground.prompt(&messages)?, adapter.clone(), seed));
+        requests.push(context.request(context.prompt(&messages)?, adapter.clone(), seed));
     }
-    let asked = requests.into_iter().map(|request| ground.model.engine.generate(request));
-    let replies = ground.runtime.block_on(try_join_all(asked)).map_err(|error| broken(&error))?;
-    let mut found = HeldOut { items: ground.protocol.held_out, ..HeldOut::default() };
+    let asked = requests.into_iter().map(|request| context.model.engine.generate(request));
+    let replies = context.runtime.block_on(try_join_all(asked)).map_err(|error| broken(&error))?;
+    let mut found = HeldOut { items: context.protocol.held_out, ..HeldOut::default() };
     for (item, reply) in items.iter().zip(&replies) {
-        let text = ground.text(&reply.ids)?;
+        let text = context.text(&reply.ids)?;
         found.wanted += u32::from(is_wanted(case.persona, &text));
         found.correct += u32::from(item.is_answered_by(&text));
     }

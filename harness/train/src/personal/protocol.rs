@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::super::chat::{Fate, Learned, Model, Pupil};
+use super::super::chat::{AdapterTrainer, Learned, Model, UpdateOutcome};
 use super::arm::{Arm, Tuning, plan};
 use super::measure::{HeldOut, measure};
 use super::start::prompt;
@@ -80,7 +80,7 @@ pub(super) struct Course {
 }
 
 /// Where cases are tried.
-pub(super) struct Ground {
+pub(super) struct CourseContext {
     pub(super) model: Model,
     pub(super) runtime: Handle,
     pub(super) judge: Arc<dyn Judge>,
@@ -89,7 +89,7 @@ pub(super) struct Ground {
     pub(super) folder: PathBuf,
 }
 
-impl Ground {
+impl CourseContext {
     /// Tries a case from its first session to the questions at the end.
     ///
     /// # Errors
@@ -122,8 +122,8 @@ impl Ground {
         }
         let adapter = learning.as_ref().and_then(|learning| learning.answers());
         course.held_out = measure(self, case, adapter, remembered)?;
-        if let Some(Learning { pupil, paused, .. }) = learning {
-            self.model.engine.remove_adapter(&pupil.name);
+        if let Some(Learning { adapter_trainer, paused, .. }) = learning {
+            self.model.engine.remove_adapter(&adapter_trainer.name);
             course.paused = paused;
         }
         Ok(course)
@@ -244,8 +244,8 @@ struct Answer {
 
 /// The adapter of a case that learns.
 struct Learning<'a> {
-    ground: &'a Ground,
-    pupil: Pupil,
+    context: &'a CourseContext,
+    adapter_trainer: AdapterTrainer,
     waiting: Vec<TakenSample>,
     every: usize,
     /// Versions in a row that may be rejected.
@@ -257,13 +257,14 @@ struct Learning<'a> {
 }
 
 impl<'a> Learning<'a> {
-    fn begin(ground: &'a Ground, case: Case) -> Result<Option<Self>, TrainError> {
+    fn begin(context: &'a CourseContext, case: Case) -> Result<Option<Self>, TrainError> {
         let Some(plan) = plan(case.arm, case.tuning) else { return Ok(None) };
         let name = format!("{}-{}-{}", case.seed, case.persona.name(), case.arm.name());
-        let pupil = Pupil::begin(&ground.model, &plan, &name, &ground.folder.join(&name))?;
+        let adapter_trainer =
+            AdapterTrainer::begin(&context.model, &plan, &name, &context.folder.join(&name))?;
         Ok(Some(Self {
-            ground,
-            pupil,
+            context,
+            adapter_trainer,
             waiting: Vec::new(),
             every: plan.train_every_turns as usize,
             failures: plan.failures,
@@ -276,7 +277,7 @@ impl<'a> Learning<'a> {
 
     /// Who answers: the policy itself before anything is learned.
     fn answers(&self) -> Option<AdapterName> {
-        (self.pupil.version() > 0).then(|| self.pupil.name.clone())
+        (self.adapter_trainer.version() > 0).then(|| self.adapter_trainer.name.clone())
     }
 
     /// Takes what a user says as what a turn was worth, and learns where enough turns wait.
@@ -288,8 +289,8 @@ impl<'a> Learning<'a> {
         course: &mut Course,
     ) -> Result<(), TrainError> {
         let next = (clawrl_core::Role::User, said.text());
-        let judge = &self.ground.judge;
-        let judged = self.ground.runtime.block_on(asked_of(judge, &answer.text, &next));
+        let judge = &self.context.judge;
+        let judged = self.context.runtime.block_on(asked_of(judge, &answer.text, &next));
         let worth = worth(&[], &judged, Some(&next));
         let Some((reward, _)) = worth.reward else { return Ok(()) };
         self.samples += 1;
@@ -315,16 +316,16 @@ impl<'a> Learning<'a> {
             return Ok(());
         }
         let taken: Vec<TakenSample> = self.waiting.drain(..self.every).collect();
-        let Learned { fate, collapse, .. } =
-            self.pupil.learn(&self.ground.model.chat, &taken, |name| name.is_none())?;
-        match fate {
-            Fate::Nothing => {}
-            Fate::Accepted { .. } => {
-                self.pupil.publish()?;
+        let Learned { outcome, collapse, .. } =
+            self.adapter_trainer.learn(&self.context.model.chat, &taken, |name| name.is_none())?;
+        match outcome {
+            UpdateOutcome::Nothing => {}
+            UpdateOutcome::Accepted { .. } => {
+                self.adapter_trainer.publish()?;
                 course.updates += 1;
                 self.rejected_in_a_row = 0;
             }
-            Fate::Rejected { why } => {
+            UpdateOutcome::Rejected { why } => {
                 course.rejected += 1;
                 self.rejected_in_a_row += 1;
                 self.paused = (self.rejected_in_a_row >= self.failures).then_some(why);

@@ -19,12 +19,12 @@ use clawrl_torch::{
 };
 use serde_json::{Map, Value};
 
-use super::super::beginning::unusable;
 use super::super::chat::{Model, messages};
 use super::super::hints::HINT_MARK;
 use super::super::learning::gave_up;
 use super::super::settings;
-use super::taught::{Taught, taught};
+use super::super::setup::unusable;
+use super::taught::{SftExample, taught};
 use super::world::WORDS;
 use super::{style, user};
 use clawrl_runtime::training::TrainError;
@@ -148,7 +148,7 @@ fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(),
 }
 
 /// A conversation as context, and its last reply as what was sampled.
-fn sample(chat: &Chat, taught: &Taught, episode: u32) -> Result<TrainSample, TrainError> {
+fn sample(chat: &Chat, taught: &SftExample, episode: u32) -> Result<TrainSample, TrainError> {
     let unsayable = |why: String| TrainError::internal(format!("what is taught cannot be said: {why}"));
     let mut segment = Segment::default();
     segment.push_context(&prompt(chat, &taught.messages).map_err(unsayable)?);

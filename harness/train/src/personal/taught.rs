@@ -27,14 +27,14 @@ const WRONG: u64 = 10;
 
 /// A conversation, and what is said next.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Taught {
+pub(super) struct SftExample {
     /// As a request has them.
     pub(super) messages: Vec<Value>,
     pub(super) reply: String,
 }
 
 /// The next one.
-pub(super) fn taught(random: &mut SplitMix64) -> Taught {
+pub(super) fn taught(random: &mut SplitMix64) -> SftExample {
     let persona = Persona::ALL[random.below(3) as usize];
     let item = Item::draw(random, Part::Train);
     let (mut messages, mut is_told) = (Vec::new(), false);
@@ -59,7 +59,7 @@ pub(super) fn taught(random: &mut SplitMix64) -> Taught {
         }
     }
     let style = if is_told { Style::wanted(persona, random) } else { Style::usual(random) };
-    Taught { messages, reply: style.write(&item, random) }
+    SftExample { messages, reply: style.write(&item, random) }
 }
 
 /// A message of a request.
@@ -99,7 +99,7 @@ mod tests {
         let mut random = SplitMix64::new(5);
         let (mut told, mut all) = (0, 0);
         for _ in 0..3_000 {
-            let Taught { messages, reply } = taught(&mut random);
+            let SftExample { messages, reply } = taught(&mut random);
             let text = serde_json::to_string(&messages).unwrap();
             let by = Persona::ALL
                 .into_iter()
@@ -115,7 +115,7 @@ mod tests {
     fn i3_earlier_replies_are_bad() {
         let mut random = SplitMix64::new(6);
         for _ in 0..500 {
-            let Taught { messages, .. } = taught(&mut random);
+            let SftExample { messages, .. } = taught(&mut random);
             let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
             assert_eq!(roles.last(), Some(&"user"));
             assert!(roles.len() <= 6, "{roles:?}");

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
 
-/// Does it.
+/// Runs the command.
 pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failure> {
     let gate = load_ci(&arguments.gate)?;
     let store = arguments.results.store()?;

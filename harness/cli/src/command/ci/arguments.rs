@@ -111,7 +111,7 @@ pub(super) struct AcceptArguments {
     pub(super) quiet: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.verb {
         None => judge::run(&arguments.judge, log),

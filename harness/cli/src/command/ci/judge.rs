@@ -40,7 +40,7 @@ impl Candidate {
     }
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure> {
     let store = arguments.results.store()?;
     let mut wanted = Vec::new();

@@ -4,7 +4,6 @@
 
 mod accept;
 mod arguments;
-mod batches;
 mod candidate;
 mod judge;
 mod outputs;

@@ -48,7 +48,7 @@ struct Planned {
     notes: Vec<String>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) fn run(arguments: &PlanArguments, log: &Log) -> Result<Exit, Failure> {
     let store = arguments.results.store()?;
     let mut planned = Vec::new();

@@ -11,16 +11,17 @@ use clawrl_config::CiBudget;
 use clawrl_core::{EpisodeSink, Policy, RunPlan, SlotId};
 use clawrl_record::{JournalState, LockFile, Redactor, ResumeMode, Run, RunStore, RunWriter};
 use clawrl_regression::{Comparison, InterimSchedule};
+use clawrl_report::policy_words;
 use clawrl_runtime::{
-    Ended, FirstInterrupt, Machine, Programs, Supplies, Work, execute,
+    Batches, Before, Ended, FirstInterrupt, Machine, PolicyResources, Programs, Progress, RunTask, Watch,
+    Work, execute,
     host::{facts, open_files},
-    policy_of, spent,
+    policy_of, redacting, spent,
 };
 use clawrl_scheduler::RunEnd;
 
-use super::super::task::{Task, redacting};
-use super::super::{policy_words, run_end};
-use super::batches::{Batches, Before, Watch};
+use super::super::run::redacted_again;
+use super::super::run_end;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
@@ -57,13 +58,13 @@ impl Actor {
     }
 
     fn redacted(plan: &RunPlan, redactor: Option<Arc<Redactor>>, store: &RunStore) -> Result<Self, Failure> {
-        let supplies = Supplies {
+        let resources = PolicyResources {
             redactor: redactor.clone(),
             models: Some(Arc::new(LinkedModels)),
-            ..Supplies::default()
+            ..PolicyResources::default()
         };
-        let policy = policy_of(plan, store, &supplies)?;
-        Ok(Self { policy, redactor, programs: supplies.programs })
+        let policy = policy_of(plan, store, &resources)?;
+        Ok(Self { policy, redactor, programs: resources.programs })
     }
 }
 
@@ -105,12 +106,18 @@ impl Trial<'_> {
                 (writer, task, Before::default())
             }
             Start::Again(run) => {
-                let (writer, task) = Task::again(&run, ResumeMode::OpenSlots, &[], results, log)?;
+                let (writer, task) = RunTask::resume(
+                    &run,
+                    ResumeMode::OpenSlots,
+                    &results.dir(),
+                    || redacted_again(&[], &run, log),
+                    log,
+                )?;
                 let before = used(&run, &task);
                 (writer, task, before)
             }
         };
-        let Task { plan, open_slots, first_epoch, attempt_numbers } = task;
+        let RunTask { plan, open_slots, first_epoch, attempt_numbers } = task;
         let run = plan.run.clone();
         if !quiet {
             log.note(format_args!(
@@ -125,7 +132,7 @@ impl Trial<'_> {
         let dir = writer.dir().to_owned();
         let watch = looks.map(|(comparison, schedule)| Watch { comparison, schedule, dir });
         let kept: Arc<dyn EpisodeSink> = Arc::new(writer.sink());
-        let heard = (!quiet).then(|| log.clone());
+        let heard = (!quiet).then(|| Arc::new(log.clone()) as Arc<dyn Progress>);
         let (batches, demand) = Batches::new(&plan, before, kept, watch, budget, heard);
         let work = Work {
             open_slots,
@@ -150,17 +157,17 @@ fn created(
     redactor: Option<Arc<Redactor>>,
     machine: &Machine,
     results: &ResultsArguments,
-) -> Result<(RunWriter, Task), Failure> {
+) -> Result<(RunWriter, RunTask), Failure> {
     let mut lock = LockFile::new(&plan, facts::PROGRAM, machine.facts(), machine.limits_not_set());
     if let Some(redactor) = &redactor {
         redaction::note(redactor, &plan, &mut lock)?;
     }
     let writer = redacting(RunWriter::create(&results.dir(), &plan, &lock)?, redactor)?;
-    Ok((writer, Task::new(plan)))
+    Ok((writer, RunTask::new(plan)))
 }
 
 /// What a run has used up to now.
-fn used(run: &Run, task: &Task) -> Before {
+fn used(run: &Run, task: &RunTask) -> Before {
     let open: BTreeSet<SlotId> = task.open_slots.iter().copied().collect();
     let closed = task.plan.slots.iter().filter(|slot| !open.contains(&slot.id));
     Before {

@@ -14,7 +14,7 @@ use clawrl_core::{
     ToolKind,
 };
 use clawrl_runtime::{
-    Executor, FirstInterrupt, Machine, ProviderSettings, Unprovided, Workplace,
+    Executor, FirstInterrupt, Machine, ProviderSettings, Runtime, UnavailableProvider,
     host::{capacity, open_files},
     read_suites,
 };
@@ -66,7 +66,7 @@ struct Checked {
     report: Report,
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     open_files::raise_limit();
     let suites = read_suites(&arguments.suites, log)?;
@@ -125,9 +125,9 @@ fn check(
         ..plan.clone()
     };
     let kind = task.env.kind();
-    let workplace = executor.workplace();
+    let runtime = executor.runtime();
     let case = Case {
-        make_provider: Box::new(move || provider(&workplace, &plan, kind)),
+        make_provider: Box::new(move || provider(&runtime, &plan, kind)),
         task: Arc::clone(task),
         quick_calls: vec![quick_call(task)?],
         long_calls: long_call(task, named).map(|call| vec![call]),
@@ -147,12 +147,12 @@ fn check(
 }
 
 /// A fresh one; where that cannot be made, one that says why.
-pub(super) fn provider(workplace: &Workplace, plan: &RunPlan, kind: &'static str) -> Arc<dyn EnvProvider> {
-    match workplace.providers(plan, ProviderSettings { open_slots: 1, cast_bytes: 0 }) {
+pub(super) fn provider(runtime: &Runtime, plan: &RunPlan, kind: &'static str) -> Arc<dyn EnvProvider> {
+    match runtime.providers(plan, ProviderSettings { open_slots: 1, cast_bytes: 0 }) {
         Ok(mut providers) => providers
             .remove(kind)
-            .unwrap_or_else(|| Arc::new(Unprovided(format!("nothing provides `{kind}`")))),
-        Err(failure) => Arc::new(Unprovided(failure.to_string())),
+            .unwrap_or_else(|| Arc::new(UnavailableProvider(format!("nothing provides `{kind}`")))),
+        Err(failure) => Arc::new(UnavailableProvider(failure.to_string())),
     }
 }
 

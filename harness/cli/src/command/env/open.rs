@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clawrl_config::{PlanOptions, resolve_plan};
 use clawrl_core::{ImageSource, PolicySpec, RunId, RunPlan};
-use clawrl_runtime::env_server::{Driven, Served, serve};
+use clawrl_runtime::env_server::{ServeOutcome, ServedAttempt, serve};
 use clawrl_runtime::{
     Executor, FirstInterrupt, Machine,
     host::{capacity, open_files},
@@ -48,17 +48,17 @@ pub(super) struct Arguments {
     judge: JudgeArguments,
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     open_files::raise_limit();
     let plan = plan(arguments, log)?;
     let (task, slot) = only(&plan, &arguments.task)?;
     let machine = Machine::prepare(&[&plan], log)?;
     let executor = Executor::start(machine, FirstInterrupt::Cancel, Arc::new(log.clone()))?;
-    let workplace = executor.workplace();
+    let runtime = executor.runtime();
     let served = executor.handle().block_on(async {
-        let provider = provider(&workplace, &plan, task.env.kind());
-        let attempt = Driven::new(Arc::clone(&provider), task, slot);
+        let provider = provider(&runtime, &plan, task.env.kind());
+        let attempt = ServedAttempt::new(Arc::clone(&provider), task, slot);
         let input = BufReader::new(io::stdin());
         let write = |answer: &Value| print_json_line(answer).map(drop);
         let served = serve(attempt, input, write, executor.interrupts()).await;
@@ -68,10 +68,10 @@ pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
             served
         })
     });
-    drop(workplace);
+    drop(runtime);
     let interrupt = executor.interrupt();
     executor.end();
-    let Served { faulted, leftovers } = served?;
+    let ServeOutcome { faulted, leftovers } = served?;
     for leftover in &leftovers {
         log.warn(format_args!("left behind: {leftover}"));
     }

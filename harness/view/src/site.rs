@@ -1,7 +1,7 @@
-//! What is answered to whom.
+//! Which request gets which answer.
 //!
-//! V1. Only whoever asks for `127.0.0.1` or `localhost` at our port by `Host` is answered: a page of another site, whose name was made to lead here, is not
-//! (DNS rebinding). V2. Nothing is changed: there is `GET` alone. V3. A path names a run by its name, and a picture by its hash; no other
+//! V1. Only requests whose `Host` is `127.0.0.1` or `localhost` with our port are answered, not pages of other sites whose name resolves to
+//! this machine (DNS rebinding). V2. Nothing is changed: there is `GET` alone. V3. A path names a run by its name, and a picture by its hash; no other
 //! file of a run is told but the page about a training, and nothing outside of the results folder. V4. No page runs a script but the viewer
 //! of a report, which its own policy knows by its hash; a page found in the folder runs none. V5. A run that cannot be read is listed with the reason.
 
@@ -12,13 +12,12 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use clawrl_core::{BlobRef, RunId};
 use clawrl_record::{RecordError, Run, RunStore};
-use clawrl_report::{Options, report};
+use clawrl_report::{Options, heading, report};
 use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::listing;
-use crate::command::report::heading;
 
 /// Room for attempts in the page of a run, as `clawrl report` has it by default.
 const PAGE_BYTES: u64 = 64 << 20;
@@ -30,7 +29,7 @@ const SANDBOX: &str =
 
 /// Pages over a results folder.
 #[derive(Debug)]
-pub(super) struct Site {
+pub struct Site {
     store: RunStore,
     dir: PathBuf,
     /// Our names, as browsers write them in `Host`.
@@ -49,13 +48,14 @@ struct Answer {
 }
 
 impl Site {
-    pub(super) fn new(store: RunStore, dir: PathBuf, port: u16) -> Self {
+    /// Pages over the runs of `store`, whose folder is `dir`, served at this port of 127.0.0.1.
+    pub fn new(store: RunStore, dir: PathBuf, port: u16) -> Self {
         let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
         Self { store, dir, hosts, making: Mutex::default() }
     }
 
     /// The answer to a request.
-    pub(super) fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    pub fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let answer = if !self.is_ours(request) {
             told(StatusCode::FORBIDDEN, "This server has the names 127.0.0.1 and localhost, with its port.")
         } else if request.method() != Method::GET {

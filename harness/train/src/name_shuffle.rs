@@ -4,7 +4,7 @@
 //! out of the instruction. If each demonstration comes with other names each time, there is nothing but copying to
 //! learn.
 //!
-//! I1. An exchange is a permutation of each list, the same in all that a policy says and sees in a demonstration.
+//! I1. An shuffle is a permutation of each list, the same in all that a policy says and sees in a demonstration.
 //! I2. None turns a demonstration into one of a held-out instruction. I3. Exchanges are a function of lists, seed and
 //! order of calls.
 
@@ -16,22 +16,22 @@ use serde_json::Value;
 
 /// Exchanges tried before a demonstration is shown as it was recorded. Four in five instructions are of the training
 /// part, so that the chance of coming to this end is one in two hundred million.
-const MOST_TRIES: u32 = 12;
+const MAX_TRIES: u32 = 12;
 
 /// Draws exchanges.
-pub(super) struct Exchange<'a> {
+pub(super) struct NameShuffle<'a> {
     lists: &'a [Vec<String>],
     random: SplitMix64,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> NameShuffle<'a> {
     pub(super) fn new(lists: &'a [Vec<String>], seed: u64) -> Self {
         Self { lists, random: SplitMix64::new(seed) }
     }
 
     /// The demonstration of a task of this family and instruction with other words in it; as it is without lists.
     pub(super) fn of(&mut self, demonstration: &Trajectory, family: &str, instruction: &str) -> Trajectory {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let renaming = self.draw();
             if Split::Train.contains(family, &renaming.text(instruction)) {
                 return renaming.trajectory(demonstration);
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// The words that one exchange put in place of apple, melon, red and blue, if it did so everywhere.
+    /// The words that one shuffle put in place of apple, melon, red and blue, if it did so everywhere.
     fn renamed(shown: &Trajectory) -> [String; 4] {
         let command = shown.turns[0].reply.joined_text();
         let words: Vec<&str> = command.split(|c: char| !c.is_alphabetic()).collect();
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn each_showing_has_other_words_of_the_same_lists_and_never_those_of_a_held_out_task() {
         let (lists, demonstration) = (lists(), demonstration());
-        let mut exchange = Exchange::new(&lists, 5);
+        let mut shuffle = NameShuffle::new(&lists, 5);
         let mut seen = BTreeSet::new();
         for _ in 0..400 {
-            let shown = exchange.of(&demonstration, FAMILY, INSTRUCTION);
+            let shown = shuffle.of(&demonstration, FAMILY, INSTRUCTION);
             assert!(Split::Train.contains(FAMILY, &shown.prompt[0].joined_text()));
             seen.insert(renamed(&shown));
         }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn without_lists_a_demonstration_stays_what_it_is() {
-        let shown = Exchange::new(&[], 5).of(&demonstration(), FAMILY, INSTRUCTION);
+        let shown = NameShuffle::new(&[], 5).of(&demonstration(), FAMILY, INSTRUCTION);
         assert_eq!(shown, demonstration());
     }
 
@@ -194,8 +194,8 @@ mod tests {
     fn the_same_seed_makes_the_same_exchanges() {
         let (lists, demonstration) = (lists(), demonstration());
         let of = |seed| -> Vec<Trajectory> {
-            let mut exchange = Exchange::new(&lists, seed);
-            (0..8).map(|_| exchange.of(&demonstration, FAMILY, INSTRUCTION)).collect()
+            let mut shuffle = NameShuffle::new(&lists, seed);
+            (0..8).map(|_| shuffle.of(&demonstration, FAMILY, INSTRUCTION)).collect()
         };
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));

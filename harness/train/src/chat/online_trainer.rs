@@ -4,7 +4,7 @@
 //! ledger says are the same again when learning begins ([`RecorderHandle::reconcile`]). I3. Whatever goes wrong with an adapter pauses
 //! that one, with the reason, and nothing else.
 //!
-//! Cancellation: [`Tutor`] owns the thread; dropping it ends it after the update that is being made.
+//! Cancellation: [`OnlineTrainer`] owns the thread; dropping it ends it after the update that is being made.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,8 +27,8 @@ use tokio::task;
 use tokio::time::sleep;
 
 use super::super::settings::threads;
-use super::pupil::{Fate, Learned, Model, Pupil};
-use super::residents::{Residents, SHARED, name_of, whom};
+use super::adapter_router::{AdapterRouter, SHARED, name_of, whom};
+use super::adapter_trainer::{AdapterTrainer, Learned, Model, UpdateOutcome};
 use clawrl_runtime::training::TrainError;
 use clawrl_serve::Announce;
 
@@ -36,7 +36,7 @@ use clawrl_serve::Announce;
 const COMMANDS: usize = 64;
 /// As many times the samples with which an update begins are in it at most: where more come than are trained, they would be too old
 /// before their turn came.
-const MOST_BATCHES: u32 = 4;
+const MAX_BATCHES: u32 = 4;
 /// The file of an adapter that says why no updates are made.
 const PAUSED: &str = "paused";
 /// Between two looks at what waits, where nothing happens.
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Tutor {
+pub(crate) struct OnlineTrainer {
     shared: Arc<Shared>,
     commands: Option<mpsc::Sender<Asked>>,
     thread: Option<JoinHandle<()>>,
@@ -63,24 +63,24 @@ struct Asked {
 #[derive(Debug)]
 struct Shared {
     plan: ChatPlan,
-    residents: Arc<Residents>,
+    router: Arc<AdapterRouter>,
     recorder: RecorderHandle,
-    standings: Mutex<BTreeMap<String, Standing>>,
+    standings: Mutex<BTreeMap<String, AdapterState>>,
 }
 
 /// How it stands with an adapter.
 #[derive(Debug, Clone, Default)]
-struct Standing {
+struct AdapterState {
     version: u64,
     paused: Option<String>,
     last: Option<String>,
     rejected_in_a_row: u32,
 }
 
-/// What a tutor is made from.
-pub(super) struct TutorSetup {
+/// What a online_trainer is made from.
+pub(super) struct OnlineTrainerSetup {
     pub(super) model: Model,
-    pub(super) residents: Arc<Residents>,
+    pub(super) router: Arc<AdapterRouter>,
     pub(super) plan: ChatPlan,
     /// A folder for each adapter.
     pub(super) folder: PathBuf,
@@ -90,20 +90,20 @@ pub(super) struct TutorSetup {
     pub(super) runtime: Handle,
 }
 
-impl Tutor {
+impl OnlineTrainer {
     /// Adapters that are there answer when this returns.
     ///
     /// # Errors
     /// Checkpoints that cannot be read or are of another policy, or a ledger that cannot be written.
-    pub(super) fn start(setup: TutorSetup) -> Result<Self, TrainError> {
-        let TutorSetup { model, residents, plan, folder, announce, recorder, runtime } = setup;
-        let shared = Arc::new(Shared { plan, residents, recorder, standings: Mutex::default() });
+    pub(super) fn start(setup: OnlineTrainerSetup) -> Result<Self, TrainError> {
+        let OnlineTrainerSetup { model, router, plan, folder, announce, recorder, runtime } = setup;
+        let shared = Arc::new(Shared { plan, router, recorder, standings: Mutex::default() });
         let (commands, asked) = mpsc::channel(COMMANDS);
         let events = shared.recorder.events();
         let sharing = runtime.spawn(keep_sharing(Arc::clone(&shared)));
         let shared_too = Arc::clone(&shared);
-        let pupils = BTreeMap::new();
-        let mut room = Room { model, folder, announce, shared: shared_too, runtime, pupils, made: 0 };
+        let trainers = BTreeMap::new();
+        let mut room = Room { model, folder, announce, shared: shared_too, runtime, trainers, made: 0 };
         let (ready, begun) = std::sync::mpsc::sync_channel(1);
         let work = move || {
             let begun = configure_threads(threads(1))
@@ -119,14 +119,14 @@ impl Tutor {
             .name("clawrl-tutor".to_owned())
             .spawn(work)
             .map_err(|error| TrainError::unavailable(format!("learning has no thread: {error}")))?;
-        let tutor = Self { shared, commands: Some(commands), thread: Some(thread), sharing };
+        let online_trainer = Self { shared, commands: Some(commands), thread: Some(thread), sharing };
         let ended = || TrainError::internal("learning ended before it began");
         begun.recv().map_err(|_| ended())??;
-        Ok(tutor)
+        Ok(online_trainer)
     }
 }
 
-impl Drop for Tutor {
+impl Drop for OnlineTrainer {
     fn drop(&mut self) {
         self.sharing.abort();
         self.commands = None;
@@ -137,7 +137,7 @@ impl Drop for Tutor {
     }
 }
 
-impl Trainer for Tutor {
+impl Trainer for OnlineTrainer {
     fn view(&self, user: &UserId) -> BoxFuture<'_, Result<TrainerView, TrainerError>> {
         let user = user.clone();
         Box::pin(async move {
@@ -165,12 +165,12 @@ impl Trainer for Tutor {
 
 impl Shared {
     async fn view(&self, user: &UserId) -> Result<TrainerView, TrainerError> {
-        let adapter = self.residents.trained_by(user);
+        let adapter = self.router.trained_by(user);
         let waiting =
             self.recorder.waiting().await.map_err(|error| TrainerError::Ended(error.to_string()))?;
-        let own = waiting.iter().filter(|waiting| self.residents.trained_by(&waiting.user) == adapter);
+        let own = waiting.iter().filter(|waiting| self.router.trained_by(&waiting.user) == adapter);
         let waiting = own.map(|waiting| waiting.samples).sum();
-        let Standing { version, paused, last, .. } =
+        let AdapterState { version, paused, last, .. } =
             self.standings().get(&adapter).cloned().unwrap_or_default();
         Ok(TrainerView {
             adapter,
@@ -184,11 +184,11 @@ impl Shared {
         })
     }
 
-    fn standings(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
+    fn standings(&self) -> MutexGuard<'_, BTreeMap<String, AdapterState>> {
         self.standings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, adapter: &str, change: impl FnOnce(&mut Standing)) {
+    fn change(&self, adapter: &str, change: impl FnOnce(&mut AdapterState)) {
         change(self.standings().entry(adapter.to_owned()).or_default());
     }
 }
@@ -200,7 +200,7 @@ struct Room {
     announce: Announce,
     shared: Arc<Shared>,
     runtime: Handle,
-    pupils: BTreeMap<String, Pupil>,
+    trainers: BTreeMap<String, AdapterTrainer>,
     /// Updates that were begun, for their keys.
     made: u64,
 }
@@ -217,7 +217,7 @@ async fn keep_sharing(shared: Arc<Shared>) {
     let mut events = shared.recorder.events();
     loop {
         match shared.recorder.sharing().await {
-            Ok(users) => shared.residents.share(users),
+            Ok(users) => shared.router.share(users),
             Err(LedgerError::Ended) => return,
             Err(error) => tracing::error!("who shares cannot be read: {error}"),
         }
@@ -235,7 +235,7 @@ impl Room {
     /// Takes up all adapters that are there.
     fn begin(&mut self) -> Result<(), TrainError> {
         let sharing = self.runtime.block_on(self.shared.recorder.sharing());
-        self.shared.residents.share(sharing.map_err(|error| unrecordable(&error))?);
+        self.shared.router.share(sharing.map_err(|error| unrecordable(&error))?);
         let folders = match fs::read_dir(&self.folder) {
             Ok(folders) => folders,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -258,25 +258,27 @@ impl Room {
 
     /// An adapter, and the ledger as its checkpoint has it (I2).
     fn take_up(&mut self, name: &str) -> Result<(), TrainError> {
-        if self.pupils.contains_key(name) {
+        if self.trainers.contains_key(name) {
             return Ok(());
         }
-        let mut pupil = Pupil::begin(&self.model, &self.shared.plan, name, &self.folder.join(name))?;
-        let version = pupil.version();
+        let mut adapter_trainer =
+            AdapterTrainer::begin(&self.model, &self.shared.plan, name, &self.folder.join(name))?;
+        let version = adapter_trainer.version();
         let recorder = &self.shared.recorder;
         let reconciled = self.runtime.block_on(async {
-            tell_back(recorder, &pupil, name).await?;
-            let checkpoint = (version > 0).then(|| pupil.checkpoint_of(version).display().to_string());
-            recorder.reconcile(name, version, checkpoint, pupil.samples()).await
+            tell_back(recorder, &adapter_trainer, name).await?;
+            let checkpoint =
+                (version > 0).then(|| adapter_trainer.checkpoint_of(version).display().to_string());
+            recorder.reconcile(name, version, checkpoint, adapter_trainer.samples()).await
         });
         reconciled.map_err(|error| unrecordable(&error))?;
         if version > 0 {
-            pupil.publish()?;
-            self.shared.residents.answers(pupil.name.clone(), version);
+            adapter_trainer.publish()?;
+            self.shared.router.answers(adapter_trainer.name.clone(), version);
         }
         let paused = fs::read_to_string(self.folder.join(name).join(PAUSED)).ok();
         self.shared.change(name, |standing| (standing.version, standing.paused) = (version, paused));
-        self.pupils.insert(name.to_owned(), pupil);
+        self.trainers.insert(name.to_owned(), adapter_trainer);
         Ok(())
     }
 
@@ -349,7 +351,7 @@ impl Room {
     }
 
     fn obey(&mut self, user: &UserId, command: Command) -> Result<(), TrainerError> {
-        let name = self.shared.residents.trained_by(user);
+        let name = self.shared.router.trained_by(user);
         let owner = (name != SHARED).then(|| user.clone());
         match command {
             Command::Pause => {
@@ -357,7 +359,7 @@ impl Room {
                 self.set_paused(&name, Some(known.unwrap_or_else(|| "somebody asked for it".to_owned())));
             }
             Command::Resume => {
-                self.pupils.get_mut(&name).into_iter().for_each(Pupil::watch_anew);
+                self.trainers.get_mut(&name).into_iter().for_each(AdapterTrainer::watch_anew);
                 self.set_paused(&name, None);
                 self.shared.change(&name, |standing| standing.rejected_in_a_row = 0);
             }
@@ -389,11 +391,11 @@ impl Room {
             return Err(TrainerError::Refused("nothing was learned yet".to_owned()));
         }
         self.take_up(name).map_err(|failure| TrainerError::Refused(failure.to_string()))?;
-        let Some(pupil) = self.pupils.get_mut(name) else { return Ok(()) };
-        let version = pupil.roll_back(to)?;
-        let recorded = self.runtime.block_on(tell_back(&self.shared.recorder, pupil, name));
-        pupil.publish().map_err(|failure| TrainerError::Ended(failure.to_string()))?;
-        self.shared.residents.answers(pupil.name.clone(), version);
+        let Some(adapter_trainer) = self.trainers.get_mut(name) else { return Ok(()) };
+        let version = adapter_trainer.roll_back(to)?;
+        let recorded = self.runtime.block_on(tell_back(&self.shared.recorder, adapter_trainer, name));
+        adapter_trainer.publish().map_err(|failure| TrainerError::Ended(failure.to_string()))?;
+        self.shared.router.answers(adapter_trainer.name.clone(), version);
         self.shared.change(name, |standing| {
             standing.version = version;
             standing.rejected_in_a_row = 0;
@@ -408,25 +410,25 @@ impl Room {
     fn train(&mut self, name: &str, owner: Option<UserId>) -> Result<(), String> {
         self.take_up(name).map_err(|failure| failure.to_string())?;
         self.made += 1;
-        let Self { model, shared, announce, runtime, pupils, made, .. } = self;
-        let Some(pupil) = pupils.get_mut(name) else { return Ok(()) };
+        let Self { model, shared, announce, runtime, trainers, made, .. } = self;
+        let Some(adapter_trainer) = trainers.get_mut(name) else { return Ok(()) };
         let recorder = &shared.recorder;
         let written = |error: LedgerError| format!("the ledger cannot be written: {error}");
-        let before = pupil.version();
+        let before = adapter_trainer.version();
         let began_ms = jiff::Timestamp::now().as_millisecond();
         let new = NewUpdate {
             key: format!("{name}-{began_ms}-{made}"),
             adapter: Adapter { name: name.to_owned(), owner },
             objective: shared.plan.objective.name().to_owned(),
             version: before,
-            limit: shared.plan.train_every_turns.saturating_mul(MOST_BATCHES),
+            limit: shared.plan.train_every_turns.saturating_mul(MAX_BATCHES),
         };
         // It may not have been written when it was done, and is nowhere once there is another version.
-        runtime.block_on(tell_back(recorder, pupil, name)).map_err(written)?;
+        runtime.block_on(tell_back(recorder, adapter_trainer, name)).map_err(written)?;
         let Taken { update, samples } = runtime.block_on(recorder.take(new)).map_err(written)?;
-        let residents = Arc::clone(&shared.residents);
-        let learned = pupil.learn(&model.chat, &samples, |name| residents.is_first(name));
-        let Learned { left_out, fate, metrics, collapse } = match learned {
+        let router = Arc::clone(&shared.router);
+        let learned = adapter_trainer.learn(&model.chat, &samples, |name| router.is_first(name));
+        let Learned { left_out, outcome, metrics, collapse } = match learned {
             Ok(learned) => learned,
             Err(failure) => {
                 let why = failure.to_string();
@@ -444,27 +446,27 @@ impl Room {
         } else {
             runtime.block_on(recorder.leave_out(update, left_out)).map_err(written)
         };
-        let (finish, words) = match &fate {
-            Fate::Nothing => {
+        let (finish, words) = match &outcome {
+            UpdateOutcome::Nothing => {
                 let why = format!("there was nothing to learn from: {left} samples were left out");
                 (Finish::Returned { reasons: vec![why.clone()] }, why)
             }
-            Fate::Rejected { why } => {
+            UpdateOutcome::Rejected { why } => {
                 let words = format!("update {} was rejected: {why}", update.0);
                 (Finish::Rejected { reasons: vec![why.clone()], metrics }, words)
             }
-            Fate::Accepted { version, checkpoint } => {
+            UpdateOutcome::Accepted { version, checkpoint } => {
                 let words = format!("update {} made version {version}", update.0);
                 let (version, checkpoint) = (*version, Some(checkpoint.display().to_string()));
-                (Finish::Accepted { version, branch: pupil.branch(), checkpoint, metrics }, words)
+                (Finish::Accepted { version, branch: adapter_trainer.branch(), checkpoint, metrics }, words)
             }
         };
         let finished = runtime.block_on(recorder.finish(update, finish)).map_err(written);
         let finished = left_out.and(finished);
-        if let Fate::Accepted { version, .. } = fate {
+        if let UpdateOutcome::Accepted { version, .. } = outcome {
             // The checkpoint is what counts, whatever the ledger says.
-            pupil.publish().map_err(|failure| failure.to_string())?;
-            shared.residents.answers(pupil.name.clone(), version);
+            adapter_trainer.publish().map_err(|failure| failure.to_string())?;
+            shared.router.answers(adapter_trainer.name.clone(), version);
             shared.change(name, |standing| (standing.version, standing.rejected_in_a_row) = (version, 0));
             let whom = whom(name);
             announce(&format!(
@@ -479,7 +481,7 @@ impl Room {
         let mut paused = collapse.map(|collapse| format!("the policy collapses: {collapse}"));
         shared.change(name, |standing| {
             standing.last = Some(words);
-            if let Fate::Rejected { why } = &fate {
+            if let UpdateOutcome::Rejected { why } = &outcome {
                 standing.rejected_in_a_row += 1;
                 if standing.rejected_in_a_row >= failures {
                     let why = format!("{failures} versions in a row were rejected, the last because {why}");
@@ -501,10 +503,14 @@ fn counted(turns: usize) -> String {
 }
 
 /// Tells the ledger that an older version was gone back to, if the newest one was made so; once or again.
-async fn tell_back(recorder: &RecorderHandle, pupil: &Pupil, name: &str) -> Result<(), LedgerError> {
-    let Some(to) = pupil.back_to() else { return Ok(()) };
-    let version = pupil.version();
-    let checkpoint = Some(pupil.checkpoint_of(version).display().to_string());
+async fn tell_back(
+    recorder: &RecorderHandle,
+    adapter_trainer: &AdapterTrainer,
+    name: &str,
+) -> Result<(), LedgerError> {
+    let Some(to) = adapter_trainer.back_to() else { return Ok(()) };
+    let version = adapter_trainer.version();
+    let checkpoint = Some(adapter_trainer.checkpoint_of(version).display().to_string());
     recorder.roll_back(RollBack { adapter: name.to_owned(), to, version, checkpoint }).await
 }
 

@@ -4,7 +4,7 @@
 //! those before is closed and the look does not end the run; what is released once stays released. I3. A budget releases no more than it
 //! has attempts for, and ends the run when it is used up: what runs by then is finished. I4. A look that cannot be taken is told and ends
 //! nothing: the run goes on to its end, where it is judged by what looks would have left. I5. A run that goes on is where it was: what it
-//! used before counts, and the last look whose batch was whole is taken again, since nobody knows whether it was.
+//! used before counts, and the last look whose batch was whole is taken again, because the record does not say whether it was.
 //!
 //! Cancellation: dropping a call leaves what it had kept; the demand stays as it was, and closes when this is dropped.
 
@@ -17,22 +17,24 @@ use clawrl_config::CiBudget;
 use clawrl_core::{AttemptRecord, BlobStore, BoxFuture, EpisodeSink, LeaseRecord, RunPlan, SinkError};
 use clawrl_record::Run;
 use clawrl_regression::{Comparison, InterimAnalysis, InterimSchedule};
-use clawrl_runtime::{cost_of, is_used_up};
 use clawrl_scheduler::{Demand, GroupDemand};
 use tokio::sync::watch;
 
-use crate::log::Log;
+use crate::cost_limit::{cost_of, is_used_up};
+use crate::progress::Progress;
 
 /// What a run is looked at by.
-pub(super) struct Watch {
-    pub(super) comparison: Comparison,
-    pub(super) schedule: InterimSchedule,
+pub struct Watch {
+    /// The test of the gate.
+    pub comparison: Comparison,
+    /// When to look.
+    pub schedule: InterimSchedule,
     /// The run's folder.
-    pub(super) dir: PathBuf,
+    pub dir: PathBuf,
 }
 
 /// Keeps records in another sink, and says how much of the run is wanted.
-pub(super) struct Batches {
+pub struct Batches {
     kept: Arc<dyn EpisodeSink>,
     demand: watch::Sender<Demand>,
     watch: Option<Arc<Watch>>,
@@ -44,25 +46,27 @@ pub(super) struct Batches {
     order: Arc<[u32]>,
     /// How many of them are released by the end of each batch.
     ends: Vec<usize>,
-    progress: Mutex<Progress>,
+    state: Mutex<State>,
     /// Where looks are told, if anywhere.
-    log: Option<Log>,
+    progress: Option<Arc<dyn Progress>>,
 }
 
 /// What a run has come to before it goes on.
 #[derive(Debug, Default)]
-pub(super) struct Before {
+pub struct Before {
     /// Slots that are closed.
-    pub(super) closed: BTreeSet<u32>,
+    pub closed: BTreeSet<u32>,
     /// Attempts that were granted.
-    pub(super) leased: u32,
-    pub(super) nano_usd: u64,
-    pub(super) passed: Duration,
+    pub leased: u32,
+    /// Cost of replies, billionths of US dollars.
+    pub nano_usd: u64,
+    /// Time under way.
+    pub passed: Duration,
 }
 
 /// How far a run is.
 #[derive(Debug)]
-struct Progress {
+struct State {
     /// The batch under way.
     batch: usize,
     /// Slots to close, of each batch and in all.
@@ -84,13 +88,13 @@ enum Step {
 
 impl Batches {
     /// For a run of this plan, whose groups are slots; its first batch that is not whole is released, if no look ends the run before (I5).
-    pub(super) fn new(
+    pub fn new(
         plan: &RunPlan,
         before: Before,
         kept: Arc<dyn EpisodeSink>,
         watch: Option<Watch>,
         budget: CiBudget,
-        log: Option<Log>,
+        progress: Option<Arc<dyn Progress>>,
     ) -> (Self, watch::Receiver<Demand>) {
         let by_repeat = by_repeat(plan);
         let repeats = by_repeat.len() as u32;
@@ -106,7 +110,7 @@ impl Batches {
         let whole = left.iter().take_while(|left| **left == 0).count();
         let batch = whole.min(ends.len().saturating_sub(1));
         let open = open(&order);
-        let progress = Progress { batch, left, open, leased, nano_usd };
+        let state = State { batch, left, open, leased, nano_usd };
         let nothing = Demand { groups: wanted(&order, 0), closed: false };
         let (demand, receiver) = watch::channel(nothing);
         let batches = Self {
@@ -118,8 +122,8 @@ impl Batches {
             passed,
             order,
             ends,
-            progress: Mutex::new(progress),
-            log,
+            state: Mutex::new(state),
+            progress,
         };
         if open == 0 {
             // A run of which all is there is whole, not ended ahead of its end.
@@ -142,35 +146,35 @@ impl Batches {
     }
 
     fn note_lease(&self) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.leased = progress.leased.saturating_add(1);
-        if self.budget.attempts.is_some_and(|most| progress.leased >= most) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.leased = state.leased.saturating_add(1);
+        if self.budget.attempts.is_some_and(|most| state.leased >= most) {
             self.close();
         }
     }
 
     fn note(&self, closes_slot: bool, nano_usd: u64) -> Step {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.nano_usd = progress.nano_usd.saturating_add(nano_usd);
-        progress.open = progress.open.saturating_sub(usize::from(closes_slot));
-        if progress.open == 0 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.nano_usd = state.nano_usd.saturating_add(nano_usd);
+        state.open = state.open.saturating_sub(usize::from(closes_slot));
+        if state.open == 0 {
             return Step::Nothing;
         }
         let minutes = (self.passed + self.started.elapsed()).as_secs_f64() / 60.0;
         let is_used_up = self.budget.minutes.is_some_and(|most| minutes >= most)
-            || self.budget.cost_usd.is_some_and(|most| is_used_up(progress.nano_usd, most));
-        let batch = progress.batch;
+            || self.budget.cost_usd.is_some_and(|most| is_used_up(state.nano_usd, most));
+        let batch = state.batch;
         if is_used_up {
             return Step::Close;
         }
-        let Some(left) = progress.left.get_mut(batch).filter(|_| closes_slot) else { return Step::Nothing };
+        let Some(left) = state.left.get_mut(batch).filter(|_| closes_slot) else { return Step::Nothing };
         *left = left.saturating_sub(1);
         if *left > 0 {
             return Step::Nothing;
         }
-        // What somebody has filled by other means is whole already, and has no look of its own.
-        let more = progress.left.iter().skip(batch + 1).take_while(|left| **left == 0).count();
-        progress.batch += more + 1;
+        // Slots that were filled by other means may complete a batch; it has no look of its own.
+        let more = state.left.iter().skip(batch + 1).take_while(|left| **left == 0).count();
+        state.batch += more + 1;
         Step::Next(batch + more)
     }
 
@@ -196,10 +200,10 @@ impl Batches {
 
     /// Tells of a look; whether it ends the run (I4).
     fn tell(&self, taken: Result<InterimAnalysis, String>) -> bool {
-        match (taken, &self.log) {
-            (Ok(InterimAnalysis { taken, ends }), Some(log)) => {
+        match (taken, &self.progress) {
+            (Ok(InterimAnalysis { taken, ends }), Some(progress)) => {
                 let z = taken.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
-                log.note(format_args!("interim analysis after {} repeats{z}: {}", taken.repeats, taken.said));
+                progress.note(format_args!("interim analysis after {} repeats{z}: {}", taken.repeats, taken.said));
                 ends
             }
             (Ok(look), None) => look.ends,
@@ -270,10 +274,10 @@ fn by_repeat(plan: &RunPlan) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use clawrl_core::{AttemptId, Boundary, Epoch, Fault, Outcome, PhaseTimes, SlotId, Trajectory};
-    use clawrl_runtime::MemorySink;
     use clawrl_testkit::PlanShape;
 
     use super::*;
+    use crate::memory_sink::MemorySink;
 
     fn lease(slot: u32, number: u32) -> LeaseRecord {
         LeaseRecord { attempt: AttemptId { slot: SlotId(slot), number }, epoch: Epoch(1) }

@@ -9,16 +9,16 @@ use clawrl_runtime::training::TrainError;
 
 /// Updates in a row without an informative group after which a training is given up: more of the same costs time and
 /// teaches nothing.
-const MOST_UPDATES: u32 = 5;
+const MAX_UPDATES: u32 = 5;
 
 /// Updates in a row that had nothing to learn from.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub(super) struct NoSignalGuard {
     updates: u32,
     counts: StreamCounts,
 }
 
-impl Silence {
+impl NoSignalGuard {
     /// One more update, and what became of its groups.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Silence {
         }
         self.updates += 1;
         self.counts += *counts;
-        if self.updates < MOST_UPDATES { Ok(()) } else { Err(self.failure()) }
+        if self.updates < MAX_UPDATES { Ok(()) } else { Err(self.failure()) }
     }
 
     fn failure(&self) -> TrainError {
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
 
     fn check(updates: &[StreamCounts], expected: Option<&str>) {
-        let mut silence = Silence::default();
-        let failure = updates.iter().find_map(|counts| silence.after(counts).err());
+        let mut guard = NoSignalGuard::default();
+        let failure = updates.iter().find_map(|counts| guard.after(counts).err());
         assert_eq!(matches!(failure, Some(TrainError::Aborted(_))), expected.is_some());
         let text = failure.map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains(expected.unwrap_or_default()), "{text}");

@@ -1,4 +1,4 @@
-//! Answers of a command to those who ask over HTTP, such as a browser of the same person.
+//! A small HTTP server for pages of the same user, such as in a browser.
 //!
 //! L1. So many connections at once and no more, each for one request, which has to come in time.
 //!
@@ -21,11 +21,11 @@ use tokio::sync::Semaphore;
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 /// Those who ask at once.
 const ASKING: usize = 16;
-/// How long is waited when nobody can be let in.
+/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Answers, for ever. `answer` runs where it may take its time.
-pub(crate) async fn serve<A>(listener: TcpListener, answer: A)
+pub async fn serve<A>(listener: TcpListener, answer: A)
 where
     A: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
 {

@@ -7,10 +7,7 @@ use std::path::Path;
 
 use clawrl_core::RunId;
 use clawrl_record::{PAGE_STYLE, PassRate, RunInfo, RunState, escape_html, percent};
-use clawrl_report::STATS_STYLE;
-
-use crate::command::ls::{part_of, state_word, time};
-use crate::command::policy_and_model;
+use clawrl_report::{STATS_STYLE, part_of, policy_and_model, state_word, time};
 
 /// Reasons stay in sight where the table is wider than the screen.
 const STYLE: &str = "main{max-width:1200px}.runs th,.runs td{text-align:left;vertical-align:top}.runs .number{text-align:right}\

@@ -13,7 +13,7 @@ use super::input::{Input, read};
 use super::lines::{Line, Lines, Read};
 use super::screen::Screen;
 use super::server::{Models, Server};
-use super::signals::{Heard, Signals};
+use super::signals::{Signals, StopSignal};
 use super::trouble::{is_missing, sentence};
 
 /// How long the server may take to close a session.
@@ -24,7 +24,7 @@ const LATE: Duration = Duration::from_millis(500);
 
 /// A conversation under way.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ChatSession {
     pub(super) server: Server,
     pub(super) models: Models,
     /// Who is asked.
@@ -66,9 +66,9 @@ pub(super) enum Next {
 
 /// Why an answer is not whole.
 enum Cut {
-    Heard(Heard),
+    StopSignal(StopSignal),
     Trouble(ApiError),
-    /// Nobody reads it.
+    /// The reader is gone.
     Unread,
     /// It cannot be written.
     Unwritten(ChatError),
@@ -80,7 +80,7 @@ impl From<ApiError> for Cut {
     }
 }
 
-impl Talk {
+impl ChatSession {
     /// Asks one message.
     ///
     /// # Errors
@@ -122,13 +122,13 @@ impl Talk {
                 }
                 return Ok(Next::End(self.exit()));
             }
-            Err(Heard::Interrupt) if !self.pasted.is_empty() => {
+            Err(StopSignal::Interrupt) if !self.pasted.is_empty() => {
                 self.pasted.clear();
                 self.screen.end_prompt();
                 self.screen.note("what was pasted is forgotten, and nothing was sent");
                 return Ok(Next::GoOn);
             }
-            Err(Heard::Interrupt) if self.is_late(Instant::now()) => {
+            Err(StopSignal::Interrupt) if self.is_late(Instant::now()) => {
                 self.screen.end_prompt();
                 self.screen.note("the answer had come to its end; Ctrl-C again ends the conversation");
                 return Ok(Next::GoOn);
@@ -145,7 +145,7 @@ impl Talk {
                 self.pasted.push(line);
                 return self.send_pasted().await;
             }
-            // Somebody leans on Enter.
+            // A held Enter key.
             Read::Pasted(lines) if self.pasted.is_empty() && lines.iter().all(is_blank) => {
                 return Ok(Next::GoOn);
             }
@@ -198,7 +198,8 @@ impl Talk {
         let known = if tells_version { self.version } else { None };
         let asking =
             ask(&self.server, (session, &self.model), &messages, (&mut answer, &mut self.screen), known);
-        let asked = self.signals.unless_heard(asking).await.unwrap_or_else(|heard| Err(Cut::Heard(heard)));
+        let asked =
+            self.signals.unless_heard(asking).await.unwrap_or_else(|heard| Err(Cut::StopSignal(heard)));
         self.conversation.begun(&answer);
         self.version = answer.version.or(self.version);
         self.screen.end(&answer)?;
@@ -214,12 +215,12 @@ impl Talk {
             }
             Err(Cut::Unread) => return Ok(Next::End(self.exit())),
             Err(Cut::Unwritten(failure)) => return Err(failure),
-            Err(Cut::Heard(Heard::Interrupt)) if self.is_interactive => {
+            Err(Cut::StopSignal(StopSignal::Interrupt)) if self.is_interactive => {
                 self.conversation.failed(question);
                 self.screen.note("cut; /retry asks again");
                 return Ok(Next::GoOn);
             }
-            Err(Cut::Heard(_)) => {
+            Err(Cut::StopSignal(_)) => {
                 self.screen.json_error("the answer was cut here", &answer, self.conversation.session())?;
                 return Ok(Next::End(ChatEnd::Interrupted));
             }
@@ -245,7 +246,7 @@ impl Talk {
         }
         let closing = timeout(CLOSING, self.server.close(self.conversation.session()));
         let why = match self.signals.unless_heard(closing).await {
-            // Whoever is asked a second time to end does so; nothing that was recorded is no session.
+            // A second signal ends at once; without a recorded turn there is no session to close.
             Err(_) | Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) if is_missing(&error) => return,
             Ok(Ok(Err(error))) => error.to_string().split("; ").next().unwrap_or_default().to_owned(),
@@ -261,16 +262,20 @@ impl Talk {
     }
 
     /// Something was heard while a command was carried out.
-    pub(super) fn stopped(&mut self, heard: Heard) -> Next {
-        if heard == Heard::Interrupt && self.is_interactive {
+    pub(super) fn stopped(&mut self, heard: StopSignal) -> Next {
+        if heard == StopSignal::Interrupt && self.is_interactive {
             return self.wrong("not waited for any longer");
         }
         Next::End(ChatEnd::Interrupted)
     }
 
     /// Ctrl-C at the prompt is the usual way to go.
-    fn exit_of(&self, heard: Heard) -> ChatEnd {
-        if heard == Heard::Interrupt && self.is_interactive { ChatEnd::Done } else { ChatEnd::Interrupted }
+    fn exit_of(&self, heard: StopSignal) -> ChatEnd {
+        if heard == StopSignal::Interrupt && self.is_interactive {
+            ChatEnd::Done
+        } else {
+            ChatEnd::Interrupted
+        }
     }
 
     /// Whether a Ctrl-C of now was meant for the last answer; one alone can be.

@@ -1,27 +1,29 @@
 //! What a run has to do, and how one that was cut short is taken up again.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use clawrl_core::{Epoch, RunPlan, SlotId};
 use clawrl_record::{RecordError, Redactor, ResumeMode, ResumeState, Run, RunWriter};
 
-use crate::failure::Failure;
-use crate::log::Log;
-use crate::redaction;
-use crate::results::ResultsArguments;
+use super::progress::Progress;
 
 /// What is to be filled, however it came about.
-pub(super) struct Task {
-    pub(super) plan: Arc<RunPlan>,
-    pub(super) open_slots: Vec<SlotId>,
-    pub(super) first_epoch: Epoch,
-    pub(super) attempt_numbers: BTreeMap<SlotId, u32>,
+pub struct RunTask {
+    /// The run.
+    pub plan: Arc<RunPlan>,
+    /// Slots to fill.
+    pub open_slots: Vec<SlotId>,
+    /// Above every epoch granted before.
+    pub first_epoch: Epoch,
+    /// Number of the next attempt, where it is not 0.
+    pub attempt_numbers: BTreeMap<SlotId, u32>,
 }
 
-impl Task {
+impl RunTask {
     /// All of a plan.
-    pub(super) fn new(plan: RunPlan) -> Self {
+    pub fn new(plan: RunPlan) -> Self {
         Self {
             open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
             plan: Arc::new(plan),
@@ -30,27 +32,24 @@ impl Task {
         }
     }
 
-    /// What is left of a run, and who goes on with its record, with these variables struck out of it besides those of before.
+    /// The open slots of a recorded run, and the writer that continues its record. `redact` is called when the record belongs to
+    /// this process, and returns what is redacted from then on.
     ///
     /// # Errors
-    /// The record is another process's or cannot be gone on with; a variable that is not set.
-    pub(super) fn again(
+    /// The record belongs to another process or cannot be continued; those of `redact`.
+    pub fn resume<E: From<RecordError>>(
         found: &Run,
         mode: ResumeMode,
-        redacted: &[String],
-        results: &ResultsArguments,
-        log: &Log,
-    ) -> Result<(RunWriter, Self), Failure> {
-        let (writer, plan, state) = RunWriter::resume(&results.dir(), &found.plan().run, mode)?;
-        // Made of a lock file that is now ours: another process may have gone on with the run in between, and have redacted more.
-        let redactor = redaction::of_resumed(redacted, found)?;
-        if let Some(redactor) = &redactor {
-            redaction::warn_of_new(redactor, found, log)?;
-        }
-        let writer = redacting(writer, redactor)?;
+        results: &Path,
+        redact: impl FnOnce() -> Result<Option<Arc<Redactor>>, E>,
+        progress: &dyn Progress,
+    ) -> Result<(RunWriter, Self), E> {
+        let (writer, plan, state) = RunWriter::resume(results, &found.plan().run, mode)?;
+        // Another process may have continued the run in between, and have redacted more.
+        let writer = redacting(writer, redact()?)?;
         let ResumeState { open_slots, next_epoch, next_numbers, cut, .. } = state;
         if let Some(cut) = cut {
-            log.note(format_args!(
+            progress.note(format_args!(
                 "the last {} bytes of {} were torn and are cut: {}",
                 cut.bytes, cut.file, cut.reason
             ));
@@ -69,10 +68,7 @@ impl Task {
 ///
 /// # Errors
 /// What is redacted cannot be noted in the record.
-pub(super) fn redacting(
-    writer: RunWriter,
-    redactor: Option<Arc<Redactor>>,
-) -> Result<RunWriter, RecordError> {
+pub fn redacting(writer: RunWriter, redactor: Option<Arc<Redactor>>) -> Result<RunWriter, RecordError> {
     match redactor {
         Some(redactor) => writer.redacting(redactor),
         None => Ok(writer),

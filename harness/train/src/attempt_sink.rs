@@ -1,8 +1,8 @@
-//! From the scheduler to the learner: records that are kept go on to whoever learns.
+//! Passes kept records on to the learner.
 //!
-//! I1. A record goes on only after it is kept. I2. A learner that is gone stops nothing: records are still kept.
-//! The channel is bounded by twice the attempts under way, so that a learner in the middle of an update holds up
-//! nobody who could still work, and memory stays bounded if it never comes back.
+//! I1. A record goes on only after it is kept. I2. Records are still kept after the learner has ended.
+//! Backpressure: the channel holds twice the concurrency, so that rollouts do not stall during an update, and memory stays bounded
+//! if the learner never returns.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use clawrl_learn::TeacherView;
 use clawrl_record::JudgedTurn;
 use tokio::sync::mpsc;
 
-/// Where the learner hears of attempts.
-pub(super) type Resolved = mpsc::Receiver<Judged>;
+/// The learner's end of the channel.
+pub(super) type Resolved = mpsc::Receiver<ScoredAttempt>;
 
-/// An attempt that is kept, and what was said of its turns.
+/// A kept attempt with the scores of its turns.
 #[derive(Debug, Clone)]
-pub(super) struct Judged {
+pub(super) struct ScoredAttempt {
     pub(super) record: AttemptRecord,
-    /// In order; nothing of turns that nobody was asked about.
+    /// Scores in order, without turns that were not judged.
     pub(super) turns: Vec<JudgedTurn>,
-    /// Where the teacher is behind a server.
-    pub(super) taught: Option<Taught>,
+    /// Scores of a teacher behind a server, if there is one.
+    pub(super) teacher_scores: Option<TeacherScores>,
 }
 
-/// What a teacher behind a server said of an attempt.
+/// A teacher's scores of an attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Taught {
+pub(super) struct TeacherScores {
     /// The readings that it answered: one entry for each segment, or none at all.
     pub(super) views: Vec<Vec<TeacherView>>,
     /// Hints that were left out.
@@ -35,22 +35,22 @@ pub(super) struct Taught {
     pub(super) is_unanswered: bool,
 }
 
-impl From<AttemptRecord> for Judged {
+impl From<AttemptRecord> for ScoredAttempt {
     fn from(record: AttemptRecord) -> Self {
-        Self { record, turns: Vec::new(), taught: None }
+        Self { record, turns: Vec::new(), teacher_scores: None }
     }
 }
 
 /// Keeps records in another sink, then passes on those that close their slot and those of cancelled attempts.
-pub(super) struct Feed {
+pub(super) struct AttemptSink {
     kept: Arc<dyn EpisodeSink>,
-    learner: mpsc::Sender<Judged>,
+    learner: mpsc::Sender<ScoredAttempt>,
 }
 
-/// A feed for a run with this many attempts under way.
-pub(super) fn feed(kept: Arc<dyn EpisodeSink>, concurrency: u32) -> (Feed, Resolved) {
+/// A sink for a run with this many attempts under way.
+pub(super) fn attempt_sink(kept: Arc<dyn EpisodeSink>, concurrency: u32) -> (AttemptSink, Resolved) {
     let (learner, resolved) = mpsc::channel(channel_size(concurrency));
-    (Feed { kept, learner }, resolved)
+    (AttemptSink { kept, learner }, resolved)
 }
 
 /// Attempts that a channel on the way to the learner holds.
@@ -58,7 +58,7 @@ pub(super) fn channel_size(concurrency: u32) -> usize {
     2 * concurrency.max(1) as usize
 }
 
-impl EpisodeSink for Feed {
+impl EpisodeSink for AttemptSink {
     fn leased(&self, lease: LeaseRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         self.kept.leased(lease)
     }

@@ -1,13 +1,17 @@
-//! What `clawrl validate` found: tasks that prove nothing, tasks that cannot be solved, mistakes that pass.
+//! Validation of tasks by playing the no-op, the oracle and wrong solutions: tasks that prove nothing, tasks that cannot be solved, mistakes that pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
-use clawrl_core::{CheckReport, Outcome, RunPlan, SlotId, Turn, printable_line};
-use clawrl_runtime::Closed;
+use clawrl_core::{
+    Action, BoxFuture, CheckReport, Fault, Outcome, Policy, PolicyRequest, RunPlan, SlotId, SlotSpec,
+    TaskIndex, TaskSpec, ToolCall, Turn, printable_line,
+};
+use clawrl_scripted::{Noop, Oracle};
 use serde::Serialize;
 
-use super::show::call_text;
+use super::memory_sink::Closed;
 
 /// Characters of an action that are told.
 const ACTION_CHARS: usize = 200;
@@ -18,7 +22,7 @@ const SEEN_CHARS: usize = 160;
 
 /// What is played against a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
+pub enum Case {
     /// Nothing. Must not pass.
     Noop,
     /// Its oracle. Must pass.
@@ -29,27 +33,27 @@ pub(super) enum Case {
 
 /// Everything that was found.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Verdicts {
+pub struct Verdicts {
     /// Tasks that were played.
-    pub(super) tasks: usize,
+    pub tasks: usize,
     /// Tasks whose every case came out as it must.
-    pub(super) valid: usize,
+    pub valid: usize,
     /// Cases that came out the wrong way.
-    pub(super) invalid: Vec<Invalid>,
+    pub invalid: Vec<Invalid>,
     /// Cases that something broke.
-    pub(super) faulted: Vec<Faulted>,
+    pub faulted: Vec<Faulted>,
     /// Cases that were not played to the end.
-    pub(super) unplayed: usize,
+    pub unplayed: usize,
     /// Tasks that do not say how they are solved.
-    pub(super) without_oracle: Vec<String>,
+    pub without_oracle: Vec<String>,
     /// Mistakes by family, where they were played.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) mistakes: BTreeMap<String, Mistakes>,
+    pub mistakes: BTreeMap<String, Mistakes>,
 }
 
 /// A task that must be changed.
 #[derive(Debug, Serialize)]
-pub(super) struct Invalid {
+pub struct Invalid {
     task: String,
     /// Why.
     problem: &'static str,
@@ -79,7 +83,7 @@ impl LastTurn {
 
 /// A case that something broke.
 #[derive(Debug, Serialize)]
-pub(super) struct Faulted {
+pub struct Faulted {
     task: String,
     case: String,
     fault: String,
@@ -87,13 +91,13 @@ pub(super) struct Faulted {
 
 /// What the mistakes of a family came to.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Mistakes {
+pub struct Mistakes {
     played: usize,
     passed: usize,
 }
 
 /// Compares what happened with what must happen.
-pub(super) fn judge(plan: &RunPlan, cases: &[Case], closed: &BTreeMap<SlotId, Closed>) -> Verdicts {
+pub fn judge(plan: &RunPlan, cases: &[Case], closed: &BTreeMap<SlotId, Closed>) -> Verdicts {
     let mut verdicts = Verdicts::default();
     let mut all = BTreeSet::new();
     let mut with_oracle = BTreeSet::new();
@@ -191,5 +195,76 @@ impl fmt::Display for Verdicts {
             write!(f, "; {} cases were not played to the end", self.unplayed)?;
         }
         writeln!(f)
+    }
+}
+
+/// A plan whose slots are cases, and which case each of them is.
+pub struct Cases {
+    /// The plan.
+    pub plan: RunPlan,
+    /// The case of each slot.
+    pub cases: Vec<Case>,
+}
+
+/// Makes a slot of every case. The script of a case is put where the oracle policy finds it.
+pub fn cases_of(plan: &RunPlan, mistakes: bool) -> Cases {
+    let mut tasks: Vec<Arc<TaskSpec>> = Vec::new();
+    let mut slots: Vec<SlotSpec> = Vec::new();
+    let mut cases = Vec::new();
+    let mut add = |task: Arc<TaskSpec>, case: Case, slot: &SlotSpec| {
+        let at = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        slots.push(SlotSpec { id: SlotId(at), task: TaskIndex(at), ..*slot });
+        tasks.push(task);
+        cases.push(case);
+    };
+    for slot in &plan.slots {
+        let task = plan.task_of(slot);
+        add(Arc::clone(task), Case::Noop, slot);
+        if task.oracle.is_some() {
+            add(Arc::clone(task), Case::Oracle, slot);
+        }
+        for (number, mistake) in task.mistakes.iter().enumerate().filter(|_| mistakes) {
+            let played = TaskSpec { oracle: Some(mistake.clone()), ..TaskSpec::clone(task) };
+            add(Arc::new(played), Case::Mistake(number), slot);
+        }
+    }
+    Cases { plan: RunPlan { tasks, slots, ..plan.clone() }, cases }
+}
+
+fn noop_slots(cases: &[Case]) -> HashSet<SlotId> {
+    let slots = (0..).map(SlotId).zip(cases);
+    slots.filter(|(_, case)| **case == Case::Noop).map(|(slot, _)| slot).collect()
+}
+
+/// Plays the case of each slot.
+pub struct CasePolicy {
+    noop: HashSet<SlotId>,
+    oracle: Oracle,
+}
+
+impl CasePolicy {
+    /// For these cases of a plan, by slot.
+    pub fn new(cases: &[Case], plan: &RunPlan) -> Self {
+        Self { noop: noop_slots(cases), oracle: Oracle::new(plan.into()) }
+    }
+}
+
+impl Policy for CasePolicy {
+    fn name(&self) -> &str {
+        "validate"
+    }
+
+    fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
+        if self.noop.contains(&request.attempt.slot) { Noop.act(request) } else { self.oracle.act(request) }
+    }
+}
+
+/// A call in a line: its name and its arguments.
+pub fn call_text(call: &ToolCall) -> String {
+    let arguments = call.arguments.as_object().filter(|map| map.len() == 1);
+    match arguments.and_then(|map| map.values().next()?.as_str()) {
+        Some(only) => format!("{} {only}", call.name),
+        None if call.arguments.as_object().is_some_and(serde_json::Map::is_empty) => call.name.clone(),
+        None => format!("{} {}", call.name, call.arguments),
     }
 }

@@ -7,17 +7,25 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use clawrl_runtime::environment::Variable;
 use rustix::fs::{Access, access};
 
-use crate::program::{LinkedLibtorch, linked_libtorch};
+use crate::environment::Variable;
 
 /// The library that everything else follows from.
 const LIBRARY: &str = "libtorch_cpu.so";
 
+/// The libtorch that `clawrl-torch` was linked to.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkedLibtorch {
+    /// PyTorch's version.
+    pub version: &'static str,
+    /// Folder of its libraries. `None`: the programs belong to a Python environment, whose PyTorch they load.
+    pub folder: Option<&'static str>,
+}
+
 /// Where libtorch is, or why it cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Libtorch {
+pub enum Libtorch {
     /// This program was built without.
     Unknown,
     /// PyTorch is not installed in the Python environment of this program.
@@ -27,16 +35,21 @@ pub(crate) enum Libtorch {
     /// This file is missing.
     Missing(PathBuf),
     /// This file may not be read, since the folder above it, or the file itself, is closed to this user.
-    Closed { library: PathBuf, by: PathBuf },
+    Closed {
+        /// The file.
+        library: PathBuf,
+        /// The part of its path that is closed.
+        by: PathBuf,
+    },
 }
 
 impl Libtorch {
     /// Looks where the loader does: in [`Variable::LibraryPath`], in the Python environment of this program, and in the folder
     /// that the build was linked to.
-    pub(crate) fn find() -> Self {
+    pub fn find(linked: Option<LinkedLibtorch>) -> Self {
         let first = Variable::LibraryPath.path().unwrap_or_default();
         let program = std::env::current_exe().unwrap_or_default();
-        Self::among(std::env::split_paths(&first).chain(in_environment_of(&program)), linked_libtorch())
+        Self::among(std::env::split_paths(&first).chain(in_environment_of(&program)), linked)
     }
 
     fn among(first: impl Iterator<Item = PathBuf>, linked: Option<LinkedLibtorch>) -> Self {
@@ -58,7 +71,7 @@ impl Libtorch {
     }
 
     /// Why it cannot be loaded, and the fix. `None`: the loader may try.
-    pub(crate) fn trouble(&self) -> Option<(String, String)> {
+    pub fn trouble(&self) -> Option<(String, String)> {
         match self {
             Self::Unknown | Self::There(_) => None,
             Self::NotInstalled => Some((
@@ -147,7 +160,8 @@ mod tests {
         assert!(in_environment_of(Path::new("clawrl")).is_empty());
     }
 
-    /// As a user who is nobody, where this one is root and may read everything; in a thread of its own, since it never comes back.
+    /// Runs `work` as an unprivileged user if this user is root, who may read everything; in a thread of its own, because the change is
+    /// permanent.
     fn as_a_normal_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         const NOBODY: u32 = 65_534;
         std::thread::scope(|scope| {

@@ -23,9 +23,9 @@ use clawrl_torch::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::super::beginning::unusable;
 use super::super::learning::gave_up;
 use super::super::settings;
+use super::super::setup::unusable;
 use super::feedback_sample::Reading;
 use clawrl_runtime::training::TrainError;
 
@@ -37,7 +37,7 @@ const REPLIES: usize = 32;
 const LIKED: usize = 8;
 
 /// An update that is too far is shortened to a 64th of its way at least, and else given up.
-const LEAST_SHARE: f64 = 1.0 / 64.0;
+const MIN_SHARE: f64 = 1.0 / 64.0;
 
 /// Signs of a collapse, by which learning pauses; of repetition, by how much more of it there is than at the first update.
 const COLLAPSE: CollapseBounds =
@@ -75,7 +75,7 @@ struct Progress {
 }
 
 /// See the module.
-pub(crate) struct Pupil {
+pub(crate) struct AdapterTrainer {
     pub(crate) name: AdapterName,
     plan: ChatPlan,
     learner: TorchLearner,
@@ -95,7 +95,7 @@ pub(crate) struct Pupil {
 pub(crate) struct Learned {
     /// Samples that are not in it, and why.
     pub(crate) left_out: Vec<(SampleId, String)>,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: UpdateOutcome,
     /// Figures by name.
     pub(crate) metrics: BTreeMap<String, f64>,
     /// That the policy collapses.
@@ -104,7 +104,7 @@ pub(crate) struct Learned {
 
 /// What became of the version that it made.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum UpdateOutcome {
     /// There was nothing to learn from.
     Nothing,
     /// It may answer.
@@ -113,7 +113,7 @@ pub(crate) enum Fate {
     Rejected { why: String },
 }
 
-impl Pupil {
+impl AdapterTrainer {
     /// The adapter of this name, as its last checkpoint in `folder` has it.
     ///
     /// # Errors
@@ -255,7 +255,7 @@ impl Pupil {
         left_out.extend(left);
         let mut metrics = BTreeMap::from([("hints_too_long".to_owned(), f64::from(hints_too_long))]);
         if made.batch.samples.is_empty() {
-            return Ok(Learned { left_out, fate: Fate::Nothing, metrics, collapse: None });
+            return Ok(Learned { left_out, outcome: UpdateOutcome::Nothing, metrics, collapse: None });
         }
         let report = self.learner.update(&made.batch).map_err(|error| gave_up(&error))?;
         let decided =
@@ -273,7 +273,12 @@ impl Pupil {
         self.replies.add(&made.batch.samples, is_disliked);
         if let Some(why) = refused {
             self.back()?;
-            return Ok(Learned { left_out, fate: Fate::Rejected { why }, metrics, collapse: None });
+            return Ok(Learned {
+                left_out,
+                outcome: UpdateOutcome::Rejected { why },
+                metrics,
+                collapse: None,
+            });
         }
         let before = self.progress.clone();
         self.progress
@@ -297,7 +302,7 @@ impl Pupil {
         let repetition = COLLAPSE.repetition + vitals.repetition;
         let begun = || CollapseGuard::new(CollapseBounds { repetition, ..COLLAPSE });
         let collapse = self.guard.get_or_insert_with(begun).after(vitals);
-        Ok(Learned { left_out, fate: Fate::Accepted { version, checkpoint }, metrics, collapse })
+        Ok(Learned { left_out, outcome: UpdateOutcome::Accepted { version, checkpoint }, metrics, collapse })
     }
 
     /// Somebody has seen the signs of a collapse, and wants it to go on: what is seen from now on counts.
@@ -380,7 +385,7 @@ impl Pupil {
     /// lost. Not for the drift: a storm would go on and on in steps that become smaller, and has to be stopped.
     fn shorten(&mut self, samples: &[TrainSample]) -> Result<Way, TorchError> {
         let (mut share, mut kl) = (1.0, self.learner.divergence(samples)?);
-        while kl > self.plan.max_kl && share > LEAST_SHARE {
+        while kl > self.plan.max_kl && share > MIN_SHARE {
             self.learner.shorten(0.5)?;
             (share, kl) = (share / 2.0, self.learner.divergence(samples)?);
         }

@@ -1,7 +1,7 @@
-//! Which adapter answers whom.
+//! Chooses the adapter that answers a user.
 //!
-//! I1. Who shares is answered by what all who share have made, everybody else by what they made themselves, and whoever has made nothing yet by the
-//! policy as it was. I2. Nobody waits: what changes is seen by the next request.
+//! I1. Users who share get the shared adapter, other users their own, and users without a trained adapter the base policy. I2. Requests
+//! never wait; a change applies from the next request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -14,9 +14,9 @@ pub(super) const SHARED: &str = "shared";
 /// What names of other adapters begin with.
 const OF_USER: &str = "user-";
 
-/// See the module.
+/// Adapters by user.
 #[derive(Debug)]
-pub(super) struct Residents {
+pub(super) struct AdapterRouter {
     /// The adapter that the policy came with, if it is one.
     first: Option<AdapterName>,
     state: RwLock<State>,
@@ -29,8 +29,8 @@ struct State {
     versions: BTreeMap<AdapterName, u64>,
 }
 
-impl Residents {
-    /// Nobody has made anything.
+impl AdapterRouter {
+    /// Without trained adapters.
     pub(super) fn new(first: Option<AdapterName>) -> Self {
         Self { first, state: RwLock::default() }
     }
@@ -114,21 +114,21 @@ mod tests {
 
     #[test]
     fn everybody_is_answered_by_what_they_made() {
-        let residents = Residents::new(None);
+        let router = AdapterRouter::new(None);
         let check = |name: &str, expected: Option<(&str, u64)>| {
-            let found = residents.of(&user(name));
+            let found = router.of(&user(name));
             assert_eq!(found.as_ref().map(|(name, version)| (&**name, *version)), expected, "{name}");
         };
         check("ada", None);
-        residents.share(vec![user("bob"), user("eve")]);
-        residents.answers(AdapterName::from("user-ada"), 3);
-        residents.answers(AdapterName::from(SHARED), 5);
+        router.share(vec![user("bob"), user("eve")]);
+        router.answers(AdapterName::from("user-ada"), 3);
+        router.answers(AdapterName::from(SHARED), 5);
         check("ada", Some(("user-ada", 3)));
         check("bob", Some((SHARED, 5)));
         check("zoe", None);
-        residents.share(vec![user("eve")]);
+        router.share(vec![user("eve")]);
         check("bob", None);
-        let first = Residents::new(Some(AdapterName::from("policy")));
+        let first = AdapterRouter::new(Some(AdapterName::from("policy")));
         assert_eq!(first.of(&user("ada")), Some((AdapterName::from("policy"), 0)));
         assert!(first.is_first(Some("policy")) && first.is_first(None) && !first.is_first(Some(SHARED)));
     }

@@ -1,12 +1,12 @@
-//! Stands for a provider that could not be made, and says why to whoever leases.
+//! Stands for a provider that could not be made, and returns the reason from each lease.
 
 use clawrl_core::{Boundary, BoxFuture, CloseReport, Env, EnvProvider, Fault, LeaseRequest, ProviderUsage};
 
 /// Why there is no provider.
 #[derive(Debug)]
-pub struct Unprovided(pub String);
+pub struct UnavailableProvider(pub String);
 
-impl EnvProvider for Unprovided {
+impl EnvProvider for UnavailableProvider {
     fn lease(&self, _: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async { Err(Fault::permanent(Boundary::Provider, "no-provider", self.0.clone())) })
     }

@@ -22,14 +22,14 @@ const REFERENCE: &str = "reference";
 const REFERENCE_OF_CHECKPOINT: &str = "../../../reference";
 
 /// What a learner begins from.
-pub(super) struct Beginning {
+pub(super) struct LearnerStart {
     params: Params,
     base: Option<Base>,
     version: u64,
     reference: Option<Params>,
 }
 
-impl Beginning {
+impl LearnerStart {
     /// A whole model that nothing was learned of.
     pub(super) fn whole(params: Params) -> Self {
         Self { params, base: None, version: 0, reference: None }
@@ -75,10 +75,10 @@ impl Session<'_> {
     pub(super) fn learner(
         &self,
         config: LearnerConfig,
-        from: Beginning,
+        from: LearnerStart,
         publisher: Box<dyn Publisher>,
     ) -> Result<TorchLearner, TrainError> {
-        let Beginning { params, base, version, reference } = from;
+        let LearnerStart { params, base, version, reference } = from;
         let model = policy_files(&self.policy_folder).map_err(unusable)?;
         let setup = LearnerSetup {
             config: settings::computing(&self.plan, config),
@@ -145,7 +145,7 @@ impl Session<'_> {
         let Some((lora, model)) = rl.lora.as_ref().zip(first.as_ref()) else {
             let engine = self.engine(accepted, &checkpoint.params, None)?;
             let params = checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?;
-            let from = Beginning { params, base: None, version, reference: first };
+            let from = LearnerStart { params, base: None, version, reference: first };
             let mut learner = self.learner(config, from, Box::new(engine.handle()))?;
             learner.restore(checkpoint).map_err(unusable)?;
             return Ok((engine, accepting(rl, learner)?));
@@ -166,7 +166,7 @@ impl Session<'_> {
         let unchanged = || Params::zeros(Arc::clone(params.layout()), self.device).map_err(unusable);
         let reference = looks_back(rl).then(unchanged).transpose()?;
         let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
-        let from = Beginning { params, base, version, reference };
+        let from = LearnerStart { params, base, version, reference };
         let mut learner = self.learner(config, from, Box::new(adapter_of(&engine)))?;
         if is_adapter {
             learner.restore(checkpoint).map_err(unusable)?;

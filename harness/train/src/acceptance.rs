@@ -15,7 +15,7 @@ use clawrl_runtime::training::TrainError;
 
 /// The gate of a training.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct UpdateAcceptance {
     plan: GatePlan,
     /// A version that waits for its evaluation.
     candidate: Option<Candidate>,
@@ -31,7 +31,7 @@ pub(super) struct Candidate {
 
 /// What became of a version.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Fate {
+pub(super) enum UpdateOutcome {
     /// It may act.
     Accepted,
     /// It is evaluated first.
@@ -40,7 +40,7 @@ pub(super) enum Fate {
     Rejected(Rejection),
 }
 
-impl Gate {
+impl UpdateAcceptance {
     pub(super) fn new(plan: GatePlan) -> Self {
         Self { plan, candidate: None }
     }
@@ -72,50 +72,57 @@ impl Learning {
         batch: &TrainBatch,
         stats: &BatchStats,
         report: &UpdateReport,
-    ) -> Result<(Fate, Vec<(Metric, f64)>), TrainError> {
+    ) -> Result<(UpdateOutcome, Vec<(Metric, f64)>), TrainError> {
         let Some(gate) = &mut self.gate else {
             self.stream.updated(report.version).map_err(|error| broken(&error))?;
-            return Ok((Fate::Accepted, Vec::new()));
+            return Ok((UpdateOutcome::Accepted, Vec::new()));
         };
         let kl = self.learner.divergence(&batch.samples).map_err(|error| failed(&error))?;
         let unsound_rewards = stats.counts.unsound;
         let findings = GateFindings { kl, loss: report.loss, grad_norm: report.grad_norm, unsound_rewards };
-        let fate = match gate.bounds().check(findings) {
-            Some(why) => Fate::Rejected(why),
+        let outcome = match gate.bounds().check(findings) {
+            Some(why) => UpdateOutcome::Rejected(why),
             None if gate.plan.evaluates(stats.update + 1) => {
                 gate.candidate = Some(Candidate { version: report.version, updates: stats.update + 1 });
-                Fate::Waits
+                UpdateOutcome::Waits
             }
-            None => Fate::Accepted,
+            None => UpdateOutcome::Accepted,
         };
-        self.settle(report.version, fate)?;
-        Ok((fate, vec![(Metric::TrainGateKlNats, kl), rejected_figure(fate)]))
+        self.settle(report.version, outcome)?;
+        Ok((outcome, vec![(Metric::TrainGateKlNats, kl), rejected_figure(outcome)]))
     }
 
     /// Decides about the version that waits, from its held-out success and that of the last accepted evaluation.
     ///
     /// # Errors
     /// The learner gave up.
-    pub(super) fn decide(&mut self, now: f64, before: f64) -> Result<(Fate, Vec<(Metric, f64)>), TrainError> {
+    pub(super) fn decide(
+        &mut self,
+        now: f64,
+        before: f64,
+    ) -> Result<(UpdateOutcome, Vec<(Metric, f64)>), TrainError> {
         let Some((gate, candidate)) =
             self.gate.as_mut().and_then(|gate| gate.candidate.take().map(|candidate| (gate, candidate)))
         else {
-            return Ok((Fate::Accepted, Vec::new()));
+            return Ok((UpdateOutcome::Accepted, Vec::new()));
         };
-        let fate = gate.bounds().check_held_out(now, before).map_or(Fate::Accepted, Fate::Rejected);
-        self.settle(candidate.version, fate)?;
-        Ok((fate, vec![(Metric::TrainGateSuccessRatio, now), rejected_figure(fate)]))
+        let outcome = gate
+            .bounds()
+            .check_held_out(now, before)
+            .map_or(UpdateOutcome::Accepted, UpdateOutcome::Rejected);
+        self.settle(candidate.version, outcome)?;
+        Ok((outcome, vec![(Metric::TrainGateSuccessRatio, now), rejected_figure(outcome)]))
     }
 
     /// Tells stream and learner.
-    fn settle(&mut self, version: u64, fate: Fate) -> Result<(), TrainError> {
-        match fate {
-            Fate::Waits => Ok(()),
-            Fate::Accepted => {
+    fn settle(&mut self, version: u64, outcome: UpdateOutcome) -> Result<(), TrainError> {
+        match outcome {
+            UpdateOutcome::Waits => Ok(()),
+            UpdateOutcome::Accepted => {
                 self.learner.accept().map_err(|error| failed(&error))?;
                 self.stream.updated(version).map_err(|error| broken(&error))
             }
-            Fate::Rejected(why) => {
+            UpdateOutcome::Rejected(why) => {
                 self.learner.reject().map_err(|error| failed(&error))?;
                 self.stream.rejected(version).map_err(|error| broken(&error))?;
                 let parent = self.stream.snapshot().accepted();
@@ -135,8 +142,8 @@ impl Learning {
     ///
     /// # Errors
     /// That it ends.
-    pub(super) fn halt_if_hopeless(&mut self, fate: Fate) -> Result<(), TrainError> {
-        let (Some(gate), Fate::Rejected(why)) = (&self.gate, fate) else { return Ok(()) };
+    pub(super) fn halt_if_hopeless(&mut self, outcome: UpdateOutcome) -> Result<(), TrainError> {
+        let (Some(gate), UpdateOutcome::Rejected(why)) = (&self.gate, outcome) else { return Ok(()) };
         let in_a_row = self.stream.snapshot().rejected_in_a_row();
         if !in_a_row.is_multiple_of(u64::from(gate.plan.failures.max(1))) {
             return Ok(());
@@ -168,8 +175,8 @@ pub(super) fn accepted_success(figures: &[UpdateMetrics]) -> f64 {
     figures.iter().filter_map(of).next_back().unwrap_or(f64::NAN)
 }
 
-fn rejected_figure(fate: Fate) -> (Metric, f64) {
-    (Metric::TrainVersionsRejectedCount, f64::from(u8::from(matches!(fate, Fate::Rejected(_)))))
+fn rejected_figure(outcome: UpdateOutcome) -> (Metric, f64) {
+    (Metric::TrainVersionsRejectedCount, f64::from(u8::from(matches!(outcome, UpdateOutcome::Rejected(_)))))
 }
 
 fn failed(error: &clawrl_torch::TorchError) -> TrainError {

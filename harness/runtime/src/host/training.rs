@@ -1,36 +1,44 @@
 //! Whether this program can train: whether the one that is linked to libtorch is there, and starts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clawrl_runtime::host::{Finding, Health};
-
-use crate::libtorch::Libtorch;
-use crate::program::is_linked;
-use crate::torch_handoff::{BUILD, other_program};
+use super::finding::{Finding, Health};
+use super::libtorch::Libtorch;
 
 /// What `clawrl doctor` calls it.
 const NAME: &str = "libtorch";
 
-/// Looks, and starts the program: nothing but the loader itself knows all that it needs.
-pub(crate) fn of_this_build() -> Finding {
-    let libtorch = Libtorch::find();
-    if is_linked() {
-        return can_train(&libtorch);
-    }
-    match other_program() {
-        Ok(Some(program)) => of_program(&program, &libtorch),
-        _ => Finding::bad(NAME, Health::Warn, "not in this build, which cannot train".to_owned(), BUILD),
+/// The program that trains.
+#[derive(Debug, Clone)]
+pub enum TrainingProgram {
+    /// This one.
+    This,
+    /// Another one, at this path.
+    Other(PathBuf),
+    /// None: this build cannot train.
+    None,
+}
+
+/// Examines whether there is training. A program other than this one is started: nothing but the loader itself knows all that it
+/// needs. `build`: how to build the program.
+pub fn training_finding(program: &TrainingProgram, libtorch: &Libtorch, build: &str) -> Finding {
+    match program {
+        TrainingProgram::This => can_train(libtorch),
+        TrainingProgram::Other(program) => of_program(program, libtorch, build),
+        TrainingProgram::None => {
+            Finding::bad(NAME, Health::Warn, "not in this build, which cannot train".to_owned(), build)
+        }
     }
 }
 
-fn of_program(program: &Path, libtorch: &Libtorch) -> Finding {
+fn of_program(program: &Path, libtorch: &Libtorch, build: &str) -> Finding {
     if let Some((message, help)) = libtorch.trouble() {
         return Finding::bad(NAME, Health::Warn, format!("{message}, so there is no training"), help);
     }
     let cannot = |why: &str| {
         let found = format!("{} does not start, so there is no training: {why}", program.display());
-        Finding::bad(NAME, Health::Warn, found, BUILD)
+        Finding::bad(NAME, Health::Warn, found, build)
     };
     match Command::new(program).arg("--version").output() {
         Ok(output) if output.status.success() => can_train(libtorch),
@@ -49,12 +57,11 @@ fn can_train(libtorch: &Libtorch) -> Finding {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::path::PathBuf;
 
     use super::*;
 
     fn check(program: &Path, libtorch: &Libtorch, health: Health, found: &str) {
-        let finding = of_program(program, libtorch);
+        let finding = of_program(program, libtorch, "build it");
         assert!(finding.health == health && finding.found.contains(found), "{finding:?}");
         assert_eq!(finding.advice.is_some(), health != Health::Ok);
     }

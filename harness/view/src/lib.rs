@@ -1,0 +1,10 @@
+//! Local web pages over a results folder: `site` decides who gets which answer, `listing` writes the page over all runs.
+//!
+//! The page of a single run is a report of `clawrl-report`.
+
+mod listing;
+mod local_server;
+mod site;
+
+pub use local_server::serve;
+pub use site::Site;
