@@ -1,4 +1,4 @@
-//! With the feature `torch`: where libtorch is, for the loader.
+//! With the feature `torch`: the loader's path to libtorch.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Measures one area against its peer: ci/bench/run.sh AREA [options]; `ci/bench/run.sh --help` lists the areas.
-# Prints a table; raw rows are appended to results/bench/AREA.jsonl.
+# Runs one benchmark: ci/bench/run.sh AREA [options]; `ci/bench/run.sh --help` lists the areas.
+# Prints a table and appends raw rows to results/bench/AREA.jsonl.
 set -eu
 cd "$(dirname "$0")/../.."
 built=${CARGO_TARGET_DIR:-target}/release
 ci/cache.sh restore release
-# Whatever the area: the same packages and features as `make demo`, and the benchmarks, so that nothing is built twice. The
-# spawner of sandboxes, `clawrl-node` and `clawrl` are looked for beside the benchmarks' programs.
-ci/setup.sh run cargo build --quiet --release --locked --package clawrl --package clawrl-sandbox --package clawrl-node \
+# All areas build the same packages and features as `make demo`, plus the benchmarks, so that nothing is built twice. The
+# benchmarks look for the spawner of sandboxes and for `clawrl` beside their own programs.
+ci/setup.sh run cargo build --quiet --release --locked --package clawrl --package clawrl-sandbox \
     --package clawrl-bench --features clawrl/torch,clawrl-bench/torch
 ci/cache.sh save release
 case ${1-} in
-engine | learner | weight-swap | turns | rl-loop | async-gain)
-    # As `clawrl` starts its other program; the peers get what they would have without it.
+engine | learner | weight-swap)
+    # `clawrl` sets this variable when it starts `clawrl-torch`; the peers run without it.
     GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} exec "$built/clawrl-bench-torch" "$@"
     ;;
 esac

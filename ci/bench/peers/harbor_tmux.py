@@ -1,11 +1,10 @@
 """Times steps of Harbor's own tmux session.
 
-Arguments: number of sessions, steps of each. Prints one JSON object: the time of each step and of all, in microseconds.
+Arguments: number of sessions, steps per session. Prints one JSON object with the time of each step and of all, in microseconds.
 
-Harbor's environments run each command by `bash -c` in a container; here it is `bash -c` in the same sandbox as tmux.
-A step is the fastest that the class offers: keys sent, the command's end awaited (`block=True`), and the new output
-read. Harbor's own agent does not wait for the end but sleeps for a time that the model names. Each session has a tmux
-server of its own, as each of Harbor's containers has.
+Harbor's environments run each command with `bash -c` in a container; here `bash -c` runs in the sandbox of tmux. A step uses the
+fastest method of the class: send keys, wait for the end of the command (`block=True`), read the new output. Harbor's own agent
+sleeps for a time that the model chooses instead. Each session has its own tmux server, as in Harbor's containers.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ WARM_UP = 3
 
 
 class Local:
-    """What TmuxSession asks of an environment."""
+    """The interface that TmuxSession needs of an environment."""
 
     def __init__(self, name):
         self.session_id = name

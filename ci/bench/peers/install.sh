@@ -1,18 +1,16 @@
 #!/bin/sh
-# Installs Python peers of the benchmarks into a virtual environment in the user's folder for caches; nothing else is
-# touched. PYTHON names the Python to use. Run it again to repair or update; delete the folder to remove it.
+# Installs Python peers of the benchmarks into a virtual environment in the user's cache folder and changes nothing else.
+# PYTHON names the interpreter. Run it again to repair or update; delete the folder to remove it.
 #
-#   ci/bench/peers/install.sh          those of terminal-step; Python 3.12 or newer
-#   ci/bench/peers/install.sh browsergym    that of gui; Python 3.10 or newer
-#   ci/bench/peers/install.sh torch    those of engine, learner and rl-loop, some 5 GB; Python 3.10 or newer
+#   ci/bench/peers/install.sh          for terminal-step; Python 3.12 or newer
+#   ci/bench/peers/install.sh torch    for engine and learner, about 5 GB; Python 3.10 or newer
 set -eu
 python=${PYTHON:-python3}
 case "${1-terminals}" in
 terminals) name=peers requirements=requirements.txt minor=12 ;;
 torch) name=torch-peers requirements=requirements-torch.txt minor=10 ;;
-browsergym) name=browsergym requirements=requirements-browsergym.txt minor=10 ;;
 *)
-    echo "usage: $0 [terminals|browsergym|torch]" >&2
+    echo "usage: $0 [terminals|torch]" >&2
     exit 2
     ;;
 esac

@@ -1,9 +1,9 @@
 """Times steps of SWE-ReX's own bash session in its local deployment.
 
-Arguments: number of sessions, steps of each. Prints one JSON object: the time of each step and of all, in microseconds.
+Arguments: number of sessions, steps per session. Prints one JSON object with the time of each step and of all, in microseconds.
 
-All sessions are in one runtime, as SWE-ReX's own server has them; its session blocks the event loop while a command
-runs, so they take turns.
+All sessions share one runtime, as in SWE-ReX's own server. Its session blocks the event loop while a command runs, so sessions
+alternate.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def stepped(runtime, name, steps):
         begun = time.perf_counter_ns()
         await step(runtime, name)
         times.append((time.perf_counter_ns() - begun) / 1e3)
-        # Others get their turn.
+        # Yields to the other sessions.
         await asyncio.sleep(0)
     return times
 

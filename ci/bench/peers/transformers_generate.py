@@ -1,10 +1,10 @@
-"""Continues prompts with the `generate` of transformers.
+"""Continues prompts with `generate` of transformers.
 
-Argument: the model's folder. Prints the versions once it has loaded. Then one JSON object a line: `threads`, `batch`,
-and `requests` as pairs of prompt and number of new tokens. Answers with `wall_s` and the new tokens of each request.
+Argument: the model's folder. Prints the versions after loading. Then it reads one JSON object per line: `threads`, `batch`, and
+`requests` as pairs of prompt and number of new tokens. It answers with `wall_s` and the new tokens of each request.
 
-A batch is the next so many requests, padded on the left; it goes on until the longest of them has its tokens, because
-`generate` knows no other way. What the others got beyond their number is cut and counts for nothing.
+A batch holds the next `batch` requests, padded on the left, and continues until the longest reply is complete, because `generate`
+has no other mode. Surplus tokens of shorter replies are cut and not counted.
 """
 
 import json
@@ -31,7 +31,7 @@ def continued(model, requests):
 
 def main():
     model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32).eval()
-    # Nothing but the number of tokens ends a reply.
+    # Only the number of tokens ends a reply.
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = PAD
     print(json.dumps(f"transformers {transformers.__version__}, torch {torch.__version__}"), flush=True)

@@ -1,11 +1,11 @@
-"""Loss and gradients of a policy-gradient step with transformers and PyTorch's autograd, eager.
+"""Loss and gradients of a policy-gradient step with transformers and PyTorch autograd, eager.
 
-Prints the versions. Then one JSON object a line: `folder` of the model, `device`, `threads`, and `samples`, each with its `ids`, the number
-of the `first` trained token and an `advantage`. Answers with `wall_s`, the `loss`, the norm of the gradient, and how many MiB
-of memory the step took at its highest.
+Prints the versions. Then it reads one JSON object per line: `folder` of the model, `device`, `threads`, and `samples`, each with
+`ids`, the index `first` of the first trained token and an `advantage`. It answers with `wall_s`, `loss`, the gradient norm, and
+the peak memory of the step in MiB.
 
-The samples are one batch, padded on the right; the loss is the mean over trained tokens of -A times the log-probability's
-ratio, which is 1 at the first step.
+The samples form one batch, padded on the right. The loss is the mean over trained tokens of -A times the probability ratio, which
+is 1 in the first step.
 """
 
 import json
@@ -32,7 +32,7 @@ def model_of(folder, device):
 
 
 def memory_begins(device):
-    """What is taken now; from now on `memory_at_most` is of what is yet to come."""
+    """Current memory; resets the peak that `memory_at_most` reports."""
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()

@@ -1,13 +1,13 @@
-"""Whole optimizer steps of a policy-gradient loss on a GPU with transformers, PyTorch's autograd and, for an adapter, peft.
+"""Whole optimizer steps of a policy-gradient loss on a GPU with transformers, PyTorch autograd and, for an adapter, peft.
 
-Prints the versions. Then one JSON object a line: `folder` of the model, that of an `adapter` or null, `samples`, each with its
-`ids`, the number of the `first` trained token and an `advantage`, the tokens of a `micro_batch`, the `rounds` after a first step that is not
-timed, and the `learning_rate`. Answers with `wall_s` of each round, the `grad_norms` of all steps and `peak_mib`, what tensors
-took of the GPU's memory at most.
+Prints the versions. Then it reads one JSON object per line: `folder` of the model, folder of an `adapter` or null, `samples`, each
+with `ids`, the index `first` of the first trained token and an `advantage`, the tokens per `micro_batch`, the number of `rounds`
+after a warm-up step, and the `learning_rate`. It answers with `wall_s` of each round, `grad_norms` of all steps, and `peak_mib`,
+the peak GPU memory of tensors.
 
-Passes are in bf16 by autocast, over parameters, gradients and moments in fp32; of a model with an adapter its own weights are bf16. Every
-layer is computed again on the way back. The loss is the mean over the trained tokens of the step of -A times the
-log-probability's ratio, which is 1.
+Passes use autocast to bf16 over fp32 parameters, gradients and moments; with an adapter the model's own weights are bf16. Every
+layer is recomputed in the backward pass. The loss is the mean over the trained tokens of -A times the probability ratio, which
+is 1.
 """
 
 import gc
@@ -54,7 +54,7 @@ def descend(model, samples, of_step):
         attention[row, :length] = 1
         trained[row, sample["first"] : length] = 1
     ids, trained = ids.to(GPU), trained.to(GPU)
-    # Without padding there is nothing to mask, and attention takes the faster way.
+    # Without padding no mask is needed, and attention uses the faster kernel.
     attention = None if attention.all() else attention.to(GPU)
     advantages = torch.tensor([sample["advantage"] for sample in samples], device=GPU)
     with torch.autocast("cuda", torch.bfloat16):
@@ -91,7 +91,7 @@ def main():
     print(json.dumps(versions), flush=True)
     for line in sys.stdin:
         done = steps(json.loads(line))
-        # The card is the other side's now.
+        # Frees the GPU for the other side.
         gc.collect()
         torch.cuda.empty_cache()
         print(json.dumps(done), flush=True)

@@ -1,17 +1,15 @@
-//! Tokens per second of the engine with a tiny policy on the CPU, against `generate` of transformers with the same
+//! Tokens per second of the engine with a tiny policy on the CPU, compared with `generate` of transformers with the same
 //! weights.
 //!
-//! Both sides continue the same prompts, greedily, by the same number of tokens each, on the same number of threads of
-//! libtorch; nothing else ends a reply. At most `--batch` are under way at once.
+//! Both sides continue the same prompts greedily by the same number of tokens, on the same number of libtorch threads;
+//! nothing else ends a reply. At most `--batch` requests run concurrently.
 //!
-//! - `ragged`: prompts and replies of many lengths. For the engine requests arrive one by one: the next as soon as one
-//!   is answered. `generate` takes the next batch when the longest reply of the last one is done, padded on the left.
-//! - `even`: all prompts and all replies of the same length, the best case for `generate`: nothing is padded, and
-//!   nobody waits for another.
+//! - `ragged`: prompts and replies of many lengths. The engine gets the next request as soon as one is answered. `generate`
+//!   gets the next batch, padded on the left, when the longest reply of the previous batch is complete.
+//! - `even`: prompts and replies of equal length, the best case for `generate`: no padding and no waiting.
 //!
-//! Tokens are those that were asked for, on both sides. That the sides compute the same is looked at, too: the share
-//! of equal tokens is printed, and an area in which less than nine of ten replies begin alike is an error. Rounding
-//! differs, so that two tokens that are about as likely may change places.
+//! Only requested tokens are counted. The benchmark prints the share of equal tokens, and fails if fewer than nine of ten
+//! replies begin with the same token. Rounding differs, so two tokens of nearly equal probability may change places.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,26 +30,26 @@ use crate::table::{Sample, render};
 use crate::tiny::TinyPolicy;
 
 const SCRIPT: &str = include_str!("../peers/transformers_generate.py");
-/// The row of the design that this area answers to.
+/// Target.
 const AT_LEAST: f64 = 5.0;
-/// Ids below this are markup of the tokenizer.
+/// Ids below this are special tokens.
 const FIRST_WORD: u64 = 300;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How often each side is measured, after one round that does not count.
+    /// Rounds per side, after one warm-up round.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Requests of a round.
+    /// Requests per round.
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// Most requests under way.
+    /// Maximum number of concurrent requests.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
-    /// Threads of libtorch, on both sides; one row each.
+    /// Threads of libtorch on both sides; one row for each number.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_parser = clap::value_parser!(u32).range(1..))]
     threads: Vec<u32>,
-    /// What is asked for.
+    /// Lengths of prompts and replies.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Lengths::Ragged, Lengths::Even])]
     lengths: Vec<Lengths>,
 }
@@ -93,7 +91,7 @@ struct Work<'a> {
     requests: &'a [Asked],
 }
 
-/// What one side made of the requests of a round.
+/// Replies of one side to the requests of a round.
 #[derive(Debug, Deserialize)]
 struct Done {
     wall_s: f64,
@@ -101,7 +99,7 @@ struct Done {
     replies: Vec<Vec<u32>>,
 }
 
-/// How far two sides agree.
+/// Agreement of the two sides' tokens.
 #[derive(Debug, Default)]
 struct Agreement {
     tokens: u64,
@@ -110,7 +108,7 @@ struct Agreement {
     equal_beginnings: u64,
 }
 
-/// Measures and gives the table.
+/// Measures, and returns the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     let policy = TinyPolicy::new()?;
     let params = policy.params()?;
@@ -121,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     for round in 0..=arguments.rounds {
         for &threads in &arguments.threads {
             for &lengths in &arguments.lengths {
-                // Other prompts in every round, so that no side can know them.
+                // New prompts in every round, so that no side has them cached.
                 let seed = u64::from(round) << 8 | lengths as u64;
                 let requests = asked(arguments.requests, lengths, vocabulary, seed);
                 let config = EngineConfig { threads: threads as usize, ..config(arguments) };
@@ -174,7 +172,7 @@ fn asked(count: u32, lengths: Lengths, vocabulary: u64, seed: u64) -> Vec<Asked>
     (0..count).map(|_| one()).collect()
 }
 
-/// Our side: clients that ask for the next request as soon as they have an answer.
+/// The engine: each client sends its next request as soon as it has an answer.
 fn continued(
     runtime: &Runtime,
     engine: &EngineHandle,
@@ -220,15 +218,15 @@ fn greedy(prompt: Arc<[u32]>, max_new_tokens: u32) -> GenerateRequest {
 }
 
 impl Agreement {
-    /// A measurement of anything but the whole work is none.
+    /// Fails unless both sides replied to all requests with the requested number of tokens.
     fn compare(&mut self, requests: &[Asked], ours: &Done, theirs: &Done) -> Result<(), Failure> {
         for (index, (_, new)) in requests.iter().enumerate() {
             let (Some(ours), Some(theirs)) = (ours.replies.get(index), theirs.replies.get(index)) else {
-                return Err(format!("request {index} has no reply on both sides").into());
+                return Err(format!("request {index} lacks a reply").into());
             };
             if [ours.len(), theirs.len()] != [*new as usize; 2] {
                 let lengths = (ours.len(), theirs.len());
-                return Err(format!("replies of {lengths:?} tokens where {new} were asked for").into());
+                return Err(format!("replies of {lengths:?} tokens instead of {new}").into());
             }
             self.tokens += u64::from(*new);
             self.equal_tokens +=
@@ -245,7 +243,7 @@ impl Agreement {
         }
         let Self { replies, equal_beginnings, .. } = self;
         Err(format!(
-            "only {equal_beginnings} of {replies} replies begin alike: these are not the same weights"
+            "only {equal_beginnings} of {replies} replies begin with the same token: the weights differ"
         )
         .into())
     }
@@ -253,7 +251,7 @@ impl Agreement {
     fn describe(&self) -> String {
         let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
         format!(
-            "{:.1} % of the replies begin with the same token, {:.1} % of the tokens are the same up to the first other one",
+            "{:.1} % of the replies begin with the same token, {:.1} % of the tokens are equal before the first difference",
             share(self.equal_beginnings, self.replies),
             share(self.equal_tokens, self.tokens),
         )
@@ -290,15 +288,11 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
         }
     }
     format!(
-        "batch {}, {} requests, median (least-greatest) of {} rounds\n\n{}\ntarget: ragged at least {AT_LEAST} x: {}",
+        "batch {}, {} requests, median (min-max) of {} rounds\n\n{}\ntarget: ragged at least {AT_LEAST} times: {}",
         arguments.batch,
         arguments.requests,
         arguments.rounds,
         render(&lines),
-        if verdicts.is_empty() {
-            "not judged without ragged lengths".to_owned()
-        } else {
-            verdicts.join("; ")
-        },
+        if verdicts.is_empty() { "needs ragged lengths".to_owned() } else { verdicts.join("; ") },
     )
 }

@@ -1,16 +1,16 @@
-//! Whether a regression gate keeps what it promises, by pipelines of which the truth is known.
+//! Error rates of regression gates, measured on simulated pipelines whose true pass rates are known.
 //!
-//! A pipeline is what a team has: an agent with a rate of passing for each task, which nobody knows; a first run of 8 repeats;
-//! `repeats: auto`, planned from that; a baseline of so many repeats; then a candidate, judged by `clawrl_regression` as `clawrl ci` does it,
-//! look by look. Each pipeline has tasks, baseline and candidate of its own.
+//! A pipeline simulates what a team does: an agent with a pass rate per task; a first run of 8 repeats; the number of repeats that
+//! `repeats: auto` plans from it; a baseline with that number of repeats; then a candidate, judged by `clawrl_regression` as
+//! `clawrl ci` does, look by look. Each pipeline has its own tasks, baseline and candidate.
 //!
-//! Suites differ in their tasks: `mixed` has a quarter that nearly always passes, a quarter that seldom does, and a half that is flaky;
-//! in `flaky` all are, in `steady` none; `few` is `mixed` with half the tasks. Two more are fixed suites of 8 repeats: `documented` is the gate of
-//! `harness/docs/guides/ci.md`, with an agent that takes other turns only where it fails, and `six` has six tasks that nearly always pass. Candidates differ
-//! in what became of them: `same`; `drop`, the pass rate is lower by what matters to the gate, the same share of each task's; `twice`, lower by twice
-//! that; `broke`, two tasks nearly never pass and the others are as before.
+//! Suites: in `mixed` a quarter of the tasks nearly always passes, a quarter seldom passes, and half are flaky; in `flaky` all tasks are
+//! flaky, in `steady` none; `few` is `mixed` with half the tasks. Two suites have a fixed number of 8 repeats: `documented` is the gate
+//! of `harness/docs/guides/ci.md`, with an agent whose number of turns changes only when it fails, and `six` has six tasks that nearly always
+//! pass. Candidates: `same`; `drop`, whose pass rate is lower by the drop that matters to the gate, by the same factor in each task;
+//! `twice`, lower by twice that; `broke`, where two tasks nearly never pass and the others are unchanged.
 //!
-//! There is no peer here: the sides are the promise and the truth. Intervals are those of Clopper and Pearson at 95 %, two-sided.
+//! Measured rates are compared with the gate's guarantees. Intervals are Clopper-Pearson, 95 %, two-sided.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -27,34 +27,34 @@ use clawrl_regression::{
 };
 use serde::Serialize;
 
+use crate::Failure;
 use crate::rows;
 use crate::table::{Sample, render};
-use crate::terminals::Failure;
 
 const AREA: &str = "gate-calibration";
-/// Upper bound of the rate of false alarms, for each percent of alpha.
+/// Maximum rate of false alarms, as a multiple of alpha.
 const ALARMS_PER_ALPHA: f64 = 1.2;
-/// Share of attempts that looking early saves at twice the drop.
+/// Minimum share of attempts that looks save at twice the drop.
 const SAVED: f64 = 0.3;
-/// A suite whose plan asks for more is none that anybody would run.
-const MOST_REPEATS: u32 = 1_000;
+/// A plan with more repeats counts as impossible.
+const MAX_REPEATS: u32 = 1_000;
 /// Repeats of the gate in `harness/docs/guides/ci.md`.
 const DOCUMENTED_REPEATS: u32 = 8;
-/// Most turns of an attempt where a suite says nothing.
-const MOST_TURNS: u32 = 30;
+/// Default turn limit of a suite.
+const MAX_TURNS: u32 = 30;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Pipelines of each row.
+    /// Pipelines per row.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
     pipelines: u64,
-    /// Probability of a false alarm that the gate is set to.
+    /// The gate's alpha.
     #[arg(long, default_value_t = 0.05)]
     alpha: f64,
     /// The drop of the pass rate that matters.
     #[arg(long, default_value_t = 0.1)]
     min_effect: f64,
-    /// How often the gate looks, the end included.
+    /// Number of looks, including the final one.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4])]
     looks: Vec<u32>,
     /// Seed of all pipelines.
@@ -64,10 +64,10 @@ pub(crate) struct Arguments {
     suites: Vec<Suite>,
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Truth::Same, Truth::Drop, Truth::Twice])]
     truths: Vec<Truth>,
-    /// Gates by the pass rate alone, or by the pass rate and the number of turns.
+    /// Metrics of the gate.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Metrics::One, Metrics::Two])]
     metrics: Vec<Metrics>,
-    /// Whether gates judge each task, too.
+    /// Whether gates also judge each task.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     each_task: bool,
 }
@@ -77,13 +77,13 @@ pub(crate) struct Arguments {
 enum Suite {
     /// Easy, hard and flaky tasks.
     Mixed,
-    /// Flaky tasks alone.
+    /// Flaky tasks only.
     Flaky,
     /// Tasks that nearly always pass.
     Steady,
-    /// Easy, hard and flaky tasks, a dozen.
+    /// Twelve easy, hard and flaky tasks.
     Few,
-    /// The gate of the document: 26 tasks, each passed in four of five attempts.
+    /// The documented gate: 26 tasks with a pass rate of 80 %.
     Documented,
     /// Six tasks that nearly always pass.
     Six,
@@ -92,11 +92,11 @@ enum Suite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Truth {
-    /// The candidate is the baseline's agent.
+    /// Unchanged.
     Same,
-    /// Its pass rate is lower by what matters.
+    /// The pass rate is lower by the drop that matters.
     Drop,
-    /// It is lower by twice that.
+    /// The pass rate is lower by twice that drop.
     Twice,
     /// Two tasks broke.
     Broke,
@@ -107,11 +107,11 @@ enum Truth {
 enum Metrics {
     /// The pass rate.
     One,
-    /// And the turns.
+    /// The pass rate and the number of turns.
     Two,
 }
 
-/// What a row is about.
+/// Parameters of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Case {
     suite: Suite,
@@ -123,25 +123,25 @@ struct Case {
     each_task: bool,
 }
 
-/// What a pipeline said.
+/// Result of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Told {
-    decision: Said,
-    /// Of a task, planned and taken.
+struct Outcome {
+    verdict: Verdict,
+    /// Repeats planned and taken.
     planned: u32,
     taken: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum Verdict {
     Pass,
     Fail,
     Inconclusive,
-    /// No number of repeats was enough.
+    /// No number of repeats is enough.
     Unplanned,
 }
 
-/// What pipelines of one kind said.
+/// Results of the pipelines of one case.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -157,7 +157,7 @@ struct Row {
     taken: f64,
 }
 
-/// Simulates and gives the table.
+/// Simulates, and returns the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     std::fs::create_dir_all(out)?;
     let mut rows = Vec::new();
@@ -177,45 +177,45 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     Ok(table(&rows))
 }
 
-/// All pipelines of a case, on all cores. Which of them a thread takes changes nothing.
+/// Runs all pipelines of a case on all cores. Results do not depend on the threads.
 fn row(case: Case, pipelines: u64, seed: u64) -> Result<Row, Failure> {
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let work = || -> Result<Vec<Told>, String> {
-        let mut told = Vec::new();
+    let work = || -> Result<Vec<Outcome>, String> {
+        let mut done = Vec::new();
         loop {
             let pipeline = next.fetch_add(1, Ordering::Relaxed);
             if pipeline >= pipelines {
-                return Ok(told);
+                return Ok(done);
             }
-            told.push(self::pipeline(case, seed, pipeline).map_err(|error| error.to_string())?);
+            done.push(self::pipeline(case, seed, pipeline).map_err(|error| error.to_string())?);
         }
     };
-    let mut told = Vec::new();
+    let mut done = Vec::new();
     std::thread::scope(|scope| -> Result<(), Failure> {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         for thread in threads {
-            told.extend(thread.join().map_err(|_| "a pipeline panicked")??);
+            done.extend(thread.join().map_err(|_| "a pipeline panicked")??);
         }
         Ok(())
     })?;
-    let count = |said: Said| told.iter().filter(|told| told.decision == said).count() as u64;
-    let ran: Vec<&Told> = told.iter().filter(|told| told.decision != Said::Unplanned).collect();
-    let sum = |value: fn(&Told) -> u32| ran.iter().map(|told| f64::from(value(told))).sum::<f64>();
+    let count = |verdict: Verdict| done.iter().filter(|done| done.verdict == verdict).count() as u64;
+    let ran: Vec<&Outcome> = done.iter().filter(|done| done.verdict != Verdict::Unplanned).collect();
+    let sum = |value: fn(&Outcome) -> u32| ran.iter().map(|done| f64::from(value(done))).sum::<f64>();
     Ok(Row {
         case,
         pipelines,
-        failed: count(Said::Fail),
-        passed: count(Said::Pass),
-        inconclusive: count(Said::Inconclusive),
-        unplanned: count(Said::Unplanned),
-        repeats: Sample::new(ran.iter().map(|told| f64::from(told.planned)).collect()).median(),
-        taken: sum(|told| told.taken) / sum(|told| told.planned),
+        failed: count(Verdict::Fail),
+        passed: count(Verdict::Pass),
+        inconclusive: count(Verdict::Inconclusive),
+        unplanned: count(Verdict::Unplanned),
+        repeats: Sample::new(ran.iter().map(|done| f64::from(done.planned)).collect()).median(),
+        taken: sum(|done| done.taken) / sum(|done| done.planned),
     })
 }
 
-fn pipeline(case: Case, seed: u64, number: u64) -> Result<Told, Failure> {
-    // Candidates of all truths and gates of all settings meet the same suites and baselines.
+fn pipeline(case: Case, seed: u64, number: u64) -> Result<Outcome, Failure> {
+    // All candidates and settings use the same suites and baselines.
     let mut random = SplitMix64::new(derive_seed(seed, "pipeline", &[number]));
     let before = rates(case.suite, &mut random);
     let drop = match case.truth {
@@ -226,7 +226,7 @@ fn pipeline(case: Case, seed: u64, number: u64) -> Result<Told, Failure> {
     let mean = before.iter().sum::<f64>() / before.len() as f64;
     let mut after: Vec<f64> = before.iter().map(|rate| rate * (1.0 - drop / mean).max(0.0)).collect();
     if case.truth == Truth::Broke {
-        // The tasks of a suite come in no order, so the last two are any two.
+        // Tasks are in no order, so the last two are arbitrary.
         after.iter_mut().rev().take(2).for_each(|rate| *rate = 0.03 * random.unit_f64());
     }
     let gate = gate(case);
@@ -235,42 +235,42 @@ fn pipeline(case: Case, seed: u64, number: u64) -> Result<Told, Failure> {
     } else {
         let first = attempts(case.suite, &before, FIRST_REPEATS, &mut random);
         match repeats_needed(&gate, &baseline(outcomes(&first, FIRST_REPEATS))?) {
-            Ok(Some(needed)) if needed <= MOST_REPEATS => needed,
-            _ => return Ok(Told { decision: Said::Unplanned, planned: 0, taken: 0 }),
+            Ok(Some(needed)) if needed <= MAX_REPEATS => needed,
+            _ => return Ok(Outcome { verdict: Verdict::Unplanned, planned: 0, taken: 0 }),
         }
     };
     let accepted = attempts(case.suite, &before, planned, &mut random);
     let candidate = attempts(case.suite, &after, planned, &mut random);
     let comparison =
-        Comparison::new(gate, baseline(outcomes(&accepted, planned))?).with_most_turns(MOST_TURNS);
+        Comparison::new(gate, baseline(outcomes(&accepted, planned))?).with_most_turns(MAX_TURNS);
     let schedule = comparison.schedule(planned)?;
     if let Some(schedule) = &schedule {
         for (at, &seen) in schedule.repeats().iter().enumerate() {
             let outcomes = outcomes(&candidate, seen);
             if comparison.look_at(&outcomes, seen, schedule, at)?.ends {
-                let decision = said(&comparison.judge(&outcomes, AnalysisPoint::Interim(schedule))?);
-                return Ok(Told { decision, planned, taken: seen });
+                let verdict = verdict_of(&comparison.judge(&outcomes, AnalysisPoint::Interim(schedule))?);
+                return Ok(Outcome { verdict, planned, taken: seen });
             }
         }
     }
     let judged = comparison.judge(&outcomes(&candidate, planned), AnalysisPoint::Final(schedule.as_ref()))?;
-    Ok(Told { decision: said(&judged), planned, taken: planned })
+    Ok(Outcome { verdict: verdict_of(&judged), planned, taken: planned })
 }
 
-/// The worst of them.
-fn said(judged: &Verdicts) -> Said {
+/// The worst of the verdicts.
+fn verdict_of(judged: &Verdicts) -> Verdict {
     let decisions = || judged.metrics.iter().map(|metric| &metric.verdict.decision);
     let broke = judged.each_task.as_ref().is_some_and(|tasks| tasks.verdict.fails());
     if broke || decisions().any(|decision| *decision == Decision::Fail) {
-        Said::Fail
+        Verdict::Fail
     } else if decisions().all(Decision::is_pass) {
-        Said::Pass
+        Verdict::Pass
     } else {
-        Said::Inconclusive
+        Verdict::Inconclusive
     }
 }
 
-/// Of a task, the chance that an attempt passes.
+/// Pass rate per task.
 fn rates(suite: Suite, random: &mut SplitMix64) -> Vec<f64> {
     let between = |low: f64, high: f64, random: &mut SplitMix64| low + (high - low) * random.unit_f64();
     let tasks = match suite {
@@ -289,7 +289,7 @@ fn rates(suite: Suite, random: &mut SplitMix64) -> Vec<f64> {
     (0..tasks).map(rate).collect()
 }
 
-/// By task: whether each attempt passes, and how many turns it takes.
+/// By task: whether each attempt passes, and its number of turns.
 fn attempts(suite: Suite, rates: &[f64], repeats: u32, random: &mut SplitMix64) -> Vec<Vec<(bool, u32)>> {
     let mut attempt = |task: u32, rate: f64| {
         let (passed, drawn) = (random.unit_f64() < rate, random.below(8) as u32);
@@ -303,7 +303,7 @@ fn attempts(suite: Suite, rates: &[f64], repeats: u32, random: &mut SplitMix64) 
     (0..).zip(rates).map(|(task, rate)| (0..repeats).map(|_| attempt(task, *rate)).collect()).collect()
 }
 
-/// Those of the first so many.
+/// Outcomes of the first attempts at each task.
 fn outcomes(attempts: &[Vec<(bool, u32)>], first: u32) -> Outcomes {
     let episode = |(slot, &(passed, turns)): (u32, &(bool, u32))| Episode {
         slot: SlotId(slot),
@@ -355,7 +355,7 @@ fn gate(case: Case) -> CiPlan {
     }
 }
 
-/// What is promised.
+/// The gate's power.
 const POWER: f64 = 0.9;
 
 fn baseline(outcomes: Outcomes) -> Result<Baseline, Failure> {
@@ -370,7 +370,7 @@ fn baseline(outcomes: Outcomes) -> Result<Baseline, Failure> {
     Ok(Baseline {
         format: BASELINE_FORMAT,
         gate: AREA.to_owned(),
-        run: RunId::new(AREA).ok_or("no name of a run")?,
+        run: RunId::new(AREA).ok_or("not a run name")?,
         accepted_ms: 0,
         program: AREA.to_owned(),
         policy: AREA.to_owned(),
@@ -417,7 +417,7 @@ fn line(row: &Row) -> Vec<String> {
     ]
 }
 
-/// What the row says of the targets.
+/// Verdicts on the targets.
 fn verdicts(row: &Row) -> Vec<String> {
     let Case { suite, truth, metrics, looks, alpha, .. } = row.case;
     let what = format!("{} {} {}, {looks} looks", name(suite), name(metrics), name(truth));
@@ -444,7 +444,7 @@ fn verdicts(row: &Row) -> Vec<String> {
                 verdict(saved >= target)
             )]
         }
-        // What is promised is about the mean.
+        // No target: the guarantee is about the mean.
         Truth::Twice | Truth::Broke => Vec::new(),
     }
 }
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_is_the_same_each_time() {
+    fn pipeline_is_deterministic() {
         for truth in [Truth::Same, Truth::Twice] {
             let one = pipeline(case(truth, 3), 1, 7).unwrap();
             assert_eq!(one, pipeline(case(truth, 3), 1, 7).unwrap());
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_are_held_against_the_promise() {
+    fn verdicts_compare_with_targets() {
         let check = |truth, failed, passed, taken, expected: &[&str]| {
             let row = Row {
                 case: case(truth, 4),

@@ -1,35 +1,33 @@
-//! What the gateway costs: `clawrl serve`'s server with its record on a disk, against the same policy behind a bare server.
+//! Cost of the gateway: the server of `clawrl serve` with its ledger on a disk, compared with the same policy behind a bare server.
 //!
-//! - `gateway`: keys, guard, limits, settings, linking, redaction and the ledger as `clawrl serve` has them, nothing left out. The
-//!   policy is a stub that has its words ready; it tells the ids of prompt and answer, so that turns are kept as ones that can be
-//!   trained (`--without-ids`: as behind a server that tells none).
-//! - `stub`: the same policy behind hyper alone, the same version with the same settings: a body is read to its end, taken as JSON
-//!   once, and answered in as many chunks of the same bytes. Nothing is linked or recorded.
+//! - `gateway`: keys, guard, limits, settings, linking, redaction and ledger as in `clawrl serve`. The policy is a stub with
+//!   prepared words; it reports the ids of prompt and answer, so that turns are recorded as trainable.
+//! - `stub`: the same policy behind plain hyper, same version and settings. It reads the body, parses it as JSON once, and answers
+//!   with as many chunks of the same bytes. It links and records nothing.
 //!
-//! Each side is a process of its own, made anew for each measurement with an empty ledger; the load is this process. CPU is
-//! user and system time of all threads of the side's process, between the end of a warm-up, one request for each stream, and the
-//! end of the last request. Both sides share the cores with the load.
+//! Each measurement starts a new process for its side, with an empty ledger; this process generates the load. Processor time is
+//! user and system time of all threads of the side's process, from the end of the warm-up (one request per stream) to the end of
+//! the last request. Both sides share the cores with the load.
 //!
-//! Conversations grow: a system prompt of half the body's size, then questions of an eighth of it, each behind the answer before, until a
-//! body has reached the size; then another conversation begins. So bodies are of 0.6 to 1.3 of the size, and the table says their mean.
-//! No header says which conversation it is: the gateway finds it by what is in it. A measurement in which the ledger has not as many
-//! turns and sessions as were had is none, and fails the area.
+//! Conversations grow: a system prompt of half the body's size, then questions of an eighth of it, each after the previous answer,
+//! until a body has reached the size; then a new conversation begins. So bodies have 0.6 to 1.3 times the size; the table has
+//! their mean. No header names the conversation: the gateway recognises it by its content. The benchmark fails if the ledger has
+//! not all turns and sessions.
 //!
-//! Two loads, since one alone says half:
+//! Two loads:
 //!
-//! - `full`: each stream asks again as soon as it has its answer, and tokens are there at once. The cores are never idle, so CPU per
-//!   request is exact, and the stub is at its cheapest: hyper writes many chunks in one call. How long a request takes says only how many
-//!   share the cores, and has no target.
-//! - `rate`: requests come at a rate that leaves cores idle, whatever becomes of earlier ones, over as many held connections. A timer
-//!   gives every answer under way its next token at the same moment, as a step of an engine does. This is what people see of a
-//!   gateway, so the target of the added time is held against it. A request counts from when it was due, if no connection was free.
+//! - `full`: each stream sends its next request as soon as it has its answer, and tokens are available at once. The cores are never
+//!   idle, so processor time per request is exact, and the stub is at its cheapest: hyper writes many chunks in one call. Latencies
+//!   only show how many streams share the cores, and have no target.
+//! - `rate`: requests arrive at a fixed rate that leaves cores idle. A timer gives each running answer its next token at the same
+//!   moment, as a step of an engine does. Users experience this case, so it has the latency target. The clock of a request starts
+//!   when it is due, even if no connection is free.
 //!
-//! The target of CPU is held against both. `added p99` is the p99 of whole requests, to `[DONE]`, less that of the stub in the same round. The last
-//! piece waits for a commit, so beside it stands what an fsync of the same disk takes, one after the other on an idle machine: nobody
-//! gets below that.
+//! Both loads have the target of processor time. `added p99` is the p99 of whole requests, to `[DONE]`, less that of the stub in the
+//! same round. The last piece waits for a commit, so the table also has the time of an fsync on the same disk, a lower bound.
 //!
-//! What leans where: the bare server makes its chunks by a derived serialiser and has no channel between policy and connection, which is
-//! as little as a server can do. Its answers have fewer headers. Connections and requests of a stream are the same on both sides.
+//! The bare server favours itself: its chunks come from a derived serialiser, it has no channel between policy and connection, and
+//! its answers have fewer headers.
 
 mod bare;
 mod disk;
@@ -50,55 +48,49 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::Failure;
 use crate::cpu::cpu_time;
 use crate::rows;
 use crate::table::Sample;
-use crate::terminals::Failure;
 
 const AREA: &str = "gateway";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Connections of the load at once, each with one request at a time.
+    /// Concurrent connections, each with one request at a time.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
-    /// Bytes that bodies grow to, one row each.
+    /// Size to which bodies grow, in bytes; one row for each.
     #[arg(long, value_delimiter = ',', default_values_t = [1_024, 40_960], value_parser = clap::value_parser!(u32).range(256..))]
     bodies: Vec<u32>,
-    /// Requests of a round of `full`.
+    /// Requests per round of `full`.
     #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
-    /// Requests a second of `rate`, of all streams together. Times the seconds of an answer, it has to be less than there are streams.
+    /// Requests per second of `rate` over all streams. Multiplied by the seconds per answer, it must stay below `--streams`.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
-    /// Requests of a round of `rate`.
+    /// Requests per round of `rate`.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     rate_requests: u64,
-    /// Tokens of an answer, a chunk each.
+    /// Tokens per answer, one chunk each.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     tokens: u32,
-    /// Microseconds between two tokens in `rate`, in whole milliseconds; 0 for all at once.
+    /// Microseconds between two tokens in `rate`, in whole milliseconds; 0: all at once.
     #[arg(long, default_value_t = 20_000)]
     token_micros: u64,
-    /// The same in `full`.
-    #[arg(long, default_value_t = 0)]
-    full_token_micros: u64,
-    /// Keys, each of a user, that the streams share.
+    /// Users, each with a key, among whom the streams are divided.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     users: u32,
-    /// The policy tells no ids and log-probabilities, as a server that does not know how.
-    #[arg(long)]
-    without_ids: bool,
-    /// Where the ledger is made, and removed; on a disk, not in memory. The folder for raw rows, if not given.
+    /// Folder for temporary ledgers, on a disk [default: the folder for raw rows].
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// How often each side is measured, after a short round that does not count.
+    /// Rounds per side, after a short warm-up round.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// How requests come.
+    /// Load patterns.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Load::Full, Load::Rate])]
     loads: Vec<Load>,
-    /// What to measure.
+    /// Sides to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Side::Gateway, Side::Stub])]
     sides: Vec<Side>,
 }
@@ -106,7 +98,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Side {
-    /// The server of `clawrl serve`, and its record.
+    /// The server of `clawrl serve` with its ledger.
     Gateway,
     /// The same policy behind a bare server.
     Stub,
@@ -115,9 +107,9 @@ enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Load {
-    /// Each stream asks again as soon as it has its answer.
+    /// Each stream sends its next request as soon as it has its answer.
     Full,
-    /// So many requests a second.
+    /// A fixed number of requests per second.
     Rate,
 }
 
@@ -136,12 +128,12 @@ impl Spread {
     }
 }
 
-/// One side, once.
+/// One measurement of one side.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     side: Side,
     load: Load,
-    /// Bytes that bodies grow to.
+    /// Size to which bodies grow, bytes.
     body: u32,
     round: u32,
     streams: u32,
@@ -150,35 +142,35 @@ struct Row {
     requests: u64,
     wall_s: f64,
     requests_per_s: f64,
-    /// Of the side's process, user and system.
+    /// Processor time of the side's process per request.
     cpu_us: f64,
-    /// Of the load's process, for each request, too.
+    /// Processor time of this process per request.
     load_cpu_us: f64,
-    /// To the first piece that says something.
+    /// To the first piece with text.
     first_ms: Spread,
     /// To `[DONE]`.
     whole_ms: Spread,
     /// Between two pieces.
     gap_ms: Spread,
-    /// What requests waited for a connection that was free; part of the two above.
+    /// Waiting for a free connection; part of `first_ms` and `whole_ms`.
     late_ms: Spread,
-    /// Answers that broke, or are not what they have to be.
+    /// Broken or wrong answers.
     errors: u64,
-    /// Answers with another status than 200.
+    /// Answers with a status other than 200.
     refused: u64,
-    /// What the first of them were.
+    /// First errors.
     flaws: Vec<String>,
-    /// Mean bytes of a body, and of the events of an answer.
+    /// Mean bytes of a body and of an answer's events.
     body_bytes: f64,
     answer_bytes: f64,
-    /// Of the ledger.
+    /// Commits of the ledger.
     commits_per_s: Option<f64>,
     disk_bytes_per_turn: Option<f64>,
-    /// Milliseconds of an fsync in the same folder before this round.
+    /// Time of an fsync in the same folder before this round.
     sync_ms: Spread,
 }
 
-/// What is measured next.
+/// The next measurement.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     side: Side,
@@ -188,13 +180,13 @@ struct Turn {
     sync_ms: Spread,
 }
 
-/// Measures and gives the table.
+/// Measures, and returns the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     std::fs::create_dir_all(out)?;
     let folder = arguments.folder.as_deref().unwrap_or(out);
     let in_memory = disk::is_in_memory(folder)?.then(|| {
         format!(
-            "warning: {} is in memory, so a commit costs nothing there: name a folder on a disk by --folder\n",
+            "warning: {} is a memory file system, where commits cost nothing; use --folder with a folder on a disk\n",
             folder.display()
         )
     });
@@ -214,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
                     }
                     rows::append(out, AREA, std::slice::from_ref(&row))?;
                     tell(&format!(
-                        "round {round}/{}: {load:?} {body} {side:?}: {:.0} us of CPU a request, p99 {:.1} ms\n",
+                        "round {round}/{}: {load:?} {body} {side:?}: {:.0} us of processor time per request, p99 {:.1} ms\n",
                         arguments.rounds, row.cpu_us, row.whole_ms.p99
                     ))?;
                     rows.push(row);
@@ -233,20 +225,13 @@ fn measure(arguments: &Arguments, turn: Turn, folder: &Path, runtime: &Runtime) 
     let Turn { side, load, body, round, sync_ms } = turn;
     let &Arguments { streams, tokens, users, .. } = arguments;
     let (requests, token_micros, pace) = match load {
-        Load::Full => (arguments.requests, arguments.full_token_micros, load::Pace::Full),
+        Load::Full => (arguments.requests, 0, load::Pace::Full),
         Load::Rate => (arguments.rate_requests, arguments.token_micros, load::Pace::Rate(arguments.rate)),
     };
-    // The round that does not count is short.
+    // The warm-up round is short.
     let requests = if round == 0 { requests.min(u64::from(streams)) } else { requests };
     let ledger = tempfile::Builder::new().prefix("gateway-").tempdir_in(folder)?;
-    let serving = serving::Arguments {
-        side,
-        tokens,
-        token_micros,
-        users,
-        without_ids: arguments.without_ids,
-        ledger: ledger.path().to_owned(),
-    };
+    let serving = serving::Arguments { side, tokens, token_micros, users, ledger: ledger.path().to_owned() };
     let mut process = process::Process::start(&serving)?;
     let asking = Arc::new(load::Asking { address: process.address, users, body: body as usize, tokens });
     let open = runtime.block_on(load::open(&asking, streams))?;

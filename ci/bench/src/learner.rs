@@ -1,20 +1,20 @@
-//! One optimizer step's loss and gradients with a tiny policy, against transformers and PyTorch's autograd with the same weights,
-//! tokens and loss; on the CPU, or on a GPU where there is one.
+//! Loss and gradients of one optimizer step with a tiny policy, compared with transformers and PyTorch autograd with the same
+//! weights, tokens and loss; on the CPU, or on a GPU if there is one.
 //!
-//! - `even`: all samples of one length, so that the peer pads nothing.
-//! - `real`: replies of many lengths behind prompts of many lengths; the peer pads to the longest.
-//! - `grouped`: the same prompt before each member of a group, two thirds of its tokens, which we compute once.
-//! - `vocabulary`: a vocabulary of 151,936, as Qwen3 has it, for the memory.
+//! - `even`: samples of equal length, so the peer needs no padding.
+//! - `real`: prompts and replies of many lengths; the peer pads to the longest.
+//! - `grouped`: members of a group share a prompt of two thirds of the tokens, which ClawRL computes once.
+//! - `vocabulary`: a vocabulary of 151,936 as in Qwen3, to compare memory.
 //!
-//! On a GPU there are two more, whole steps of a model of four billion parameters: see [`large`].
+//! On a GPU there are two more: whole steps of a model with four billion parameters, see [`large`].
 //!
-//! Both sides say loss and norm of the gradient, and an area in which they differ is an error. Memory is how far the resident set
-//! rises over what it was before the step, by the kernel's high-water mark; on a GPU, how far what tensors take does.
+//! Both sides report loss and gradient norm; the benchmark fails if they differ. Memory is the peak resident set of the step
+//! less the resident set before it, from the kernel's high-water mark; on a GPU, the same for allocated tensors.
 
 mod large;
 
 use std::fs;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,9 +23,9 @@ use clap::ValueEnum;
 use clawrl_core::{AttemptId, SlotId, SplitMix64};
 use clawrl_learn::{Objective, PolicyLoss, Segment, TrainBatch, TrainSample, Weighting};
 use clawrl_torch::{
-    Alone, Checkpoints, CudaFacts, Device, LearnerSetup, ModelConfig, ModelFiles, ParamLayout, Retention,
-    TorchLearner, Unpublished, configure_threads, gpu_memory, init_params, load_params, probe,
-    reset_gpu_peak, save_params, synchronize,
+    Activations, Alone, Checkpoints, CudaFacts, Device, Dtype, LearnerConfig, LearnerSetup, ModelConfig,
+    ModelFiles, OptimizerConfig, ParamLayout, Retention, TorchLearner, Unpublished, configure_threads,
+    gpu_memory, init_params, load_params, probe, reset_gpu_peak, save_params, synchronize,
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -34,43 +34,44 @@ use crate::Failure;
 use crate::python::Peer;
 use crate::rows;
 use crate::table::{Sample, render};
-use crate::training::learner_config;
 
 const SCRIPT: &str = include_str!("../peers/transformers_learner.py");
-/// As of the preset `tiny` with a full vocabulary.
+/// The learning rate of the tiny policy's recipe.
+const LEARNING_RATE: f64 = 5e-4;
+/// Vocabulary of the preset `tiny`.
 const VOCABULARY: i64 = 1_500;
-/// Of Qwen3.
+/// Vocabulary of Qwen3.
 const WIDE_VOCABULARY: i64 = 151_936;
-/// How far the sides' losses and norms may be apart, relatively: rounding of fp32 in another order.
+/// Maximum relative difference of losses and norms: fp32 rounding in another order.
 const TOLERANCE: f64 = 1e-3;
-/// The same of the first gradient in bf16, which the sides round at other places.
+/// The same for the first gradient in bf16, which the sides round at different places.
 const LARGE_TOLERANCE: f64 = 0.02;
-/// Log-probability that tokens were recorded with, which enters nothing without a correction. It is low, since segments that are far
-/// less probable to the learner than they were recorded with are dropped.
+/// Recorded log-probability of all tokens. It enters no computation without importance weights. It is low because segments
+/// that are much less probable now than when they were recorded are dropped.
 const BEHAVIOUR: f32 = -30.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How often each side is measured, after one round that does not count.
+    /// Rounds per side, after one warm-up round.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Samples of a batch; an eighth of them at the large vocabulary.
+    /// Samples per batch; an eighth for `vocabulary`.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..))]
     samples: u32,
-    /// Threads of libtorch, on both sides; one row each.
+    /// Threads of libtorch on both sides; one row for each number.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_parser = clap::value_parser!(u32).range(1..))]
     threads: Vec<u32>,
-    /// Where it is computed.
+    /// Device of both sides.
     #[arg(long, value_enum, default_value_t = Hardware::Auto)]
     device: Hardware,
-    /// What is learned from; everything that the device is for, unless some is named.
+    /// Workloads [default: all that fit the device].
     #[arg(long, value_enum, value_delimiter = ',')]
     work: Vec<Work>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Hardware {
-    /// A GPU where libtorch sees one.
+    /// A GPU if libtorch finds one.
     Auto,
     Cpu,
     Cuda,
@@ -79,17 +80,17 @@ enum Hardware {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Work {
-    /// 128 tokens each, half of them trained.
+    /// Samples of 128 tokens, half of them trained.
     Even,
     /// Prompts of 8 to 128 tokens, replies of 8 to 256.
     Real,
-    /// Groups of 8 with one prompt of 128 tokens, replies of 64.
+    /// Groups of 8 with a shared prompt of 128 tokens and replies of 64.
     Grouped,
-    /// As `even`, with a vocabulary of 151,936.
+    /// Like `even`, with a vocabulary of 151,936.
     Vocabulary,
-    /// On a GPU: a step of an adapter of a model like Qwen3-4B, in bf16; a quarter of the samples, of 1,024 tokens, half of them trained.
+    /// On a GPU: a step of an adapter on a model like Qwen3-4B in bf16; a quarter of the samples, 1,024 tokens each, half trained.
     LargeLora,
-    /// The same of the whole model.
+    /// The same for the whole model.
     LargeFull,
 }
 
@@ -122,11 +123,11 @@ struct Row {
     peak_mib: f64,
 }
 
-/// A sample as the peer reads it.
+/// A sample in the peer's format.
 #[derive(Debug, Clone, Serialize)]
 struct Asked {
     ids: Vec<u32>,
-    /// The first trained token.
+    /// Index of the first trained token.
     first: usize,
     advantage: f32,
 }
@@ -139,7 +140,7 @@ struct Request<'a> {
     samples: &'a [Asked],
 }
 
-/// What a side made of a batch.
+/// Result of one side for a batch.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Done {
     wall_s: f64,
@@ -148,13 +149,13 @@ struct Done {
     peak_mib: f64,
 }
 
-/// Models that both sides load.
+/// Models that both sides load, and the device.
 struct Models {
     folder: TempDir,
     device: Device,
 }
 
-/// Measures and gives the table.
+/// Measures, and returns the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     let device = device(arguments.device)?;
     let works = works(arguments, device)?;
@@ -191,7 +192,7 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
         }
     }
     let mut text = format!("{}\n{}\n", table(arguments, (&works, threads), &rows), peer.versions);
-    // Its process has a share of the card.
+    // The peer's process occupies GPU memory.
     drop(peer);
     if works.iter().any(|work| work.is_large()) {
         text.push_str(&measure_large(arguments, &works, models.folder.path(), &mut rows)?);
@@ -200,44 +201,36 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     Ok(text)
 }
 
-/// Where it is to be computed.
+/// Selects the device.
 fn device(asked: Hardware) -> Result<Device, Failure> {
     match (asked, &probe()?.cuda) {
         (Hardware::Cpu, _) | (Hardware::Auto, CudaFacts::Absent { .. }) => Ok(Device::Cpu),
         (_, CudaFacts::Available { .. }) => Ok(Device::Cuda(0)),
-        (Hardware::Cuda, CudaFacts::Absent { reason }) => Err(format!("there is no GPU: {reason}").into()),
+        (Hardware::Cuda, CudaFacts::Absent { reason }) => Err(format!("no GPU: {reason}").into()),
     }
 }
 
-/// What was asked for, or everything that the device is for.
+/// The requested workloads, or all that fit the device.
 fn works(arguments: &Arguments, device: Device) -> Result<Vec<Work>, Failure> {
     let all = Work::value_variants().iter().copied();
     if arguments.work.is_empty() {
         return Ok(all.filter(|work| device.is_cuda() || !work.is_large()).collect());
     }
     match arguments.work.iter().find(|work| work.is_large()).filter(|_| !device.is_cuda()) {
-        Some(work) => Err(format!("`{}` is for a GPU", work.name()).into()),
+        Some(work) => Err(format!("`{}` needs a GPU", work.name()).into()),
         None => Ok(arguments.work.clone()),
     }
 }
 
-/// The works of the large model, their rows, and what there is to say of them.
+/// Runs the workloads of the large model; returns their table and adds their rows.
 fn measure_large(
     arguments: &Arguments,
     works: &[Work],
     folder: &Path,
     rows: &mut Vec<Row>,
 ) -> Result<String, Failure> {
-    let header = [
-        "work",
-        "tokens/s",
-        "PyTorch, tokens/s",
-        "times as fast",
-        "MiB",
-        "budget, MiB",
-        "PyTorch, MiB",
-        "target",
-    ];
+    let header =
+        ["work", "tokens/s", "PyTorch, tokens/s", "speedup", "MiB", "budget, MiB", "PyTorch, MiB", "target"];
     let (mut lines, mut budgets) = (vec![header.map(str::to_owned).to_vec()], String::new());
     for &work in works.iter().filter(|work| work.is_large()) {
         let samples = asked(work, arguments.samples, work as u64);
@@ -272,20 +265,20 @@ fn measure_large(
             format!("{budget:.0}"),
             format!("{:.0}", peaks[1]),
             format!(
-                "at least 0.97: {}; within the budget: {}; norms of the gradient {:.2} % apart: {}",
+                "at least 0.97: {}; within the budget: {}; gradient norms {:.2} % apart: {}",
                 verdict(ratio >= 0.97),
                 verdict(peaks[0] <= budget),
                 100.0 * outcome.apart(),
                 verdict(outcome.apart() <= LARGE_TOLERANCE)
             ),
         ]);
-        budgets.push_str(&format!("\n{}, as planned:\n\n{}", work.name(), outcome.budget));
+        budgets.push_str(&format!("\n{}, planned memory:\n\n{}", work.name(), outcome.budget));
     }
     Ok(format!("\n{}{budgets}", render(&lines)))
 }
 
 impl Models {
-    /// The folder of the model for this work.
+    /// Folder of the workload's model.
     fn of(&self, work: Work) -> Result<PathBuf, Failure> {
         let (name, vocabulary) = match work {
             Work::Vocabulary => ("wide", WIDE_VOCABULARY),
@@ -322,6 +315,29 @@ impl Models {
     }
 }
 
+/// One step of AdamW on each batch, nothing decayed, nothing skipped.
+fn learner_config(loss: PolicyLoss) -> LearnerConfig {
+    LearnerConfig {
+        loss,
+        optimizer: OptimizerConfig {
+            learning_rate: LEARNING_RATE,
+            beta1: 0.9,
+            beta2: 0.99,
+            weight_decay: 0.0,
+            epsilon: 1e-8,
+            max_grad_norm: 1.0,
+            warm_up_steps: 0,
+            decay: None,
+        },
+        minibatches: NonZeroU32::MIN,
+        micro_batch_tokens: NonZeroU32::MIN.saturating_add(8_191),
+        activations: Activations::Keep,
+        max_skipped_steps: 0,
+        teacher: None,
+        dtype: Dtype::Fp32,
+    }
+}
+
 /// The samples of a round.
 fn asked(work: Work, samples: u32, seed: u64) -> Vec<Asked> {
     let mut random = SplitMix64::new(seed);
@@ -352,7 +368,7 @@ fn asked(work: Work, samples: u32, seed: u64) -> Vec<Asked> {
     (0..count).map(&mut one).collect()
 }
 
-/// The same as the learner gets it.
+/// The samples as the learner's batch.
 fn train_batch(samples: &[Asked]) -> TrainBatch {
     let sample = |(number, asked): (u32, &Asked)| {
         let (mut segment, context) = (Segment::default(), &asked.ids[..asked.first]);
@@ -371,7 +387,7 @@ fn train_batch(samples: &[Asked]) -> TrainBatch {
     TrainBatch { objective: Objective::PolicyGradient, samples, groups: Vec::new(), seed: 1 }
 }
 
-/// Our side.
+/// The learner's side.
 fn descended(learner: &TorchLearner, samples: &[Asked], device: Device) -> Result<Done, Failure> {
     let batch = train_batch(samples);
     let before = memory_mib(device, Memory::Now)?;
@@ -387,12 +403,12 @@ fn descended(learner: &TorchLearner, samples: &[Asked], device: Device) -> Resul
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
-    /// From now on the peak is another.
+    /// Current use; resets the peak.
     Now,
     Peak,
 }
 
-/// What this process has, or had at most, of the memory that a device computes in.
+/// Current or peak memory of this process on the device.
 fn memory_mib(device: Device, which: Memory) -> Result<f64, Failure> {
     const MIB: f64 = (1u64 << 20) as f64;
     match (device, which) {
@@ -409,7 +425,7 @@ fn memory_mib(device: Device, which: Memory) -> Result<f64, Failure> {
     }
 }
 
-/// A figure of `/proc/self/status`, in MiB.
+/// A value of `/proc/self/status`, in MiB.
 fn status_mib(key: &str) -> Result<f64, Failure> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -417,14 +433,14 @@ fn status_mib(key: &str) -> Result<f64, Failure> {
     Ok(kib.ok_or_else(|| format!("/proc/self/status has no {key}"))? / 1024.0)
 }
 
-/// Refuses to compare what computes something else.
+/// Fails if the sides computed different things.
 fn agree(ours: Done, theirs: Done) -> Result<(), Failure> {
     let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * b.abs().max(1e-3);
     if near(ours.loss, theirs.loss) && near(ours.grad_norm, theirs.grad_norm) {
         return Ok(());
     }
     Err(format!(
-        "the sides do not compute the same: loss {} and {}, norm of the gradient {} and {}",
+        "the sides differ: loss {} and {}, gradient norm {} and {}",
         ours.loss, theirs.loss, ours.grad_norm, theirs.grad_norm
     )
     .into())
@@ -436,7 +452,7 @@ fn table(arguments: &Arguments, (works, threads): (&[Work], &[u32]), rows: &[Row
         "threads",
         "learner, ms",
         "PyTorch, ms",
-        "times as fast",
+        "speedup",
         "learner, MiB",
         "PyTorch, MiB",
         "target",
@@ -450,7 +466,7 @@ fn table(arguments: &Arguments, (works, threads): (&[Work], &[u32]), rows: &[Row
             let time = |side| {
                 Sample::new(of(side).filter(|row| row.round > 0).map(|row| 1e3 * row.wall_s).collect())
             };
-            // The first step is the one that finds no memory of a step before it.
+            // Only the first step allocates memory; later steps reuse it.
             let memory = |side| of(side).filter(|row| row.round == 0).map(|row| row.peak_mib).sum::<f64>();
             let (ours, theirs) = (time(Side::Learner), time(Side::Transformers));
             let ratio = theirs.median() / ours.median();
@@ -474,7 +490,7 @@ fn table(arguments: &Arguments, (works, threads): (&[Work], &[u32]), rows: &[Row
         }
     }
     format!(
-        "{} samples, median (least-greatest) of {} rounds; memory of the first step\n\n{}",
+        "{} samples, median (min-max) of {} rounds; memory of the first step\n\n{}",
         arguments.samples,
         arguments.rounds,
         render(&lines)

@@ -1,4 +1,4 @@
-//! Raw rows, one JSON object a line.
+//! Raw rows, one JSON object per line.
 
 use std::fs::{OpenOptions, create_dir_all};
 use std::io::{self, Write};

@@ -1,48 +1,48 @@
-//! CPU time per step of the scheduler: null environments, a scripted policy, the journal on, against the
-//! same awaits in bare tokio tasks.
+//! Processor time per step of the scheduler with empty environments, a scripted policy and the journal on, compared with the
+//! same awaits in plain tokio tasks.
 //!
-//! Both sides lease, reset, step, grade and close the same environments and ask the same policy; each of
-//! these operations gives way to other tasks once. The difference is what the harness adds: dispatch, limits,
-//! parsing, the conversation, the trajectory, and its record on disk (written, and synced in groups).
+//! Both sides lease, reset, step, grade and close the same environments and call the same policy; each of these operations
+//! yields to other tasks once. The difference is the harness: dispatch, limits, parsing, the conversation, the trajectory,
+//! and its record on disk (written, and synced in groups).
 //!
-//! All slots are under way at once. CPU time is that of the whole process, the journal's thread included; the
-//! plan is made and written before the clock starts, and the journal is finished before it stops.
+//! All slots run concurrently. Processor time is that of the whole process, including the journal's thread. The plan is
+//! written before the clock starts, and the journal is complete before it stops.
 //!
-//! On two shared cores the row is about a quarter dearer from 1,000 slots on than at 100, and flat from there.
-//! The likely reason is memory: an episode of 20 turns keeps some 20 KiB of conversation and trajectory, which
-//! for 100 slots stays in the cores' caches and for 1,000 does not; the bare side keeps nothing.
+//! On two shared cores a step costs about a quarter more at 1,000 slots than at 100, and no more beyond. The likely reason
+//! is memory: an episode of 20 turns keeps about 20 KiB of conversation and trajectory, which fit into the cores' caches
+//! for 100 slots but not for 1,000; the plain tasks keep nothing.
 
 pub(crate) mod null;
 mod sides;
 
-use std::error::Error;
 use std::path::Path;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::Failure;
 use crate::cpu::Cost;
 use crate::rows;
 use crate::table::{Sample, render};
 
-/// The row of the design that this area answers to.
+/// Target.
 const TARGET_US_PER_STEP: f64 = 10.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Slots under way at once, one row each.
+    /// Concurrent slots; one row for each number.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 10_000])]
     slots: Vec<u32>,
     /// Steps of each episode.
     #[arg(long, default_value_t = 20)]
     steps: u32,
-    /// How often each side is measured, after one round that does not count.
+    /// Rounds per side, after one warm-up round.
     #[arg(long, default_value_t = 7)]
     rounds: u32,
-    /// Least steps of a measurement: few slots are run several times.
+    /// Minimum number of steps of a measurement; runs of few slots are repeated.
     #[arg(long, default_value_t = 200_000)]
     at_least: u32,
-    /// Where our side's records go.
+    /// Destination of the scheduler's records.
     #[arg(long, value_enum, default_value_t = SinkChoice::Journal)]
     sink: SinkChoice,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 enum SinkChoice {
     /// The journal on disk, as in every real run.
     Journal,
-    /// Nowhere, to see what the journal's share is.
+    /// No record, to measure the journal's share.
     None,
 }
 
@@ -75,11 +75,11 @@ struct Row {
     wall_us_per_step: f64,
 }
 
-/// Measures and gives the table.
-pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Box<dyn Error>> {
+/// Measures, and returns the table.
+pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     std::fs::create_dir_all(out)?;
     let mut rows = Vec::new();
-    // Sizes take turns, too: what else the machine does meanwhile then weighs on all of them alike.
+    // Sizes alternate too, so that other work on the machine affects all of them alike.
     for round in 0..=arguments.rounds {
         for &slots in &arguments.slots {
             for side in [Side::Scheduler, Side::Bare] {
@@ -94,13 +94,7 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Box<dyn E
     Ok(table(arguments, &rows))
 }
 
-fn measure(
-    arguments: &Arguments,
-    out: &Path,
-    slots: u32,
-    side: Side,
-    round: u32,
-) -> Result<Row, Box<dyn Error>> {
+fn measure(arguments: &Arguments, out: &Path, slots: u32, side: Side, round: u32) -> Result<Row, Failure> {
     let &Arguments { steps, sink, at_least, .. } = arguments;
     let repeats = at_least.div_ceil(slots.saturating_mul(steps).max(1)).max(1);
     let mut sum = Cost { cpu: std::time::Duration::ZERO, wall: std::time::Duration::ZERO };
@@ -152,9 +146,9 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     format!(
-        "CPU microseconds per step, median (least-greatest) of {} rounds; {} steps an episode, sink: {}, {cores} \
+        "Processor time per step in microseconds, median (min-max) of {} rounds; {} steps an episode, sink: {}, {cores} \
          cores\n\n{}\ntarget: at most {TARGET_US_PER_STEP} us per step: {} (worst median {worst:.2}); flat over \
-         slots: greatest/least median {:.2}",
+         slots: largest/smallest median {:.2}",
         arguments.rounds,
         arguments.steps,
         match arguments.sink {

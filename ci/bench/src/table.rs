@@ -1,8 +1,8 @@
-//! Medians, spreads, and a table of them.
+//! Medians, spreads and tables.
 
 use std::fmt::Write;
 
-/// Several measurements of one thing.
+/// Repeated measurements of one quantity.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     sorted: Vec<f64>,
@@ -14,7 +14,7 @@ impl Sample {
         Self { sorted: values }
     }
 
-    /// Of an even number, the mean of the middle two; of none, not a number.
+    /// NaN if empty; the mean of the middle two for an even number.
     pub(crate) fn median(&self) -> f64 {
         let half = self.sorted.len() / 2;
         match self.sorted.len() {
@@ -24,23 +24,20 @@ impl Sample {
         }
     }
 
-    /// The value below which this share of the sample lies, by nearest rank; of none, not a number.
+    /// Quantile by nearest rank; NaN if empty.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.sorted.len() as f64).ceil() as usize;
         self.sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
     }
 
-    /// Median, least and greatest: `3.1 (3.0-3.4)`.
+    /// Median, minimum and maximum: `3.1 (3.0-3.4)`.
     pub(crate) fn summary(&self) -> String {
         let ends = self.sorted.first().zip(self.sorted.last());
-        ends.map_or_else(
-            || "-".to_owned(),
-            |(least, greatest)| format!("{:.2} ({least:.2}-{greatest:.2})", self.median()),
-        )
+        ends.map_or_else(|| "-".to_owned(), |(min, max)| format!("{:.2} ({min:.2}-{max:.2})", self.median()))
     }
 }
 
-/// Columns padded to their widest cell, the first to the left, the others to the right.
+/// Pads columns to their widest cell; the first is left-aligned, the others right-aligned.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
@@ -72,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn median_and_summary() {
         check(&[3.0, 1.0, 2.0], 2.0, "2.00 (1.00-3.00)");
         check(&[4.0, 1.0], 2.5, "2.50 (1.00-4.00)");
         assert!(Sample::new(Vec::new()).median().is_nan());
     }
 
     #[test]
-    fn quantiles_are_values_of_the_sample() {
+    fn quantile_is_a_sample_value() {
         let check = |values: &[f64], share: f64, expected: f64| {
             assert_eq!(Sample::new(values.to_vec()).quantile(share), expected, "{share} of {values:?}");
         };
@@ -90,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
+    fn render_aligns_columns() {
         let rows =
             [vec!["a", "b"], vec!["long", "12"]].map(|row| row.into_iter().map(str::to_owned).collect());
         assert_eq!(render(&rows), "a      b\nlong  12\n");

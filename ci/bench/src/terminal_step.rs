@@ -1,24 +1,23 @@
-//! One `echo hello` in a persistent sandboxed shell, through everything that a run puts around it, against less and
-//! against others.
+//! One `echo hello` in a persistent sandboxed shell.
 //!
-//! - `env`: a step of the environment, as the scheduler calls it: the tool call read, the session, the observation.
-//! - `session`: the shell session alone.
-//! - `bare`: a loop that writes the line to the terminal and reads up to the prompt. The limit.
-//! - `tmux-wait`: the exchange that Harbor's `TmuxSession` has with tmux when it is told to wait for the command's
-//!   end (its own agent sleeps for a time that the model names). Each tmux call of a step is a `bash -c` inside the
-//!   same sandbox as tmux itself; what Harbor pays to get there (`docker exec`) and what Python costs is left out, to
-//!   the peer's advantage.
-//! - `tmux-poll`: the same with the keys only sent and the screen read until the known answer is there: fewer calls
-//!   than Harbor can make do with, the least that tmux takes. The faster of the two is what the target is held against.
-//! - `harbor`: Harbor's own class, unchanged, driven by `ci/bench/peers/harbor_tmux.py`.
-//! - `swe-rex`: SWE-ReX's own local deployment, unchanged, driven by `ci/bench/peers/swe_rex.py`.
+//! - `env`: a step of the terminal environment as the scheduler calls it: parse the tool call, run the command, make the
+//!   observation.
+//! - `session`: the shell session without the environment.
+//! - `bare`: a loop that writes the line to the terminal and reads up to the prompt. The lower bound.
+//! - `tmux-wait`: the tmux calls of Harbor's `TmuxSession` when it waits for the end of the command (Harbor's own agent
+//!   sleeps for a time that the model chooses). Each call is a `bash -c` in the sandbox of tmux. `docker exec` and Python,
+//!   which Harbor needs too, are left out, which favours the peer.
+//! - `tmux-poll`: sends the keys and reads the screen until the expected answer is there, with fewer calls than Harbor
+//!   needs. The target compares with the faster of the two.
+//! - `harbor`: Harbor's own class, driven by `ci/bench/peers/harbor_tmux.py`.
+//! - `swe-rex`: SWE-ReX's own local deployment, driven by `ci/bench/peers/swe_rex.py`.
 //!
-//! The first five run in sandboxes of the same backend with the same limits, one for each session. The last two need
-//! Python packages (`--peers` tells how to get them); all their sessions share one sandbox of the same namespaces, but
-//! without our system-call filter and limits, again to their advantage.
+//! The first five run in sandboxes of the same backend with the same limits, one per session. The last two need Python
+//! packages (`--peers` explains how to install them). All their sessions share one sandbox with the same namespaces but
+//! without ClawRL's system-call filter and limits, which favours them.
 //!
-//! A session starts and takes a few steps that do not count before any session of its side is timed; then all step at
-//! once. Steps per second are all sessions' together.
+//! All sessions of a side start and take a few warm-up steps; then all step concurrently. Steps per second are the sum over
+//! all sessions.
 
 mod drive;
 mod peers;
@@ -30,37 +29,36 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::Failure;
 use crate::rows;
 use crate::table::{Sample, render};
-use crate::terminals::{
-    BareShell, EnvShell, Failure, Fixtures, SessionShell, Terminals, task, with_terminals,
-};
+use crate::terminals::{BareShell, EnvShell, SessionShell, Terminals, task, with_terminals};
 use drive::{Times, drive};
 use peers::Peers;
 use tmux::{Ending, TmuxShell};
 
-/// The row of the design that this area answers to.
+/// Targets.
 const BARE_AT_MOST: f64 = 1.5;
 const TMUX_AT_LEAST: f64 = 15.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Sessions at once, one block of rows each.
+    /// Concurrent sessions; one block of rows for each number.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64], value_parser = clap::value_parser!(u32).range(1..))]
     sessions: Vec<u32>,
-    /// How often each side is measured, after one round that does not count.
+    /// Rounds per side, after one warm-up round.
     #[arg(long, default_value_t = 7)]
     rounds: u32,
-    /// Steps of a round on the first three sides, divided among the sessions.
+    /// Steps per round of `env`, `session` and `bare`, divided among the sessions.
     #[arg(long, default_value_t = 6_400)]
     steps: u32,
-    /// Steps of a round on the sides that take milliseconds, divided among the sessions.
+    /// Steps per round of the other, slower sides, divided among the sessions.
     #[arg(long, default_value_t = 320)]
     peer_steps: u32,
-    /// What to measure; all that this machine has when not given.
+    /// Sides to measure [default: all that are installed].
     #[arg(long, value_enum, value_delimiter = ',')]
     sides: Vec<Side>,
-    /// Only says which peers are here and how to get the others.
+    /// List the installed peers and how to install the others.
     #[arg(long)]
     peers: bool,
 }
@@ -94,7 +92,7 @@ struct Row {
     steps_per_s: f64,
 }
 
-/// Measures and gives the table.
+/// Measures, and returns the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     let peers = Peers::find();
     if arguments.peers {
@@ -105,9 +103,9 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
         chosen => chosen.to_vec(),
     };
     if let Some(side) = sides.iter().find(|&&side| !peers.have(side)) {
-        return Err(format!("{side:?} is not here\n{}", peers.describe()).into());
+        return Err(format!("{side:?} is not installed\n{}", peers.describe()).into());
     }
-    let rows = with_terminals("terminal-step", async |terminals| {
+    let rows = with_terminals(async |terminals| {
         let mut rows = Vec::new();
         for round in 0..=arguments.rounds {
             for &sessions in &arguments.sessions {
@@ -136,7 +134,7 @@ async fn measure(
     let backend = terminals.backend.clone();
     match side {
         Side::Env => {
-            let (terminals, task) = (terminals.clone(), task(Fixtures::None));
+            let (terminals, task) = (terminals.clone(), task());
             let start = move || {
                 let (terminals, task) = (terminals.clone(), Arc::clone(&task));
                 async move { EnvShell::start(&terminals, &task).await }
@@ -212,22 +210,22 @@ fn table(arguments: &Arguments, sides: &[Side], rows: &[Row]) -> String {
         let to_tmux = tmux / p50(sessions, Side::Env);
         if to_bare.is_finite() {
             verdicts.push(format!(
-                "{sessions} at once: env at most {BARE_AT_MOST} x bare: {} ({to_bare:.2})",
+                "{sessions} sessions: env at most {BARE_AT_MOST} x bare: {} ({to_bare:.2})",
                 verdict(to_bare <= BARE_AT_MOST)
             ));
         }
         if to_tmux.is_finite() {
             verdicts.push(format!(
-                "{sessions} at once: tmux at least {TMUX_AT_LEAST} x env: {} ({to_tmux:.1})",
+                "{sessions} sessions: tmux at least {TMUX_AT_LEAST} x env: {} ({to_tmux:.1})",
                 verdict(to_tmux >= TMUX_AT_LEAST)
             ));
         }
     }
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     format!(
-        "one `echo hello`, median (least-greatest) of {} rounds, {cores} cores\n\n{}\ntarget: {}",
+        "one `echo hello`, median (min-max) of {} rounds, {cores} cores\n\n{}\ntarget: {}",
         arguments.rounds,
         render(&lines),
-        if verdicts.is_empty() { "not judged without env and bare".to_owned() } else { verdicts.join("; ") },
+        if verdicts.is_empty() { "needs env and bare".to_owned() } else { verdicts.join("; ") },
     )
 }

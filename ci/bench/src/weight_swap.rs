@@ -1,17 +1,16 @@
-//! From publishing new weights to the first token that they gave, against copying the same bytes.
+//! Time from publishing new weights to the first token sampled with them, compared with copying the same bytes.
 //!
-//! - `copy`: the parameters copied into new memory, once: what anybody who may go on writing to them has to do.
-//! - `publish`: from the call to the reply of a request that was sent when it returned, of one token of the new
-//!   version. That is a copy in the engine's order of the matrices, the rest of the step that runs, and a step.
+//! - `copy`: one copy of the parameters into new memory, which any design needs whose learner continues to write to them.
+//! - `publish`: from the call to the one-token reply of a request that is sent when the call returns. This includes a copy
+//!   in the engine's order of the matrices, the rest of the running step, and one step.
 //!
-//! Both happen by turns in the same process, while `--running` sequences are being sampled, none or some. Two decode
-//! steps are part of the time, and a tiny policy is copied in less time than a step takes; so the ratio is about
-//! weights only where these are large. `wide` has 64 million parameters.
+//! Both alternate in one process while `--running` sequences are sampled. The time contains two decode steps, and copying a
+//! tiny policy takes less than a step; so the ratio is about weights only for large ones. `wide` has 64 million parameters.
 //!
-//! Meanwhile requests of one token follow each other; each takes at most the rest of the step that runs, and its own.
-//! `delay` is what the slowest that overlapped a swap took beyond these two steps, in decode steps: the median over
-//! the swaps, and the worst of them. `otherwise` is the same of the slowest that overlapped neither a swap nor a
-//! copy: what the machine does by itself.
+//! Meanwhile one-token requests follow each other; each takes at most the rest of the running step and its own step.
+//! `delay` is the time beyond these two steps of the slowest request that overlapped a swap, in decode steps: the median
+//! over the swaps, and the maximum. `otherwise` is the same for requests that overlapped neither a swap nor a copy: the
+//! noise of the machine.
 
 mod load;
 
@@ -28,22 +27,22 @@ use crate::rows;
 use crate::table::{Sample, render};
 use load::Measured;
 
-/// The row of the design that this area answers to.
+/// Target.
 const AT_MOST: f64 = 2.0;
 const DELAY_AT_MOST: f64 = 1.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How often each shape is measured, after one round that does not count.
+    /// Rounds per shape, after one warm-up round.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Swaps, and as many copies, of a round.
+    /// Swaps per round, and as many copies.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     swaps: u32,
-    /// Models.
+    /// Model shapes.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Shape::Tiny, Shape::Wide])]
     shapes: Vec<Shape>,
-    /// Sequences that are being sampled meanwhile.
+    /// Sequences that are sampled meanwhile.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 8])]
     running: Vec<u32>,
 }
@@ -51,7 +50,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
-    /// The preset's: 0.6 million parameters.
+    /// The preset `tiny`: 0.6 million parameters.
     Tiny,
     /// 64 million parameters.
     Wide,
@@ -83,7 +82,7 @@ struct Row {
     measured: Measured,
 }
 
-/// Measures and gives the table.
+/// Measures, and returns the table.
 pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> {
     let models: Vec<(Shape, Params)> = arguments
         .shapes
@@ -98,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, out: &Path) -> Result<String, Failure> 
     for round in 0..=arguments.rounds {
         for (shape, params) in &models {
             for &running in &arguments.running {
-                // Requests of one token would find all of their prompt computed.
+                // Otherwise the prompts of one-token requests would be cached.
                 let config = EngineConfig { share_prefixes: false, ..EngineConfig::default() };
                 let engine = Engine::start(config, 0, params)?;
                 let measured = runtime.block_on(load::measure(&engine, params, running, arguments.swaps))?;
@@ -119,7 +118,7 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
         "running",
         "copy, ms",
         "publish to token, ms",
-        "of it publishing",
+        "publish call",
         "decode step, ms",
         "delay, steps",
         "worst",
@@ -160,7 +159,7 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
         }
     }
     format!(
-        "{} swaps a round, median (least-greatest) of {} rounds; no request failed\n\n{}\ntarget: at most {AT_MOST} x \
+        "{} swaps a round, median (min-max) of {} rounds; no request failed\n\n{}\ntarget: at most {AT_MOST} times \
          the copy, no request delayed by more than {DELAY_AT_MOST} decode step: {}\n",
         arguments.swaps,
         arguments.rounds,

@@ -1,6 +1,4 @@
-//! The peer: the policy behind hyper alone.
-//!
-//! As much as a server that streams can do without: it reads a body, takes it as JSON, and sends a chunk for each word as it comes.
+//! The peer: the policy behind plain hyper. It parses the body as JSON and sends a chunk per word.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +22,7 @@ use tokio::task::JoinSet;
 
 use super::stub::{Answer, MODEL, Stub};
 
-/// As the gateway has it.
+/// The gateway's limit for reading a request's head.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -56,14 +54,14 @@ struct Delta<'a> {
     role: Option<&'static str>,
 }
 
-/// What all chunks of an answer have in common.
+/// Fields that all chunks of an answer share.
 struct Head {
     id: String,
     created: u64,
 }
 
-/// Where a stream is.
-enum Place {
+/// State of a stream.
+enum State {
     Opening,
     Words,
     Finish,
@@ -71,7 +69,7 @@ enum Place {
     End,
 }
 
-/// Serves until it is dropped, and all of its connections with it.
+/// Serves until dropped; dropping ends all connections.
 pub(super) async fn serve(listener: TcpListener, stub: Arc<Stub>) -> io::Result<Infallible> {
     let count = Arc::new(AtomicU64::new(0));
     let mut connections = JoinSet::new();
@@ -91,7 +89,7 @@ pub(super) async fn serve(listener: TcpListener, stub: Arc<Stub>) -> io::Result<
             .header_read_timeout(HEAD_TIME)
             .serve_connection(TokioIo::new(stream), service);
         connections.spawn(async move {
-            // A connection that breaks is its client's affair.
+            // The client notices a broken connection.
             let _ = connection.await;
         });
     }
@@ -103,15 +101,15 @@ async fn answer(request: Request<Incoming>, stub: &Arc<Stub>, count: &AtomicU64)
         Err(_) => false,
     };
     if !is_json {
-        let mut response = Response::new(Full::new(Bytes::from_static(b"no JSON")).boxed_unsync());
+        let mut response = Response::new(Full::new(Bytes::from_static(b"not JSON")).boxed_unsync());
         *response.status_mut() = StatusCode::BAD_REQUEST;
         return response;
     }
     let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let head = Head { id: format!("chatcmpl-{}", 1 + count.fetch_add(1, Ordering::Relaxed)), created };
-    let chunks = unfold((Place::Opening, stub.answer(), head), |(mut place, mut answer, head)| async move {
-        let chunk = next(&mut place, &mut answer, &head).await?;
-        Some((Ok::<_, Infallible>(Frame::data(chunk)), (place, answer, head)))
+    let chunks = unfold((State::Opening, stub.answer(), head), |(mut state, mut answer, head)| async move {
+        let chunk = next(&mut state, &mut answer, &head).await?;
+        Some((Ok::<_, Infallible>(Frame::data(chunk)), (state, answer, head)))
     });
     let mut response = Response::new(StreamBody::new(chunks).boxed_unsync());
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -120,27 +118,27 @@ async fn answer(request: Request<Incoming>, stub: &Arc<Stub>, count: &AtomicU64)
 }
 
 /// The next event of a stream.
-async fn next(place: &mut Place, answer: &mut Answer, head: &Head) -> Option<Bytes> {
-    if matches!(place, Place::Words) {
+async fn next(state: &mut State, answer: &mut Answer, head: &Head) -> Option<Bytes> {
+    if matches!(state, State::Words) {
         if let Some(word) = answer.next().await {
             return Some(event(head, Delta { content: Some(word.text), role: None }, None));
         }
-        *place = Place::Finish;
+        *state = State::Finish;
     }
-    match place {
-        Place::Opening => {
-            *place = Place::Words;
+    match state {
+        State::Opening => {
+            *state = State::Words;
             Some(event(head, Delta { content: Some(""), role: Some("assistant") }, None))
         }
-        Place::Words | Place::Finish => {
-            *place = Place::Done;
+        State::Words | State::Finish => {
+            *state = State::Done;
             Some(event(head, Delta::default(), Some("stop")))
         }
-        Place::Done => {
-            *place = Place::End;
+        State::Done => {
+            *state = State::End;
             Some(Bytes::from_static(b"data: [DONE]\n\n"))
         }
-        Place::End => None,
+        State::End => None,
     }
 }
 
@@ -155,7 +153,7 @@ fn event(head: &Head, delta: Delta<'_>, finish_reason: Option<&'static str>) -> 
     };
     let mut bytes = Vec::with_capacity(256);
     bytes.extend_from_slice(b"data: ");
-    // Strings and numbers always are JSON.
+    // Serialising strings and numbers cannot fail.
     let _ = serde_json::to_writer(&mut bytes, &chunk);
     bytes.extend_from_slice(b"\n\n");
     Bytes::from(bytes)

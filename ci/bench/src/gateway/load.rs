@@ -1,7 +1,7 @@
-//! The load: connections that are held, a conversation on each, and what their requests take.
+//! The load: persistent connections with a conversation on each, and the times of their requests.
 //!
-//! An answer counts when its stream has its status, as many words as there are to be, and `[DONE]`; anything else is an error, and the
-//! conversation begins anew, on a new connection where the old one broke.
+//! An answer counts if it has status 200, the expected number of words and `[DONE]`. Anything else is an error: the stream starts
+//! a new conversation, on a new connection if the old one broke.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -23,34 +23,34 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::serving;
 use super::stub::WORD_BYTES;
 use super::talk::Talk;
-use crate::terminals::Failure;
+use crate::Failure;
 
 const PATH: &str = "/v1/chat/completions";
 /// An answer that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Reasons that a round keeps.
-const FLAWS: usize = 3;
-/// Characters of a refusal that are told.
-const TOLD: usize = 200;
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Error messages kept per round.
+const MAX_FLAWS: usize = 3;
+/// Characters kept of a refusal.
+const MAX_REFUSAL_CHARS: usize = 200;
 
-/// Who is asked, and for what.
+/// The server, and the shape of the requests.
 #[derive(Debug)]
 pub(super) struct Asking {
     pub(super) address: SocketAddr,
-    /// Keys among which the streams are dealt out.
+    /// Users among whom the streams are divided.
     pub(super) users: u32,
-    /// Bytes that bodies grow to.
+    /// Size to which bodies grow, bytes.
     pub(super) body: usize,
-    /// Words of an answer.
+    /// Words per answer.
     pub(super) tokens: u32,
 }
 
-/// How requests come.
+/// Arrival of requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
-    /// A stream asks as soon as it has its answer.
+    /// A stream sends its next request as soon as it has its answer.
     Full,
-    /// So many a second, whatever becomes of earlier ones.
+    /// Fixed rate per second, independent of earlier requests.
     Rate(u32),
 }
 
@@ -60,11 +60,11 @@ pub(super) struct Stream {
     asking: Arc<Asking>,
     authorization: String,
     talk: Talk,
-    /// Nothing before the first request, and where the connection broke.
+    /// `None` before the first request and after the connection broke.
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-/// What the requests of a round came to. Times are in milliseconds.
+/// Results of a round. Times are in milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) first_ms: Vec<f64>,
@@ -75,15 +75,15 @@ pub(super) struct Seen {
     pub(super) errors: u64,
     pub(super) refused: u64,
     pub(super) flaws: Vec<String>,
-    /// Of all requests, and of the events of all answers.
+    /// Bytes of all request bodies, and of the events of all answers.
     pub(super) body_bytes: u64,
     pub(super) answer_bytes: u64,
 }
 
-/// Why a request has no answer.
+/// Why a request failed.
 #[derive(Debug)]
 enum Flaw {
-    /// The server said so.
+    /// The server refused it.
     Refused(String),
     /// Anything else.
     Broken(String),
@@ -92,10 +92,10 @@ enum Flaw {
 /// An answer as it comes.
 #[derive(Debug, Default)]
 struct Reading {
-    /// An event that is not whole.
+    /// An incomplete event.
     held: Vec<u8>,
     text: String,
-    /// When pieces that say something came.
+    /// Arrival times of pieces with text.
     pieces: Vec<Instant>,
     has_finish: bool,
     done: Option<Instant>,
@@ -119,7 +119,7 @@ struct Delta {
     content: String,
 }
 
-/// Streams, each of which has had one answer.
+/// Opens streams and gets one answer on each.
 pub(super) async fn open(asking: &Arc<Asking>, streams: u32) -> Result<Vec<Stream>, Failure> {
     let mut running = JoinSet::new();
     for number in 0..streams {
@@ -137,7 +137,7 @@ pub(super) async fn open(asking: &Arc<Asking>, streams: u32) -> Result<Vec<Strea
     }
 }
 
-/// So many requests over these streams.
+/// Sends this number of requests over the streams.
 pub(super) async fn drive(
     streams: Vec<Stream>,
     requests: u64,
@@ -173,7 +173,7 @@ async fn joined(mut running: JoinSet<(Stream, Seen)>) -> Result<(Vec<Stream>, Se
 }
 
 impl Pace {
-    /// When the request of this number is due; nothing where that is now.
+    /// Due time of a request by number; `None` if it is due at once.
     fn due(self, begin: Instant, number: u64) -> Option<Instant> {
         match self {
             Self::Full => None,
@@ -189,18 +189,18 @@ impl Stream {
         Self { asking, authorization, talk, sender: None }
     }
 
-    /// Conversations that it has begun.
+    /// Conversations started so far.
     pub(super) fn conversations(&self) -> u64 {
         self.talk.conversations()
     }
 
-    /// Asks once, when it is due, and reads the answer to its end.
+    /// Sends a request when it is due, and reads the answer to its end.
     async fn ask(&mut self, due: Option<Instant>, seen: &mut Seen) {
         let body = self.talk.ask();
         seen.body_bytes += body.len() as u64;
         let now = Instant::now();
         let begun = match due {
-            // That a timer wakes late is not the server's doing.
+            // The server is not responsible for a timer that fires late.
             Some(due) if due > now => {
                 sleep_until(due).await;
                 Instant::now()
@@ -209,8 +209,8 @@ impl Stream {
             None => now,
         };
         seen.late_ms.push(ms(begun, now.max(begun)));
-        let exchanged = timeout(PATIENCE, self.exchange(body)).await;
-        match exchanged.unwrap_or_else(|_| Err(Flaw::Broken("no end in time".to_owned()))) {
+        let exchanged = timeout(TIMEOUT, self.exchange(body)).await;
+        match exchanged.unwrap_or_else(|_| Err(Flaw::Broken("timeout".to_owned()))) {
             Ok(reading) => {
                 self.talk.answered(&reading.text);
                 seen.add(begun, &reading);
@@ -222,10 +222,10 @@ impl Stream {
         }
     }
 
-    /// Sends a request and reads its answer. A connection on which that fails is not used again.
+    /// Sends a request and reads its answer. A connection that fails is not used again.
     async fn exchange(&mut self, body: Bytes) -> Result<Reading, Flaw> {
         let mut sender = match self.sender.take() {
-            // A server may close what has rested for long.
+            // A server may close an idle connection.
             Some(sender) if !sender.is_closed() => sender,
             _ => connect(self.asking.address).await?,
         };
@@ -240,7 +240,7 @@ impl Stream {
         let (status, mut body) = (response.status(), response.into_body());
         if status != StatusCode::OK {
             let said = body.collect().await.map_err(broken)?.to_bytes();
-            let said: String = String::from_utf8_lossy(&said).chars().take(TOLD).collect();
+            let said: String = String::from_utf8_lossy(&said).chars().take(MAX_REFUSAL_CHARS).collect();
             self.sender = Some(sender);
             return Err(Flaw::Refused(format!("{status}: {said}")));
         }
@@ -256,13 +256,13 @@ impl Stream {
     }
 }
 
-/// A connection; its task ends with it.
+/// Opens a connection; its task ends with it.
 async fn connect(address: SocketAddr) -> Result<SendRequest<Full<Bytes>>, Flaw> {
     let stream = TcpStream::connect(address).await.map_err(broken)?;
     stream.set_nodelay(true).map_err(broken)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(broken)?;
     tokio::spawn(async move {
-        // What is wrong with it, its request hears.
+        // The request reports errors of the connection.
         let _ = connection.await;
     });
     Ok(sender)
@@ -277,7 +277,7 @@ fn ms(from: Instant, to: Instant) -> f64 {
 }
 
 impl Reading {
-    /// Takes what has come.
+    /// Adds received bytes.
     fn take(&mut self, data: &[u8]) -> Result<(), Flaw> {
         let now = Instant::now();
         self.bytes += data.len() as u64;
@@ -294,13 +294,13 @@ impl Reading {
     }
 
     fn event(&mut self, event: &[u8], now: Instant) -> Result<(), Flaw> {
-        // A comment keeps a silent stream open.
+        // Comments keep a silent stream open.
         let Some(data) = event.strip_prefix(b"data: ") else { return Ok(()) };
         if data == b"[DONE]" {
             self.done = Some(now);
             return Ok(());
         }
-        let wrong = |_| Flaw::Broken(format!("no chunk: {}", String::from_utf8_lossy(data)));
+        let wrong = |_| Flaw::Broken(format!("not a chunk: {}", String::from_utf8_lossy(data)));
         let chunk: Chunk = serde_json::from_slice(data).map_err(wrong)?;
         for Choice { delta, finish_reason } in chunk.choices {
             if !delta.content.is_empty() {
@@ -312,7 +312,7 @@ impl Reading {
         Ok(())
     }
 
-    /// That all of the answer has come: a word in each piece.
+    /// Checks that the answer is complete, with a word in each piece.
     fn check(&self, tokens: u32) -> Result<(), Flaw> {
         let tokens = tokens as usize;
         let is_whole = self.done.is_some() && self.has_finish && self.held.is_empty();
@@ -351,7 +351,7 @@ impl Seen {
                 why
             }
         };
-        if self.flaws.len() < FLAWS {
+        if self.flaws.len() < MAX_FLAWS {
             self.flaws.push(why);
         }
     }
@@ -362,7 +362,7 @@ impl Seen {
         self.gap_ms.extend(other.gap_ms);
         self.late_ms.extend(other.late_ms);
         self.flaws.extend(other.flaws);
-        self.flaws.truncate(FLAWS);
+        self.flaws.truncate(MAX_FLAWS);
         self.answers += other.answers;
         self.errors += other.errors;
         self.refused += other.refused;
@@ -391,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_however_it_is_cut() {
+    fn answer_is_read_from_any_split() {
         for cut in [1, 7, 80, 10_000] {
             check(STREAM, cut, true);
         }
     }
 
     #[test]
-    fn what_is_not_whole_is_an_error() {
+    fn incomplete_answer_is_an_error() {
         check(&STREAM.replace("data: [DONE]\n\n", ""), 80, false);
         check(&STREAM.replace(" w002", " w2"), 80, false);
         check(&STREAM.replace("\"stop\"", "null"), 80, false);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_due_at_their_rate() {
+    fn due_follows_rate() {
         let begin = Instant::now();
         assert_eq!(Pace::Full.due(begin, 5), None);
         assert_eq!(Pace::Rate(4).due(begin, 5), Some(begin + Duration::from_millis(1250)));

@@ -1,12 +1,10 @@
-//! Our side: the policy as a backend of the gateway.
+//! The gateway's side: the policy as a backend.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::FinishReason;
-use clawrl_gateway::{
-    AnswerRequest, Backend, BackendError, Delta, End, Piece, Refusal, StartedAnswer, Token, UserId,
-};
+use clawrl_gateway::{AnswerRequest, Backend, BackendError, End, Piece, Refusal, StartedAnswer, Token, UserId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
@@ -14,37 +12,36 @@ use serde_json::{Map, Value};
 
 use super::stub::{MODEL, Stub};
 
-/// Bytes of a body for each token of a prompt, about as tokenizers have it.
+/// Bytes of text per prompt token, about as in tokenizers.
 const BYTES_PER_TOKEN: usize = 4;
-/// Tokens of the longest prompt that is told.
-const PROMPT: usize = 1 << 18;
-/// Prompts have a multiple of so many, so that few are of different lengths.
+/// Maximum length of a prompt in tokens.
+const MAX_PROMPT: usize = 1 << 18;
+/// Prompt lengths are multiples of this, so that there are few different ones.
 const STEP: usize = 64;
 
-/// The stub, as the gateway asks it.
+/// The stub policy as a backend of the gateway.
 #[derive(Debug)]
 pub(super) struct StubBackend {
     stub: Arc<Stub>,
-    /// Prompts begin with these; nothing where ids are not told.
-    prompt: Option<Vec<u32>>,
-    /// Of each length. The policy behind hyper alone has no ids to tell, so that to make them is nothing that the gateway is measured by.
-    made: Mutex<HashMap<usize, Arc<[u32]>>>,
+    /// Every prompt is a prefix of this.
+    prompt: Vec<u32>,
+    /// Prompts by length. They are cached because the bare server makes none, so that making them must not count.
+    prompts: Mutex<HashMap<usize, Arc<[u32]>>>,
 }
 
 impl StubBackend {
-    pub(super) fn new(stub: Arc<Stub>, without_ids: bool) -> Self {
-        Self { stub, prompt: (!without_ids).then(prompt), made: Mutex::default() }
+    pub(super) fn new(stub: Arc<Stub>) -> Self {
+        Self { stub, prompt: prompt(), prompts: Mutex::default() }
     }
 
-    /// About as many as a body of this length has.
-    fn prompt_ids(&self, body: &Map<String, Value>) -> Option<Arc<[u32]>> {
+    /// About as many ids as the body's text has tokens.
+    fn prompt_ids(&self, body: &Map<String, Value>) -> Arc<[u32]> {
         let messages = body.get("messages").and_then(Value::as_array).into_iter().flatten();
         let bytes: usize = messages.filter_map(|message| message["content"].as_str()).map(str::len).sum();
-        let ids = self.prompt.as_ref()?;
-        let length = (bytes / BYTES_PER_TOKEN).next_multiple_of(STEP).clamp(STEP, ids.len());
-        // Nothing that panics runs under the lock.
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(made.entry(length).or_insert_with(|| Arc::from(&ids[..length]))))
+        let length = (bytes / BYTES_PER_TOKEN).next_multiple_of(STEP).clamp(STEP, self.prompt.len());
+        // Nothing panics under the lock.
+        let mut prompts = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(prompts.entry(length).or_insert_with(|| Arc::from(&self.prompt[..length])))
     }
 }
 
@@ -67,29 +64,29 @@ impl Backend for StubBackend {
 
     fn start(&self, ask: AnswerRequest) -> BoxFuture<'_, Result<StartedAnswer, BackendError>> {
         let prompt_ids = self.prompt_ids(&ask.body);
-        let tells_ids = prompt_ids.is_some();
         let pieces = unfold(Some(self.stub.answer()), move |answer| async move {
             let mut answer = answer?;
             let Some(word) = answer.next().await else {
                 let end = Piece::End(End { finish: FinishReason::Stop, usage: None });
                 return Some((Ok::<_, BackendError>(end), None));
             };
-            let piece = if tells_ids {
-                // As even as the stub's choice among its words is, and not all alike: equal numbers would take no room in the ledger.
-                let logprob = -0.5 - word.number as f32 / 512.0;
-                Piece::Token(Token {
-                    id: word.number,
-                    bytes: word.text.as_bytes().to_vec(),
-                    logprob,
-                    version: 1,
-                    ..Token::default()
-                })
-            } else {
-                Piece::Delta(Delta { text: word.text.to_owned(), ..Delta::default() })
+            // Varied, because equal numbers would take no space in the ledger.
+            let logprob = -0.5 - word.number as f32 / 512.0;
+            let token = Token {
+                id: word.number,
+                bytes: word.text.as_bytes().to_vec(),
+                logprob,
+                version: 1,
+                ..Token::default()
             };
-            Some((Ok(piece), Some(answer)))
+            Some((Ok(Piece::Token(token)), Some(answer)))
         });
-        let begun = StartedAnswer { prompt_ids, in_reasoning: false, adapter: None, pieces: pieces.boxed() };
+        let begun = StartedAnswer {
+            prompt_ids: Some(prompt_ids),
+            in_reasoning: false,
+            adapter: None,
+            pieces: pieces.boxed(),
+        };
         Box::pin(async move { Ok(begun) })
     }
 
@@ -98,7 +95,7 @@ impl Backend for StubBackend {
     }
 }
 
-/// Ids of a vocabulary of 150,000, most of them small as those of words are; by a linear congruential generator.
+/// Pseudo-random ids of a vocabulary of 150,000, mostly small, as those of frequent words are.
 fn prompt() -> Vec<u32> {
     let mut state = 1u32;
     let next = || {
@@ -106,5 +103,5 @@ fn prompt() -> Vec<u32> {
         let unit = f64::from(state >> 8) / f64::from(1 << 24);
         (150_000.0 * unit.powi(4)) as u32
     };
-    std::iter::repeat_with(next).take(PROMPT).collect()
+    std::iter::repeat_with(next).take(MAX_PROMPT).collect()
 }

@@ -1,7 +1,7 @@
-//! The process of a side: it serves until its input ends, and says what that cost.
+//! The process of a side: serves until its input ends, and reports its costs.
 //!
-//! It prints a line of JSON when it listens. Then each line of its input is a question: `look` is answered by [`Look`], anything else,
-//! or the end of the input, ends it, and [`Ended`] is its last line. What it costs to answer is some microseconds of its CPU time.
+//! It prints a line of JSON when it listens. It answers the input line `look` with [`Look`]. Any other line, or the end of the
+//! input, ends it, and [`Ended`] is its last line. An answer costs some microseconds of processor time.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -23,14 +23,14 @@ use super::Side;
 use super::ours::StubBackend;
 use super::stub::Stub;
 use super::{bare, stub};
+use crate::Failure;
 use crate::cpu::cpu_time;
-use crate::terminals::Failure;
 
-/// Asks for a [`Look`].
+/// Requests a [`Look`].
 pub(super) const LOOK: &str = "look";
 /// Ends the process.
 pub(super) const END: &str = "end";
-/// Sessions of one page, which is as many as the ledger gives.
+/// Sessions per page: the ledger's maximum.
 const PAGE: u32 = 500;
 
 #[derive(Debug, clap::Args)]
@@ -43,8 +43,6 @@ pub(crate) struct Arguments {
     pub(super) token_micros: u64,
     #[arg(long)]
     pub(super) users: u32,
-    #[arg(long)]
-    pub(super) without_ids: bool,
     /// An empty folder.
     #[arg(long)]
     pub(super) ledger: PathBuf,
@@ -56,12 +54,12 @@ pub(super) struct Listening {
     pub(super) address: SocketAddr,
 }
 
-/// What was used so far.
+/// Resources used so far.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Look {
-    /// User and system, of all threads.
+    /// User and system time of all threads.
     pub(super) cpu_ns: u64,
-    /// Of the ledger, where there is one.
+    /// Commits of the ledger, if there is one.
     pub(super) commits: Option<u64>,
 }
 
@@ -71,16 +69,16 @@ pub(super) struct Ended {
     pub(super) record: Option<Record>,
 }
 
-/// What the ledger has at the end.
+/// Contents of the ledger at the end.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) turns: u64,
     pub(super) sessions: u64,
-    /// Of its files, once it is closed.
+    /// Size of its files after closing.
     pub(super) bytes: u64,
 }
 
-/// A server that listens.
+/// A listening server.
 struct Served {
     address: SocketAddr,
     end: oneshot::Sender<()>,
@@ -88,7 +86,7 @@ struct Served {
     recorder: Option<Recorder>,
 }
 
-/// The key of the user of this number.
+/// Key of a user by number.
 pub(super) fn key(user: u32) -> String {
     format!("key-{user}-{}", stub::MODEL)
 }
@@ -112,7 +110,7 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Failure> {
     }
     let Served { end, running, recorder, .. } = served;
     let recorded = runtime.block_on(async {
-        // It may have ended by itself, which its task says.
+        // The server may have ended; its task reports why.
         let _ = end.send(());
         running.await?;
         let Some(recorder) = &recorder else { return Ok(None) };
@@ -120,7 +118,7 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         Ok::<_, Failure>(Some(recorded))
     })?;
     drop(runtime);
-    // Closes the ledger, which then is one file.
+    // Closes the ledger; then it is one file.
     drop(recorder);
     let record = match recorded {
         Some((turns, sessions)) => Some(Record { turns, sessions, bytes: bytes_in(&arguments.ledger)? }),
@@ -148,7 +146,7 @@ async fn start(arguments: &Arguments) -> Result<Served, Failure> {
             let running = tokio::spawn(async move {
                 tokio::select! {
                     _ = ended => {}
-                    // Accepting failed; the load hears of it.
+                    // Accepting failed; the load fails too.
                     _ = bare::serve(listener, stub) => {}
                 }
             });
@@ -160,12 +158,12 @@ async fn start(arguments: &Arguments) -> Result<Served, Failure> {
             for number in 0..arguments.users {
                 keys.add(&key(number), user(number))?;
             }
-            let backend = Arc::new(StubBackend::new(stub, arguments.without_ids));
+            let backend = Arc::new(StubBackend::new(stub));
             let settings = ServerSettings::default();
             let server = Server::new(listener, settings, keys, backend, recorder.handle())?;
             let running = tokio::spawn(async move {
                 let end = async {
-                    // Its sender is kept as long as this process serves.
+                    // The sender lives as long as this process serves.
                     let _ = ended.await;
                 };
                 server.run(end).await;

@@ -1,7 +1,7 @@
-//! The policy of both sides: it has its words ready, and says one after the other.
+//! The policy of both sides: it replies with prepared words, one after the other.
 //!
-//! A word is as long as any other, so that answers that differ have as many bytes. They differ, as a policy's do: a gateway to which
-//! all say the same would be asked less.
+//! All words have the same length, so that different answers have the same size. Answers differ, as those of a real policy do:
+//! equal answers would make the gateway's work easier.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,28 +14,28 @@ use tokio::sync::watch;
 pub(super) const MODEL: &str = "stub";
 /// Bytes of a word, its space included.
 pub(super) const WORD_BYTES: usize = 5;
-/// Words that there are.
+/// Number of different words.
 const WORDS: u32 = 1_000;
 
-/// Says words.
+/// The policy.
 #[derive(Debug)]
 pub(super) struct Stub {
     words: Vec<String>,
     tokens: u32,
-    /// Counts steps; nothing where words take no time.
+    /// Counts steps; `None` if words take no time.
     steps: Option<watch::Sender<u64>>,
-    /// Answers that have begun.
+    /// Answers started so far.
     answers: AtomicU64,
 }
 
-/// A word that was said.
+/// A word of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) number: u32,
     pub(super) text: &'a str,
 }
 
-/// An answer under way.
+/// A running answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     stub: Arc<Stub>,
@@ -45,8 +45,8 @@ pub(super) struct Answer {
 }
 
 impl Stub {
-    /// A policy whose answers have so many tokens, each of them after a step of such a length; without one, all at once. To be made
-    /// within a runtime, whose end ends the steps.
+    /// A policy with `tokens` words per answer, each after a step of this length; all at once if it is zero. Call inside a
+    /// runtime; the steps end with it.
     pub(super) fn new(tokens: u32, step: Duration) -> Arc<Self> {
         let steps = (step > Duration::ZERO).then(|| watch::Sender::new(0u64));
         if let Some(steps) = steps.clone() {
@@ -74,7 +74,7 @@ impl Stub {
 }
 
 impl Answer {
-    /// The next word, when its time has come; nothing behind the last one.
+    /// The next word when its step is over; `None` after the last.
     pub(super) async fn next(&mut self) -> Option<Word<'_>> {
         if self.left == 0 {
             return None;
@@ -93,7 +93,7 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// What an answer of so many words says.
+    /// Text of an answer with this number of words.
     async fn check(stub: &Arc<Stub>, tokens: u32) -> String {
         let mut answer = stub.answer();
         let mut said = String::new();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_as_long_and_differ() -> std::io::Result<()> {
+    fn answers_differ_at_equal_length() -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             for step in [Duration::ZERO, Duration::from_millis(1)] {

@@ -1,4 +1,4 @@
-//! A conversation that grows, and the next one behind it.
+//! Growing conversations, one after the other.
 
 use std::fmt::Write;
 
@@ -6,25 +6,25 @@ use clawrl_core::{SplitMix64, derive_seed};
 use hyper::body::Bytes;
 use serde_json::json;
 
-/// What questions and system prompts are made of.
+/// Vocabulary of questions and system prompts.
 const WORDS: [&str; 16] = [
     "river", "open", "apple", "total", "folder", "please", "error", "lines", "sorted", "again", "names",
     "warning", "copy", "number", "after", "plum",
 ];
-/// Of the seed of what all conversations begin with.
+/// Seed label of the common system prompt.
 const PROMPT: &str = "system prompt";
 
-/// What one stream says.
+/// The requests of one stream.
 #[derive(Debug)]
 pub(super) struct Talk {
     stream: u32,
-    /// Bytes that a body grows to.
+    /// Size to which a body grows, bytes.
     size: usize,
-    /// The same in all conversations, as an agent's is.
+    /// The same in all conversations, as for an agent.
     prompt: String,
-    /// Messages so far as JSON, with commas between them; empty before a conversation.
+    /// Messages so far as comma-separated JSON; empty before a conversation.
     said: String,
-    /// The last body has reached the size.
+    /// Whether the last body has reached the size.
     is_over: bool,
     conversations: u64,
     random: SplitMix64,
@@ -52,17 +52,17 @@ impl Talk {
         Bytes::from(body)
     }
 
-    /// What was answered; the next request has it.
+    /// Adds an answer to the conversation.
     pub(super) fn answered(&mut self, text: &str) {
         self.say("assistant", text);
     }
 
-    /// Begins anew, since an answer is missing.
+    /// Starts a new conversation after a failed request.
     pub(super) fn forget(&mut self) {
         self.said.clear();
     }
 
-    /// How many have begun.
+    /// Conversations started so far.
     pub(super) fn conversations(&self) -> u64 {
         self.conversations
     }
@@ -77,7 +77,7 @@ fn message(role: &str, text: &str) -> String {
     json!({"role": role, "content": text}).to_string()
 }
 
-/// At least so many bytes of words with numbers.
+/// At least `bytes` bytes of numbered words.
 fn words(random: &mut SplitMix64, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of messages of the requests of a stream, each answered by `answer` bytes, and its conversations.
+    /// Checks the number of messages per request, with answers of `answer` bytes, and the number of conversations.
     fn check(size: usize, answer: usize, expected: &[usize], conversations: u64) {
         let mut talk = Talk::new(3, size);
         let mut counts = Vec::new();
@@ -109,15 +109,15 @@ mod tests {
     }
 
     #[test]
-    fn conversations_grow_to_the_size() {
+    fn conversation_grows_to_size() {
         check(40_960, 320, &[2, 4, 6, 8, 2, 4], 2);
         check(1_024, 320, &[2, 4, 2], 2);
-        // An answer alone may be longer than a body.
+        // An answer may be longer than a body.
         check(1_024, 2_000, &[2, 4, 2], 2);
     }
 
     #[test]
-    fn a_missing_answer_begins_anew() {
+    fn forget_starts_a_conversation() {
         let mut talk = Talk::new(0, 40_960);
         let first = talk.ask();
         talk.forget();

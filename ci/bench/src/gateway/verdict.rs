@@ -1,16 +1,16 @@
-//! The table, and what it says of the targets.
+//! The table, and the verdict on each target.
 
 use clap::ValueEnum;
 
 use super::{Arguments, Load, Row, Side};
 use crate::table::{Sample, render};
 
-/// The row of the design that this area answers to.
+/// Targets.
 const CPU_AT_MOST: f64 = 2.0;
 const ADDED_MS_AT_MOST: f64 = 5.0;
-/// Answers of both sides have as many bytes, but for the digits of their numbers.
+/// Maximum relative difference of the sides' answer sizes; only digits of numbers differ.
 const ANSWERS_DIFFER: f64 = 0.01;
-/// A request of `rate` that waits longer for a connection says that there are too few of them.
+/// If requests of `rate` wait longer for a connection, there are too few connections.
 const LATE_MS: f64 = 1.0;
 
 const COLUMNS: [&str; 14] = [
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 14] = [
     "side",
     "requests/s",
     "CPU, us",
-    "load's CPU, us",
+    "load CPU, us",
     "first p50, ms",
     "first p99",
     "whole p50",
@@ -27,10 +27,10 @@ const COLUMNS: [&str; 14] = [
     "gap p50",
     "gap p99",
     "commits/s",
-    "KiB a turn",
+    "KiB/turn",
 ];
 
-/// Rows of one load and one size.
+/// Rows of one load and one body size.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     rows: &'a [Row],
@@ -48,7 +48,7 @@ impl<'a> Case<'a> {
         Sample::new(self.of(side).map(value).collect())
     }
 
-    /// What a value of ours makes with the stub's of the same round.
+    /// Combines the gateway's row with the stub's row of the same round.
     fn compared(self, with: impl Fn(&Row, &Row) -> f64) -> Sample {
         let other = |ours: &Row| self.of(Side::Stub).find(|row| row.round == ours.round);
         let pairs = self.of(Side::Gateway).filter_map(|ours| Some(with(ours, other(ours)?)));
@@ -71,13 +71,12 @@ pub(super) fn table(arguments: &Arguments, rows: &[Row]) -> String {
     verdicts.push(disk(rows));
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     format!(
-        "median (least-greatest) of {} rounds; {} streams, {} tokens an answer; full: {} requests, {} us a token; rate: {} \
-         requests, {} a second, {} us a token; {cores} cores, shared with the load\n\n{}\n{}",
+        "median (min-max) of {} rounds; {} streams, {} tokens per answer; full: {} requests; rate: {} requests, {} per \
+         second, {} us per token; {cores} cores, shared with the load\n\n{}\n{}",
         arguments.rounds,
         arguments.streams,
         arguments.tokens,
         arguments.requests,
-        arguments.full_token_micros,
         arguments.rate_requests,
         arguments.rate,
         arguments.token_micros,
@@ -89,7 +88,7 @@ pub(super) fn table(arguments: &Arguments, rows: &[Row]) -> String {
 fn line(case: Case<'_>, side: Side) -> Vec<String> {
     let summary = |value: fn(&Row) -> f64| case.sample(side, value).summary();
     let median = |value: fn(&Row) -> f64| format!("{:.2}", case.sample(side, value).median());
-    // Nothing of the ledger is known of the stub.
+    // The stub has no ledger.
     let of_ledger = |value: fn(&Row) -> Option<f64>| {
         let known: Vec<f64> = case.of(side).filter_map(value).collect();
         if known.is_empty() { "-".to_owned() } else { format!("{:.1}", Sample::new(known).median()) }
@@ -112,7 +111,7 @@ fn line(case: Case<'_>, side: Side) -> Vec<String> {
     ]
 }
 
-/// A line for each target that this load answers to.
+/// One line per target of this load.
 fn compared(case: Case<'_>) -> Vec<String> {
     let cpu = case.compared(|ours, stub| ours.cpu_us / stub.cpu_us);
     if cpu.median().is_nan() {
@@ -122,7 +121,7 @@ fn compared(case: Case<'_>) -> Vec<String> {
     let added = case.compared(|ours, stub| ours.whole_ms.p99 - stub.whole_ms.p99);
     let mut lines = vec![
         format!(
-            "{what}: {} x the stub's CPU a request, at most {CPU_AT_MOST}: {}",
+            "{what}: {} times the stub's CPU per request, at most {CPU_AT_MOST}: {}",
             cpu.summary(),
             verdict(cpu.median() <= CPU_AT_MOST)
         ),
@@ -132,20 +131,21 @@ fn compared(case: Case<'_>) -> Vec<String> {
                 added.summary(),
                 verdict(added.median() <= ADDED_MS_AT_MOST)
             ),
-            Load::Full => format!(
-                "{what}: added p99 {} ms, of requests that wait for cores: no target",
-                added.summary()
-            ),
+            Load::Full => {
+                format!("{what}: added p99 {} ms, dominated by waiting for cores: no target", added.summary())
+            }
         },
     ];
     let answers = case.compared(|ours, stub| ours.answer_bytes / stub.answer_bytes).median();
     if (answers - 1.0).abs() > ANSWERS_DIFFER {
-        lines.push(format!("{what}: answers are {answers:.2} x as long as the stub's, so the sides differ"));
+        lines.push(format!(
+            "{what}: answers are {answers:.2} times as long as the stub's, so the sides differ"
+        ));
     }
     let late = [Side::Gateway, Side::Stub].map(|side| case.sample(side, |row| row.late_ms.p99).median());
     if case.load == Load::Rate && late.iter().any(|late| *late > LATE_MS) {
         lines.push(format!(
-            "{what}: requests waited for a free stream, p99 {:.1} ms here and {:.1} at the stub: ask for a lower --rate",
+            "{what}: requests waited for a free stream, p99 {:.1} ms (gateway) and {:.1} ms (stub): use a lower --rate",
             late[0], late[1]
         ));
     }
@@ -169,7 +169,7 @@ fn faults(rows: &[Row]) -> String {
     line
 }
 
-/// What nobody who commits gets below; each round once, however many rows it has.
+/// Lower bound of a commit; one value per round.
 fn disk(rows: &[Row]) -> String {
     let mut rounds: Vec<&Row> = rows.iter().collect();
     rounds.dedup_by_key(|row| row.round);
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Two rounds of both sides: CPU and p99 of ours, then of the stub.
+    /// Two rounds of both sides: CPU and p99 of the gateway, then of the stub.
     fn check(load: Load, rounds: [[f64; 4]; 2], expected: &[&str]) {
         let mut rows = Vec::new();
         for (round, [ours, ours_p99, stub, stub_p99]) in (1..).zip(rounds) {
@@ -236,12 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_held_against_the_same_round() {
+    fn targets_compare_within_a_round() {
         check(
             Load::Rate,
             [[150.0, 14.0, 100.0, 10.0], [300.0, 106.0, 200.0, 100.0]],
             &[
-                "rate 1024: 1.50 (1.50-1.50) x the stub's CPU a request, at most 2: met",
+                "rate 1024: 1.50 (1.50-1.50) times the stub's CPU per request, at most 2: met",
                 "rate 1024: added p99 5.00 (4.00-6.00) ms, at most 5: met",
             ],
         );
@@ -249,14 +249,14 @@ mod tests {
             Load::Full,
             [[250.0, 90.0, 100.0, 10.0], [250.0, 90.0, 100.0, 10.0]],
             &[
-                "full 1024: 2.50 (2.50-2.50) x the stub's CPU a request, at most 2: missed",
-                "full 1024: added p99 80.00 (80.00-80.00) ms, of requests that wait for cores: no target",
+                "full 1024: 2.50 (2.50-2.50) times the stub's CPU per request, at most 2: missed",
+                "full 1024: added p99 80.00 (80.00-80.00) ms, dominated by waiting for cores: no target",
             ],
         );
     }
 
     #[test]
-    fn what_went_wrong_is_told_once() {
+    fn equal_errors_are_listed_once() {
         let mut rows = vec![row(Side::Stub, Load::Full, 1, 1.0, 1.0); 2];
         assert_eq!(faults(&rows), "0 errors and 0 refused of 20 requests, none: met");
         for row in &mut rows {

@@ -1,12 +1,12 @@
-//! A whole optimizer step of a model of the shape of Qwen3-4B with random weights, in bf16 over parameters in fp32, on one GPU: of an
-//! adapter, and of all that there is.
+//! A whole optimizer step of a model with the shape of Qwen3-4B and random weights on one GPU, in bf16 over fp32 parameters: for an
+//! adapter, and for the whole model.
 //!
-//! The other side is transformers, with `peft` for the adapter, PyTorch's autocast to bf16, its checkpointing of every layer and its
-//! fused AdamW. Weights, adapter, samples, micro-batches and settings are the same. A card has room for one side at a time: each is
-//! loaded, makes a step that does not count and then its rounds, and gives the memory back; ours, theirs, ours, theirs.
+//! The peer is transformers with `peft` for the adapter, PyTorch's autocast to bf16, checkpointing of every layer and fused AdamW.
+//! Weights, adapter, samples, micro-batches and settings are the same. A GPU has room for one side at a time, so the sides alternate:
+//! each loads, takes a warm-up step and its rounds, and frees its memory.
 //!
-//! Memory is what tensors take at most, by libtorch's allocator, loading included. It is held against what `clawrl plan` prints for
-//! such a training. Drivers and libraries take some hundred MiB beside it.
+//! Memory is the peak of tensors in libtorch's allocator, including loading. It is compared with the budget that `clawrl plan` prints
+//! for such a training. Drivers and libraries take some hundred MiB more.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -24,17 +24,16 @@ use clawrl_torch::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Side, Work, train_batch};
+use super::{Asked, LEARNING_RATE, Side, Work, learner_config, train_batch};
 use crate::Failure;
 use crate::python::Peer;
-use crate::training::{LEARNING_RATE, learner_config};
 
 const SCRIPT: &str = include_str!("../../peers/transformers_step.py");
-/// Which GPU, for libtorch's allocator.
+/// GPU index for libtorch's allocator.
 const GPU: i8 = 0;
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Where a model lies, and an adapter of it.
+/// Folders of the model, its adapter and checkpoints.
 struct Folders {
     model: PathBuf,
     adapter: PathBuf,
@@ -51,17 +50,17 @@ struct Request<'a> {
     learning_rate: f64,
 }
 
-/// What a side made of its rounds, the first step left out of the times.
+/// Result of one side's rounds.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Steps {
-    /// Of each step.
+    /// Of each step but the warm-up.
     pub(super) wall_s: Vec<f64>,
-    /// Of each step, the one that does not count as well.
+    /// Of each step, including the warm-up.
     pub(super) grad_norms: Vec<f64>,
     pub(super) peak_mib: f64,
 }
 
-/// What came of one work.
+/// Results of one workload.
 pub(super) struct Outcome {
     pub(super) ours: Vec<Steps>,
     pub(super) theirs: Vec<Steps>,
@@ -69,12 +68,12 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// What the budget says of the GPU.
+    /// Planned memory on the GPU.
     pub(super) fn budget_mib(&self) -> f64 {
         self.budget.at(MemoryPlace::Gpu(0)) as f64 / MIB
     }
 
-    /// How far the sides' first gradients are apart in norm, relatively.
+    /// Relative difference of the sides' first gradient norms.
     pub(super) fn apart(&self) -> f64 {
         let first = |steps: &[Steps]| {
             steps.first().and_then(|steps| steps.grad_norms.first().copied()).unwrap_or(f64::NAN)
@@ -83,7 +82,7 @@ impl Outcome {
     }
 }
 
-/// Measures one work; half of the rounds at a time.
+/// Measures one workload, half of the rounds at a time.
 pub(super) fn measured(
     work: Work,
     rounds: u32,
@@ -117,7 +116,7 @@ pub(super) fn measured(
 }
 
 impl Folders {
-    /// Writes what is not there yet.
+    /// Writes model and adapter unless they exist.
     fn fill(&self) -> Result<(), Failure> {
         if self.model.exists() {
             return Ok(());
@@ -152,7 +151,7 @@ fn four_billion() -> ModelConfig {
     }
 }
 
-/// What the program would print for a training of this kind.
+/// The memory budget that `clawrl plan` prints for a training of this kind.
 fn budget(work: Work, model: &Path) -> Result<MemoryBudget, Failure> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("suite.yaml"), "")?;
@@ -170,7 +169,7 @@ fn budget(work: Work, model: &Path) -> Result<MemoryBudget, Failure> {
     Ok(MemoryNeeds { plan: &plan, shape, split: &split, concurrency: 64, cores }.budget())
 }
 
-/// Our side, from loading to letting go.
+/// The learner's side, from loading to freeing.
 fn own_steps(work: Work, rounds: u32, samples: &[Asked], folders: &Folders) -> Result<Steps, Failure> {
     reset_gpu_peak(GPU)?;
     configure_threads(std::thread::available_parallelism()?)?;
@@ -179,7 +178,7 @@ fn own_steps(work: Work, rounds: u32, samples: &[Asked], folders: &Folders) -> R
     let mut steps = Steps { wall_s: Vec::new(), grad_norms: Vec::new(), peak_mib: 0.0 };
     for round in 0..=rounds {
         let began = Instant::now();
-        // The norm of the gradient is read from the GPU, but the step after it is only begun.
+        // The update reads the gradient norm from the GPU but only starts the optimizer step.
         let report = learner.update(&batch)?;
         clawrl_torch::synchronize(GPU);
         if round > 0 {
@@ -216,7 +215,7 @@ fn learner(work: Work, folders: &Folders) -> Result<TorchLearner, Failure> {
     })?)
 }
 
-/// Which side a row is of, with its steps.
+/// Both sides with their steps.
 pub(super) fn sides(outcome: &Outcome) -> [(Side, &[Steps]); 2] {
     [(Side::Learner, &outcome.ours), (Side::Transformers, &outcome.theirs)]
 }

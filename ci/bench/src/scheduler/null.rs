@@ -1,4 +1,4 @@
-//! Environment and policy that cost nothing, and a plan of them.
+//! An environment and a policy that do no work, and a plan with them.
 
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -13,30 +13,30 @@ use clawrl_core::{
     derive_seed,
 };
 
-/// Members of a group: slots of one task.
+/// Slots per group.
 const GROUP: u32 = 8;
 
-/// Gives way to other tasks once.
-async fn give_way() {
-    let mut gave = false;
+/// Yields to other tasks once.
+async fn yield_once() {
+    let mut yielded = false;
     poll_fn(|cx| {
-        if gave {
+        if yielded {
             return Poll::Ready(());
         }
-        gave = true;
+        yielded = true;
         cx.waker().wake_by_ref();
         Poll::Pending
     })
     .await;
 }
 
-/// Leases environments that do nothing.
+/// Provider of environments that do nothing.
 pub(crate) struct NullProvider;
 
 impl EnvProvider for NullProvider {
     fn lease(&self, _request: LeaseRequest) -> BoxFuture<'_, Result<Box<dyn Env>, Fault>> {
         Box::pin(async {
-            give_way().await;
+            yield_once().await;
             let env: Box<dyn Env> = Box::new(NullEnv);
             Ok(env)
         })
@@ -60,7 +60,7 @@ struct NullEnv;
 impl Env for NullEnv {
     fn reset(&mut self, _ctx: StepCtx) -> BoxFuture<'_, Result<Observation, Fault>> {
         Box::pin(async {
-            give_way().await;
+            yield_once().await;
             let tool = |name: &str, text_argument: Option<&str>| ToolSpec {
                 name: name.to_owned(),
                 description: String::new(),
@@ -79,7 +79,7 @@ impl Env for NullEnv {
         _ctx: StepCtx,
     ) -> BoxFuture<'a, Result<StepResult, Fault>> {
         Box::pin(async move {
-            give_way().await;
+            yield_once().await;
             let end = calls.iter().any(|call| call.name == "submit").then_some(StopReason::Submitted);
             Ok(StepResult {
                 observation: Observation::from_text("input.txt  notes.txt  out"),
@@ -91,7 +91,7 @@ impl Env for NullEnv {
 
     fn grade(&mut self, _ctx: StepCtx) -> BoxFuture<'_, Result<Grade, Fault>> {
         Box::pin(async {
-            give_way().await;
+            yield_once().await;
             let check =
                 CheckReport { label: "null".to_owned(), score: 1.0, weight: 1.0, message: String::new() };
             Ok(Grade::from_checks(vec![check], Vec::new()))
@@ -100,13 +100,13 @@ impl Env for NullEnv {
 
     fn close(&mut self) -> BoxFuture<'_, CloseReport> {
         Box::pin(async {
-            give_way().await;
+            yield_once().await;
             CloseReport::default()
         })
     }
 }
 
-/// Runs a command each turn and submits at the last.
+/// Runs a command each turn and submits in the last.
 pub(crate) struct NullPolicy {
     pub(crate) steps: u32,
 }
@@ -118,14 +118,14 @@ impl Policy for NullPolicy {
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
         Box::pin(async move {
-            give_way().await;
+            yield_once().await;
             let text = if request.turn + 1 < self.steps { "ls -l src" } else { "submit" };
             Ok(Action { text: text.to_owned(), ..Action::default() })
         })
     }
 }
 
-/// A plan of this many slots, all of which may run at once.
+/// A plan with this many slots, all of which may run concurrently.
 pub(crate) fn plan(slots: u32, steps: u32) -> RunPlan {
     let seed = 1;
     let tasks = (0..slots.div_ceil(GROUP)).map(|number| Arc::new(task(number, steps))).collect();

@@ -1,7 +1,6 @@
 //! The two sides of the comparison.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,18 +16,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::null::{NullPolicy, NullProvider, plan};
+use crate::Failure;
 use crate::cpu::{Cost, measure};
 
-type Measured = Result<Cost, Box<dyn Error>>;
+type Measured = Result<Cost, Failure>;
 
-/// Our side, recording to disk under `out`. The folder is removed afterwards.
+/// The scheduler with its journal in a temporary folder under `out`.
 pub(crate) fn scheduler_with_journal(slots: u32, steps: u32, out: &Path) -> Measured {
     let folder = tempfile::tempdir_in(out)?;
     let plan = Arc::new(plan(slots, steps));
     let lock = LockFile::new(&plan, "clawrl-bench", BTreeMap::new(), Vec::new());
     let writer = RunWriter::create(folder.path(), &plan, &lock)?;
     let runtime = runtime()?;
-    let (ended, cost) = measure(|| -> Result<RunReport, Box<dyn Error>> {
+    let (ended, cost) = measure(|| -> Result<RunReport, Failure> {
         let report = run(&runtime, &plan, steps, Arc::new(writer.sink()))?;
         writer.finish(RunEnd::Completed)?;
         Ok(report)
@@ -37,7 +37,7 @@ pub(crate) fn scheduler_with_journal(slots: u32, steps: u32, out: &Path) -> Meas
     Ok(cost)
 }
 
-/// Our side without its record.
+/// The scheduler without a journal.
 pub(crate) fn scheduler_without_journal(slots: u32, steps: u32) -> Measured {
     let plan = Arc::new(plan(slots, steps));
     let runtime = runtime()?;
@@ -51,8 +51,8 @@ fn run(
     plan: &Arc<RunPlan>,
     steps: u32,
     sink: Arc<dyn EpisodeSink>,
-) -> Result<RunReport, Box<dyn Error>> {
-    let (_nobody, interrupts) = watch::channel(Interrupt::None);
+) -> Result<RunReport, Failure> {
+    let (_sender, interrupts) = watch::channel(Interrupt::None);
     let provider: Arc<dyn EnvProvider> = Arc::new(NullProvider);
     let config = SchedulerConfig {
         plan: Arc::clone(plan),
@@ -69,13 +69,13 @@ fn run(
     Ok(runtime.block_on(Scheduler::new(config)?.run())?)
 }
 
-/// A measurement of anything but the whole work is none.
-fn check(report: &RunReport, slots: u32, steps: u32) -> Result<(), Box<dyn Error>> {
+/// Fails unless all slots passed with all their steps.
+fn check(report: &RunReport, slots: u32, steps: u32) -> Result<(), Failure> {
     let whole = report.passed == slots && report.steps == u64::from(slots) * u64::from(steps);
-    if whole { Ok(()) } else { Err(format!("not all of the work was done: {report:?}").into()) }
+    if whole { Ok(()) } else { Err(format!("not all steps were taken: {report:?}").into()) }
 }
 
-/// The other side: the same operations of the same environments and policy, awaited in plain tasks.
+/// The peer: the same operations of the same environments and policy in plain tasks.
 pub(crate) fn bare(slots: u32, steps: u32) -> Measured {
     let plan = Arc::new(plan(slots, steps));
     let policy: Arc<dyn Policy> = Arc::new(NullPolicy { steps });
@@ -91,13 +91,13 @@ pub(crate) fn bare(slots: u32, steps: u32) -> Measured {
             while let Some(ended) = tasks.join_next().await {
                 stepped += ended??;
             }
-            Ok::<u64, Box<dyn Error>>(stepped)
+            Ok::<u64, Failure>(stepped)
         })
     });
     if ended? == u64::from(slots) * u64::from(steps) {
         Ok(cost)
     } else {
-        Err("not all of the work was done".into())
+        Err("not all steps were taken".into())
     }
 }
 
@@ -141,7 +141,7 @@ async fn episode(
             blobs: &*blobs,
         };
         let action = policy.act(request).await?;
-        // An environment takes calls, so whoever drives it must read them from the reply.
+        // Any driver of an environment has to parse the calls of the reply.
         let Ok(calls) = parse_calls(&action.text, &action.tool_calls, task.action_format, &tools) else {
             break;
         };
@@ -159,7 +159,7 @@ fn runtime() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().enable_time().build()
 }
 
-/// Takes records and forgets them.
+/// Discards records.
 struct Nowhere;
 
 impl EpisodeSink for Nowhere {

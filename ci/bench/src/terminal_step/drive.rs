@@ -1,4 +1,4 @@
-//! Sessions that all step at once, and what their steps took.
+//! Concurrent sessions and the times of their steps.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::terminals::{Failure, Shell};
+use crate::Failure;
+use crate::terminals::Shell;
 
-/// Steps of each session that do not count.
+/// Warm-up steps of each session.
 const WARM_UP: u32 = 3;
 
-/// What the steps of a side took.
+/// Times of one side in one round.
 #[derive(Debug)]
 pub(super) struct Times {
     /// Each step of each session.
@@ -47,7 +48,7 @@ where
         all.append(&mut times);
         done.push(shell);
     }
-    // Closed before the next side begins, and not while others are timed.
+    // Closing is not timed, and is over before the next side begins.
     let mut closing = JoinSet::new();
     for shell in done {
         closing.spawn(shell.close());
@@ -58,7 +59,7 @@ where
     Ok(Times { steps: all, wall })
 }
 
-/// Sessions that have taken their first steps. A failure here cannot leave others waiting.
+/// Starts sessions and takes their warm-up steps. No session waits for another here, so a failure blocks none.
 async fn started<S, F>(
     start: impl Fn() -> F + Clone + Send + 'static,
     sessions: u32,

@@ -1,8 +1,7 @@
-//! Harbor and SWE-ReX, by small Python scripts that drive their own classes.
+//! Harbor and SWE-ReX, driven by small Python scripts.
 //!
-//! The packages live in a virtual environment in the user's folder for caches; `ci/bench/peers/install.sh` makes it.
-//! A script is run by that Python in a sandbox of bubblewrap and prints one JSON object: the time of each step, and
-//! the time of all.
+//! `ci/bench/peers/install.sh` installs both into a virtual environment in the user's cache folder. Its Python runs a
+//! script in a bubblewrap sandbox; the script prints one JSON object with the time of each step and the total.
 
 use std::fs;
 use std::io::Write;
@@ -14,24 +13,24 @@ use serde::Deserialize;
 
 use super::Side;
 use super::drive::Times;
+use crate::Failure;
 use crate::caches::peers_folder;
-use crate::terminals::Failure;
 
 const HARBOR: &str = include_str!("../../peers/harbor_tmux.py");
 const SWE_REX: &str = include_str!("../../peers/swe_rex.py");
 const INSTALL: &str = "ci/bench/peers/install.sh";
 
-/// A peer that takes longer for a round hangs.
+/// Seconds after which a round of a peer counts as hung.
 const LIMIT_S: &str = "900";
 
-/// What of the peers is on this machine.
+/// The installed peers.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
     tmux: bool,
     python: Option<PathBuf>,
 }
 
-/// What a script prints.
+/// Output of a script.
 #[derive(Debug, Deserialize)]
 struct Printed {
     steps_us: Vec<f64>,
@@ -39,9 +38,9 @@ struct Printed {
 }
 
 impl Peers {
-    /// Looks.
+    /// Searches for the peers.
     pub(super) fn find() -> Self {
-        // Where sandboxes see it.
+        // Sandboxes see /usr.
         let tmux = Path::new("/usr/bin/tmux").is_file();
         let python =
             peers_folder("peers").map(|folder| folder.join("bin/python")).filter(|path| path.is_file());
@@ -58,20 +57,20 @@ impl Peers {
         }
     }
 
-    /// Which are here, and how to get the others.
+    /// Which peers are installed, and how to install the others.
     pub(super) fn describe(&self) -> String {
-        let here = |side: Side| if self.have(side) { "here" } else { "missing" };
+        let here = |side: Side| if self.have(side) { "installed" } else { "missing" };
         let folder = peers_folder("peers")
             .map_or_else(|| "$XDG_CACHE_HOME".to_owned(), |path| path.display().to_string());
         format!(
             "tmux: {} (/usr/bin/tmux)\nharbor, swe-rex: {} ({folder})\n`{INSTALL}` installs harbor and swe-rex there; \
-             `apt-get install tmux` or your system's package brings tmux",
+             `apt-get install tmux` installs tmux",
             here(Side::TmuxWait),
             here(Side::SweRex),
         )
     }
 
-    /// A line for the table; empty when nothing is missing.
+    /// A line below the table; empty if all peers are installed.
     pub(super) fn missing(&self) -> String {
         let missing = [(Side::TmuxWait, "tmux"), (Side::Harbor, "harbor"), (Side::SweRex, "swe-rex")];
         let names: Vec<&str> =
@@ -79,12 +78,12 @@ impl Peers {
         if names.is_empty() {
             return String::new();
         }
-        format!("not here: {}; `--peers` tells how to get them\n", names.join(", "))
+        format!("not installed: {}; `--peers` explains how to install them\n", names.join(", "))
     }
 
-    /// One round of a peer.
+    /// One round of a Python peer.
     pub(super) async fn measure(&self, side: Side, sessions: u32, steps: u32) -> Result<Times, Failure> {
-        let python = self.python.clone().ok_or("there is no Python with the peers")?;
+        let python = self.python.clone().ok_or("the Python peers are not installed")?;
         let script = if side == Side::Harbor { HARBOR } else { SWE_REX };
         tokio::task::spawn_blocking(move || run(&python, script, sessions, steps)).await?
     }
@@ -102,7 +101,7 @@ fn run(python: &Path, script: &str, sessions: u32, steps: u32) -> Result<Times, 
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // Dropped at once: the script ends where the input ends.
+    // Closing the input ends the script.
     let sent = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(script.as_bytes()));
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -119,7 +118,7 @@ fn run(python: &Path, script: &str, sessions: u32, steps: u32) -> Result<Times, 
     Ok(Times { steps: steps_us.into_iter().map(micros).collect(), wall: micros(wall_us) })
 }
 
-/// Namespaces and mounts as in our sandboxes, with the peers' Python added.
+/// Namespaces and mounts as in ClawRL's sandboxes, plus the peers' Python.
 fn isolation(python: &Path) -> Result<Vec<String>, Failure> {
     let environment =
         python.parent().and_then(Path::parent).ok_or("a virtual environment has a bin folder")?;
@@ -141,7 +140,7 @@ fn isolation(python: &Path) -> Result<Vec<String>, Failure> {
         }
     }
     add("--ro-bind", environment, environment);
-    // The Python that the environment was made from may be anywhere.
+    // The virtual environment's base Python may be outside /usr.
     let settings = fs::read_to_string(environment.join("pyvenv.cfg"))?;
     let home = settings.lines().find_map(|line| line.strip_prefix("home = "));
     let base = home.and_then(|home| Path::new(home).parent()).ok_or("pyvenv.cfg names no home")?;

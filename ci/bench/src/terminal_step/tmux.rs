@@ -1,14 +1,15 @@
-//! A tmux session driven the way Harbor drives it, inside the sandbox.
+//! A tmux session inside the sandbox, driven as Harbor drives it.
 //!
 //! Source: Harbor 0.24.0, `harbor/agents/terminus_2/tmux_session.py`: `start`, `send_keys`, `get_incremental_output`.
-//! Deviations: no recording, no look for missing programs, and for [`Ending::Polled`] a loop that Harbor does not have.
+//! Deviations: no recording, no search for missing programs, and a polling loop for [`Ending::Polled`].
 
 use clawrl_sandbox::{BubblewrapBackend, Pty, Sandbox, SandboxBackend, SandboxCommand};
 
-use crate::terminals::{Failure, Shell, read_until, sandbox};
+use crate::Failure;
+use crate::terminals::{Shell, read_until, sandbox};
 
-/// Runs each line as `bash -c`, as an `exec` of Harbor's environments does, and ends its output with the exit code
-/// between two marks. The terminal is raw, so that lines are neither echoed nor changed.
+/// Runs each line with `bash -c`, as `exec` of Harbor's environments does, and prints the exit code between two marks
+/// after the output. The terminal is raw, so that lines are not echoed or changed.
 const EXECUTOR: &str = r#"stty raw -echo; printf '\0360\036'
 while IFS= read -r line; do bash -c "$line" </dev/null; printf '\036%d\036' $?; done"#;
 const MARK: u8 = 0x1e;
@@ -23,20 +24,20 @@ const CAPTURE_ALL: &str = "tmux capture-pane -p -S - -t main";
 const CAPTURE_SCREEN: &str = "tmux capture-pane -p -t main";
 const ANSWER: &str = "hello";
 
-/// Looks at the screen for one answer; each takes milliseconds.
-const MOST_LOOKS: u32 = 10_000;
+/// Limit on screen reads per answer; each takes milliseconds.
+const MAX_READS: u32 = 10_000;
 
-/// How the end of a command is known.
+/// How the end of a command is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The command line signals it through tmux: Harbor's `block=True`.
+    /// The command line signals its end through tmux: Harbor's `block=True`.
     Waited,
-    /// Sent with `block=False`, then looked at again and again until the answer and a prompt are there. No command is
-    /// known so well in real use; it is the least that tmux takes.
+    /// Keys are sent with `block=False`, then the screen is read until answer and prompt are there. This is possible only
+    /// because the answer is known; it is the minimum that tmux takes.
     Polled,
 }
 
-/// The session, and the way to its sandbox.
+/// A tmux session and its sandbox.
 pub(super) struct TmuxShell {
     ending: Ending,
     sandbox: Box<dyn Sandbox>,
@@ -46,7 +47,7 @@ pub(super) struct TmuxShell {
 }
 
 impl TmuxShell {
-    /// Starts a sandbox, and tmux in it.
+    /// Starts tmux in a new sandbox.
     pub(super) async fn start(backend: &BubblewrapBackend, ending: Ending) -> Result<Self, Failure> {
         let main = SandboxCommand {
             program: "sh".to_owned(),
@@ -71,10 +72,10 @@ impl TmuxShell {
         }
     }
 
-    /// What a command wrote, and its exit code.
+    /// Output and exit code of the command that runs.
     async fn output(&mut self) -> Result<(String, &str), Failure> {
         read_until(&self.pty, &mut self.seen, |seen| split(seen).is_some()).await?;
-        let (output, code) = split(&self.seen).ok_or("an output without its end")?;
+        let (output, code) = split(&self.seen).ok_or("output without an exit code")?;
         Ok((String::from_utf8_lossy(output).into_owned(), str::from_utf8(code)?))
     }
 
@@ -101,12 +102,12 @@ impl Shell for TmuxShell {
             }
             Ending::Polled => {
                 self.exec(SEND).await?;
-                for _ in 0..MOST_LOOKS {
+                for _ in 0..MAX_READS {
                     if is_answered(&self.incremental_output().await?) {
                         return Ok(());
                     }
                 }
-                Err("tmux never showed the answer".into())
+                Err("tmux did not show the answer".into())
             }
         }
     }
@@ -116,21 +117,21 @@ impl Shell for TmuxShell {
     }
 }
 
-/// Whether the answer has come and the shell is back at its prompt. What was there before ends with a prompt, too, but
-/// without the answer: new output begins with the last line of the old.
+/// Whether the answer is there and the shell shows its prompt again. The screen before the command also ends with a
+/// prompt, but the output never includes an earlier answer: it begins with the last line of the previous screen.
 fn is_answered(output: &str) -> bool {
     let mut lines = output.trim_end().lines().rev();
     lines.next().is_some_and(|line| line.ends_with('$')) && lines.next() == Some(ANSWER)
 }
 
-/// Output and exit code, when both are there.
+/// Output and exit code, once both are complete.
 fn split(seen: &[u8]) -> Option<(&[u8], &[u8])> {
     let body = seen.strip_suffix(&[MARK])?;
     let at = body.iter().rposition(|&byte| byte == MARK)?;
     Some((&body[..at], &body[at + 1..]))
 }
 
-/// Harbor's `_find_new_content`: what follows the last line of the previous capture.
+/// Harbor's `_find_new_content`: the text after the last line of the previous capture.
 fn new_content<'a>(previous: &str, current: &'a str) -> Option<&'a str> {
     let previous = previous.trim();
     let at = current.find(previous)?;
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_an_output() {
+    fn split_needs_both_marks() {
         let check = |seen: &str, expected: Option<(&str, &str)>| {
             let expected = expected.map(|(output, code)| (output.as_bytes(), code.as_bytes()));
             assert_eq!(split(seen.as_bytes()), expected, "{seen:?}");
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_followed_by_a_prompt() {
+    fn answered_needs_answer_and_prompt() {
         let check = |output: &str, expected: bool| assert_eq!(is_answered(output), expected, "{output:?}");
         check("New Terminal Output:\n\n$ echo hello\nhello\n$\n\n", true);
         check("New Terminal Output:\n\n$ echo hello\nhello\n\n", false);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new() {
+    fn new_content_follows_previous_screen() {
         let check = |previous: &str, current: &str, expected: Option<&str>| {
             assert_eq!(new_content(previous, current), expected, "{previous:?} to {current:?}");
         };

@@ -1,4 +1,4 @@
-//! Shells that say hello: through the whole environment, through the session alone, and in a bare loop.
+//! One `echo hello` per step: through the whole environment, through the shell session alone, and in a bare loop.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,9 @@ use clawrl_sandbox::{
 };
 use serde_json::json;
 
-use super::{Failure, LIMIT, Terminals, bash_sandbox, ctx};
+use crate::Failure;
+
+use super::{LIMIT, Terminals, bash_sandbox, ctx};
 
 const COMMAND: &str = "echo hello";
 const ANSWER: &str = "hello";
@@ -18,16 +20,16 @@ const ANSWER: &str = "hello";
 /// The prompt of a bare shell.
 const SENTINEL: &[u8] = b"<prompt>";
 
-/// Takes one step at a time. A step that gives anything but the answer is a failure.
+/// A shell that takes one step at a time. A step with any other output than the answer fails.
 pub(crate) trait Shell: Send + Sized + 'static {
-    /// `echo hello`, from the command to its output.
+    /// Runs `echo hello` and waits for its output.
     fn step(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Ends it; ready when nothing of it runs.
+    /// Ends the shell; ready when none of its processes runs.
     fn close(self) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Our environment, as the scheduler drives it.
+/// The terminal environment, driven as the scheduler drives it.
 pub(crate) struct EnvShell {
     env: Box<dyn Env>,
     calls: [ToolCall; 1],
@@ -35,7 +37,7 @@ pub(crate) struct EnvShell {
 }
 
 impl EnvShell {
-    /// Leases and resets.
+    /// Leases and resets an environment.
     pub(crate) async fn start(terminals: &Terminals, task: &Arc<TaskSpec>) -> Result<Self, Failure> {
         let mut env = terminals.lease(task).await?;
         env.reset(ctx(0)).await?;
@@ -56,7 +58,7 @@ impl Shell for EnvShell {
     }
 }
 
-/// Our shell session without the environment around it.
+/// The shell session without the environment around it.
 pub(crate) struct SessionShell {
     sandbox: Box<dyn Sandbox>,
     session: ShellSession,
@@ -68,15 +70,7 @@ impl SessionShell {
     pub(crate) async fn start(backend: &BubblewrapBackend) -> Result<Self, Failure> {
         let nonce = Nonce::from_bytes([0xbe; 16]);
         let started = backend.start(bash_sandbox(&nonce, rc_script(&nonce))).await?;
-        Self::take_over(started.sandbox, started.terminal.master()?, nonce).await
-    }
-
-    /// Waits for the first prompt on a terminal.
-    pub(crate) async fn take_over(
-        sandbox: Box<dyn Sandbox>,
-        terminal: std::os::fd::OwnedFd,
-        nonce: Nonce,
-    ) -> Result<Self, Failure> {
+        let (sandbox, terminal) = (started.sandbox, started.terminal.master()?);
         let cancel = CancelToken::new();
         let limits = StepLimits { deadline: Instant::now() + LIMIT, cancel: &cancel };
         let pty = Pty::from_master(terminal)?;
@@ -101,8 +95,8 @@ impl Shell for SessionShell {
     }
 }
 
-/// The least there is: a line written to the terminal, and its output read up to the next prompt. Nothing is parsed,
-/// no exit code is known, no screen is kept, and a command that prints the prompt's text breaks it.
+/// The lower bound: writes a line to the terminal and reads up to the next prompt. It parses nothing, knows no exit code,
+/// keeps no screen, and a command that prints the prompt's text breaks it.
 pub(crate) struct BareShell {
     sandbox: Box<dyn Sandbox>,
     pty: Pty,
@@ -127,7 +121,7 @@ impl Shell for BareShell {
         self.pty.write_all(b"echo hello\r").await?;
         read_until(&self.pty, &mut self.seen, |seen| seen.ends_with(SENTINEL)).await?;
         let text = String::from_utf8_lossy(&self.seen);
-        // The line editor's last word before the output ends with a carriage return.
+        // What the line editor prints before the output ends with a carriage return.
         let mut shown = text.lines().filter_map(|line| line.rsplit('\r').next());
         expect(shown.find(|line| *line == ANSWER), "step of the bare loop")
     }
@@ -137,7 +131,7 @@ impl Shell for BareShell {
     }
 }
 
-/// Reads afresh until enough has come.
+/// Clears `seen` and reads until `enough` holds.
 pub(crate) async fn read_until(
     pty: &Pty,
     seen: &mut Vec<u8>,
@@ -150,7 +144,7 @@ pub(crate) async fn read_until(
             PtyRead::Bytes(count) => seen.extend_from_slice(&buffer[..count]),
             PtyRead::Empty | PtyRead::HungUp => {
                 let said = String::from_utf8_lossy(seen);
-                return Err(format!("the shell of a bare loop ended; it wrote: {said}").into());
+                return Err(format!("the shell of the bare loop ended after: {said}").into());
             }
         }
     }

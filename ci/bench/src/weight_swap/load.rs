@@ -1,4 +1,4 @@
-//! An engine under load, whose weights are copied and swapped.
+//! An engine under load whose weights are copied and swapped.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,26 +12,26 @@ use tokio::task::{JoinSet, spawn_blocking};
 use crate::Failure;
 use crate::table::Sample;
 
-/// Requests of one token between two swaps: what a swap leaves behind is over by then.
+/// One-token requests between two swaps; the effects of a swap are over by then.
 const PAUSE: u32 = 8;
-/// What a request of one token takes at most where nothing holds it up: the rest of the step that runs, and its own.
+/// Maximum duration of an undisturbed one-token request: the rest of the running step, and its own step.
 const STEPS_OF_A_REQUEST: f64 = 2.0;
-/// Tokens of a reply that is sampled meanwhile.
+/// Tokens of a reply that is sampled in the background.
 const REPLY: u32 = 512;
 const PROMPT: usize = 32;
 
-/// What a round came to; medians over its swaps.
+/// Results of a round: medians over its swaps.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Measured {
     pub(super) copy_ms: f64,
     pub(super) publish_ms: f64,
     pub(super) token_ms: f64,
     pub(super) step_ms: f64,
-    /// Of the slowest request that overlapped a swap.
+    /// Delay of the slowest request that overlapped a swap; median over the swaps.
     pub(super) delay_steps: f64,
-    /// The greatest of these.
+    /// Maximum over the swaps.
     pub(super) worst_delay_steps: f64,
-    /// The same of the slowest request that overlapped neither a swap nor a copy.
+    /// Delay of the slowest request that overlapped neither a swap nor a copy.
     pub(super) otherwise_steps: f64,
     swaps: u32,
     probes: usize,
@@ -43,7 +43,7 @@ impl Measured {
     }
 }
 
-/// A stretch of time.
+/// A time interval.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     begin: Instant,
@@ -64,7 +64,7 @@ impl Span {
     }
 }
 
-/// Copies and swaps by turns while `running` sequences are sampled.
+/// Alternates copies and swaps while `running` sequences are sampled.
 pub(super) async fn measure(
     engine: &Engine,
     params: &Params,
@@ -76,11 +76,11 @@ pub(super) async fn measure(
     let mut clients = JoinSet::new();
     for number in 0..running {
         let handle = handle.clone();
-        clients.spawn(async move { sampled_for_ever(&handle, number).await });
+        clients.spawn(async move { sample_until_failure(&handle, number).await });
     }
     {
         let (handle, probes) = (handle.clone(), Arc::clone(&probes));
-        clients.spawn(async move { probed_for_ever(&handle, &probes).await });
+        clients.spawn(async move { probe_until_failure(&handle, &probes).await });
     }
     pause(&handle).await?;
     let before = handle.stats();
@@ -104,9 +104,9 @@ pub(super) async fn measure(
         }
         pause(&handle).await?;
     }
-    // They end only when they fail.
+    // Clients end only on failure.
     if let Some(failed) = clients.try_join_next() {
-        return Err(failed?.err().unwrap_or_else(|| "a client gave up".into()));
+        return Err(failed?.err().unwrap_or_else(|| "a client ended".into()));
     }
     clients.shutdown().await;
     let probes = std::mem::take(&mut *probes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -134,8 +134,8 @@ pub(super) async fn measure(
     })
 }
 
-/// Runs something on a thread of its own, as the learner does: on one thread of libtorch, so that the engine keeps its
-/// core. The time of the call alone.
+/// Runs `work` on its own thread with one libtorch thread, as the learner does, so that the engine keeps its core. Returns
+/// the time of the call.
 async fn alone<T: Send + 'static, E: Into<Failure> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<Span, Failure> {
@@ -144,7 +144,7 @@ async fn alone<T: Send + 'static, E: Into<Failure> + Send + 'static>(
         let began = Instant::now();
         let made = work().map_err(Into::into)?;
         let span = Span::since(began);
-        // Giving it back is not what is measured.
+        // Freeing the memory is not timed.
         drop(made);
         Ok(span)
     })
@@ -155,7 +155,7 @@ fn median<'a>(spans: impl IntoIterator<Item = &'a Span>) -> f64 {
     Sample::new(spans.into_iter().map(|span| span.ms()).collect()).median()
 }
 
-/// Lets the engine work for some steps.
+/// Lets the engine run for some steps.
 async fn pause(handle: &EngineHandle) -> Result<(), Failure> {
     for seed in 0..PAUSE {
         handle.generate(request(&[3, 4], 1, u64::from(seed))).await?;
@@ -163,8 +163,8 @@ async fn pause(handle: &EngineHandle) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Long replies, one after the other; ends only when one fails.
-async fn sampled_for_ever(handle: &EngineHandle, number: u32) -> Result<(), Failure> {
+/// Samples long replies one after the other; ends only on failure.
+async fn sample_until_failure(handle: &EngineHandle, number: u32) -> Result<(), Failure> {
     let mut random = SplitMix64::new(u64::from(number));
     loop {
         let prompt: Vec<u32> = (0..PROMPT).map(|_| random.below(1_000) as u32).collect();
@@ -175,8 +175,8 @@ async fn sampled_for_ever(handle: &EngineHandle, number: u32) -> Result<(), Fail
     }
 }
 
-/// Replies of one token, one after the other, timed; ends only when one fails.
-async fn probed_for_ever(handle: &EngineHandle, probes: &Mutex<Vec<Span>>) -> Result<(), Failure> {
+/// Times one-token replies one after the other; ends only on failure.
+async fn probe_until_failure(handle: &EngineHandle, probes: &Mutex<Vec<Span>>) -> Result<(), Failure> {
     loop {
         let began = Instant::now();
         handle.generate(request(&[5, 6], 1, 0)).await?;
