@@ -38,7 +38,7 @@ pub use swe::{
     swe_grade, swe_grades, swe_spec, swe_spec_flat, swe_spec_with_history, swe_task,
 };
 pub use terminal::{
-    file_equals, populated, lease_request, ready, small_terminal, step, step_ctx, terminal_case,
+    file_equals, lease_request, populated, ready, small_terminal, step, step_ctx, terminal_case,
     terminal_task, text_file,
 };
 pub use unpack_image::unpack_image;

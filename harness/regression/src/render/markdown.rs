@@ -162,7 +162,7 @@ fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
     }
     if !gate.interim_analyses.is_empty() {
         let rows: Vec<String> = gate.interim_analyses.iter().map(interim_row).collect();
-        let open = fold(&format!("{name}: {}", counted(rows.len() as u64, "interim analysis")));
+        let open = fold(&format!("{name}: {} interim analyses", rows.len()));
         left.interim_analyses += page.table(&open, INTERIM_HEAD, &rows, FOLD_END);
     }
     let rows: Vec<String> = gate.tasks.iter().map(task_row).collect();
