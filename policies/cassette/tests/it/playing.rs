@@ -42,7 +42,7 @@ async fn i2_whatever_differs_is_a_miss() {
     assert!(
         notes[1].starts_with(
             "4 requests had no recorded reply, and no model was called; the first: no \
-        recorded for turn 1 of task task-0"
+        recorded reply for turn 1 of task task-0"
         ),
         "{notes:?}"
     );
