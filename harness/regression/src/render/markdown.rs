@@ -9,7 +9,7 @@
 use super::escape::{markdown_name, markdown_text};
 use super::json::worst;
 use super::part::fallen;
-use super::words::{MetricRow, counted, counts, outcome_of};
+use super::words::{MetricRow, counted, counts};
 use crate::assessment::{Assessment, InterimResult, Outcome, TaskChange};
 
 /// Maximum bytes, and so maximum characters.
@@ -110,7 +110,7 @@ fn metrics(gate: &Assessment) -> String {
             .to_owned();
     for metric in &gate.metrics {
         let row = MetricRow::of(metric);
-        let outcome = outcome_of(&metric.verdict);
+        let outcome = metric.outcome();
         text += &format!(
             "| {} | {} | {} | {} | {} | {} | {} | {} {} |\n",
             markdown_name(&metric.name),

@@ -63,7 +63,11 @@ fn a_budget_ends_a_run_without_a_verdict() {
     ground.judge("budget", &[]).ends(0);
     ground.gate("budget", "oracle", &cheap.replace("attempts: 30", "minutes: 0.000001"));
     let said = ground.judge("budget", &["--concurrency", "1"]).ends(11);
-    assert!(said.out.contains("inconclusive: the budget ended the run") && said.out.contains("minutes"), "{}", said.out);
+    assert!(
+        said.out.contains("inconclusive: the budget ended the run") && said.out.contains("minutes"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
