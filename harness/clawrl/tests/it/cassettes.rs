@@ -174,12 +174,12 @@ fn files_that_are_no_cassettes_are_refused_before_anything_runs() {
     check(&policy("cassette:cut"), 2, "is damaged at line");
     check(&["cassette", "show", "cut"], 2, "is damaged at line");
     check(&["cassette", "record", "nobody", "-o", "x"], 8, "nobody");
-    check(&["cassette", "record", "first", "-o", "first.cassette"], 2, "is there already");
+    check(&["cassette", "record", "first", "-o", "first.cassette"], 2, "already exists");
     check(&["cassette", "record", "first", "-o", "missing/x"], 7, "cannot write missing/x");
     place.clawrl(&["cassette", "record", "first", "-o", "first.cassette", "--force"]).ends(0);
     assert_eq!(fs::read(place.path().join("first.cassette")).unwrap(), whole);
     let record = |file: &'static str| ["run", "small", "--quiet", "--record-cassette", file];
-    check(&record("first.cassette"), 2, "is there already");
+    check(&record("first.cassette"), 2, "already exists");
     check(&record("missing/x"), 2, "is no place for a cassette");
     let names: Vec<_> =
         fs::read_dir(place.results().join("runs")).unwrap().map(|run| run.unwrap().file_name()).collect();
