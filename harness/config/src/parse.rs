@@ -161,7 +161,11 @@ fn explain(source: &Source, dialect: &Dialect, wrong: &Wrong, span: Span) -> Wor
     }
 }
 
+/// Old spellings of keys, which are read and never proposed.
+const OLD_KEYS: [&str; 2] = ["looks", "matters"];
+
 fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
+    let expected: Vec<&str> = expected.iter().copied().filter(|key| !OLD_KEYS.contains(key)).collect();
     if expected.first() == Some(&"terminal") {
         let message = format!("there is no kind of environment `{field}`");
         let near = did_you_mean(field, expected.iter().copied());

@@ -82,7 +82,7 @@ pub fn requested_url(text: &str) -> Result<Url, String> {
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err("has a space, a backslash or a control character".to_owned());
     }
-    let url = Url::parse(text).map_err(|error| format!("is no address ({error})"))?;
+    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error})"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("begins with `{}:`, and only `http://` and `https://` are known", url.scheme()));
     }

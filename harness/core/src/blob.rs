@@ -3,13 +3,12 @@
 //! Units: `_bytes` are bytes.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::{Debug, Write as _};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use crate::BoxFuture;
+use crate::{BoxFuture, sha256_hex};
 
 /// Most bytes of one blob. A picture of a window is smaller, and a server that reads it wants no more.
 pub const MAX_BLOB_BYTES: usize = 8 << 20;
@@ -27,12 +26,7 @@ impl BlobRef {
     /// The reference of these bytes.
     #[must_use]
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
-        let hex = Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        Self { media_type: media_type.to_owned(), sha256: hex }
+        Self { media_type: media_type.to_owned(), sha256: sha256_hex(bytes) }
     }
 }
 

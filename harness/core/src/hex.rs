@@ -1,15 +1,23 @@
-//! Bytes as hexadecimal digits.
+//! Hexadecimal text of bytes and hashes.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
-/// Two lower-case digits for each byte.
+use sha2::{Digest as _, Sha256};
+
+/// Two lower-case hexadecimal digits per byte.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// The SHA-256 of bytes in hexadecimal digits.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

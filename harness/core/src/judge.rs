@@ -118,7 +118,7 @@ impl JudgeResponse {
             let wanted = if cast < needed {
                 format!("but {needed} are needed")
             } else {
-                "which is no majority".to_owned()
+                "without a majority".to_owned()
             };
             let message = format!("{cast} of {all} votes of the judge arrived, {wanted}; {first}");
             let lasting = self.missing.iter().all(|fault| fault.retry == Retry::Never);
@@ -198,7 +198,7 @@ mod tests {
         let one = "1 of 3 votes of the judge arrived, but 2 are needed; no answer";
         check(1, &[Retry::Sound, Retry::Never], (Retry::Sound, one));
         let fault = response(1, 1, 0, &[Retry::Sound]).outcome().unwrap_err();
-        assert_eq!(fault.message, "2 of 3 votes of the judge arrived, which is no majority; no answer");
+        assert_eq!(fault.message, "2 of 3 votes of the judge arrived, without a majority; no answer");
         let none = "0 of 3 votes of the judge arrived, but 2 are needed; the key is refused";
         check(0, &[Retry::Never; 3], (Retry::Never, none));
         check(

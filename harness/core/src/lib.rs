@@ -1,8 +1,11 @@
-//! Words and traits of ClawRL.
+//! Types and traits shared by all crates of ClawRL.
 //!
-//! Everything in the workspace may depend on this crate; it depends on none of ours, does no I/O,
-//! starts no task and knows neither tokio, tch nor YAML. Each word has one meaning, given in
+//! Every crate of the workspace may depend on this crate; it depends on no other, does no I/O,
+//! starts no task and uses neither tokio, tch nor YAML. Each term has one meaning, defined in
 //! `harness/docs/concepts/glossary.md`.
+//!
+//! Data (`task`, `plan`, `message`, `reply`, `outcome` and their parts) does not depend on the traits (`env`, `policy`,
+//! `judge`, `sink`), and no modules import each other in a circle.
 //!
 //! Units: time is [`std::time::Duration`], sizes carry `_bytes` or `_mib` in their names, seeds are `u64`.
 
@@ -72,7 +75,7 @@ pub use gui::{
     SiteFolder, SiteSpec, StorageArea, TextPattern,
 };
 pub use hermes::{HERMES_OPENING, hermes_text};
-pub use hex::hex;
+pub use hex::{hex, sha256_hex};
 pub use id::{AttemptId, Epoch, GroupId, RunId, SlotId, TaskId, TaskIndex};
 pub use ignored::{Ignored, ignore_file};
 pub use image::{

@@ -295,7 +295,7 @@ pub fn check_base_url(text: &str) -> Result<String, BadBaseUrl> {
     }
     let port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
     if port.is_some_and(|(_, port)| port.parse::<u16>().is_err()) {
-        return bad("the port of the base URL is no number up to 65535", example);
+        return bad("the port of the base URL is not a number up to 65535", example);
     }
     let base = text.trim_end_matches('/');
     for route in ["/chat/completions", "/completions", "/messages", "/models"] {

@@ -247,7 +247,7 @@ mod tests {
             Promise { uneven: 0.5, ..PROMISE },
             "no number of repeats of 20 tasks detects a drop of 0.1: about 229",
         );
-        check(20, Promise { drop: 0.0, ..PROMISE }, "drop is 0, and has to be above the tolerance");
+        check(20, Promise { drop: 0.0, ..PROMISE }, "drop is 0, but must be above the tolerance");
         check(20, Promise { alpha: f64::NAN, ..PROMISE }, "alpha is NaN");
         check(20, Promise { power: 1.0, ..PROMISE }, "power is 1");
     }

@@ -1,10 +1,10 @@
-//! What journaling costs: `cargo run --release --example journal_bench [SLOTS]`.
+//! Cost of journaling: `cargo run --release --example journal_bench [SLOTS]`.
 //!
 //! Attempts of 20 tiny turns, one lease and one resolution each, 1,000 at once on one runtime thread. Prints
 //! processor time of the whole process (caller, writer thread, kernel) per attempt; the same attempts against a sink
 //! that drops them are run before and taken off.
 
-// Its output is what it is for.
+// It prints its results.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;

@@ -163,7 +163,7 @@ pub(crate) fn read(run: &Path, blob: &BlobRef) -> Result<Option<Vec<u8>>, Record
     let Some(path) = blob_path(blob) else { return Err(no_name(run, blob)) };
     let path = run.join(path);
     let Some(bytes) = files::read_optional(&path)? else { return Ok(None) };
-    if files::sha256_hex(&bytes) == blob.sha256 {
+    if clawrl_core::sha256_hex(&bytes) == blob.sha256 {
         return Ok(Some(bytes));
     }
     let reason = "its content does not match its name".to_owned();

@@ -6,8 +6,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use crate::RecordError;
 
 /// Folder of all runs, inside the results folder.
@@ -109,13 +107,4 @@ pub(crate) fn is_folder(path: &Path) -> Result<bool, RecordError> {
 /// Reads a file that must be there.
 pub(crate) fn read(path: PathBuf) -> Result<Vec<u8>, RecordError> {
     read_file(&path).map_err(|source| RecordError::io("read", path, source))
-}
-
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

@@ -242,16 +242,16 @@ mod tests {
         };
         check(
             json!({"kind": "leased", "slot": 3, "epoch": 9, "time": 100}),
-            "a line of format 0 lacks `number`, or it has another type there",
+            "a line of format 0 has no `number` of the expected type",
         );
-        check(json!({"kind": "danced", "time": 100}), "`danced` is no kind of line of format 0");
+        check(json!({"kind": "danced", "time": 100}), "`danced` is not a kind of line of format 0");
     }
 
     #[test]
     fn i1_newer_is_refused() {
         let newer = json!({"format": 7, "anything": true}).to_string();
-        assert_eq!(plan(newer.as_bytes()).unwrap_err().to_string(), "it is written in format 7");
-        assert_eq!(lock(newer.as_bytes()).unwrap_err().to_string(), "it is written in format 7");
+        assert_eq!(plan(newer.as_bytes()).unwrap_err().to_string(), "it has format 7");
+        assert_eq!(lock(newer.as_bytes()).unwrap_err().to_string(), "it has format 7");
         assert!(frame(json!({"format": 7, "record": {}})).is_err());
         assert_eq!(journal_format(format!("{newer}\n").as_bytes()), Some(7));
     }

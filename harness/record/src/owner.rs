@@ -56,7 +56,7 @@ impl Owner {
                 Ok(()) => file.unlock().map_err(failed)?,
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::sleep(PAUSE); // timer: the kernel tells nobody when a lock is freed
+                    std::thread::sleep(PAUSE); // timer: the kernel has no event for a freed lock
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(RecordError::Running { run: run.clone(), owner: named(&mut file) });
@@ -95,7 +95,8 @@ mod tests {
         let owner = Owner::take(dir.path(), &run).unwrap();
         assert!(Owner::is_held(dir.path()));
         let refused = Owner::take(dir.path(), &run).unwrap_err().to_string();
-        let own = format!("run a is under way in process {}; wait for it, or end it", std::process::id());
+        let own =
+            format!("run a is still running in process {}; wait for it, or stop it", std::process::id());
         assert_eq!(refused, own);
         drop(owner);
         assert!(!Owner::is_held(dir.path()));

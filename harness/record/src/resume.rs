@@ -85,7 +85,7 @@ pub(crate) fn read_plan(dir: &Path) -> Result<(RunPlan, String), RecordError> {
     let path = dir.join(files::PLAN);
     let bytes = files::read(path.clone())?;
     let plan = migrate::plan(&bytes).map_err(|error| understood(path, error))?;
-    Ok((plan, files::sha256_hex(&bytes)))
+    Ok((plan, clawrl_core::sha256_hex(&bytes)))
 }
 
 /// Error about an existing file with unreadable content.
@@ -118,7 +118,7 @@ pub(crate) fn check_plan(dir: &Path, state: &JournalState, sha256: &str) -> Resu
     match &state.opened().train_sha256 {
         Some(expected) => {
             let found = files::read(dir.join(files::TRAIN))?;
-            unchanged(files::TRAIN, expected, &files::sha256_hex(&found))
+            unchanged(files::TRAIN, expected, &clawrl_core::sha256_hex(&found))
         }
         None => Ok(()),
     }

@@ -95,7 +95,7 @@ impl RunWriter {
         files::write_atomic(&dir.join(files::PLAN), &plan_bytes)?;
         files::write_atomic(&dir.join(files::LOCK), &lock_bytes)?;
         files::sync_dir(&runs)?;
-        Self::begin(dir, plan, &files::sha256_hex(&plan_bytes), &lock.program, owner)
+        Self::begin(dir, plan, &clawrl_core::sha256_hex(&plan_bytes), &lock.program, owner)
     }
 
     /// Resumes a run whose process ended: cuts torn tails, journals `resumed`, and `reopened` for closed slots that
@@ -251,7 +251,7 @@ impl Drop for RunWriter {
 fn opened(dir: &Path, plan: &RunPlan, program: &str, plan_sha256: String) -> Result<Opened, RecordError> {
     let slots = u32::try_from(plan.slots.len()).unwrap_or(u32::MAX);
     let train = files::read_optional(&dir.join(files::TRAIN))?;
-    let train_sha256 = train.map(|bytes| files::sha256_hex(&bytes));
+    let train_sha256 = train.map(|bytes| clawrl_core::sha256_hex(&bytes));
     Ok(Opened { format: FORMAT_VERSION, program: program.to_owned(), plan_sha256, slots, train_sha256 })
 }
 

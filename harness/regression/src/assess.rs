@@ -11,12 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clawrl_config::{CiBudget, CiMetric, MetricKind};
 use clawrl_core::PolicySpec;
-use clawrl_gates::{Change, Decision, TaskReport, tasks};
+use clawrl_gates::{Change, TaskReport, tasks};
 use clawrl_record::{AttemptSummary, Ending, JournalState, Run, RunEnd};
 
 use crate::assessment::{
-    ASSESSMENT_FORMAT, Assessment, BudgetUse, EachTaskVerdict, InterimResult, MetricVerdict, MustPass,
-    Outcome, TaskChange,
+    ASSESSMENT_FORMAT, Assessment, BudgetUse, EachTaskVerdict, InterimResult, MustPass, Outcome, TaskChange,
 };
 use crate::comparison::{AnalysisPoint, AssessError, Comparison, Verdicts};
 use crate::conditions::Conditions;
@@ -47,7 +46,7 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     let must_pass = gate.must_pass(run.plan())?;
     let candidate = outcomes(run, u32::MAX);
     let tried = candidate.values().map(TaskOutcomes::tried).max().unwrap_or(0);
-    let looked = looks(comparison, run, tried)?;
+    let looked = interim_history(comparison, run, tried)?;
     let Verdicts { mut metrics, each_task } = comparison.judge(&candidate, looked.when())?;
     let sides =
         RepeatsOfSides { baseline: comparison.baseline_repeats(), planned: slots_of_a_task(run.plan()) };
@@ -66,7 +65,7 @@ pub fn assess(comparison: &Comparison, run: &Run) -> Result<Assessment, AssessEr
     parts.extend(short_of_grades(comparison, &candidate)?);
     parts.extend(must_pass.iter().filter_map(complaint));
     parts.extend(each_task.iter().map(|tasks| (each_task_outcome(tasks), tasks.sentence.clone())));
-    parts.extend(metrics.iter().map(|metric| (outcome_of(metric), metric.sentence.clone())));
+    parts.extend(metrics.iter().map(|metric| (metric.outcome(), metric.sentence.clone())));
     parts.extend(
         metrics
             .iter()
@@ -111,7 +110,7 @@ impl InterimHistory {
     }
 }
 
-fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<InterimHistory, AssessError> {
+fn interim_history(comparison: &Comparison, run: &Run, tried: u32) -> Result<InterimHistory, AssessError> {
     let schedule = comparison.schedule(slots_of_a_task(run.plan()))?;
     let mut looked = InterimHistory { taken: Vec::new(), ended: false, schedule };
     let Some(schedule) = &looked.schedule else { return Ok(looked) };
@@ -126,14 +125,6 @@ fn looks(comparison: &Comparison, run: &Run, tried: u32) -> Result<InterimHistor
         looked.taken.push(taken);
     }
     Ok(looked)
-}
-
-fn outcome_of(metric: &MetricVerdict) -> Outcome {
-    match metric.verdict.decision {
-        Decision::Pass | Decision::Same | Decision::Copied => Outcome::Pass,
-        Decision::Fail => Outcome::Fail,
-        Decision::Inconclusive(_) => Outcome::Inconclusive,
-    }
 }
 
 /// Requests without a recorded reply. The changed behaviour is untested, however few attempts met it, so these faults must not be

@@ -6,7 +6,7 @@
 //! Units: those of [`Unit`]; shares in [0, 1], `_ms` milliseconds since 1970, minutes of wall clock, US dollars. Pure; nothing to cancel.
 
 use clawrl_core::{RunId, SlotId};
-use clawrl_gates::{Change, GateVerdict, TasksVerdict};
+use clawrl_gates::{Change, Decision, GateVerdict, TasksVerdict};
 use serde::{Deserialize, Serialize};
 
 /// Newest version of the assessment's JSON that this program writes.
@@ -187,6 +187,18 @@ pub struct BudgetUse {
     pub most_cost_usd: Option<f64>,
     /// Whether the budget ended the run.
     pub ended_the_run: bool,
+}
+
+impl MetricVerdict {
+    /// Outcome of the metric.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.verdict.decision {
+            Decision::Pass | Decision::Same | Decision::Copied => Outcome::Pass,
+            Decision::Fail => Outcome::Fail,
+            Decision::Inconclusive(_) => Outcome::Inconclusive,
+        }
+    }
 }
 
 impl Outcome {

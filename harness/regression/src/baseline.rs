@@ -12,13 +12,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use clawrl_core::{PolicySpec, RunId};
+use clawrl_core::{PolicySpec, RunId, sha256_hex};
 use clawrl_record::{JournalState, Run, RunEnd};
 use serde::{Deserialize, Serialize};
 
 use crate::assessment::BaselineNote;
 use crate::conditions::Conditions;
-use crate::digest::sha256_hex;
 use crate::outcomes::{Outcomes, outcomes};
 
 /// Newest version of baseline files that this program reads, and the one that it writes.

@@ -6,10 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clawrl_core::{Determinism, KeySource, RemoteSpec, RunPlan};
+use clawrl_core::{Determinism, KeySource, RemoteSpec, RunPlan, sha256_hex};
 use serde::{Deserialize, Serialize};
-
-use crate::digest::sha256_hex;
 
 /// Maximum tasks named in a difference.
 const NAMED: usize = 5;
@@ -145,10 +143,13 @@ mod tests {
             &["6 tasks are new: `t/0`, `t/1`, `t/2`, `t/3`, `t/4`, ..."],
         );
         check(|other| other.seed = 3, &["the seed was 0 and is 3"]);
-        check(|other| other.max_retries = 0, &["faults were retried up to 1 times and are up to 0 times"]);
+        check(
+            |other| other.max_retries = 0,
+            &["faults were retried up to 1 times and are now retried up to 0 times"],
+        );
         check(
             |other| other.judge = Some("m at u (0)".to_owned()),
-            &["answers were graded by nobody and are by m at u (0)"],
+            &["answers were graded by no judge and are now graded by m at u (0)"],
         );
         check(
             |other| other.determinism.time_zone = "CET".to_owned(),

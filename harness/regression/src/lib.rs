@@ -9,7 +9,6 @@ mod baseline;
 mod compare;
 mod comparison;
 mod conditions;
-mod digest;
 mod interim;
 mod levels;
 mod outcomes;

@@ -68,7 +68,7 @@ mod tests {
             let fault = sound_grade(grade(unsound, 0.5)).unwrap_err();
             assert_eq!((fault.code.as_str(), fault.boundary), (BAD_REWARD, Boundary::Grader), "{unsound}");
             let fault = sound_grade(grade(0.5, unsound)).unwrap_err();
-            assert!(fault.message.contains("c has a score"), "{}", fault.message);
+            assert!(fault.message.contains("c has the score"), "{}", fault.message);
         }
     }
 

@@ -253,7 +253,7 @@ mod tests {
         check(|asked| asked.messages[0].role = Role::User, "message 1 was of the system and is of the user");
         check(
             |asked| drop(asked.messages.pop()),
-            "it had 2 messages where 1 are sent now; the next was `Write the word stone into the file out.txt, and \
+            "it had 2 messages and the request has 1; the next was `Write the word stone into the file out.txt, and \
              then submit.` of the user",
         );
         check(|asked| drop(asked.tools.remove(0)), "the tool `run` is gone");
@@ -291,14 +291,18 @@ mod tests {
             assert!(said.contains(expected), "{said}");
         };
         let key = Key { asked: pieces.hash(), seed: 7, repeat: 0 };
-        check(&[], key, "holds no replies");
+        check(&[], key, "has no replies");
         check(
             &[reply("a", 0, 8, asked())],
             key,
             "another attempt at the task: it is the same request under another seed",
         );
         check(&[reply("b", 0, 8, asked())], key, "turn 1 of task b");
-        check(&[reply("a", 0, 7, asked())], Key { repeat: 2, ..key }, "now makes 3 times, and made 1 times");
+        check(
+            &[reply("a", 0, 7, asked())],
+            Key { repeat: 2, ..key },
+            "made 3 times by this attempt and 1 times in the recording",
+        );
     }
 
     #[test]

@@ -10,9 +10,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clawrl_core::{Message, RunId, ToolSpec, hex};
+use clawrl_core::{Message, RunId, ToolSpec, sha256_hex};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::canonical::Hash;
 use crate::cassette::{Cassette, Origin, Reply};
@@ -39,7 +38,7 @@ impl Cassette {
     /// [`CassetteError`] if the file is not a complete cassette of a known format.
     pub fn read(path: &Path) -> Result<(Self, String), CassetteError> {
         let bytes = fs::read(path).map_err(io_error("read", path))?;
-        let sha256 = hex(&Sha256::digest(&bytes));
+        let sha256 = sha256_hex(&bytes);
         let cassette = Reader::new(path, &bytes)?.cassette()?;
         Ok((cassette, sha256))
     }
@@ -51,7 +50,7 @@ impl Cassette {
     pub fn read_origin(path: &Path) -> Result<(Origin, String), CassetteError> {
         let bytes = fs::read(path).map_err(io_error("read", path))?;
         let origin = Reader::new(path, &bytes)?.origin()?;
-        Ok((origin, hex(&Sha256::digest(&bytes))))
+        Ok((origin, sha256_hex(&bytes)))
     }
 
     /// Writes a file (I3).

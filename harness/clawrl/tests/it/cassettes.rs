@@ -42,13 +42,13 @@ fn a_cassette_repeats_every_trajectory_however_many_run_at_once() {
     for (name, concurrency) in [("one", "1"), ("many", "24")] {
         let said = played(&place, name, &["--concurrency", concurrency]).ends(0);
         assert_eq!(records(&place, name), expected);
-        let note = format!("policy      {replies} of {replies} recorded replies were played, 0 were not");
+        let note = format!("policy      {replies} of {replies} recorded replies were played, 0 unused");
         assert!(said.out.contains(&note), "{}", said.out);
     }
     // A part of the tasks is asked the same, and the rest of the recording is told.
     let part = played(&place, "part", &["--filter", "copy*", "--json"]).ends(0);
     let notes = part.json()["policy_notes"].to_string();
-    assert!(notes.contains("recorded replies were played") && !notes.contains(" 0 were not"), "{notes}");
+    assert!(notes.contains("recorded replies were played") && !notes.contains(" 0 unused"), "{notes}");
     // A cassette of what was played is the same but for the run's name.
     let shown = |file: &str| {
         let mut shown = place.clawrl(&["cassette", "show", file, "--json"]).ends(0).json();
@@ -67,7 +67,7 @@ fn a_change_of_what_is_shown_is_a_miss_that_says_what_changed() {
         assert!(SMALL.contains(from));
         place.suite("small", &SMALL.replace(from, to));
         let said = played(&place, name, more).ends(4);
-        for part in ["policy/cassette-miss", "had no recorded reply and no model was asked", expected] {
+        for part in ["policy/cassette-miss", "had no recorded reply, and no model was called", expected] {
             assert!(said.out.contains(part), "{part}: {}", said.out);
         }
         let total = place.run(name).summary().total.clone();
@@ -167,19 +167,19 @@ fn files_that_are_no_cassettes_are_refused_before_anything_runs() {
     };
     let policy = |file: &'static str| ["run", "small", "--quiet", "--policy", file];
     check(&policy("cassette:missing"), 2, "cannot read missing");
-    check(&policy("cassette:tasks/small/suite.yaml"), 2, "is no cassette");
+    check(&policy("cassette:tasks/small/suite.yaml"), 2, "is not a cassette");
     check(&policy("cassette:"), 2, "takes a recording");
     let whole = fs::read(place.path().join("first.cassette")).unwrap();
     fs::write(place.path().join("cut"), &whole[..whole.len() - 9]).unwrap();
-    check(&policy("cassette:cut"), 2, "is damaged in line");
-    check(&["cassette", "show", "cut"], 2, "is damaged in line");
+    check(&policy("cassette:cut"), 2, "is damaged at line");
+    check(&["cassette", "show", "cut"], 2, "is damaged at line");
     check(&["cassette", "record", "nobody", "-o", "x"], 8, "nobody");
-    check(&["cassette", "record", "first", "-o", "first.cassette"], 2, "is there already");
+    check(&["cassette", "record", "first", "-o", "first.cassette"], 2, "already exists");
     check(&["cassette", "record", "first", "-o", "missing/x"], 7, "cannot write missing/x");
     place.clawrl(&["cassette", "record", "first", "-o", "first.cassette", "--force"]).ends(0);
     assert_eq!(fs::read(place.path().join("first.cassette")).unwrap(), whole);
     let record = |file: &'static str| ["run", "small", "--quiet", "--record-cassette", file];
-    check(&record("first.cassette"), 2, "is there already");
+    check(&record("first.cassette"), 2, "already exists");
     check(&record("missing/x"), 2, "is no place for a cassette");
     let names: Vec<_> =
         fs::read_dir(place.results().join("runs")).unwrap().map(|run| run.unwrap().file_name()).collect();

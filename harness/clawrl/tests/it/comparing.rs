@@ -92,7 +92,7 @@ fn a_run_that_was_killed_is_compared_and_told() {
         assert!(said.ends(2).err.contains("run k has no graded attempt to compare"));
     } else {
         let text = said.ends(0).out;
-        let note = format!("k is unfinished: it was cut short: its process died, and {open} slot");
+        let note = format!("k is incomplete: it was cut short: its process died, and {open} slot");
         assert!(text.contains(&note), "{text}");
     }
 }

@@ -49,7 +49,7 @@ fn a_read_only_results_folder_is_told_before_anything_runs() {
     let results = results.to_str().unwrap();
     let said = place.worse(&["--ro-bind", results, results], &["run", "small"]).ends(7);
     insta::assert_snapshot!(place.settled(&said.err), @"
-    error: [folder]/results/runs cannot be written (Read-only file system (os error 30))
+    error: failed to write [folder]/results/runs (Read-only file system (os error 30))
       help: make the results folder writable, or choose another with --results
     ");
     let doctor = place.worse(&["--ro-bind", results, results], &["doctor"]).ends(6);

@@ -169,7 +169,7 @@ fn boundaries_of_looks() {
         let plan = looks.plan().unwrap();
         assert_eq!(plan.boundaries.len(), z.len());
         for (boundary, expected) in plan.boundaries.iter().zip(z) {
-            // What Simpson's rule leaves out.
+            // The error of Simpson's rule.
             assert!((boundary.harm - expected).abs() < 1e-6, "{looks:?}: {boundary:?} is not {expected}");
         }
     }

@@ -12,7 +12,7 @@ use crate::verdicts::{gate, paired};
 
 const PIPELINES: u64 = 300;
 const TASKS: usize = 24;
-/// Of steady tasks few are enough, so that every subset is soon looked at, and more pipelines tell smaller errors.
+/// A few steady tasks suffice: all subsets are evaluated quickly, and more pipelines give smaller errors.
 const STEADY: (u64, usize) = (3_000, 12);
 
 fn rates(random: &mut SplitMix64) -> Vec<f64> {
@@ -30,7 +30,7 @@ fn run(rates: &[f64], repeats: u32, random: &mut SplitMix64) -> Vec<(u32, u32)> 
     rates.iter().map(|rate| (passes(*rate, random), repeats)).collect()
 }
 
-/// Of pipelines whose candidate passes less often by so much: how many failed, how many passed.
+/// Numbers of failed and passed pipelines whose candidate has this drop.
 fn verdicts(gate: &Gate, drop: f64, repeats: u32) -> (u64, u64) {
     let (mut failed, mut passed) = (0, 0);
     for pipeline in 0..PIPELINES {
@@ -48,7 +48,7 @@ fn verdicts(gate: &Gate, drop: f64, repeats: u32) -> (u64, u64) {
     (failed, passed)
 }
 
-/// Of pipelines of steady tasks, which always passed and now each fail as seldom as that: how many passed.
+/// Number of passed pipelines of steady tasks that always passed before and now fail at this rate.
 fn passes_of_steady_tasks(failures: f64, repeats: u32) -> u64 {
     // Nearly all is tolerated, so that no fail hides a pass.
     let gate = Gate { tolerance: 0.09, ..gate() };
@@ -116,7 +116,7 @@ fn planned_drop_is_detected_in_simulation() {
     assert!(passed * 10 >= PIPELINES * 8, "{passed} of {PIPELINES} unchanged agents passed");
 }
 
-/// Of pipelines that are looked at four times: how many stopped for harm, and the share of attempts they took.
+/// Pipelines with four analyses: number stopped for harm, and share of attempts used.
 fn looked_at(plan: &InterimPlan, drop: f64, repeats: u32) -> (u64, f64) {
     let (mut harmed, mut taken) = (0, 0.0);
     for pipeline in 0..PIPELINES {

@@ -39,7 +39,7 @@ fn count_before(sentence: &str, text: &str) -> Option<u32> {
     rest.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Attempts of each kind, with the scale in which they are told.
+/// Attempts of each kind, with the scale in sentences.
 fn any_kind() -> impl Strategy<Value = (Kind, Vec<f64>, f64)> {
     prop_oneof![
         Just((Kind::PassFail, vec![0.0, 1.0], 100.0)),
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// I3 of the sentences: what is seen is told as it is.
+/// I3 of the sentences: they report the observed numbers.
 fn values_are_reported(case: &Case, verdict: &GateVerdict, told: &str) -> Result<(), TestCaseError> {
     let means = case.means();
     let differ = means.iter().filter(|(before, after)| (before - after).abs() > 1e-9).count();
@@ -156,7 +156,7 @@ fn values_are_reported(case: &Case, verdict: &GateVerdict, told: &str) -> Result
         let steady = |task: &Task| task.0.windows(2).all(|pair| pair[0] == pair[1]);
         prop_assert!(case.baseline.iter().chain(&case.candidate).all(steady));
     }
-    // Bounds are those that were computed, and are never told as what they are held against.
+    // Bounds are the computed ones, and never print like their threshold.
     let found = &verdict.findings;
     if let Some(most) = number_after(told, "it is worse by at most ") {
         prop_assert!(close(most, case.scale * found.upper) && found.upper < case.gate.min_effect);
@@ -167,7 +167,7 @@ fn values_are_reported(case: &Case, verdict: &GateVerdict, told: &str) -> Result
     Ok(())
 }
 
-/// Counts of what lacks.
+/// Counts of missing data.
 fn missing_data_is_counted(case: &Case, told: &str) -> Result<(), TestCaseError> {
     for (name, tasks) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
         let sum = |of: fn(&Task) -> u32| tasks.iter().map(of).sum::<u32>();
@@ -200,7 +200,7 @@ fn missing_data_is_counted(case: &Case, told: &str) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// I6 of the verdict: what is asked for has to help.
+/// I6 of the verdict: the proposed change helps.
 fn advice_helps(case: &Case, verdict: &GateVerdict) -> Result<(), TestCaseError> {
     match verdict.decision {
         Decision::Inconclusive(InconclusiveReason::Repeats { more }) => {

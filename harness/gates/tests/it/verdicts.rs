@@ -1,4 +1,4 @@
-//! What gates say of outcomes that somebody might have.
+//! Verdicts on typical outcomes.
 
 use clawrl_gates::{
     Attempts, Completeness, Decision, Direction, Gate, InconclusiveReason, Kind, Paired, Side, judge_together,
@@ -87,7 +87,7 @@ fn a_deterministic_agent_passes_by_doing_the_same() {
     let tolerant = Gate { tolerance: 0.5, min_effect: 0.6, ..deterministic };
     let worse = paired(&[(1, 1), (1, 1)], &[(1, 1), (0, 1)]);
     assert_eq!(tolerant.judge(&worse, 1).unwrap().decision, Decision::Pass);
-    // What varies is not deterministic, whatever somebody said.
+    // Varying outcomes are not deterministic, whatever the gate claims.
     let varies = paired(&[(1, 2), (2, 2)], &[(1, 2), (2, 2)]);
     assert!(matches!(tolerant.judge(&varies, 1).unwrap().decision, Decision::Inconclusive(_)));
 }
@@ -105,7 +105,7 @@ fn an_agent_that_draws_passes_by_drawing_the_same() {
         assert!(told.starts_with(expected), "{told}");
     };
     let same = "turns: pass. Every attempt equals the baseline's, in all 6 tasks.";
-    // Of 48 attempts without a difference at most 6 % may differ, by 4 turns each.
+    // With 48 equal attempts, at most 6 % may differ, by 4 turns each.
     let long = |pattern: &[f64]| pattern.iter().copied().cycle().take(8).collect::<Vec<f64>>();
     let patterns: [&[f64]; 6] = [&[1.0, 2.0], &[2.0, 1.0], &[3.0, 1.0], &[1.0, 4.0], &[2.0, 4.0], &[5.0]];
     let varied = patterns.map(long);
@@ -113,7 +113,7 @@ fn an_agent_that_draws_passes_by_drawing_the_same() {
     check(&varied, &varied, same);
     let short: Vec<&[f64]> = varied.iter().map(|values| &values[..3]).collect();
     check(&short, &short, "turns: inconclusive.");
-    // How far four tasks that vary may be off, nobody has seen.
+    // Four varying tasks do not show how far attempts may differ.
     let fewer = [&varied[..4], &[varied[5]; 2]].concat();
     check(&fewer, &fewer, "turns: inconclusive.");
     let mut other = varied.clone();
@@ -195,7 +195,7 @@ fn numbers_that_never_vary_do_not_pass() {
     );
 }
 
-/// One attempt in six tasks that took a turn more: what else may happen is bounded by the turns that there are, if that is known.
+/// One attempt in six tasks took one more turn: a known turn limit bounds what else may happen.
 #[test]
 fn rare_differences_pass_with_span_and_attempts() {
     let side = |last: f64| -> Side {
@@ -213,7 +213,7 @@ fn rare_differences_pass_with_span_and_attempts() {
         &Gate { span: Some(20.0), ..turns.clone() },
         "turns: pass. Over 6 tasks the candidate is 0.0208 worse than",
     );
-    // Of 48 attempts one more in sixteen may be otherwise, by 50 turns each.
+    // One more in sixteen of 48 attempts may differ, by 50 turns each.
     check(
         &Gate { span: Some(50.0), ..turns },
         "min_effect 2). About 9 more repeats of each task, on both sides, would decide.",
@@ -296,7 +296,7 @@ proptest! {
     }
 }
 
-/// A number that is passed or not is as uncertain as a pass, whatever it is called; and of what hardly varies nothing is known.
+/// A number that is 0 or 1 is as uncertain as a pass, whatever its kind; and a number that hardly varies shows nothing.
 #[test]
 fn rare_differences_alone_do_not_pass() {
     let numbers = |values: &[f64]| -> Side {

@@ -197,7 +197,7 @@ fn i4_a_failed_sync_ends_it_all() {
     let writing = start(Disk { syncs_fail: true, ..Disk::default() }, Duration::ZERO);
     assert!(fill(&writing.sink, 0..1).len() <= 1);
     let error = block_on(writing.sink.leased(lease(1))).unwrap_err();
-    assert_eq!(error.message, "cannot write dir/trajectories.zst: the disk is on fire");
+    assert_eq!(error.message, "failed to write dir/trajectories.zst: the disk is on fire");
     let (ended, _) = writing.end(Command::Finish(RunEnd::Completed));
     assert_eq!(ended.error.unwrap().to_string(), error.message);
 }

@@ -1,4 +1,4 @@
-//! What trajectories only name: kept once, whole, and read as it was.
+//! Blobs: stored once, complete, and read back.
 
 use std::fs;
 

@@ -50,7 +50,7 @@ pub(crate) fn start(results: &Path, slots: u32, wrap: Option<&str>) -> (Child, B
     (child, output)
 }
 
-/// What the child said, without what the test harness says around it.
+/// Output of the child, without that of the test harness.
 pub(crate) fn sayings(output: BufReader<ChildStdout>) -> impl Iterator<Item = String> {
     output.lines().map_while(Result::ok).filter_map(|line| {
         let at = line.find("child: ")?;
@@ -59,7 +59,7 @@ pub(crate) fn sayings(output: BufReader<ChildStdout>) -> impl Iterator<Item = St
 }
 
 fn say(what: &str) {
-    // One write, past the capturing of the test harness: what was said before a kill was said whole.
+    // One write, past the capture of the test harness, so that output before a kill is complete.
     std::io::stdout().write_all(format!("child: {what}\n").as_bytes()).unwrap();
 }
 

@@ -9,7 +9,7 @@ use crate::{child, fixture};
 
 const SLOTS: u32 = 600;
 
-/// What a child says that cannot write files of more than so many blocks of 512 bytes.
+/// Output of a child that cannot write files larger than this many blocks of 512 bytes.
 fn starved(results: &Path, blocks: u32) -> Vec<String> {
     // An ignored signal stays ignored in the child, whose write then fails with EFBIG.
     let script = format!(r#"trap "" XFSZ; ulimit -f {blocks}; exec "$@""#);
@@ -24,7 +24,7 @@ fn starved(results: &Path, blocks: u32) -> Vec<String> {
 #[test]
 fn a_full_disk_loses_nothing_acknowledged() {
     let results = tempfile::tempdir().unwrap();
-    // Not even the plan fits. What is left of that may be used again.
+    // Not even the plan fits. The remaining folder may be used again.
     let said = starved(results.path(), 8);
     assert!(
         said[0].starts_with("failed no space left to write ") && said[0].contains("plan.json ("),
@@ -34,7 +34,7 @@ fn a_full_disk_loses_nothing_acknowledged() {
     let said = starved(results.path(), 200);
     let (last, acknowledged) = said.split_last().unwrap();
     assert!(last.starts_with("failed no space left to write "), "{last}");
-    assert!(last.ends_with("nothing that was recorded is lost"), "{last}");
+    assert!(last.ends_with("no recorded result is lost"), "{last}");
 
     let run = RunId::new(child::RUN).unwrap();
     let store = RunStore::open(results.path()).unwrap();
@@ -55,11 +55,11 @@ fn a_full_disk_loses_nothing_acknowledged() {
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let plan = fixture::plan("a", 1);
-    // Nobody, root included, makes folders in sysfs.
+    // Not even root can create folders in sysfs.
     let error = RunWriter::create(Path::new("/sys"), &plan, &fixture::lock(&plan)).unwrap_err();
     assert!(matches!(error, RecordError::NotWritable { .. }), "{error}");
     let text = error.to_string();
-    assert!(text.starts_with("/sys/runs cannot be written ("), "{text}");
+    assert!(text.starts_with("failed to write /sys/runs ("), "{text}");
     assert!(text.ends_with("make the results folder writable, or choose another with --results"), "{text}");
 }
 

@@ -139,7 +139,7 @@ pub(crate) fn record(lease: LeaseRecord, outcome: Outcome, closes_slot: bool, tu
     }
 }
 
-/// What attempt `number` of a slot comes to, whoever runs it and how often: every fifth slot faults once and is
+/// Outcome of attempt `number` of a slot, a fixed function: every fifth slot faults once and is
 /// retried, every seventh is closed by a fault.
 pub(crate) fn scripted_outcome(slot: u32, number: u32) -> (Outcome, bool) {
     match (slot % 5, slot % 7, number) {
@@ -149,12 +149,12 @@ pub(crate) fn scripted_outcome(slot: u32, number: u32) -> (Outcome, bool) {
     }
 }
 
-/// What stands for a picture: of several blocks, so that one that is written in part is a short one.
+/// Bytes of a picture: several blocks, so that a partial write is shorter.
 pub(crate) fn picture(slot: u32, number: u32) -> Vec<u8> {
     format!("{slot}.{number} ").repeat(4_000).into_bytes()
 }
 
-/// Fills one slot from attempt `number` on; tells `acknowledged` what the sink took.
+/// Fills one slot from attempt `number` on; calls `acknowledged` for every accepted record.
 pub(crate) async fn fill(
     sink: &dyn EpisodeSink,
     slot: u32,

@@ -102,7 +102,7 @@ fn newer_formats_are_refused_by_name() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("{\"format\":1,", "{\"format\":9,\"era\":\"new\",", 1)).unwrap();
     let expected = format!(
-        "{} is written in format 9; this program knows formats 0 to 1: use the newer program that wrote it",
+        "{} has format 9, and this program reads formats 0 to 1; use the newer program that wrote it",
         path.display()
     );
     assert_eq!(Run::open_read(&dir).unwrap_err().to_string(), expected);

@@ -24,7 +24,7 @@ fn twenty_kills_lose_nothing_acknowledged() {
         let mut sayings = child::sayings(output);
         acknowledged.extend(sayings.by_ref().take(moment));
         process.kill().unwrap();
-        // What it said between that moment and its death was acknowledged too.
+        // Records between that moment and its death were acknowledged, too.
         acknowledged.extend(sayings);
         process.wait().unwrap();
         assert!(acknowledged.iter().all(|said| !said.starts_with("failed")), "{:?}", acknowledged.last());

@@ -1,6 +1,6 @@
 //! Integration tests of the run store, on real files and with real processes.
 
-// What is not as it should be ends the test, in its fixtures too.
+// Panics end the test, also in fixtures.
 #![allow(clippy::unwrap_used)]
 
 mod blobs;

@@ -1,4 +1,4 @@
-//! Resuming: what is open, what is cut, what is refused.
+//! Resuming: open slots, cuts and refusals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -130,14 +130,14 @@ fn damage_before_the_tail_is_an_error_with_remedy() {
     insta::with_settings!({filters => vec![("[0-9a-f]{8}", "CRC")]}, {
         insta::assert_snapshot!(
             text,
-            @"DIR/journal.jsonl is damaged at line 3: its checksum is CRC, its content's is CRC. Restore the file from a copy. Without one, `truncate -s 245 DIR/journal.jsonl` keeps everything before that line; what came after runs again at `--resume`"
+            @"DIR/journal.jsonl is damaged at line 3: its checksum is CRC, expected CRC. Restore the file from a copy. Without one, `truncate -s 245 DIR/journal.jsonl` keeps everything before that line; `--resume` repeats the rest"
         );
     });
     assert_eq!(fs::read(&journal).unwrap(), bytes, "nothing was changed");
     let listed = RunStore::open(results.path()).unwrap().info(&run_id());
     assert_eq!(listed.state, RunState::Damaged);
 
-    // What the message advises works.
+    // The remedy in the message works.
     fs::write(&journal, &bytes[..third]).unwrap();
     let (_, state) = resume(results.path(), ResumeMode::OpenSlots).unwrap();
     assert_eq!(state.open_slots.len(), 6);

@@ -109,6 +109,6 @@ fn listing() {
     drop(live);
     let error = RunWriter::create(results.path(), &plan, &fixture::lock(&plan)).unwrap_err();
     assert!(matches!(error, RecordError::Exists { .. }), "{error}");
-    // What is left of a process that died before it wrote a plan may be used.
+    // The folder of a process that died before it wrote a plan may be used.
     make("empty").close().unwrap();
 }

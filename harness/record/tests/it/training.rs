@@ -89,7 +89,7 @@ fn the_train_file_is_kept_and_vouched_for() {
 fn a_run_that_is_no_training_has_no_train_file() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(2);
-    // What a process left that died before it wrote a plan.
+    // The folder of a process that died before it wrote a plan.
     fs::create_dir_all(results.path().join("runs/a")).unwrap();
     fs::write(results.path().join("runs/a/train.json"), "{}").unwrap();
     let writer = RunWriter::create(results.path(), &plan, &fixture::lock(&plan)).unwrap();
@@ -122,7 +122,7 @@ fn unconsumed_groups_run_again_completely() {
     let read = Run::open_read(&dir).unwrap();
     assert_eq!(read.summary(), summary);
     assert_eq!(RunStore::open(results.path()).unwrap().info(&run_id()).state, RunState::Finished);
-    // What was put aside is still there, and closes nothing, neither in the journal nor in the frames.
+    // Discarded attempts still exist, and close nothing, neither in the journal nor in the frames.
     let closing: Vec<_> = read
         .trajectories()
         .unwrap()

@@ -97,7 +97,7 @@ fn other_tasks(before: &Run, after: &Run) -> Option<String> {
     let first = names.next()?;
     let count = 1 + names.count() as u64;
     Some(format!(
-        "{} of the same name with another instruction, checks or turn limit, first {first}",
-        are(count, "task")
+        "{} with equal names but another instruction, checks or turn limit, first {first}",
+        counted(count, "task")
     ))
 }

@@ -9,7 +9,7 @@
 use super::escape::{markdown_name, markdown_text};
 use super::json::worst;
 use super::part::fallen;
-use super::words::{MetricRow, counted, counts, outcome_of};
+use super::words::{MetricRow, counted, counts};
 use crate::assessment::{Assessment, InterimResult, Outcome, TaskChange};
 
 /// Maximum bytes, and so maximum characters.
@@ -110,7 +110,7 @@ fn metrics(gate: &Assessment) -> String {
             .to_owned();
     for metric in &gate.metrics {
         let row = MetricRow::of(metric);
-        let outcome = outcome_of(&metric.verdict);
+        let outcome = metric.outcome();
         text += &format!(
             "| {} | {} | {} | {} | {} | {} | {} | {} {} |\n",
             markdown_name(&metric.name),
@@ -162,7 +162,7 @@ fn details(page: &mut Page, gate: &Assessment, left: &mut LeftOut) {
     }
     if !gate.interim_analyses.is_empty() {
         let rows: Vec<String> = gate.interim_analyses.iter().map(interim_row).collect();
-        let open = fold(&format!("{name}: {}", counted(rows.len() as u64, "interim analysis")));
+        let open = fold(&format!("{name}: {} interim analyses", rows.len()));
         left.interim_analyses += page.table(&open, INTERIM_HEAD, &rows, FOLD_END);
     }
     let rows: Vec<String> = gate.tasks.iter().map(task_row).collect();

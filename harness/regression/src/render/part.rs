@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use clawrl_gates::{Change, Direction};
 
-use super::words::{counts, outcome_of};
+use super::words::counts;
 use crate::assessment::{Assessment, Counts, EachTaskVerdict, MustPass, Outcome, TaskChange};
 
 /// The part about single tasks, as the gate file has it.
@@ -56,7 +56,7 @@ pub(crate) fn parts(assessment: &Assessment) -> Vec<Part<'_>> {
     let metrics = assessment.metrics.iter().map(|metric| Part {
         kind: Kind::Metric,
         name: &metric.name,
-        outcome: outcome_of(&metric.verdict),
+        outcome: metric.outcome(),
         said: metric.sentence.clone(),
     });
     let each_task = assessment.each_task.iter().map(|tasks| Part {
@@ -73,7 +73,7 @@ pub(crate) fn parts(assessment: &Assessment) -> Vec<Part<'_>> {
     });
     let lost: BTreeSet<&String> = assessment.lost.iter().collect();
     let fails_for_less = assessment.metrics.iter().any(|metric| {
-        outcome_of(&metric.verdict) == Outcome::Fail && metric.verdict.gate.direction == Direction::Higher
+        metric.outcome() == Outcome::Fail && metric.verdict.gate.direction == Direction::Higher
     });
     let outcome_of_task = |task: &TaskChange| {
         let is_blamed = task.change == Change::Broke || (fails_for_less && fell(task));

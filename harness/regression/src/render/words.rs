@@ -5,10 +5,10 @@
 //!
 //! Pure; nothing to cancel.
 
-use clawrl_gates::{Decision, GateVerdict};
+use clawrl_gates::GateVerdict;
 use clawrl_record::percent;
 
-use crate::assessment::{Counts, MetricVerdict, Outcome, Unit};
+use crate::assessment::{Counts, MetricVerdict, Unit};
 
 /// Text for a missing number.
 pub(crate) const NONE: &str = "n/a";
@@ -84,15 +84,6 @@ fn suffix(unit: Unit) -> &'static str {
         Unit::Tokens => " tokens",
         Unit::Usd => " USD",
         Unit::Seconds => " s",
-    }
-}
-
-/// Outcome of a metric.
-pub(crate) fn outcome_of(verdict: &GateVerdict) -> Outcome {
-    match verdict.decision {
-        Decision::Pass | Decision::Same | Decision::Copied => Outcome::Pass,
-        Decision::Inconclusive(_) => Outcome::Inconclusive,
-        Decision::Fail => Outcome::Fail,
     }
 }
 

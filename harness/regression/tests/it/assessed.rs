@@ -9,7 +9,7 @@ use clawrl_regression::{
     MetricVerdict, MustPass, Outcome, TaskChange, Unit,
 };
 
-/// What a task would be called to break out of whatever it is written into.
+/// Task name that would break out of any format.
 pub(crate) const HOSTILE: &str =
     "</td></table></details><script>alert(1)</script>|`@everyone` ]]>&amp;\n::error::x\u{1b}[2J\u{202e}%0A";
 
@@ -17,7 +17,7 @@ fn run(name: &str) -> RunId {
     RunId::new(name).unwrap()
 }
 
-/// Of each task: passes before and now, of eight, and faults now.
+/// By task: passes before and now, of eight, and faults now.
 fn assessment(gate: &str, tasks: &[(&str, u32, u32, u32)], metrics: Vec<MetricVerdict>) -> Assessment {
     let change = |&(task, before, after, faults): &(&str, u32, u32, u32)| TaskChange {
         task: task.to_owned(),
@@ -67,7 +67,7 @@ struct Measured {
     kind: Kind,
     tolerance: f64,
     min_effect: f64,
-    /// Of each task, before and now.
+    /// By task, before and now.
     values: Vec<[Vec<f64>; 2]>,
 }
 
@@ -112,7 +112,7 @@ fn verdicts(measured: Vec<Measured>) -> Vec<MetricVerdict> {
         .collect()
 }
 
-/// Of each task: passes before and now, of eight.
+/// By task: passes before and now, of eight.
 fn each_task(tasks: &[(&str, u32, u32, u32)]) -> EachTaskVerdict {
     let side = |now: bool| -> Side {
         let of = |task: &(&str, u32, u32, u32)| Attempts::of(passes(if now { task.2 } else { task.1 }));

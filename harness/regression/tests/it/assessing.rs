@@ -1,4 +1,4 @@
-//! What is said of runs: passes, fails, and bad input that is neither.
+//! Assessments of runs: passes, fails, and bad input.
 
 use clawrl_config::{CiBudget, CiPlan, MetricKind};
 use clawrl_gates::{Change, Decision};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::fixture::{End, Shape, TASKS, TestStore, gate, metric, slot, task, usual};
 use crate::recorded;
 
-/// Of a candidate that does this.
+/// The assessment of a candidate with these ends.
 fn assessed(gate: CiPlan, shape: Shape, end: impl Fn(u32, u32) -> End) -> Assessment {
     let place = TestStore::new();
     let comparison = place.comparison(gate);
@@ -75,7 +75,7 @@ fn bad_input_is_never_a_pass() {
     inconclusive(Some(RunEnd::Interrupted), &last_is_missing, "the run was interrupted");
     inconclusive(Some(RunEnd::TooManyFaults), &last_is_missing, "aborted after too many faults");
     inconclusive(Some(RunEnd::HarnessFault), &last_is_missing, "a harness fault ended the run");
-    // All attempts are there, but nobody knows what would have followed.
+    // All attempts exist, but the journal has no end.
     inconclusive(None, &usual, "the run was cut short, and 0 attempts are unfinished");
     inconclusive(completed, &|_, _| End::Faults, "all 32 attempts of the candidate ended in faults");
     let many_fault = |task, repeat| if repeat == 0 { End::Faults } else { usual(task, repeat) };
@@ -101,7 +101,7 @@ fn stopped_run_needs_a_known_reason() {
         Outcome::Inconclusive,
         "the run was stopped with 16 of 32 slots closed, but not by an interim analysis of this gate",
     );
-    // What was not wanted is not missing.
+    // Slots that were not in demand are not missing.
     assert!(found.tasks.iter().all(|task| task.candidate.missing == 0));
     let budget = CiBudget { attempts: Some(16), ..CiBudget::default() };
     let found = assessed(CiPlan { budget, ..gate() }, sated, half);
@@ -111,7 +111,7 @@ fn stopped_run_needs_a_known_reason() {
         "inconclusive: the budget ended the run with 16 of 32 slots closed: 16 of 16 attempts used",
     );
     assert!(found.budget.ended_the_run && found.reasons[0].starts_with("inconclusive: the budget ended"));
-    // Of a task that others have tried more often, the rest is missing.
+    // A task with fewer attempts than others misses the rest.
     let uneven = |task, repeat| {
         if repeat < 2 && (task, repeat) != (3, 1) { usual(task, repeat) } else { End::Missing }
     };
@@ -173,11 +173,7 @@ fn faults_are_values_of_their_own_rate_alone() {
 fn unreported_metric_is_explained() {
     let gate = CiPlan { metrics: vec![metric(MetricKind::Tokens, 100.0)], ..gate() };
     let found = assessed(gate, Shape::default(), usual);
-    check(
-        &found,
-        Outcome::Inconclusive,
-        "tokens: the policy of the baseline does not tell how many tokens a reply takes",
-    );
+    check(&found, Outcome::Inconclusive, "tokens: the policy of the baseline does not report token counts");
 }
 
 #[test]
@@ -209,7 +205,7 @@ fn a_deterministic_agent_is_compared_exactly() {
         Outcome::Fail,
         "pass_rate: fail. Over 8 tasks the candidate is 12.5 points worse than the baseline",
     );
-    // What is better is no reason against it, and asks for no repeats, which the file could not have.
+    // An improvement is no reason against the run, and needs no repeats, which the file could not have.
     let mended = place.run("mended", once, |_, _| End::Passes);
     check(&assess(&comparison, &mended).unwrap(), Outcome::Pass, "");
 }
@@ -255,7 +251,7 @@ fn tasks_that_broke_fail_a_gate_by_name() {
     assert_eq!(found.each_task.unwrap().sentence, "each_task: pass. None of 6 tasks broke significantly.");
 }
 
-/// The metrics of the document, of an agent that is what it was: one attempt took another turn.
+/// The documented metrics, for an unchanged agent with one more turn in one attempt.
 #[test]
 fn unchanged_agent_passes_or_gets_a_remedy() {
     let metrics = vec![

@@ -1,4 +1,4 @@
-//! Baseline files: what is written is what is read, and nothing else is.
+//! Baseline files: they read back exactly, and changed files are refused.
 
 use std::fs;
 
@@ -41,10 +41,10 @@ fn changed_baseline_is_refused() {
         let error = Baseline::read(&path, "g").unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     };
-    check("\"passed\":false", "\"passed\":true", "damaged: its outcomes are not those it was written with");
-    check("\"seed\": 1", "\"seed\": 2", "damaged: its conditions are not those it was written with");
+    check("\"passed\":false", "\"passed\":true", "damaged: its hash does not match its outcomes");
+    check("\"seed\": 1", "\"seed\": 2", "damaged: its hash does not match its conditions");
     check("\"format\": 1", "\"format\": 2", "has format 2, newer than 1");
-    check("\"gate\": \"g\"", "\"gate\": \"h\"", "is that of the gate `h`, not of `g`");
+    check("\"gate\": \"g\"", "\"gate\": \"h\"", "belongs to the gate `h`, not to `g`");
     check("{", "[", "is damaged: ");
     check("\"outcomes\"", "\"outcomez\"", "is damaged: missing field `outcomes`");
     let (place, _) = written();
@@ -67,7 +67,7 @@ fn incomplete_run_is_not_accepted() {
     let whole = Shape::default();
     check(died, |_, _| End::Missing, "run after was cut short: 32 of its attempts are unfinished");
     check(died, usual, "run after was cut short: 0 of its attempts are unfinished");
-    check(whole, |_, _| End::Faults, "no attempt of run after was graded, and 32 ended in faults");
+    check(whole, |_, _| End::Faults, "no attempt of run after was graded: 32 ended in faults");
     check(
         whole,
         |task, _| if task == 2 { End::Faults } else { End::Passes },
@@ -76,7 +76,7 @@ fn incomplete_run_is_not_accepted() {
     let place = TestStore::new();
     let run = place.run("faulty", whole, |_, repeat| if repeat == 0 { End::Faults } else { End::Passes });
     let told = Baseline::of("g", 0.2, &run, "clawrl 0.1.0", 5).unwrap_err().to_string();
-    assert_eq!(told, "8 of 32 attempts of run faulty ended in faults, and the gate allows 20 %");
+    assert_eq!(told, "8 of 32 attempts of run faulty ended in faults (limit of the gate: 20 %)");
     Baseline::of("g", 0.25, &run, "clawrl 0.1.0", 5).unwrap();
     let writer = place.filled("live", whole, usual);
     let told = Baseline::of("g", 1.0, &place.recorded("live"), "clawrl 0.1.0", 5).unwrap_err().to_string();

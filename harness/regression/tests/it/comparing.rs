@@ -118,13 +118,13 @@ fn incomparable_runs_are_errors() {
         "broken",
         &of_one(Did::Broke),
         Some(RunEnd::Completed),
-        "run broken has no graded attempt to compare: 2 slots ended in a fault, and 0 are open",
+        "run broken has no graded attempt to compare: 2 slots ended in a fault, 0 are open",
     );
     check(
         "begun",
         &of_one(Did::Nothing),
         None,
-        "run begun has no graded attempt to compare: 0 slots ended in a fault, and 2 are open",
+        "run begun has no graded attempt to compare: 0 slots ended in a fault, 2 are open",
     );
 }
 
@@ -137,15 +137,15 @@ fn i3_missing_data_is_noted() {
     let died = place.record("died", &cut, None);
     let notes = compared(&run, &died).notes;
     for expected in [
-        "died is unfinished: it was cut short: its process died, and 3 slots are open",
-        "2 slots of one ended in a fault, and count as nothing",
+        "died is incomplete: it was cut short: its process died, and 3 slots are open",
+        "2 slots of one ended in a fault and are excluded",
         "1 task is without a graded attempt in died",
     ] {
         assert!(notes.iter().any(|note| note == expected), "no {expected:?} in {notes:#?}");
     }
     let stopped = place.record("stopped", &cut, Some(RunEnd::Interrupted));
     let notes = compared(&stopped, &run).notes;
-    assert!(notes[0].starts_with("stopped is unfinished: it was interrupted, and 3 slots"), "{notes:?}");
+    assert!(notes[0].starts_with("stopped is incomplete: it was interrupted, and 3 slots"), "{notes:?}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn p2_page_limits_trajectory_bytes() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// I4 of the comparison: what an attempt wrote changes no structure of the page.
+    /// I4 of the comparison: text of attempts never changes the structure of the page.
     #[test]
     fn i4_trajectories_are_text(did in any::<String>(), saw in any::<String>()) {
         let place = TestStore::new();

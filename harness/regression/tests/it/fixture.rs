@@ -33,7 +33,7 @@ pub(crate) struct TestStore {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) repeats: u32,
-    /// Of the run; `None` if its process died.
+    /// End of the run; `None` if its process died.
     pub(crate) end: Option<RunEnd>,
     pub(crate) seed: u64,
     pub(crate) tasks: u32,
@@ -126,7 +126,7 @@ impl TestStore {
     }
 }
 
-/// What the baseline does.
+/// Ends of the baseline.
 pub(crate) fn usual(task: u32, repeat: u32) -> End {
     if task.is_multiple_of(2) || repeat.is_multiple_of(2) { End::Passes } else { End::Fails }
 }
@@ -150,7 +150,7 @@ fn record(lease: LeaseRecord, outcome: Outcome) -> AttemptRecord {
     }
 }
 
-/// A gate of pass rates, that notices what is larger than a quarter.
+/// A gate of pass rates with a `min_effect` of a quarter.
 pub(crate) fn gate() -> CiPlan {
     CiPlan {
         gate: "g".to_owned(),

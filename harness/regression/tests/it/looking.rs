@@ -1,4 +1,4 @@
-//! Looks ahead of the end, at runs as they grow and at what is recorded of them.
+//! Interim analyses of growing runs and of their records.
 
 use clawrl_config::CiPlan;
 use clawrl_record::RunEnd;
@@ -62,7 +62,7 @@ fn a_batch_that_lacks_an_attempt_ends_nothing() {
     writer.close().unwrap();
 }
 
-/// A run that somebody made without looks is judged as a whole, at what looks would have left.
+/// A run without interim analyses is judged completely, at the alpha that they would have left.
 #[test]
 fn skipped_analysis_stops_nothing() {
     let place = TestStore::new();
@@ -74,7 +74,7 @@ fn skipped_analysis_stops_nothing() {
     assert!(found.metrics[0].verdict.gate.alpha < 0.05);
 }
 
-/// The last look decides nothing that the judgement does not, at what is left of alpha.
+/// The final analysis decides like the final verdict, at the rest of alpha.
 #[test]
 fn looks_cost_the_end_a_part_of_alpha() {
     let place = TestStore::new();
@@ -112,7 +112,7 @@ fn a_task_that_broke_ends_a_run() {
         "{:?}",
         found.reasons
     );
-    // Of a fifth of alpha a tenth.
+    // A tenth of a fifth of alpha.
     assert!((found.each_task.unwrap().verdict.alpha - 0.001).abs() < 1e-12);
 }
 

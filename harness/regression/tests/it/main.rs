@@ -1,4 +1,4 @@
-//! Integration tests of the crate, one binary: runs written by the record's own writer, what is said of them, and how it is shown.
+//! Integration tests of the crate, one binary: runs written by the record's own writer, their assessments and renderings.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

@@ -10,7 +10,7 @@ use clawrl_record::{LockFile, Run, RunEnd, RunStore, RunWriter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What one attempt does.
+/// Behaviour of one attempt.
 #[derive(Clone)]
 pub(crate) enum Did {
     /// Turns of action and observation, and whether it passed.
@@ -26,7 +26,7 @@ pub(crate) fn graded(passed: bool, turns: &[(&str, &str)]) -> Did {
     Did::Graded(passed, turns.iter().map(|(did, saw)| ((*did).to_owned(), (*saw).to_owned())).collect())
 }
 
-/// A task of a run: suite, family, instruction, and what each repeat does.
+/// A task of a run: suite, family, instruction, and its attempts.
 pub(crate) type Task<'a> = (&'a str, &'a str, &'a str, Vec<Did>);
 
 /// A results folder.

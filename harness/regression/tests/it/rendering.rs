@@ -39,7 +39,7 @@ fn j1_suites_fail_as_their_gates_do() {
         let text = junit(std::slice::from_ref(&gate));
         assert_eq!(text.contains("<failure"), failures, "{}", gate.gate);
         assert_eq!(text.contains("<error"), errors, "{}", gate.gate);
-        // What keeps the gate from passing may be none of its parts.
+        // The reason against a pass may be none of its parts.
         let mut bare = gate.clone();
         (bare.metrics, bare.must_pass, bare.tasks) = (Vec::new(), Vec::new(), Vec::new());
         bare.each_task = None;
@@ -89,7 +89,7 @@ fn m1_comment_size_is_limited_for_any_input() {
     let mut wordy = failing();
     wordy.reasons = vec![format!("{HOSTILE}{}", "@|`".repeat(50_000)); 1_000];
     check(&[wordy], &["<code>nightly</code>: fail", "- and 9", "cost_usd"]);
-    check(&[], &["no gate was judged"]);
+    check(&[], &["no gates were judged"]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ proptest! {
             let mut gate = failing();
             gate.gate = name.to_owned();
             gate.tasks[3].task = name.to_owned();
-            // Of all, so that it is never that of another by chance.
+            // Applied to all, so that a match is never by chance.
             gate.tasks.iter_mut().for_each(|task| task.family = name.to_owned());
             gate.must_pass[0].task = name.to_owned();
             gate.reasons = vec![name.to_owned()];

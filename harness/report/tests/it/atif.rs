@@ -1,4 +1,4 @@
-//! ATIF export: what `ci/golden/atif.py` has shown to Harbor's own models, and the same rules here, more strictly.
+//! ATIF export: `ci/golden/atif.py` validates it with Harbor's own models; these tests apply the same rules more strictly.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use clawrl_report::{Heading, Options, Report, report};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What an attempt would write to break out of the page that shows it.
+/// Text that would break out of the page.
 pub(crate) const HOSTILE: &str =
     "</script><script>alert(1)</script><!-- \u{2028}\u{2029}\u{202e}\u{0}\"'><img src=x onerror=alert(2)>";
 
@@ -139,7 +139,7 @@ fn fault() -> Outcome {
     Outcome::Faulted(Fault::transient(Boundary::Env, "shell-lost", format!("the shell ended; {HOSTILE}")))
 }
 
-/// What happens at a slot, attempt by attempt: outcome, and whether it closes the slot.
+/// Attempts at a slot: outcome, and whether it closes the slot.
 fn script(slot: u32) -> Vec<(Outcome, bool)> {
     let closing = |outcome| vec![(outcome, true)];
     match slot {

@@ -1,4 +1,4 @@
-//! Runs written by the record's own writer, and what is reported of them.
+//! Runs written by the record's own writer, and their reports.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

@@ -12,7 +12,7 @@ use crate::fixture::{HOSTILE, Place};
 
 const ROOM: u64 = 64 << 20;
 
-/// What stands between two texts, all of them.
+/// All texts between two markers.
 fn between<'a>(page: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
     page.split(begin).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
@@ -25,7 +25,7 @@ fn unpacked(page: &str, id: &str) -> Option<Value> {
     Some(serde_json::from_str(&json).unwrap())
 }
 
-/// A listed attempt: its row, what the page shows of it, and its recording.
+/// A listed attempt: its row, its details in the page, and its recording.
 fn looked_up(page: &str, attempt: &str) -> (Value, Value, Value) {
     let index = unpacked(page, "index").unwrap();
     let rows = index["rows"].as_array().unwrap();
@@ -105,7 +105,7 @@ fn omitted_attempts_are_counted() {
     );
     assert!(unpacked(&without_casts, "c0").is_none() && unpacked(&without_casts, "d0").is_some());
     let bare = place.report(size("d0") - 1).page;
-    assert!(bare.contains("To keep the page small, 17 attempts are listed and not shown"));
+    assert!(bare.contains("To keep the page small, 17 attempts are listed without their turns"));
     assert!(unpacked(&bare, "d0").is_none() && unpacked(&bare, "index").is_some());
 }
 
@@ -139,7 +139,7 @@ fn failures_come_first_and_lead_to_their_attempts() {
     assert_eq!(standings.len(), 4);
     assert!(standings.is_sorted() && standings[0] < 1.0, "{standings:?}");
     assert!(page.find("<h2 id=\"tasks\">") < page.find("<h2>Suites and families"), "failures come first");
-    // The list of attempts as well: what decided about a slot before what a retry made up for.
+    // In the list of attempts, too: attempts that closed a slot precede superseded ones.
     let index = unpacked(&page, "index").unwrap();
     let kinds: Vec<&str> = index["rows"]
         .as_array()
@@ -162,7 +162,7 @@ fn open_tasks_precede_passed_ones() {
     crate::fixture::fill(&writer, 0..4);
     writer.close().unwrap();
     let page = place.report(0).page;
-    assert!(page.contains("None of 4 tasks failed or broke."), "{page}");
+    assert!(page.contains("None of 4 tasks failed or had a fault."), "{page}");
     let order: Vec<&str> = between(&page, "<tr id=\"", "\"");
     assert_eq!(order, ["t1", "t2", "t3", "t0"], "in the order of the plan where they stand alike");
 }

@@ -106,7 +106,7 @@ fn running_run_is_reported_as_a_snapshot() {
     fill(&writer, 0..6);
     let figures = place.report(64 << 20).figures;
     assert_eq!((figures.total.finished, figures.total.open), (6, 10));
-    assert!(figures.warnings[0].starts_with("the run goes on"), "{:?}", figures.warnings);
+    assert!(figures.warnings[0].starts_with("the run is still running"), "{:?}", figures.warnings);
     writer.close().unwrap();
     assert!(place.report(0).figures.warnings.is_empty());
 }

@@ -8,7 +8,7 @@ use rquickjs::{Context, Function, Runtime, Value};
 const SCREEN: &str = include_str!("../../src/page/screen.js");
 const TERMINAL: &str = include_str!("../../src/page/terminal.js");
 const VIEWER: &str = include_str!("../../src/page/viewer.js");
-/// What a test asks of the script.
+/// Input of the script in a test.
 const ASK: &str = r"
 function shown(terminal) {
   const look = ({ fg, bg, bold, italic, underline, inverse }) =>

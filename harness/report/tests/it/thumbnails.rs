@@ -124,7 +124,7 @@ fn i4_missing_picture_is_noted_damaged_one_fails() {
     let path = |blob: &BlobRef| place.run().dir().join(blob_path(blob).unwrap());
     std::fs::remove_file(path(&blue)).unwrap();
     let figures = place.report(ROOM).figures;
-    assert_eq!(figures.warnings, ["1 picture is not in the run's folder, and cannot be shown"]);
+    assert_eq!(figures.warnings, ["1 picture is missing from the run's folder"]);
     assert_eq!(place.report(0).figures.warnings.len(), 1, "whether there is room or not");
     std::fs::write(path(&red), b"else").unwrap();
     let error = report(&place.run(), &heading(), &Options::default()).unwrap_err();

@@ -21,7 +21,7 @@ struct Chaos {
     max_retries: u32,
     max_faults: Option<u32>,
     interrupts: Vec<(u64, Interrupt)>,
-    /// Seconds after the last, and what is then wanted; it is closed at last. `None` for everything at once.
+    /// Delays in seconds, each with the demand after it; then the demand is closed. `None` for everything at once.
     demands: Option<Vec<(u64, u32)>>,
 }
 
@@ -131,7 +131,7 @@ impl Chaos {
             Some(demands) => demands.iter().map(|&(_, groups)| groups).max().unwrap_or(0),
         };
         let too_early = stage.sink.leases().iter().any(|lease| lease.attempt.slot.0 / 2 >= most_wanted);
-        prop_assert!(!too_early, "a slot of a group that nobody wanted ran");
+        prop_assert!(!too_early, "a slot of a group that was not in demand ran");
         prop_assert!(report.end != RunEnd::DemandClosed || self.demands.is_some());
         Ok(())
     }

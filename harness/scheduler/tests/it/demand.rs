@@ -32,7 +32,7 @@ fn dispatched(stage: &Stage) -> Vec<u32> {
     stage.provider.leases().iter().map(|attempt| attempt.slot.0).collect()
 }
 
-/// Runs while a consumer says what it wants at these seconds.
+/// Runs while a consumer changes the demand at these times, in seconds.
 async fn run(stage: &Stage, sender: &watch::Sender<Demand>, wants: &[(u64, Demand)]) -> RunReport {
     let consumer = async {
         let mut now = 0;
@@ -78,7 +78,7 @@ async fn groups_run_in_whatever_order_they_are_wanted() {
     let report = run(&stage, &sender, &wants).await;
     assert_eq!((report.end, report.closed, report.passed), (RunEnd::DemandClosed, 6, 6));
     assert_eq!((report.slots, report.withheld), (12, 6));
-    // What is wanted together begins in the order of the plan.
+    // Groups demanded together start in plan order.
     assert_eq!(dispatched(&stage), [8, 9, 2, 3, 10, 11]);
 }
 

@@ -46,7 +46,7 @@ async fn a_kind_has_its_own_permits() {
     assert_eq!((stage.provider.usage().peak, report.peak_environments, report.closed), (2, 2, 9));
 }
 
-/// What was warmed up for slots, a prewarm setting and a concurrency.
+/// Warmed-up environments by slots, prewarm setting and concurrency.
 async fn check_warm_up(slots: u32, prewarm: u32, concurrency: u32, expected: &[(u32, usize)]) {
     let mut shape = PlanShape::flat(slots, concurrency);
     shape.limits.prewarm = prewarm;
@@ -85,7 +85,7 @@ async fn figures_of_a_run() {
     assert_eq!(latency.max.as_secs(), 10);
 }
 
-/// Whoever drops a run drops its environments; what was leased stays for a resume.
+/// Dropping a run drops its environments; open leases stay for a resume.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_run_leaves_no_environment() {
     let stage = Stage::new(&PlanShape::flat(9, 4), |_| vec![(Site::Step(1), Mishap::Hang)]);

@@ -1,4 +1,4 @@
-//! One attempt: what the policy sees, what is recorded, how it stops.
+//! One attempt: conversation, record and end.
 
 use std::sync::{Arc, Mutex};
 
@@ -51,7 +51,7 @@ async fn malformed_reply_costs_a_turn_and_gets_a_reason() {
     assert_eq!(report.steps, 1, "only the second reached the environment");
 }
 
-/// I4: what the policy saw at every turn is what the record gives.
+/// I4: the record gives the conversation of every turn.
 #[tokio::test(start_paused = true)]
 async fn record_reproduces_the_conversation() {
     let seen: Arc<Mutex<Vec<Vec<Message>>>> = Arc::default();

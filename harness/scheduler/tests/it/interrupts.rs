@@ -1,4 +1,4 @@
-//! Ctrl-C once, twice, and what a resume finds.
+//! Ctrl-C once, twice, and resumes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ async fn interrupted_before_it_starts() {
     assert_eq!((report.end, report.attempts, report.left_open.len()), (RunEnd::Drained, 0, 4));
 }
 
-/// The second part of a run fills what the first left, under new numbers and epochs.
+/// The second part of a run fills the open slots, under new numbers and epochs.
 #[tokio::test(start_paused = true)]
 async fn a_resume_runs_the_open_slots() {
     let (stage, first) = interrupted(&[Interrupt::Drain, Interrupt::CancelAll]).await;

@@ -83,7 +83,7 @@ async fn environments_that_ignore_their_deadline() {
     check(hang(Site::Reset), None, apart(), ignored(Boundary::Env, Limit::Setup, 23 + 5)).await;
     check(hang(Site::Step(2)), None, apart(), ignored(Boundary::Env, Limit::Step, 37 + 5)).await;
     check(hang(Site::Grade), None, apart(), ignored(Boundary::Grader, Limit::Grade, 71 + 5)).await;
-    // Closing changes no outcome: what it leaves is reported.
+    // Closing changes no outcome: leftovers are reported.
     check(hang(Site::Close), None, apart(), Ends::Submitted(97)).await;
     // Late, but within the grace.
     check(Some((Site::Step(1), Mishap::Slow(secs(41)))), None, apart(), Ends::Submitted(41)).await;

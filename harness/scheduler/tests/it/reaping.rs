@@ -1,4 +1,4 @@
-//! A policy that blocks its thread: the attempt is taken from its executor, and what comes late is discarded.
+//! A policy that blocks its thread: the attempt is taken from its executor, and its late result is discarded.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Retries, the limit on faults, and what ends a run.
+//! Retries, the limit on faults, and ends of a run.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clawrl_testkit::{MemorySink, Mishap, PlanShape, Script, SinkFailure, Site};
 
 use crate::stage::Stage;
 
-/// One slot with two retries; attempts run and what the last one was.
+/// One slot with two retries: number of attempts, and outcome of the last.
 async fn check(script: fn(u32) -> Script, expected_attempts: u32, expected_fault: bool) {
     let mut shape = PlanShape::flat(1, 1);
     shape.limits.max_retries = 2;
@@ -38,7 +38,7 @@ async fn only_sound_retries_happen() {
     check(|number| if number < 2 { vec![(Site::Grade, Mishap::Panic)] } else { Vec::new() }, 3, false).await;
 }
 
-/// I2 of the architecture: what cannot be a reward is a fault, not one.
+/// I2 of the architecture: an invalid reward is a fault.
 #[tokio::test(start_paused = true)]
 async fn a_score_that_is_no_number_is_a_fault() {
     for (site, boundary) in [(Site::Grade, Boundary::Grader), (Site::Step(1), Boundary::Env)] {

@@ -60,7 +60,7 @@ impl Stage {
         scheduler.run().await
     }
 
-    /// What must hold after every run, however it went.
+    /// Invariants of every run.
     pub(crate) fn check_invariants(&self, report: &RunReport) -> Result<(), String> {
         let closed: Vec<SlotId> = self
             .sink

@@ -79,14 +79,14 @@ fn other_files_are_refused() {
         assert!(error.contains(expected), "{error}");
     };
     let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
-    check(b"", "is no cassette: ");
-    check(&zstd(""), "is no cassette: the file is empty");
-    check(b"a text\n", "is no cassette");
-    check(&zstd("a text\n"), "is no cassette: expected value");
+    check(b"", "is not a cassette: ");
+    check(&zstd(""), "is not a cassette: the file is empty");
+    check(b"a text\n", "is not a cassette");
+    check(&zstd("a text\n"), "is not a cassette: expected value");
     check(&zstd("{\"cassette\":{}}\n"), "its first line has no format");
     check(&zstd("{\"format\":1,\"record\":{}}\n"), "its first line has no format");
-    check(&zstd("{\"cassette\":{\"format\":2}}\n"), "of format 2, and this program reads up to 1");
-    check(&zstd("{\"cassette\":{\"format\":1}}\n"), "damaged in line 1: its header is missing");
+    check(&zstd("{\"cassette\":{\"format\":2}}\n"), "format 2, and this program reads formats up to 1");
+    check(&zstd("{\"cassette\":{\"format\":1}}\n"), "damaged at line 1: its header is missing");
     let missing = Cassette::read(&folder.path().join("missing")).unwrap_err();
     assert!(matches!(missing, CassetteError::Io { what: "read", .. }));
 }
@@ -109,11 +109,11 @@ fn i2_changed_file_is_refused_at_its_line() {
         kept.collect::<String>()
     };
     check(&without(lines.len() - 1), "its last line is missing");
-    check(whole.trim_end(), "a line has no end");
+    check(whole.trim_end(), "a line is too long or has no line break");
     check(&without(lines.len() - 2), "replies are missing");
-    check(&without(1), "names a part of its request that is not there");
+    check(&without(1), "refers to a missing part of its request");
     check(&format!("{whole}{{}}\n"), "it continues after its last line");
-    check(&whole.replacen("\"said\"", "\"sayed\"", 1), "damaged in line 5: missing field `said`");
+    check(&whole.replacen("\"said\"", "\"sayed\"", 1), "damaged at line 5: missing field `said`");
     let reply = lines.iter().find(|line| line.starts_with("{\"reply\"")).unwrap();
     let doubled =
         whole.replacen(reply, &format!("{reply}\n{reply}"), 1).replace("\"replies\":3", "\"replies\":4");

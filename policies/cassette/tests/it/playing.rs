@@ -1,4 +1,4 @@
-//! What is played, and what is a miss.
+//! Played replies and misses.
 
 use clawrl_cassette::CassettePolicy;
 use clawrl_core::{Boundary, Policy, Retry};
@@ -15,10 +15,10 @@ fn policy_of(questions: &[(Question, &str)]) -> CassettePolicy {
 async fn i1_the_recorded_reply_is_played_whole() {
     let policy = policy_of(&[(question(0, "a"), "first"), (question(1, "a"), "second")]);
     let mut expected = said("second");
-    // What it took was taken then.
+    // Its usage is that of the recording.
     expected.usage.as_mut().unwrap().notes.push("from-cassette".to_owned());
     assert_eq!(question(1, "a").put(&policy).await.unwrap(), expected);
-    assert_eq!(policy.closing_notes(), ["1 of 2 recorded replies were played, 1 were not"]);
+    assert_eq!(policy.closing_notes(), ["1 of 2 recorded replies were played, 1 unused"]);
 }
 
 #[tokio::test]
@@ -36,13 +36,13 @@ async fn i2_whatever_differs_is_a_miss() {
     check(question(1, "Write stone."), "turn 1 of task task-0").await;
     assert!(question(0, "Write stone.").put(&policy).await.is_ok());
     // A second time was not recorded.
-    check(question(0, "Write stone."), "now makes 2 times, and made 1 times").await;
+    check(question(0, "Write stone."), "made 2 times by this attempt and 1 times in the recording").await;
     let notes = policy.closing_notes();
-    assert_eq!(notes[0], "1 of 1 recorded replies were played, 0 were not");
+    assert_eq!(notes[0], "1 of 1 recorded replies were played, 0 unused");
     assert!(
         notes[1].starts_with(
-            "4 requests had no recorded reply and no model was asked; the first: nothing is \
-        recorded for turn 1 of task task-0"
+            "4 requests had no recorded reply, and no model was called; the first: no \
+        recorded reply for turn 1 of task task-0"
         ),
         "{notes:?}"
     );
@@ -64,7 +64,7 @@ async fn i3_repeated_request_gets_the_next_reply() {
     assert_eq!(asked.put(&policy).await.unwrap().text, "0");
 }
 
-/// What is compared is what a person would compare with.
+/// A miss is compared with the request that a person would choose.
 #[tokio::test]
 async fn miss_compares_attempt_then_task_then_all() {
     let other = Question { seed: 9, ..question(0, "Write stone.") };
@@ -108,7 +108,7 @@ proptest! {
             prop_assert_eq!(said.text, format!("{slot} {text} {repeat}"));
             *repeat += 1;
         }
-        prop_assert_eq!(policy.closing_notes(), ["24 of 24 recorded replies were played, 0 were not"]);
+        prop_assert_eq!(policy.closing_notes(), ["24 of 24 recorded replies were played, 0 unused"]);
     }
 }
 

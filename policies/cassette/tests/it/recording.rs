@@ -1,4 +1,4 @@
-//! What a policy says, recorded and played.
+//! Recording and playing replies.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use clawrl_testkit::{Reply, ScriptedPolicy};
 
 use crate::stage::{Question, origin, question, show};
 
-/// Says back what it was asked, but for what begins with `fault`.
+/// Echoes its prompt; prompts that start with `fault` fault.
 fn echo() -> Arc<dyn Policy> {
     Arc::new(ScriptedPolicy::new(|request| {
         let text = request.conversation[0].joined_text();

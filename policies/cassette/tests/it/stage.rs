@@ -66,7 +66,7 @@ fn asked(messages: Vec<Message>, tools: &[ToolSpec]) -> ModelRequest {
     ModelRequest { settings: json!({ "model": "m" }), messages, tools: tools.to_vec() }
 }
 
-/// What a policy shows that shows everything.
+/// A request that contains everything.
 pub(crate) fn show() -> Show {
     Arc::new(|request| asked(request.conversation.to_vec(), request.tools))
 }

@@ -54,7 +54,7 @@ async fn i1_only_a_verdict_is_a_vote() {
     assert_eq!(codes, ["vote-missing", "vote-missing", "dead", "limit"]);
     let fault = response.outcome().unwrap_err();
     assert!(
-        fault.message.starts_with("3 of 7 votes of the judge arrived, 4 are needed; "),
+        fault.message.starts_with("3 of 7 votes of the judge arrived, but 4 are needed; "),
         "{}",
         fault.message
     );
@@ -78,7 +78,7 @@ async fn votes_are_counted_beside_one_that_hangs() {
     };
     let response = ask(vec![paid(r"\boxed{1}", 3), Reply::Hang, paid("what?", 4)], "Hello").await;
     assert_eq!((response.votes.len(), response.missing.len()), (1, 2));
-    // What was paid for nothing was paid, too.
+    // Usage of missing votes counts, too.
     let total = response.usage.unwrap();
     assert_eq!((total.replies, total.output_tokens, total.cost_nano_usd), (2, 7, Some(10)));
     let met = ask(vec![Reply::text(r"\boxed{1}"), Reply::text(r"\boxed{1}"), Reply::Hang], "Hello").await;
@@ -164,7 +164,7 @@ async fn p2_unreachable_judge_pauses_and_is_retried() {
     let waited = began.elapsed();
     assert_eq!(codes(&turn(&judge, false).await), ["judge-left-alone"; 3]);
     assert_eq!((began.elapsed(), asked.load(Ordering::Relaxed)), (waited, 3));
-    // What comes back is heard, and then is not silent because it was.
+    // After it recovered, earlier silence does not count.
     heard.store(true, Ordering::Relaxed);
     tokio::time::advance(TIME * PAUSE + Duration::from_millis(1)).await;
     assert_eq!(turn(&judge, false).await.majority(), Some(VoteValue::NotMet));

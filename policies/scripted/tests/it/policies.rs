@@ -1,4 +1,4 @@
-//! What each policy plays, and that it depends on nothing it should not (I1, I2, I3 of the crate).
+//! Replies of each policy, and what they depend on (I1, I2, I3 of the crate).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn missing_scripts_are_faults_that_name_the_task() {
     assert!(Demonstrator::new(101, 1, in_every_slot(task("s/a"))).is_none());
 }
 
-/// The script that the demonstrator plays, told by its first call.
+/// The script that the demonstrator plays, recognised by its first call.
 fn first_call(demonstrator: &Demonstrator, id: &str, slot: u32) -> String {
     let first = calls(&episode(demonstrator, &task(id), attempt(slot, 0), 1));
     first[0].str_argument("command").expect("a run call").to_owned()

@@ -1,4 +1,4 @@
-//! What solvers say to pages, as they were shown.
+//! Replies of solvers to pages.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -42,7 +42,7 @@ fn an_agent_on_openai_s_sdk_solves_tasks_and_is_tested_with_no_model() {
     house.server = None;
     house.write("agent/agent.yaml", &agent_file("cassette:live.cassette"));
     let said = house.run(&["--name", "again"]).ends(0);
-    assert!(said.out.contains("8 of 8 recorded replies were played, 0 were not"), "{}", said.out);
+    assert!(said.out.contains("8 of 8 recorded replies were played, 0 unused"), "{}", said.out);
     // A tool that is told of in other words.
     house.place.suite("small", &PRICES.replace("The price of a thing.", "What a thing costs."));
     let said = house.run(&["--name", "tool"]).ends(4);

@@ -61,7 +61,7 @@ fn a_plan_says_what_a_gate_takes() {
     assert!(found["budget"]["attempts"].as_u64().unwrap() <= 12 * repeats);
     ground.gate("auto", "demonstrator:80", "metrics: [{ metric: pass_rate, min_effect: 0.001 }]\n");
     let said = plan(&[]);
-    assert!(said.out.contains("no number of repeats of 12 tasks shows a drop of 0.001"), "{}", said.out);
+    assert!(said.out.contains("no number of repeats of 12 tasks detects a drop of 0.001"), "{}", said.out);
     let said = ground.judge("auto", &[]).ends(2);
     assert!(said.err.contains("`repeats: auto` of gates/auto.yaml has no answer"), "{}", said.err);
     let steady = ground.place.clawrl(&["ci", "plan", "gates/steady.yaml"]).ends(0);

@@ -47,7 +47,7 @@ fn a_budget_ends_a_run_without_a_verdict() {
     let cheap = "repeats: 4\nmetrics: [{ metric: pass_rate, min_effect: 0.3 }]\nbudget: { attempts: 30 }\n";
     ground.gate("budget", "oracle", cheap);
     let said = ground.judge("budget", &[]).ends(11);
-    let expected = "gate budget: inconclusive\n  inconclusive: budget: the run was ended with 30 of 48 slots closed, which took 30 of 30 attempts.\n";
+    let expected = "gate budget: inconclusive\n  inconclusive: the budget ended the run with 30 of 48 slots closed: 30 of 30 attempts used.\n";
     assert!(said.out.starts_with(expected), "{}", said.out);
     let (_, run) = said.out.split_once("\nrun       ").unwrap();
     let run = run.split(' ').next().unwrap();
@@ -63,7 +63,11 @@ fn a_budget_ends_a_run_without_a_verdict() {
     ground.judge("budget", &[]).ends(0);
     ground.gate("budget", "oracle", &cheap.replace("attempts: 30", "minutes: 0.000001"));
     let said = ground.judge("budget", &["--concurrency", "1"]).ends(11);
-    assert!(said.out.contains("inconclusive: budget: ") && said.out.contains("minutes"), "{}", said.out);
+    assert!(
+        said.out.contains("inconclusive: the budget ended the run") && said.out.contains("minutes"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn a_person_who_ends_a_run_gets_no_verdict_and_goes_on() {
     let (_, run) = said.err.split_once("clawrl ci --resume ").unwrap();
     let run = run.split(['`', ' ']).next().unwrap();
     let early = ground.judge("long", &["--run", run]).ends(11);
-    assert!(early.out.contains("a person ended the run"), "{}", early.out);
+    assert!(early.out.contains("the run was interrupted"), "{}", early.out);
     ground.judge("long", &["--resume", run]).ends(0);
     ground.judge("long", &["--run", run]).ends(0);
 }

@@ -25,7 +25,7 @@ fn a_baseline_that_is_none_is_refused() {
     check(Some(&good[..good.len() / 2]), "is damaged", "take it back from version control");
     check(Some(""), "is damaged", "only `clawrl ci accept` writes one");
     let better = good.replacen("\"passed\":true", "\"passed\":false", 1);
-    check(Some(&better), "its outcomes are not those it was written with", "version control");
+    check(Some(&better), "its hash does not match its outcomes", "version control");
     check(
         Some(&good.replace("\"format\": 1", "\"format\": 9")),
         "has format 9, newer than 1",
@@ -33,7 +33,7 @@ fn a_baseline_that_is_none_is_refused() {
     );
     check(
         Some(&good.replace("\"gate\": \"steady\"", "\"gate\": \"other\"")),
-        "that of the gate `other`",
+        "belongs to the gate `other`",
         "of this gate",
     );
     check(None, "there is no baseline at", "`clawrl ci accept gates/steady.yaml`");
@@ -114,7 +114,7 @@ fn a_run_of_another_plan_is_refused() {
     place.clawrl(&["run", "small", "--name", "part", "--quiet", "--limit", "5"]).ends(0);
     let said = ground.judge("steady", &["--run", "part"]).ends(2);
     assert!(said.err.contains("7 tasks are gone"), "{}", said.err);
-    assert!(ground.judge("steady", &["--run", "nowhere"]).ends(8).err.contains("no run nowhere"));
+    assert!(ground.judge("steady", &["--run", "nowhere"]).ends(8).err.contains("run nowhere not found"));
 }
 
 #[test]

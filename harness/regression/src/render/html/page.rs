@@ -8,7 +8,7 @@ use super::tasks;
 use crate::assessment::{Assessment, MetricVerdict};
 use crate::render::json::worst;
 use crate::render::part::{Kind, each_task_outcome, parts};
-use crate::render::words::{MetricRow, counted, counts, outcome_of, signed};
+use crate::render::words::{MetricRow, counted, counts, signed};
 
 /// The page of these gates.
 #[must_use]
@@ -121,7 +121,7 @@ fn plot(page: &mut Frame, metric: &MetricVerdict) {
     page.add(format_args!(
         "<div><h3>{}: {}</h3>{}<p>{}</p></div>\n",
         text(&metric.name),
-        word(outcome_of(&metric.verdict)),
+        word(metric.outcome()),
         scale.draw(),
         text(&metric.sentence),
     ));
@@ -140,7 +140,7 @@ fn numbers(page: &mut Frame, gate: &Assessment) {
         page.add(format_args!(
             "<tr><td>{}<td class=\"left\">{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
             text(&metric.name),
-            word(outcome_of(&metric.verdict)),
+            word(metric.outcome()),
             row.baseline,
             row.candidate,
             row.worse_by,
