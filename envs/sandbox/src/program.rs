@@ -20,7 +20,6 @@ use clawrl_core::{Boundary, BoxFuture, Fault};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use crate::ProcessFacts;

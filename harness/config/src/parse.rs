@@ -14,9 +14,6 @@ use crate::problem::{ConfigError, Problem};
 use crate::source::{Source, Span};
 use crate::suggest::{did_you_mean, listed};
 
-/// Keys that are still read under their old names, and not offered.
-const OLD_KEYS: [&str; 1] = ["max_drift"];
-
 /// Reads the types. One problem at most.
 pub(crate) fn parse<T: DeserializeOwned>(source: &Arc<Source>, dialect: &Dialect) -> Result<T, ConfigError> {
     let node = read(source, dialect)?;
@@ -162,7 +159,7 @@ fn explain(source: &Source, dialect: &Dialect, wrong: &Wrong, span: Span) -> Wor
 }
 
 /// Old spellings of keys, which are read and never proposed.
-const OLD_KEYS: [&str; 2] = ["looks", "matters"];
+const OLD_KEYS: [&str; 3] = ["looks", "matters", "max_drift"];
 
 fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
     let expected: Vec<&str> = expected.iter().copied().filter(|key| !OLD_KEYS.contains(key)).collect();
@@ -182,8 +179,7 @@ fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
             "this takes no keys: write `{}`",
         );
     }
-    let current = expected.iter().copied().filter(|key| !OLD_KEYS.contains(key));
-    let suggestion = did_you_mean(field, current.clone());
+    let suggestion = did_you_mean(field, expected.iter().copied());
     let elsewhere = (dialect.homes)(field);
     let elsewhere = if suggestion.is_empty() && !elsewhere.is_empty() {
         format!("`{field}` belongs under {}; ", elsewhere.join(" or "))
@@ -193,7 +189,7 @@ fn unknown_field(dialect: &Dialect, field: &str, expected: &[&str]) -> Words {
     words(
         format!("there is no key `{field}` here"),
         "unknown key",
-        format!("{suggestion}{elsewhere}the keys here are {}", listed(current)),
+        format!("{suggestion}{elsewhere}the keys here are {}", listed(expected.iter().copied())),
     )
 }
 

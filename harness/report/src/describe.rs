@@ -5,7 +5,7 @@ use std::path::Path;
 use clawrl_core::{PolicySpec, RemoteSpec, RunId};
 use clawrl_record::{Ending, Run, RunEnd, RunInfo, RunState};
 
-use super::figures::Heading;
+use super::stats::Heading;
 
 /// A policy in one word.
 fn policy_name(policy: &PolicySpec) -> &'static str {

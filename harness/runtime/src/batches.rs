@@ -203,7 +203,10 @@ impl Batches {
         match (taken, &self.progress) {
             (Ok(InterimAnalysis { taken, ends }), Some(progress)) => {
                 let z = taken.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
-                progress.note(format_args!("interim analysis after {} repeats{z}: {}", taken.repeats, taken.said));
+                progress.note(format_args!(
+                    "interim analysis after {} repeats{z}: {}",
+                    taken.repeats, taken.said
+                ));
                 ends
             }
             (Ok(look), None) => look.ends,

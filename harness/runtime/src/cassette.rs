@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clawrl_cassette::{Cassette, CassetteError, CassettePolicy, ModelRequest, Origin, RecordingPolicy, Reply, Show};
+use clawrl_cassette::{
+    Cassette, CassetteError, CassettePolicy, ModelRequest, Origin, RecordingPolicy, Reply, Show,
+};
 use clawrl_core::{
     Action, ActionFormat, AttemptRecord, Message, Policy, PolicySpec, RemoteSpec, RunId, RunPlan, ToolSpec,
 };

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use clawrl_core::hex;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 

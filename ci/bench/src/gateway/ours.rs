@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clawrl_core::FinishReason;
-use clawrl_gateway::{AnswerRequest, Backend, BackendError, End, Piece, Refusal, StartedAnswer, Token, UserId};
+use clawrl_gateway::{
+    AnswerRequest, Backend, BackendError, End, Piece, Refusal, StartedAnswer, Token, UserId,
+};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;

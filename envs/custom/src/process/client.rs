@@ -175,7 +175,7 @@ impl ProcessClient {
                 ))
             }
             ProgramEvent::Ended(Err(ExecError::NotRun { message, .. })) => {
-                PeerError::sound("program-ended", format!("`{name}` was not run: {message}"))
+                PeerError::transient("program-ended", format!("`{name}` was not run: {message}"))
             }
         }
     }
@@ -190,7 +190,7 @@ impl ProcessClient {
 pub(crate) fn too_large(max_bytes: usize) -> PeerError {
     let message =
         format!("a message is larger than {} KiB; raise `message_kib` if it has to be", max_bytes / 1024);
-    PeerError::lasting("message-too-large", message)
+    PeerError::permanent("message-too-large", message)
 }
 
 /// How a program ended.

@@ -200,7 +200,8 @@ mod tests {
             logprobs: vec![-1.0],
             ..NewChoice::default()
         };
-        let stored = super::choice(choice, true, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
+        let stored =
+            super::choice(choice, true, &RuleRedactor::new(crate::RedactionRule::defaults())).unwrap();
         assert_eq!((stored.sampled_ids, stored.logprobs), (None, None));
         assert_eq!(stored.reasoning.as_deref(), Some("[redacted:sk-key]"));
     }
