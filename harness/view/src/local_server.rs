@@ -17,14 +17,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// Who connects and does not ask is let go.
+/// Time for a connection to send its request.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
-/// Those who ask at once.
+/// Maximum concurrent requests.
 const ASKING: usize = 16;
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Answers, for ever. `answer` runs where it may take its time.
+/// Answers requests forever. `answer` runs on a thread for blocking work.
 pub async fn serve<A>(listener: TcpListener, answer: A)
 where
     A: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
@@ -36,7 +36,7 @@ where
         let (stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::debug!(%error, "nobody was let in");
+                tracing::debug!(%error, "failed to accept a connection");
                 // timer: without free descriptors the next one fails as well, at once.
                 tokio::time::sleep(PAUSE).await;
                 continue;

@@ -119,7 +119,7 @@ impl Site {
         }
     }
 
-    /// What `clawrl report` writes, as the record stands.
+    /// The page of `clawrl report`, made from the current record.
     fn report(&self, run: &RunId) -> Answer {
         let opened = match self.store.run(run) {
             Ok(opened) => opened,
@@ -170,16 +170,16 @@ fn page_of_training(run: &Run) -> PathBuf {
     run.dir().join(TRAINING)
 }
 
-/// A file that is one: neither a link to another place nor a pipe.
+/// A regular file; links and pipes are refused.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     if fs::symlink_metadata(path)?.is_file() {
         fs::read(path)
     } else {
-        Err(std::io::Error::other("it is no file"))
+        Err(std::io::Error::other("it is not a regular file"))
     }
 }
 
-/// The picture with this path below `blobs/`, and its type. What is no picture is not told: a browser might do something with it.
+/// The picture with this path below `blobs/`, and its media type. Other blobs are not served: a browser might execute them.
 fn picture(path: &str) -> Option<(BlobRef, &'static str)> {
     let (folder, name) = path.split_once('/')?;
     let (hash, ending) = name.split_once('.')?;
@@ -191,7 +191,7 @@ fn picture(path: &str) -> Option<(BlobRef, &'static str)> {
         _ => return None,
     };
     let blob = BlobRef { media_type: kind.to_owned(), sha256: hash.to_owned() };
-    // Whatever is no hash has no path.
+    // A name that is not a hash has no path.
     (clawrl_record::blob_path(&blob)? == format!("blobs/{folder}/{name}")).then_some((blob, kind))
 }
 
