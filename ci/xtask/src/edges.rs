@@ -221,13 +221,13 @@ mod tests {
             "harness/scheduler",
             "[dependencies]\nclawrl-record.workspace = true",
             &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
-               allowed is: `record` <- `report`, `regression`, `cli`, `train`, `clawrl`, `bench`"],
+               allowed is: `record` <- `report`, `regression`, `view`, `runtime`, `cli`, `train`, `clawrl`, `bench`"],
         );
         check(
             "harness/scheduler",
             "[dev-dependencies]\nclawrl-record.workspace = true",
             &["harness/scheduler/Cargo.toml:4: `scheduler` may not depend on `record` here; \
-               allowed is: `record` <- `report`, `regression`, `cli`, `train`, `clawrl`, `bench`"],
+               allowed is: `record` <- `report`, `regression`, `view`, `runtime`, `cli`, `train`, `clawrl`, `bench`"],
         );
         check(
             "envs/terminal",

@@ -91,7 +91,7 @@ pub async fn probe_engines(access: &EngineAccess) -> Result<Vec<EngineReport>, F
     }
     if engines.is_empty() {
         let message =
-            "DOCKER_HOST is empty: set it to a container engine (unix://PATH, tcp://HOST:PORT), or unset it";
+            "DOCKER_HOST is empty; set it to a container engine (unix://PATH, tcp://HOST:PORT), or unset it";
         return Err(Fault::permanent(Boundary::Provider, "engine-missing", message));
     }
     Ok(engines)
@@ -110,7 +110,7 @@ pub async fn probe_engine(address: &str, certificates: Option<&Path>) -> Result<
         _ if is_local => {}
         None => {
             let message = format!(
-                "invalid container engine address {address}: set DOCKER_HOST to unix://PATH or tcp://HOST:PORT"
+                "invalid container engine address {address}; set DOCKER_HOST to unix://PATH or tcp://HOST:PORT"
             );
             return refuse("engine-address", message);
         }

@@ -206,7 +206,7 @@ impl Programs {
             folders.find(|path| path.is_file()).ok_or_else(|| {
                 missing(format!(
                     "cannot find `{name}` beside {}, which must run beside a container engine whose \
-                     containers this process cannot enter: install all ClawRL programs into one folder, or \
+                     containers this process cannot enter; install all ClawRL programs into one folder, or \
                      run `cargo build -p clawrl-node`",
                     own.display()
                 ))

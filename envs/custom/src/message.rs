@@ -274,8 +274,9 @@ pub(crate) fn same_version(result: &Value) -> Result<(), PeerError> {
     match result.get("protocol").and_then(Value::as_u64) {
         Some(version) if version == u64::from(PROTOCOL) => Ok(()),
         Some(version) => {
-            let message =
-                format!("the environment speaks protocol version {version}, but this program {PROTOCOL}");
+            let message = format!(
+                "the environment speaks protocol version {version}, but this program speaks version {PROTOCOL}"
+            );
             Err(PeerError::permanent("protocol-version", message))
         }
         None => {

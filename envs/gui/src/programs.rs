@@ -61,7 +61,7 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
     };
     let asked = |program: &Path, code| {
         version(program).ok_or_else(|| {
-            let message = format!("`{} --version` does not print a version: reinstall it", program.display());
+            let message = format!("`{} --version` does not print a version; reinstall it", program.display());
             refuse(code, message)
         })
     };
@@ -72,7 +72,7 @@ fn find_among(browsers: &[&str], path: &str) -> Result<BrowserPrograms, Fault> {
             return Ok(BrowserPrograms { driver: driver.clone(), browser: browser.clone(), version });
         }
         let message = format!(
-            "{} is `{of_driver}` and {} is `{version}`: a driver needs a browser of its own major version: \
+            "{} is `{of_driver}` and {} is `{version}`: a driver needs a browser of its own major version; \
              install both from one source",
             driver.display(),
             browser.display()

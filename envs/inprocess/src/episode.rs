@@ -215,6 +215,7 @@ impl<E: ToolEnv> Environment for Tools<E> {
 impl<E: ToolEnv> Episode for ToolEpisode<E> {
     fn tools(&self) -> Vec<ToolSpec> {
         let mut tools: Vec<ToolSpec> = self.env.0.tools(&self.row).into_iter().map(tool_spec).collect();
+        assert!(tools.iter().all(|tool| tool.name != SUBMIT), "the tool name `{SUBMIT}` is reserved");
         tools.push(submit_tool());
         tools
     }

@@ -95,8 +95,9 @@ pub struct Resumed {
 pub enum RunEnd {
     /// Every slot is closed.
     Completed,
-    /// The consumer of the results needed no more; slots may be open. Journals of before 0.1 say `sated`.
-    #[serde(alias = "sated")]
+    /// The consumer of the results needed no more; slots may be open. Journals say `sated`, the word of earlier programs, which
+    /// can so read newer runs.
+    #[serde(rename = "sated", alias = "demand_closed")]
     DemandClosed,
     /// A person asked for the end; slots may be open.
     Interrupted,
@@ -325,6 +326,6 @@ mod tests {
         for word in ["\"demand_closed\"", "\"sated\""] {
             assert_eq!(serde_json::from_str::<RunEnd>(word).unwrap(), RunEnd::DemandClosed);
         }
-        assert_eq!(serde_json::to_string(&RunEnd::DemandClosed).unwrap(), "\"demand_closed\"");
+        assert_eq!(serde_json::to_string(&RunEnd::DemandClosed).unwrap(), "\"sated\"");
     }
 }

@@ -115,8 +115,8 @@ fn impossible_action_is_reported_and_harmless() {
         assert!(told.starts_with("error: element"), "{told}");
         for (line, part) in [
             ("jump 1", "`jump`"),
-            ("goto file:///etc/passwd", "no address"),
-            ("goto javascript:alert(1)", "no address"),
+            ("goto file:///etc/passwd", "is not an address"),
+            ("goto javascript:alert(1)", "is not an address"),
             ("tab 7", "no tab 7"),
             ("accept", "no dialog"),
             ("click 5000,5", "outside"),

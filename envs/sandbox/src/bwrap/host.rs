@@ -38,7 +38,7 @@ pub fn probe_host(cgroups: CgroupHost) -> Result<HostReport, Fault> {
         version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if parse_version(&version).is_none_or(|found| found < MIN_VERSION) {
         let message = format!(
-            "{} reports `{version}`, but --disable-userns needs at least {}.{}: install a newer bubblewrap",
+            "{} reports `{version}`, but --disable-userns needs at least {}.{}; install a newer bubblewrap",
             program.display(),
             MIN_VERSION.0,
             MIN_VERSION.1
@@ -64,7 +64,7 @@ fn find_program() -> Result<PathBuf, Fault> {
         Fault::permanent(
             Boundary::Provider,
             "bwrap-missing",
-            "bubblewrap (`bwrap`) is not installed: run `apt-get install bubblewrap`, or install your \
+            "bubblewrap (`bwrap`) is not installed; run `apt-get install bubblewrap`, or install your \
              system's package. `sandbox: none` in a suite runs without isolation",
         )
     })

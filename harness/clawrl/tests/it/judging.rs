@@ -58,7 +58,7 @@ fn a_judge_votes_and_the_record_says_how() {
     let check = "check    1.00 manners: votes: 3 for it: It says thanks.";
     assert!(shown.contains(check), "no `{check}` in\n{shown}");
     let report = place.clawrl(&["report", "one"]);
-    assert!(report.out.contains("3 replies of the judge"), "{report:?}");
+    assert!(report.out.contains("the judge: 3 replies"), "{report:?}");
     // The judge is in the plan: a run that goes on, and one that is played again, has it.
     let played = bare(&place, &["run", "--policy", "replay:one", "--name", "two"]).ends(0);
     assert!(played.out.contains("\njudge: "), "{}", played.out);

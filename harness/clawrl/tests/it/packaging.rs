@@ -19,8 +19,10 @@ mod real_clients {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         std::fs::create_dir(path("programs")).unwrap();
-        for program in [env!("CARGO_BIN_EXE_clawrl"), env!("CARGO_BIN_EXE_clawrl-torch"), "clawrl-sbx"] {
-            // The sandbox's program is in the same folder, built by another package.
+        for program in
+            [env!("CARGO_BIN_EXE_clawrl"), env!("CARGO_BIN_EXE_clawrl-torch"), "clawrl-sbx", "clawrl-node"]
+        {
+            // The last two are in the same folder, built by other packages.
             let built = Path::new(env!("CARGO_BIN_EXE_clawrl")).with_file_name(program);
             let packed = path("programs").join(built.file_name().unwrap());
             run(Command::new("strip").arg("-o").arg(packed).arg(built));

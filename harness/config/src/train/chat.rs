@@ -131,8 +131,9 @@ pub struct ChatPlan {
     pub max_staleness: u32,
     /// Most divergence from the version before, nats a token.
     pub max_kl: f64,
-    /// Maximum KL divergence from the policy before training, nats per token.
-    #[serde(alias = "max_drift")]
+    /// Maximum KL divergence from the policy before training, nats per token. Stored under its earlier name, which earlier programs
+    /// read.
+    #[serde(rename = "max_drift", alias = "max_reference_kl")]
     pub max_reference_kl: f64,
     /// Versions in a row that are rejected before learning pauses; at least 1.
     pub failures: u32,

@@ -55,6 +55,14 @@ fn refuse(rest: &Map<String, Value>) -> Result<(), String> {
             ));
         }
     }
+    let tools = said("tools").and_then(Value::as_array).into_iter().flatten();
+    for (index, tool) in tools.enumerate() {
+        let is_function = tool["type"].is_null() || tool["type"] == "function";
+        let function = tool.get("function").unwrap_or(tool);
+        if !is_function || !function["name"].is_string() {
+            return Err(format!("tools[{index}] cannot be used here: it is not a function with a name"));
+        }
+    }
     Ok(())
 }
 
@@ -117,6 +125,9 @@ mod tests {
         };
         check(with("n", json!(2)), Err("`n` cannot be 2 here"));
         check(with("tool_choice", json!("required")), Err("`tool_choice`"));
+        check(with("tools", json!([{"type": "web_search"}])), Err("tools[0] cannot be used here"));
+        let custom = json!([{"function": {"name": "f"}}, {"type": "custom", "name": "patch"}]);
+        check(with("tools", custom), Err("tools[1] cannot be used here"));
         check(with("response_format", json!({"type": "json_object"})), Err("`response_format`"));
         check(with("messages", json!([])), Err("`messages` is empty"));
         check(with("messages", json!([{"role": "robot"}])), Err("the role `robot` is unknown"));

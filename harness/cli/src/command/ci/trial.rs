@@ -1,7 +1,7 @@
 //! A run of a gate, from its plan to its record.
 //!
 //! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the end is journaled if it
-//! can be. I3. A run that a look or a budget ended is sated, not cut short: the record tells the two apart.
+//! can be. I3. A run that an interim analysis or a budget ended is recorded as ended because its demand closed, not as interrupted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
