@@ -79,6 +79,7 @@ pub(crate) fn homes_of_suite_key(key: &str) -> Vec<&'static str> {
         "ProcessEnv" => Some("`env: process:`"),
         "HttpEnv" => Some("`env: http:`"),
         "Openenv" => Some("`env: openenv:`"),
+        "InProcess" => Some("`env: in_process:`"),
         "Http" => Some("`http:` of a tool"),
         "FromEnv" => Some("a secret of the environment"),
         "Table" => Some("`table:`"),

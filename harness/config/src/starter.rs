@@ -150,7 +150,14 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<(String, O
         task.replace("NAME", id).lines().map(|line| format!("{indent}{line}\n")).collect()
     };
     let (task, copied) = match last.map(|row| &row.env) {
-        Some(Named::Process(_) | Named::Http(_) | Named::Openenv(_) | Named::Swe(_) | Named::Gui(_)) => {
+        Some(
+            Named::Process(_)
+            | Named::Http(_)
+            | Named::Openenv(_)
+            | Named::InProcess(_)
+            | Named::Swe(_)
+            | Named::Gui(_),
+        ) => {
             let copy = format!("{}{id}{}\n", &head[start..span.start], &head[span.end()..]);
             (copy, last.map(|row| row.id.value.clone()))
         }

@@ -53,6 +53,11 @@ pub enum PolicySpec {
     },
     /// A program of the user's own, started for each attempt.
     Agent(Box<AgentSpec>),
+    /// A Rust value of the program that made the run.
+    InProcess {
+        /// Name that the program gave it.
+        name: String,
+    },
 }
 
 impl PolicySpec {

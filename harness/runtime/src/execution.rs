@@ -248,3 +248,14 @@ async fn run(
     }
     Ok(outcome)
 }
+
+/// The end of a run in the form of the record.
+pub fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
+    match end {
+        RunEnd::Completed => clawrl_record::RunEnd::Completed,
+        RunEnd::DemandClosed => clawrl_record::RunEnd::DemandClosed,
+        RunEnd::Drained | RunEnd::Cancelled => clawrl_record::RunEnd::Interrupted,
+        RunEnd::TooManyFaults => clawrl_record::RunEnd::TooManyFaults,
+        RunEnd::HarnessFault | RunEnd::SinkFailed => clawrl_record::RunEnd::HarnessFault,
+    }
+}

@@ -41,7 +41,7 @@ pub use cassette::{origin_of, replies_of, unreadable, unwritable};
 pub use cassette_writer::CassetteWriter;
 pub use cost_limit::{CostLimit, cost_of, is_used_up, refuse_unpriced, spent};
 pub use error::{Reason, RuntimeError};
-pub use execution::{Ended, Executor, Work, execute};
+pub use execution::{Ended, Executor, Work, execute, recorded_end};
 pub use interrupt::{FirstInterrupt, Signals};
 pub use isolation::word as environments_word;
 pub use judge::{model_of as judge_model_of, turn_judge};

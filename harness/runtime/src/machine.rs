@@ -48,6 +48,8 @@ pub struct Machine {
     judges: Judges,
     /// Of a policy that starts programs.
     programs: Programs,
+    /// Environments of this process.
+    hosted: Option<Arc<dyn EnvProvider>>,
 }
 
 impl Machine {
@@ -94,12 +96,18 @@ impl Machine {
         let spawner = if kinds.is_empty() && !has_agents { None } else { Some(start_spawner()?) };
         let unboxed = kinds.contains(&SandboxKind::None);
         let programs = Programs::default();
-        Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges, programs })
+        Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges, programs, hosted: None })
     }
 
     /// Has a policy start its programs here.
     pub fn lending(self, programs: Programs) -> Self {
         Self { programs, ..self }
+    }
+
+    /// Provides the environments of kind `in_process`.
+    #[must_use]
+    pub fn hosting(self, environments: Arc<dyn EnvProvider>) -> Self {
+        Self { hosted: Some(environments), ..self }
     }
 
     /// Limits that the plan asks for and this machine cannot set.
@@ -139,9 +147,9 @@ impl Machine {
         let client = self.spawner.map(SpawnerClient::attach).transpose();
         let client = client
             .map_err(|error| RuntimeError::internal(format!("cannot listen to the spawner: {error}")))?;
-        let Self { bubblewrap, engines, images, browser, unboxed, judges, programs, .. } = self;
+        let Self { bubblewrap, engines, images, browser, unboxed, judges, programs, hosted, .. } = self;
         programs.lend(client.clone());
-        Ok(Runtime { bubblewrap, engines, images, browser, client, unboxed, judges, programs })
+        Ok(Runtime { bubblewrap, engines, images, browser, client, unboxed, judges, programs, hosted })
     }
 }
 
@@ -155,6 +163,7 @@ pub struct Runtime {
     unboxed: bool,
     judges: Judges,
     programs: Programs,
+    hosted: Option<Arc<dyn EnvProvider>>,
 }
 
 impl Drop for Runtime {
@@ -240,6 +249,14 @@ impl Runtime {
                 judge: self.judges.of_plan(plan),
             });
             providers.insert("gui", Arc::new(provider));
+        }
+        if let Some(task) = plan.tasks.iter().find(|task| matches!(task.env, EnvSpec::InProcess(_))) {
+            let hosted = self.hosted.clone().ok_or_else(|| {
+                let message =
+                    format!("task {} has an environment of the program that wrote its suite", task.id);
+                RuntimeError::refused(message).with_help("run that program; it registers the environment")
+            })?;
+            providers.insert("in_process", hosted);
         }
         for kind in ["process", "http", "openenv"] {
             let customs = expected(plan, |task| match &task.env {

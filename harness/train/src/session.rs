@@ -16,7 +16,7 @@ use std::thread;
 use clawrl_config::{
     Advantage, DeviceSplit, PolicySource, Preset, RlPlan, TrainPlan, TrainRun, TrainTasks, WarmStartPlan,
 };
-use clawrl_core::{EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
+use clawrl_core::{EnvProvider, EpisodeSink, Policy, RunId, RunPlan, SlotId, SlotSpec};
 use clawrl_learn::{CollapseGuard, GroupStream, PolicyLoss, StreamEnd, StreamSnapshot};
 use clawrl_record::{
     HeldOut, LockFile, Metric, MetricRow, PassRate, RecordError, ResumeMode, RunEnd, RunStore, RunWriter,
@@ -105,6 +105,7 @@ pub struct Trainer {
     is_named: bool,
     start: TrainStart,
     progress: Arc<dyn Progress>,
+    hosted: Option<Arc<dyn EnvProvider>>,
 }
 
 impl Trainer {
@@ -125,7 +126,13 @@ impl Trainer {
         room::budget(&plan, &split, layout.rl.limits.concurrency)?;
         let teacher = plan.rl.as_ref().and_then(|rl| rl.distillation.as_ref()?.remote.as_ref());
         let teacher_key = teacher.map(|teacher| key_of(&teacher.server)).transpose()?.flatten();
-        Ok(Self { plan, split, tasks, layout, teacher_key, is_named, start, progress })
+        Ok(Self { plan, split, tasks, layout, teacher_key, is_named, start, progress, hosted: None })
+    }
+
+    /// Provides the environments of kind `in_process`.
+    #[must_use]
+    pub fn hosting(self, environments: Arc<dyn EnvProvider>) -> Self {
+        Self { hosted: Some(environments), ..self }
     }
 
     /// Trains. Blocks. Call on the main thread, before anything starts a thread: the host's spawner needs that.
@@ -133,10 +140,13 @@ impl Trainer {
     /// # Errors
     /// What the host lacks, what broke, or that a signal ended the training; it can be resumed after the last two.
     pub fn run(self) -> Result<TrainOutcome, TrainError> {
-        let Self { plan, split, tasks, mut layout, teacher_key, is_named, start, progress } = self;
+        let Self { plan, split, tasks, mut layout, teacher_key, is_named, start, progress, hosted } = self;
         let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
         let judge = judging.and_then(|judging| judging.judge.as_deref());
-        let machine = Machine::prepare_judged(&layout.plans(), judge, &*progress)?;
+        let mut machine = Machine::prepare_judged(&layout.plans(), judge, &*progress)?;
+        if let Some(environments) = hosted {
+            machine = machine.hosting(environments);
+        }
         let lock = LockFile::new(&layout.rl, facts::PROGRAM, machine.facts(), machine.limits_not_set());
         if start == TrainStart::New {
             layout = layout.create(is_named, &plan, &tasks, &lock)?;

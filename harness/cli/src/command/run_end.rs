@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clawrl_core::SlotId;
 use clawrl_record::{LimitNotSet, Run, RunSummary, RunWriter, render_summary};
-use clawrl_runtime::{Ended, is_used_up};
+use clawrl_runtime::{Ended, is_used_up, recorded_end};
 use clawrl_scheduler::{RunEnd, RunError, RunReport};
 use serde::Serialize;
 
@@ -138,16 +138,6 @@ pub(super) fn tell_finished(run: &Run, json: bool) -> Result<Exit, Failure> {
         print(&format!("\n{}\nresults     {}\n", render_summary(&summary), run.dir().display()))?;
     }
     Ok(if summary.total.faulted > 0 { Exit::Faulted } else { Exit::Success })
-}
-
-pub(super) fn recorded_end(end: RunEnd) -> clawrl_record::RunEnd {
-    match end {
-        RunEnd::Completed => clawrl_record::RunEnd::Completed,
-        RunEnd::DemandClosed => clawrl_record::RunEnd::DemandClosed,
-        RunEnd::Drained | RunEnd::Cancelled => clawrl_record::RunEnd::Interrupted,
-        RunEnd::TooManyFaults => clawrl_record::RunEnd::TooManyFaults,
-        RunEnd::HarnessFault | RunEnd::SinkFailed => clawrl_record::RunEnd::HarnessFault,
-    }
 }
 
 fn unrecorded(error: Option<RunError>, unfinished: Failure, account: &Account) -> Failure {

@@ -16,7 +16,7 @@ impl Checker {
         env: &Named,
     ) {
         match (env, subject) {
-            (Named::Process(_) | Named::Http(_) | Named::Openenv(_), _) => self.problem(
+            (Named::Process(_) | Named::Http(_) | Named::Openenv(_) | Named::InProcess(_), _) => self.problem(
                 span,
                 format!("`{key}` is not known to environments of kind `{}`, which grade themselves", env.key()),
                 "never looked at",

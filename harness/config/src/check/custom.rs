@@ -2,13 +2,13 @@
 //!
 //! They list their tools when an episode begins, so calls in scripts are not checked here.
 
-use clawrl_core::{CustomLink, CustomSpec, RewardTotal, check_base_url};
+use clawrl_core::{CustomLink, CustomSpec, InProcessSpec, RewardTotal, check_base_url};
 use serde_json::Value;
 
 use super::builder::TaskBuilder;
 use crate::bounds;
 use crate::credential::is_secret_path;
-use crate::file::{HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, Text};
+use crate::file::{HttpEnvFile, InProcessFile, Located, OpenenvFile, ProcessEnvFile, Text};
 use crate::source::Span;
 use crate::value::BadValue;
 
@@ -60,6 +60,26 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
         let score = file.score.as_deref().map_or(RewardTotal::default(), |&score| score.into());
         self.custom(CustomLink::Openenv { base_url, score }, shared!(file))
+    }
+
+    pub(super) fn in_process(&mut self, file: &'s InProcessFile, place: Span) -> InProcessSpec {
+        let environment = file.environment.as_ref().and_then(|name| self.text(name)).unwrap_or_default();
+        if file.environment.is_none() {
+            self.problem(
+                place,
+                "`in_process` has no `environment`",
+                "no environment named",
+                "name a type that the program registers: `environment: Reverse`",
+            );
+        }
+        // A text is a template whose value is a map.
+        if let Some(row) = &file.row
+            && !(row.value.is_object() || row.value.is_string())
+        {
+            self.problem(row.span, "`row` is not a map", "not a map", "write `row: { name: value }`");
+        }
+        let row = file.row.as_ref().and_then(|row| self.json(row));
+        InProcessSpec { environment, row: row.unwrap_or_else(|| Value::Object(serde_json::Map::new())) }
     }
 
     fn custom(&mut self, link: CustomLink, shared: Shared<'s>) -> CustomSpec {

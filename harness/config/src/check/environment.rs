@@ -2,7 +2,8 @@
 
 use super::checker::Checker;
 use crate::file::{
-    EnvFile, GuiFile, HttpEnvFile, Located, OpenenvFile, ProcessEnvFile, SweFile, TerminalFile, ToolcallFile,
+    EnvFile, GuiFile, HttpEnvFile, InProcessFile, Located, OpenenvFile, ProcessEnvFile, SweFile,
+    TerminalFile, ToolcallFile,
 };
 use crate::source::Span;
 use crate::suggest::{did_you_mean, listed};
@@ -17,6 +18,7 @@ pub(crate) enum Named {
     Process(Box<ProcessEnvFile>),
     Http(Box<HttpEnvFile>),
     Openenv(Box<OpenenvFile>),
+    InProcess(Box<InProcessFile>),
 }
 
 impl Named {
@@ -30,6 +32,7 @@ impl Named {
             (Self::Process(own), Self::Process(below)) => Self::Process(Box::new(own.or(below))),
             (Self::Http(own), Self::Http(below)) => Self::Http(Box::new(own.or(below))),
             (Self::Openenv(own), Self::Openenv(below)) => Self::Openenv(Box::new(own.or(below))),
+            (Self::InProcess(own), Self::InProcess(below)) => Self::InProcess(Box::new(own.or(below))),
             (own, _) => own,
         }
     }
@@ -44,6 +47,7 @@ impl Named {
             Self::Process(_) => "process",
             Self::Http(_) => "http",
             Self::Openenv(_) => "openenv",
+            Self::InProcess(_) => "in_process",
         }
     }
 }
@@ -51,7 +55,10 @@ impl Named {
 impl Checker {
     /// The kind that is named, if any.
     pub(super) fn named_environment(&mut self, env: Located<EnvFile>) -> Option<Named> {
-        let Located { value: EnvFile { terminal, swe, toolcall, gui, process, http, openenv }, span } = env;
+        let Located {
+            value: EnvFile { terminal, swe, toolcall, gui, process, http, openenv, in_process },
+            span,
+        } = env;
         let mut named = [
             terminal.map(|file| Named::Terminal(Box::new(file))),
             swe.map(|file| Named::Swe(Box::new(file))),
@@ -60,6 +67,7 @@ impl Checker {
             process.map(|file| Named::Process(Box::new(file))),
             http.map(|file| Named::Http(Box::new(file))),
             openenv.map(|file| Named::Openenv(Box::new(file))),
+            in_process.map(|file| Named::InProcess(Box::new(file))),
         ]
         .into_iter()
         .flatten();

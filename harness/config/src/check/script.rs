@@ -247,7 +247,8 @@ impl Checker {
                     | Named::Gui(_)
                     | Named::Process(_)
                     | Named::Http(_)
-                    | Named::Openenv(_),
+                    | Named::Openenv(_)
+                    | Named::InProcess(_),
                     Kind::Patch(_),
                 ) => self.problem(
                         *span,
@@ -264,10 +265,10 @@ impl Checker {
                 (Named::Toolcall(toolcall), Kind::Call { name, .. }) => {
                     self.called_tool(name, toolcall)
                 }
-                (Named::Process(_) | Named::Http(_) | Named::Openenv(_), Kind::Call { name, .. }) if name.value == "submit" => {
+                (Named::Process(_) | Named::Http(_) | Named::Openenv(_) | Named::InProcess(_), Kind::Call { name, .. }) if name.value == "submit" => {
                     self.submit_by_name(name);
                 }
-                (Named::Process(_) | Named::Http(_) | Named::Openenv(_), other)
+                (Named::Process(_) | Named::Http(_) | Named::Openenv(_) | Named::InProcess(_), other)
                     if !matches!(other, Kind::Call { .. } | Kind::Submit(_)) =>
                 {
                     let message = format!(

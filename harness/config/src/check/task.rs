@@ -92,19 +92,21 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             Named::Process(file) => EnvSpec::Custom(self.process_env(file, row.place)),
             Named::Http(file) => EnvSpec::Custom(self.http_env(file, row.place)),
             Named::Openenv(file) => EnvSpec::Custom(self.openenv(file, row.place)),
+            Named::InProcess(file) => EnvSpec::InProcess(self.in_process(file, row.place)),
         };
         let tools = match &env {
             EnvSpec::Toolcall(toolcall) if tools_are_good => Tools::Declared(&toolcall.tools),
             EnvSpec::Swe(_) => Tools::Swe,
             EnvSpec::Gui(_) => Tools::Gui,
-            EnvSpec::Custom(_) => Tools::ToldAtReset,
+            EnvSpec::Custom(_) | EnvSpec::InProcess(_) => Tools::ToldAtReset,
             _ => Tools::Unknown,
         };
         // By default, replies are read so that they can call any tool.
         if matches!(env, EnvSpec::Custom(_)) && row.given.action_format.is_none() {
             settings.action_format = ActionFormat::Hermes;
         }
-        let graded_otherwise = verifier.is_some() || matches!(env, EnvSpec::Custom(_) | EnvSpec::Swe(_));
+        let grades_itself = matches!(env, EnvSpec::Custom(_) | EnvSpec::InProcess(_) | EnvSpec::Swe(_));
+        let graded_otherwise = verifier.is_some() || grades_itself;
         let checks: Vec<CheckSpec> = self.checks(row, graded_otherwise, tools, &settings.timeouts);
         let asks_judge = checks.iter().any(|check| matches!(check.check, Check::Rubric { .. }));
         if asks_judge && !row.given.grade {

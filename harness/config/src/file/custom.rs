@@ -74,6 +74,17 @@ pub(crate) struct OpenenvFile {
     pub(crate) deterministic: Option<bool>,
 }
 
+/// An environment that is a Rust type of the program which runs the suite.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "InProcess")]
+pub(crate) struct InProcessFile {
+    /// Name under which the program registers the environment. Required.
+    pub(crate) environment: Option<Text>,
+    /// The task's data, a map that the environment reads. Default: empty.
+    pub(crate) row: Option<Located<Value>>,
+}
+
 words! {
     /// What rewards come to.
     enum RewardTotalFile for RewardTotal {
@@ -108,5 +119,13 @@ impl OpenenvFile {
             message_kib: self.message_kib.or(below.message_kib),
             deterministic: self.deterministic.or(below.deterministic),
         }
+    }
+}
+
+impl InProcessFile {
+    /// This one, with what it leaves open taken from the defaults, key by key.
+    pub(crate) fn or(self, defaults: &Self) -> Self {
+        let below = defaults.clone();
+        Self { environment: self.environment.or(below.environment), row: self.row.or(below.row) }
     }
 }

@@ -24,7 +24,7 @@ mod workspace;
 
 pub(crate) use check::{CallFile, CallsMatchFile, CheckFile, ExpectedCallFile, StoredFile, Subject};
 pub(crate) use choice::{ChoiceFile, InstancesFile, ListFields, NamedListFile};
-pub(crate) use custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
+pub(crate) use custom::{HttpEnvFile, InProcessFile, OpenenvFile, ProcessEnvFile};
 pub(crate) use files::{FileEntry, FilesFile};
 pub(crate) use gui::{
     GuiFile, PageElementFile, PageRewardFile, PatternFile, RequestRef, RespondFile, RouteFile, SiteFile,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::CheckFile;
 use super::choice::{ChoiceFile, InstancesFile, NamedListFile};
-use super::custom::{HttpEnvFile, OpenenvFile, ProcessEnvFile};
+use super::custom::{HttpEnvFile, InProcessFile, OpenenvFile, ProcessEnvFile};
 use super::forms::words;
 use super::gui::GuiFile;
 use super::located::{Entries, Located, Text, present_or_default};
@@ -228,12 +228,15 @@ pub(crate) struct EnvFile {
     /// A server of OpenEnv.
     #[serde(default, deserialize_with = "present_or_default")]
     pub(crate) openenv: Option<OpenenvFile>,
+    /// A Rust type of the program that runs the suite.
+    #[serde(default, deserialize_with = "present_or_default")]
+    pub(crate) in_process: Option<InProcessFile>,
 }
 
 impl EnvFile {
     /// How many kinds it names.
     pub(crate) fn kinds(&self) -> usize {
-        let Self { terminal, swe, toolcall, gui, process, http, openenv } = self;
+        let Self { terminal, swe, toolcall, gui, process, http, openenv, in_process } = self;
         [
             terminal.is_some(),
             swe.is_some(),
@@ -242,6 +245,7 @@ impl EnvFile {
             process.is_some(),
             http.is_some(),
             openenv.is_some(),
+            in_process.is_some(),
         ]
         .into_iter()
         .filter(|&named| named)
