@@ -29,7 +29,7 @@ fn main() -> clawrl::Result<()> {
     let run = suites.fold(Run::new(first), Run::suite).limit(4).progress(Arc::new(Lines));
     let finished = run.run()?;
     for suite in &finished.summary().suites {
-        println!("{}: {} of {} passed", suite.name, suite.counts.passed, suite.counts.slots);
+        println!("{}: {} of {} passed", suite.suite, suite.total.passed, suite.total.slots);
     }
     Ok(())
 }

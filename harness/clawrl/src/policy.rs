@@ -24,7 +24,7 @@ impl<F: Fn(&[Message]) -> String + Send + Sync> Policy for PolicyFn<F> {
     }
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
-        let text = (self.reply)(request.messages);
-        Box::pin(std::future::ready(Ok(Action::from_text(text))))
+        let text = (self.reply)(request.conversation);
+        Box::pin(std::future::ready(Ok(Action { text, ..Action::default() })))
     }
 }

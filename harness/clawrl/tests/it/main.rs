@@ -13,6 +13,7 @@ mod completing;
 mod customizing;
 mod driving;
 mod ending;
+mod examples;
 mod explaining;
 mod gating;
 mod heavy;

@@ -181,7 +181,7 @@ fn used(run: &Run, task: &RunTask) -> Before {
 /// Journals the end, and fails where it is none of the gate's.
 fn conclude(ended: Ended, writer: RunWriter, results: &ResultsArguments, log: &Log) -> Result<(), Failure> {
     let Ended { report, error, policy_notes, .. } = ended;
-    let finished = writer.finish(recorded_end(report.end));
+    let finished = writer.finish(clawrl_runtime::recorded_end(report.end));
     for note in &policy_notes {
         log.note(format_args!("{note}"));
     }
