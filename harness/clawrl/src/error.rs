@@ -1,5 +1,6 @@
 //! Errors of the library.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clawrl_config::ConfigError;
@@ -12,7 +13,7 @@ use thiserror::Error;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A suite, a train file or a setting is invalid. The text lists every problem.
@@ -75,6 +76,13 @@ pub enum Error {
     /// A training failed; the text says how to continue it.
     #[error(transparent)]
     Train(#[from] clawrl_runtime::training::TrainError),
+}
+
+/// The text of [`Display`](fmt::Display), which a `main` prints that returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

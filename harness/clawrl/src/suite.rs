@@ -122,11 +122,12 @@ impl Rows {
         let mut lists = serde_json::Map::new();
         let mut tasks = Vec::new();
         for (number, (signature, lines)) in entries.iter().enumerate() {
-            let list = format!("rows-{number}");
+            let list = format!("rows_{number}");
             let file = folder.join(format!("{list}.jsonl"));
             fs::write(&file, lines).map_err(Error::file("write", &file))?;
             lists.insert(list.clone(), json!({ "rows": format!("{list}.jsonl") }));
-            tasks.push(entry(environment.as_ref(), &list, signature));
+            let id = if number == 0 { self.name.clone() } else { format!("{}-{number}", self.name) };
+            tasks.push(entry(environment.as_ref(), &id, &list, signature));
         }
         let suite = json!({ "format": 1, "suite": self.name, "vars": lists, "tasks": tasks });
         let path = folder.join("suite.yaml");
@@ -136,7 +137,7 @@ impl Rows {
 }
 
 /// The entry of `tasks:` for the rows of a list, whose solutions have these names and argument names.
-fn entry(environment: &dyn Environment, list: &str, solution: &[(String, Vec<String>)]) -> Value {
+fn entry(environment: &dyn Environment, id: &str, list: &str, solution: &[(String, Vec<String>)]) -> Value {
     let format = match environment.action_format() {
         ActionFormat::Raw => "raw",
         ActionFormat::Fenced => "fenced",
@@ -154,7 +155,7 @@ fn entry(environment: &dyn Environment, list: &str, solution: &[(String, Vec<Str
         json!({ "call": { "name": name, "arguments": arguments } })
     };
     let mut task = json!({
-        "id": list,
+        "id": id,
         "template": { "row": { "from": list } },
         "instances": "all",
         "instruction": "{{ row.prompt }}",
