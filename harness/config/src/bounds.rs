@@ -20,7 +20,7 @@ pub(crate) const MAX_FIXTURE_FILES: usize = 10_000;
 pub(crate) const MAX_INSTANCES: i64 = 10_000;
 /// Combinations up to which a template without `instances` makes them all.
 pub(crate) const ALL_BY_DEFAULT: usize = 64;
-/// Turns of an attempt when nothing else is said.
+/// Default maximum number of turns of an attempt.
 pub(crate) const DEFAULT_TURNS: u32 = 30;
 pub(crate) const MAX_TURNS: i64 = 10_000;
 pub(crate) const MAX_GROUP: i64 = 1_024;
@@ -36,7 +36,7 @@ pub(crate) const MAX_SCREEN: i64 = 500;
 pub(crate) const MAX_IDLE_MILLIS: i64 = 600_000;
 /// A page that is not quiet after ten minutes never is.
 pub(crate) const MAX_SETTLE_MILLIS: i64 = 600_000;
-/// How long a site holds an answer back: longer than any step.
+/// Maximum delay of a site's response, longer than any step.
 pub(crate) const MAX_DELAY_MILLIS: i64 = 600_000;
 /// Headless Chromium with one empty page takes about 160 MiB.
 pub(crate) const MIN_BROWSER_MIB: i64 = 256;
@@ -65,21 +65,21 @@ pub(crate) const MAX_JUDGING_SECS: i64 = 3_600;
 pub(crate) const MAX_CHAT_SECS: i64 = 31 * 86_400;
 /// Questions that a judge is asked at once: each is some kilobytes and several requests.
 pub(crate) const MAX_QUESTIONS: i64 = 4_096;
-/// Calls of one action: each may hold a process of the sandbox.
+/// Calls in one action; each may occupy a process of the sandbox.
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
-/// A message of an environment that somebody else wrote: 64 MiB, held in memory for each attempt.
+/// Maximum size of a message from a custom environment: 64 MiB, held in memory for each attempt.
 pub(crate) const MAX_MESSAGE_KIB: i64 = 65_536;
-/// Attempts that a family's success is about: more than a training of one family has.
+/// Maximum number of attempts over which a family's success rate is computed: more than a training of one family has.
 pub(crate) const MAX_MEMORY: i64 = 1_000_000;
-/// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
+/// Slots of one plan. Slot numbers have 32 bits, and each slot costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 
 /// Newest version of the gate format that this program reads.
 pub(crate) const CI_FORMAT: i64 = 1;
 /// Attempts at each task of a gate: beyond it, other tasks say more.
 pub(crate) const MAX_REPEATS: i64 = 10_000;
-/// Tasks up to which a gate judges each of them by itself where nothing is said: 8 attempts on each side show up to here that a task broke, if it
-/// passed in all of them and passes in none, at the default alpha.
+/// Number of tasks up to which a gate tests every task by default. Up to this number, 8 attempts on each side suffice at the default alpha
+/// to show that a task broke, if it passed in all attempts before and passes in none now.
 pub(crate) const FIXED_TASKS: usize = 100;
 /// Looks of a gate, so that their boundaries are computed at once.
 pub(crate) const MAX_INTERIM_ANALYSES: i64 = 20;
@@ -89,7 +89,7 @@ pub(crate) const POLICY_FORMAT: i64 = 1;
 pub(crate) const AGENT_FORMAT: i64 = 1;
 /// Answers of a model to one program.
 pub(crate) const MAX_MODEL_CALLS: i64 = 1_000_000;
-/// Tokens of one reply of a remote policy: beyond the longest that models write.
+/// Tokens of one reply of a remote policy: more than any model writes.
 pub(crate) const MAX_REPLY_TOKENS: i64 = 1_000_000;
 /// Requests for one reply.
 pub(crate) const MAX_TRIES: i64 = 100;
@@ -115,11 +115,11 @@ pub(crate) const MAX_BUDGET: i64 = 1_000;
 pub(crate) const MAX_MINIBATCHES: i64 = 1_024;
 pub(crate) const MAX_TEMPERATURE: f64 = 10.0;
 pub(crate) const MAX_NEW_TOKENS: i64 = 65_536;
-/// Of a single step.
+/// Largest absolute reward of a single step.
 pub(crate) const MAX_STEP_REWARD: f64 = 1.0;
-/// Of process rewards beside the outcome.
+/// Largest weight of process rewards relative to the outcome.
 pub(crate) const MAX_PROCESS_WEIGHT: f64 = 10.0;
-/// Of the terms of an advantage: outcome and teacher.
+/// Largest weight of a term of the advantage (outcome, teacher).
 pub(crate) const MAX_TERM_WEIGHT: f64 = 10.0;
 /// Candidates that a teacher is asked about at a token.
 pub(crate) const MAX_TOP_K: i64 = 64;

@@ -1,10 +1,9 @@
-//! Types from a document: what serde asks for, answered from [`Node`]s.
+//! Deserialises types from the [`Node`]s of a document.
 //!
-//! The parser is generic over what it reads; asked for each type, it would be compiled once for each. So it is asked for
-//! [`Node`] alone.
+//! The parser is generic over its target type and would be compiled once for each. So its only target is [`Node`].
 //!
-//! I1. Text is asked for as it stands in the file: `007` and `1.10` keep their digits. I2. Every mismatch has the place of
-//! the innermost value or key at which it came up.
+//! I1. Scalars keep their source text: `007` and `1.10` keep their digits. I2. Every mismatch has the span of the innermost
+//! value or key that caused it.
 
 use std::fmt;
 
@@ -31,11 +30,11 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(source: &'de Source, node: &'de N
     T::deserialize(Decoder { source, node })
 }
 
-/// What a type does not take, and where.
+/// A mismatch between a type and a value, with its span.
 #[derive(Debug)]
 pub(crate) struct Mismatch(Box<(Wrong, Option<Span>)>);
 
-/// What is wrong with a value or a key.
+/// Kind of mismatch of a value or a key.
 #[derive(Debug)]
 pub(crate) enum Wrong {
     /// A key that is not known, and those that are.
@@ -65,7 +64,7 @@ impl Mismatch {
         self
     }
 
-    /// What is wrong, and its place.
+    /// Mismatch and span.
     pub(crate) fn parts(&self) -> (&Wrong, Span) {
         (&self.0.0, self.0.1.unwrap_or_default())
     }

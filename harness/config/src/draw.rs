@@ -22,7 +22,7 @@ const MAX_REDRAWS: u64 = 200;
 /// Draws from a list before its excluded values are sorted out.
 const GUESSES: u32 = 8;
 
-/// What one variable may be.
+/// Possible values of one variable.
 #[derive(Debug, Clone)]
 pub(crate) enum Domain {
     /// One of these. Never empty.

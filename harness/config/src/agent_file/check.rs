@@ -18,7 +18,7 @@ use crate::problem::{ConfigError, Finding, Findings};
 use crate::read::read;
 use crate::source::Span;
 
-/// Answers of a model to one program, where nobody says otherwise.
+/// Default maximum number of model answers to one program.
 const MODEL_CALLS: u32 = 1_000;
 
 /// Variables that the harness sets for the program.
@@ -35,13 +35,13 @@ pub struct AgentFilePlan {
     pub env: Vec<String>,
     /// Names of variables that hold secrets.
     pub secrets: Vec<String>,
-    /// How it asks for steps.
+    /// Protocol by which the program requests steps.
     pub door: AgentDoor,
     /// In the words of `--policy`; files are relative to [`AgentFilePlan::home`].
     pub model: Option<String>,
     /// The folder of the file, absolute.
     pub home: PathBuf,
-    /// What it may use up.
+    /// Resource limits of the program.
     pub limits: AgentLimits,
 }
 
@@ -111,7 +111,7 @@ impl Checker {
             self.problem(command.span, "`command` names no program", "empty", help);
             return;
         };
-        // It is started through env(1), which would take it for a variable.
+        // The program is started through env(1), which would read this as the assignment of a variable.
         if program.is_empty() || program.contains('=') || program.starts_with('-') {
             self.problem(program.span, "this is no program", "not a program", help);
         }
@@ -125,7 +125,7 @@ impl Checker {
             let mut chars = name.chars();
             let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
             if !starts || !chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                // It may be a value that someone put here.
+                // The text may be a secret that was written here by mistake.
                 let help = "write names of variables, as in `env: [PATH]`; their values are taken from where clawrl runs";
                 self.problem(name.span, "this is no name of an environment variable", "not a name", help);
             } else if OWN.contains(&name.as_str()) || name.starts_with("CLAWRL_") {

@@ -1,7 +1,7 @@
-//! Building a task from what was written: rendering strings, and judging the results.
+//! Builds a task from its file form: renders strings and checks the results.
 //!
-//! I1. A built task has only values that keep the rules of [`crate::value`].
-//! I2. The same code looks for templates, tries instances when a suite is checked, and makes the tasks of a plan. So every string
+//! I1. All values of a built task satisfy the rules of [`crate::value`].
+//! I2. The same code finds templates, tries instances when a suite is checked, and builds the tasks of a plan. So every string
 //! that is rendered was also seen by [`TaskBuilder::texts_of`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,7 +24,7 @@ pub(super) type Rule = fn(&str) -> Result<(), BadValue>;
 
 /// Builds the tasks of one suite.
 ///
-/// A value that is wrong is reported and left empty, so that all problems of a task are found at once. Tasks count only if
+/// A wrong value is reported and left empty, so that all problems of a task are found at once. Tasks are valid only if
 /// nothing was reported.
 pub(crate) struct TaskBuilder<'c, 'e, 's> {
     checker: &'c mut Checker,
@@ -172,7 +172,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         self.scalar_text(&scalar.value, scalar.span)
     }
 
-    /// As [`Self::written`], for a value whose place is known apart from it.
+    /// Like [`Self::written`], for a value whose span is stored separately.
     pub(super) fn scalar_text(&self, scalar: &'s Scalar, span: Span) -> Written<'s> {
         let text = match scalar {
             Scalar::Text(text) => text,
@@ -290,7 +290,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
     fn json_value(&mut self, value: &'s Json, span: Span) -> Option<Json> {
         Some(match value {
             Json::String(text) if self.seen.is_some() || !is_template(text) => {
-                // The text that was seen; one without a template is rendered as it is.
+                // The template's source. A text without a template renders to itself.
                 self.seen.iter_mut().for_each(|seen| seen.push((text, span)));
                 value.clone()
             }

@@ -100,8 +100,8 @@ pub(super) fn argument_names(parameters: &Json) -> Vec<&str> {
     parameters["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether a schema says that there may be arguments besides those under `properties`, or has no `properties`. One that lists some and
-/// says nothing about others allows them, too, but there a name that it does not list is more likely a mistake.
+/// Whether a schema explicitly allows arguments besides those under `properties`, or has no `properties`. A schema that lists some
+/// arguments and does not mention others also allows them, but then an unlisted name is more likely a mistake.
 pub(super) fn is_open(parameters: &Json) -> bool {
     let says = |key: &str| parameters.get(key).is_some_and(|value| *value != json!(false));
     if parameters.get("properties").is_none() && parameters.get("additionalProperties") != Some(&json!(false))
@@ -129,7 +129,7 @@ pub(super) fn arguments_words(names: &[&str]) -> String {
     }
 }
 
-/// How an expression gives what is wanted: a value that is one expression has the expression's type.
+/// Advice on how to write an expression of the required type: a value that consists of one expression has the expression's type.
 fn conversion_words(written: WrittenJson<'_>, pointer: &str) -> &'static str {
     match written.value.pointer(pointer) {
         Some(Json::String(text)) if is_template(text) => {

@@ -13,10 +13,10 @@ use crate::source::Span;
 use crate::suggest::listed;
 use crate::value;
 
-/// What a software engineering environment offers, and a script may call by name.
+/// Tools of a software engineering environment, which a script may call by name.
 const SWE_TOOLS: &[&str] = &["bash", "view", "edit"];
 
-/// What a GUI environment offers.
+/// Tools of a GUI environment.
 const GUI_TOOLS: &[&str] = &[
     "act",
     "click",

@@ -257,7 +257,7 @@ impl Checker {
         }
     }
 
-    /// Whether an address can be asked and has no secret in it.
+    /// Whether an address is a valid URL and contains no secret.
     fn address(&mut self, text: &Text) -> bool {
         let url = match requested_url(text) {
             Ok(url) => url,

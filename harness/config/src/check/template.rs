@@ -25,7 +25,7 @@ pub(super) struct Template {
 /// Every name that a task declares, with its place, in order; those under `let` are last.
 pub(super) struct Declared {
     names: Vec<Text>,
-    /// How many of them are chosen; the rest is derived.
+    /// Number of chosen variables; the rest is derived.
     chosen: usize,
     /// Chosen names that another variable keeps away from.
     kept_away_from: BTreeSet<String>,
@@ -187,12 +187,12 @@ impl Checker {
         positions
     }
 
-    /// Whether there is a value left whatever the earlier variables took.
+    /// Whether a value remains for every choice of the earlier variables.
     fn leaves_values(&mut self, name: &Text, span: Span, variable: &Variable, above: &[Variable]) -> bool {
         let own: Vec<Value> = match &variable.domain {
             Domain::OneOf(values) => values.clone(),
             Domain::Sample { entries, .. } => entries.clone(),
-            // A longer range cannot be used up by the variables of one template.
+            // The variables of one template cannot exhaust a longer range.
             Domain::Range(low, high) if high.abs_diff(*low) < 1_000 => {
                 (*low..=*high).map(Value::from).collect()
             }

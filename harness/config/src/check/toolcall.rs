@@ -1,4 +1,4 @@
-//! The tool-call environment of a task: each tool of one kind, with what that kind needs.
+//! Checks the tool-call environment of a task: every tool has exactly one kind, and the settings of that kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -184,7 +184,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         Some(schema)
     }
 
-    /// Whether the placeholders of a command name arguments of its calls.
+    /// Checks that the placeholders of a command name arguments of the tool.
     fn placeholders(&mut self, file: &'s ToolFile, kind: &ToolKind, parameters: &Json) -> bool {
         let (Some(command), ToolKind::Command { argv, stdin }) = (&file.command, kind) else { return true };
         let mut good = true;

@@ -27,8 +27,9 @@ const DEFAULT_COLLECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for grading besides the verifier: sandboxes, copies, checks.
 const GRADING_BESIDES: Duration = Duration::from_secs(120);
 
-/// Where a sandbox without an image has its workspace, and what one with an image keeps besides.
+/// Workspace of a sandbox without an image.
 const PLAIN_WORKSPACE: &str = "/work";
+/// Paths that a sandbox with an image keeps, besides its workspace.
 const KEPT_WITH_IMAGE: &[&str] = &["/home/agent", "/tmp", "/logs", "/dev/shm"];
 
 /// Settings of the task that the verifier depends on.
@@ -38,7 +39,7 @@ pub(super) struct Around<'a> {
     pub(super) network: NetworkPolicy,
     /// The agent's.
     pub(super) image: Option<&'a ImageSpec>,
-    /// Whether the limit of grading was written.
+    /// Whether the file contains the time limit of grading.
     pub(super) grade_given: bool,
 }
 

@@ -362,7 +362,7 @@ pub(crate) struct StoredFile {
 }
 
 impl CheckFile {
-    /// Whether a sandbox is needed to answer it.
+    /// Whether the check needs a sandbox.
     pub(crate) fn needs_sandbox(&self) -> bool {
         let kinds = self.kinds();
         let needs =

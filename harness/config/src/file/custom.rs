@@ -1,4 +1,4 @@
-//! Settings of environments that somebody else wrote, as written.
+//! File form of the settings of custom environments.
 
 use clawrl_core::RewardTotal;
 use schemars::JsonSchema;

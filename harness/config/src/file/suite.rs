@@ -231,7 +231,7 @@ pub(crate) struct EnvFile {
 }
 
 impl EnvFile {
-    /// How many kinds it names.
+    /// Number of environment kinds in this entry.
     pub(crate) fn kinds(&self) -> usize {
         let Self { terminal, swe, toolcall, gui, process, http, openenv } = self;
         [

@@ -146,7 +146,7 @@ impl ToolcallFile {
         self.mcp.iter().flat_map(|servers| &servers.0)
     }
 
-    /// Whether a server may turn out to have a tool of this name.
+    /// Whether a server may offer a tool of this name.
     pub(crate) fn may_be_served(&self, name: &str) -> bool {
         self.servers().any(|(_, server)| server.may_offer(name))
     }
