@@ -1,4 +1,4 @@
-//! What a plan will do, for people and for scripts.
+//! Summary of a plan, for people and scripts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,9 +20,9 @@ pub struct PlanSummary {
     pub run: String,
     /// Root of all seeds.
     pub seed: u64,
-    /// Who acts.
+    /// The acting policy.
     pub policy: PolicySpec,
-    /// Who judges by rubrics, where a task has one.
+    /// The model that judges by rubrics, if a task has a rubric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<Box<RemoteSpec>>,
     /// Part of the tasks.
@@ -47,7 +47,7 @@ pub struct PlanSummary {
     pub max_retries: u32,
     /// Faulted slots after which the run is given up.
     pub max_faults: Option<u32>,
-    /// Limits of one attempt, from the least to the most of all tasks.
+    /// Limits of one attempt: minimum and maximum over all tasks.
     pub limits: BTreeMap<&'static str, [u64; 2]>,
     /// Time limits in milliseconds, from the least to the most of all tasks.
     pub timeouts_millis: BTreeMap<&'static str, [u64; 2]>,
@@ -55,23 +55,23 @@ pub struct PlanSummary {
     pub tasks_without_sandbox: usize,
     /// Tasks that have the network of the host.
     pub tasks_with_network: usize,
-    /// What should be known about the suites.
+    /// Warnings about the suites.
     pub warnings: Vec<ProblemReport>,
 }
 
 /// The part of a suite that takes part.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SuiteSummary {
-    /// Its name.
+    /// Name of the suite.
     pub name: String,
-    /// What it is about.
+    /// Description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The file it was read from.
     pub path: std::path::PathBuf,
     /// Hex SHA-256 over the file and its fixtures.
     pub sha256: String,
-    /// Its share.
+    /// Weight of the suite in the choice of tasks.
     pub weight: u32,
     /// Tasks that take part.
     pub tasks: usize,
@@ -98,11 +98,11 @@ pub struct FamilySummary {
 pub struct ConcurrencySummary {
     /// Attempts at once.
     pub attempts: u32,
-    /// What decided it, as a sentence fragment.
+    /// Reason for the number, as a sentence fragment.
     pub reason: String,
-    /// What each resource of the host is comfortably enough for.
+    /// Comfortable concurrency by resource of the host.
     pub room: Vec<ResourceBound>,
-    /// What the host has free.
+    /// Free resources of the host.
     pub host: HostCapacity,
 }
 

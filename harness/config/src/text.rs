@@ -15,7 +15,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use crate::bounds::{MAX_RENDER_TIME, MAX_RENDERED_BYTES};
 
-/// Whether a string has to be rendered at all.
+/// Whether a string contains template syntax.
 pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%") || text.contains("{#")
 }
@@ -28,7 +28,7 @@ pub(crate) fn only_expression(text: &str) -> Option<&str> {
     (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
 }
 
-/// Why a template failed, with the place in its text.
+/// Error of a template, with the place in its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextError {
     pub(crate) message: String,
@@ -47,7 +47,7 @@ pub(crate) fn engine<'s>() -> Environment<'s> {
     engine
 }
 
-/// Whether a file ends with a newline matters to checks.
+/// Template syntax. Final newlines are kept, because checks compare them.
 fn syntax() -> SyntaxConfig {
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     syntax.expect("only custom delimiters can be wrong")

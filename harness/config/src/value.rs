@@ -1,9 +1,9 @@
-//! Rules for single values: names, paths, modes, patterns, keys. Each says what is wrong and what to write.
+//! Rules for single values: names, paths, modes, patterns, keys. Each reports the mistake and the correction.
 
 use regex::Regex;
 use url::Url;
 
-/// What is wrong with a value, and what to write instead.
+/// A mistake in a value, and its correction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadValue {
     pub(crate) message: String,
@@ -14,8 +14,8 @@ fn bad<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, BadV
     Err(BadValue { message: message.into(), help: help.into() })
 }
 
-/// Keys by name, as they are listed. Besides these: F1 to F12, single characters, and the prefixes `C-`, `M-` and
-/// `S-`. Case does not matter in names.
+/// Key names in the order of messages. F1 to F12, single characters, and the prefixes `C-`, `M-` and `S-` are also allowed. Names
+/// are case-insensitive.
 pub(crate) const KEY_NAMES: [&str; 15] = [
     "Enter",
     "Tab",
@@ -81,7 +81,7 @@ pub(crate) fn server_name(text: &str) -> Result<(), BadValue> {
     )
 }
 
-/// What stands before names of tools.
+/// Checks a prefix of tool names.
 pub(crate) fn tool_prefix(text: &str) -> Result<(), BadValue> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if text.len() <= 32 && text.chars().all(allowed) {
@@ -216,7 +216,7 @@ pub(crate) fn set_cookie(text: &str) -> Result<(), BadValue> {
     bad(format!("`{text}` sets no cookie"), "write name and value: `session=7; Path=/`")
 }
 
-/// What can be looked for in a text.
+/// Checks a text to search for.
 pub(crate) fn some_text(text: &str) -> Result<(), BadValue> {
     if !text.is_empty() {
         return Ok(());
@@ -497,7 +497,7 @@ fn is_key(name: &str) -> bool {
         return !c.is_control() && (!control || matches!(c, 'a'..='z' | '@'..='_' | '2' | '/' | '?'));
     }
     let lower = base.to_ascii_lowercase();
-    // With `C-` these have no bytes of their own.
+    // Terminals do not have bytes for these keys with `C-`.
     let is_plain_only = matches!(lower.as_str(), "enter" | "return" | "tab" | "escape" | "esc");
     let is_named = KEY_NAMES.iter().any(|known| known.eq_ignore_ascii_case(base))
         || KEY_ALIASES.contains(&lower.as_str())

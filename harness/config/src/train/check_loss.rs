@@ -1,4 +1,4 @@
-//! Checks of the policy gradient: what is left out is the objective's, and what the surrogate has no use for is refused.
+//! Checks of the policy gradient: the objective determines defaults, and settings that the surrogate does not use are refused.
 
 use super::check::Checker;
 use super::check_rl::ABOVE_0;

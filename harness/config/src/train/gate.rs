@@ -1,6 +1,6 @@
-//! What a new version has to pass before it acts: as written, checked, and as a plan.
+//! Acceptance checks of new versions before they act: file form, checks, and plan form.
 //!
-//! I1. Without a gate nothing is looked at. I2. Evaluations that no update would ever have are refused.
+//! I1. Without a gate no version is checked. I2. An interval that no update reaches is refused.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub(crate) struct HeldOutGateFile {
     max_drop_points: Option<Located<f64>>,
 }
 
-/// What a version has to pass before it acts.
+/// Acceptance checks of a version before it acts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GatePlan {
     /// Most divergence from the last accepted version, nats a token.
@@ -65,7 +65,7 @@ pub struct HeldOutGatePlan {
 }
 
 impl GatePlan {
-    /// Whether the version of this update is evaluated before it acts.
+    /// Whether the version of this update is evaluated first.
     #[must_use]
     pub fn evaluates(&self, update: u32) -> bool {
         self.held_out

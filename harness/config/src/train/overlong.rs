@@ -1,6 +1,6 @@
-//! What becomes of what a limit cut: as written, checked, and as a plan.
+//! Treatment of truncated replies and attempts: file form, checks, and plan form.
 //!
-//! I1. Nothing that is written is ignored: what has no effect beside the rest is refused.
+//! I1. No setting is ignored: a setting without effect is refused.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a training will do, for people and for scripts.
+//! Summary of a training, for people and scripts.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,9 +28,9 @@ pub struct TrainSummary {
 /// Tasks of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrainFamily {
-    /// Its suite.
+    /// Name of the suite.
     pub suite: String,
-    /// Its id.
+    /// Id of the family.
     pub family: String,
     /// Different tasks that were asked for.
     pub wanted: usize,
@@ -38,9 +38,9 @@ pub struct TrainFamily {
     pub tasks: usize,
     /// Different instructions among them.
     pub instructions: usize,
-    /// Of the tasks, to train on.
+    /// Number of tasks to train on.
     pub train: usize,
-    /// Of the tasks, held out.
+    /// Number of held-out tasks.
     pub held_out: usize,
 }
 
