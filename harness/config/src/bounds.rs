@@ -1,4 +1,4 @@
-//! The largest and smallest values that a suite or a train file may ask for. One place for the checks and for the schema.
+//! Limits of the values in suites and train files, shared by the checks and the schema.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ pub(crate) const MAX_TEXT_BYTES: u64 = 32 << 20;
 pub(crate) const MAX_ROWS_BYTES: u64 = 64 << 20;
 /// Bytes up to which a fixture that is UTF-8 text becomes part of the plan itself.
 pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
-/// Bytes that the templates of a suite make, in all of its instances: plans are held in memory.
+/// Total bytes that the templates of a suite render to, in all instances: plans are held in memory.
 pub(crate) const MAX_RENDERED_BYTES: usize = 512 << 20;
-/// Time that they take, in all of its instances. A suite of 5,000 tasks takes a third of a second.
+/// Total time to render them, in all instances. A suite of 5,000 tasks needs a third of a second.
 pub(crate) const MAX_RENDER_TIME: Duration = Duration::from_secs(60);
 /// Files in one fixture folder.
 pub(crate) const MAX_FIXTURE_FILES: usize = 10_000;
-/// Tasks that one template makes.
+/// Tasks of one template.
 pub(crate) const MAX_INSTANCES: i64 = 10_000;
-/// Combinations up to which a template without `instances` makes them all.
+/// Number of combinations up to which a template without `instances` generates all of them.
 pub(crate) const ALL_BY_DEFAULT: usize = 64;
 /// Default maximum number of turns of an attempt.
 pub(crate) const DEFAULT_TURNS: u32 = 30;
@@ -40,7 +40,7 @@ pub(crate) const MAX_SETTLE_MILLIS: i64 = 600_000;
 pub(crate) const MAX_DELAY_MILLIS: i64 = 600_000;
 /// Headless Chromium with one empty page takes about 160 MiB.
 pub(crate) const MIN_BROWSER_MIB: i64 = 256;
-/// Pixels of a page's window, each way: what WebDriver sets and screens have.
+/// Width and height of a page's window, pixels, as WebDriver can set them and screens have them.
 pub(crate) const MIN_VIEWPORT: i64 = 100;
 pub(crate) const MAX_VIEWPORT: i64 = 4_096;
 pub(crate) const MIN_OBSERVATION: i64 = 100;
@@ -63,7 +63,7 @@ pub(crate) const MAX_VOTES: i64 = 15;
 pub(crate) const MAX_JUDGING_SECS: i64 = 3_600;
 /// A month.
 pub(crate) const MAX_CHAT_SECS: i64 = 31 * 86_400;
-/// Questions that a judge is asked at once: each is some kilobytes and several requests.
+/// Concurrent questions to a judge: each needs some kilobytes and several requests.
 pub(crate) const MAX_QUESTIONS: i64 = 4_096;
 /// Calls in one action; each may occupy a process of the sandbox.
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
@@ -76,7 +76,7 @@ pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 
 /// Newest version of the gate format that this program reads.
 pub(crate) const CI_FORMAT: i64 = 1;
-/// Attempts at each task of a gate: beyond it, other tasks say more.
+/// Attempts at each task of a gate: beyond it, more tasks give more information than more attempts.
 pub(crate) const MAX_REPEATS: i64 = 10_000;
 /// Number of tasks up to which a gate tests every task by default. Up to this number, 8 attempts on each side suffice at the default alpha
 /// to show that a task broke, if it passed in all attempts before and passes in none now.
@@ -121,7 +121,7 @@ pub(crate) const MAX_STEP_REWARD: f64 = 1.0;
 pub(crate) const MAX_PROCESS_WEIGHT: f64 = 10.0;
 /// Largest weight of a term of the advantage (outcome, teacher).
 pub(crate) const MAX_TERM_WEIGHT: f64 = 10.0;
-/// Candidates that a teacher is asked about at a token.
+/// Candidates per token in a request to a teacher.
 pub(crate) const MAX_TOP_K: i64 = 64;
 pub(crate) const MAX_SKIPPED: i64 = 1_000;
 pub(crate) const MAX_EVALUATION_TASKS: i64 = 1_000_000;

@@ -48,7 +48,7 @@ pub struct HostCapacity {
 pub enum BrowserPlace {
     /// On this host, each in a sandbox.
     Here,
-    /// By WebDriver endpoints: what they take is not this host's.
+    /// By WebDriver endpoints, which do not use this host's resources.
     Elsewhere,
 }
 
@@ -68,7 +68,7 @@ pub enum Resource {
     OpenFiles,
 }
 
-/// A resource and the number of attempts it is enough for.
+/// A resource and the number of attempts that it suffices for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ResourceBound {
     /// The resource.
@@ -77,10 +77,10 @@ pub struct ResourceBound {
     pub attempts: u64,
 }
 
-/// Attempts under way per core when most of them wait for a shell or a policy.
+/// Concurrent attempts per core; most of them wait for a shell or a policy.
 const ATTEMPTS_PER_CPU: u64 = 32;
 
-/// The same of those with browsers.
+/// Concurrent attempts with browsers per core.
 const BROWSERS_PER_CPU: u64 = 4;
 
 /// Resource use of attempts.

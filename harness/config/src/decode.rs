@@ -25,7 +25,7 @@ const WHOLE_NUMBER: &str = "a whole number";
 /// Reads a type.
 ///
 /// # Errors
-/// The first thing that the type does not take.
+/// The first mismatch.
 pub(crate) fn decode<'de, T: Deserialize<'de>>(source: &'de Source, node: &'de Node) -> Result<T, Mismatch> {
     T::deserialize(Decoder { source, node })
 }
@@ -37,11 +37,11 @@ pub(crate) struct Mismatch(Box<(Wrong, Option<Span>)>);
 /// Kind of mismatch of a value or a key.
 #[derive(Debug)]
 pub(crate) enum Wrong {
-    /// A key that is not known, and those that are.
+    /// An unknown key, and the known ones.
     UnknownKey(String, &'static [&'static str]),
-    /// A key that has to be there.
+    /// A missing required key.
     MissingKey(&'static str),
-    /// A word that is not known, and those that are.
+    /// An unknown word, and the known ones.
     UnknownWord(String, &'static [&'static str]),
     /// A value of another type than this one, in words.
     Type(String),
@@ -58,7 +58,7 @@ impl Mismatch {
         Self::new(Wrong::Type(expected.to_owned()))
     }
 
-    /// The same at this place, if it has none.
+    /// Adds this span if the mismatch has no span yet.
     fn at(mut self, span: Span) -> Self {
         self.0.1.get_or_insert(span);
         self

@@ -19,7 +19,7 @@ use crate::parse;
 use crate::problem::ConfigError;
 use crate::source::{Source, Span};
 
-/// A value and where it stands.
+/// A value and its span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Span in the file; empty for a value that was not read from a file.
@@ -38,7 +38,7 @@ pub enum NodeValue {
     Bool(bool),
     /// A whole number.
     Integer(i64),
-    /// Any other number.
+    /// A number that is not an `i64`.
     Number(f64),
     /// Text.
     Text(String),
@@ -260,7 +260,7 @@ fn indent(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// Writes what fits behind a key or a dash, and ends the line.
+/// Writes the value after a key or a dash, and ends the line.
 fn write_scalar(text: &mut String, node: &Node, depth: usize) {
     // Writing to a string cannot fail.
     let _ = match &node.value {

@@ -136,7 +136,7 @@ impl Fixtures {
         self.remembered(relative, |own| &mut own.folders, |own| own.read_folder(relative).map(Into::into))
     }
 
-    /// Every file below a folder, by reference: many tasks share a repository, and their plan holds none of it.
+    /// Every file below a folder, by reference: many tasks share a repository, and plans do not contain its files.
     pub(crate) fn referenced_folder(&mut self, relative: &str) -> Result<Arc<[FixtureFile]>, FixtureError> {
         self.remembered(
             relative,
@@ -499,7 +499,7 @@ fn unreadable(path: &str, cause: &std::io::Error) -> FixtureError {
     error(format!("`{path}` cannot be read: {reason}"), "make it readable for this user, or correct the path")
 }
 
-/// The names beside a missing path, so that a slip can be seen.
+/// Sibling names of a missing path, to help find a typing error.
 fn siblings(missing: &Path) -> String {
     let mut names: Vec<String> = missing
         .parent()

@@ -25,7 +25,7 @@ const ORACLE_PERCENT: &str = "35";
 /// Writes `<folder>/<name>.yaml`, a training on these suites, with comments, and returns its path.
 ///
 /// # Errors
-/// A name that is none, a file that is there already, suites that do not load or that have a task without an oracle, or a
+/// The name is invalid, the file exists, a suite does not load or has a task without an oracle, or there is a
 /// folder that cannot be written.
 pub fn new_train(folder: &Path, name: &str, suites: &[PathBuf]) -> Result<PathBuf, ConfigError> {
     value::id(name).map_err(|bad| Problem::new(bad.message, bad.help))?;

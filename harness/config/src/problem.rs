@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::source::{Source, Span};
 
-/// One thing that is wrong, where, and what to write instead.
+/// One mistake, its place, and the correction.
 #[derive(Debug, Clone)]
 pub struct Problem {
     message: String,
@@ -175,7 +175,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Sorted by place. `None` without problems.
+    /// Sorts by place. `None` without problems.
     #[must_use]
     pub fn from_problems(mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort_by_key(Problem::sort_key);

@@ -47,15 +47,15 @@ pub struct PlanOptions {
     pub filter: Vec<String>,
     /// At most this many tasks of each suite, spread evenly over its families. `None` for all.
     pub limit: Option<u32>,
-    /// Attempts under way at once. `None` for a number that suits the host.
+    /// Concurrent attempts. `None` for a number that suits the host.
     pub concurrency: Option<u32>,
     /// Selected tasks by suite name, in place of `split`, `filter` and `limit`.
     pub choices: BTreeMap<String, TaskChoice>,
-    /// Environments made ready before the first dispatch, at most as many as run at once.
+    /// Environments prepared before the first dispatch, at most the concurrency.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
     pub max_retries: u32,
-    /// Faulted slots after which the run is given up. `None` for never.
+    /// Faulted slots after which the run stops. `None` for never.
     pub max_faults: Option<u32>,
     /// Action format that overrides those of policy and tasks; `raw` and `fenced` apply to tasks that take plain text only.
     /// `None` for no override.
@@ -64,7 +64,7 @@ pub struct PlanOptions {
     pub image: Option<ImageSource>,
     /// Free resources of the host.
     pub host: HostCapacity,
-    /// Shares of suites by name; 1 for those that are not named.
+    /// Weights of suites by name. Default: 1.
     pub weights: BTreeMap<String, u32>,
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn policy_problem(
     Some(Problem::new(message, help).at(&suite.source, row.id.span, "in this task"))
 }
 
-/// Patterns of task ids that match none.
+/// Patterns of task ids without a match.
 fn unused_patterns(suites: &[Suite], selection: &Selection) -> Vec<Problem> {
     let families: Vec<String> = suites
         .iter()
@@ -476,7 +476,7 @@ impl Wish {
     }
 }
 
-/// A number of attempts at once, and what decided it.
+/// Number of concurrent attempts, and the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Concurrency {
     pub(crate) attempts: u32,

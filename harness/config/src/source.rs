@@ -46,7 +46,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text, how its file is shown, and where that is.
+    /// A text, with the displayed and the real path of its file.
     #[must_use]
     pub fn new(shown: &Path, path: PathBuf, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
@@ -60,7 +60,7 @@ impl Source {
         &self.named
     }
 
-    /// All of it.
+    /// Span of the whole text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -36,11 +36,11 @@ pub struct Suite {
 pub struct Family {
     /// Id of the entry.
     pub id: String,
-    /// Tasks that it makes.
+    /// Number of tasks that the entry generates.
     pub instances: usize,
     /// Template variables, chosen and then derived, in order; empty without a template.
     pub variables: Vec<String>,
-    /// Combinations of the chosen ones, an upper bound where some are kept apart.
+    /// Combinations of the chosen variables; an upper bound if some must be distinct.
     pub combinations: u64,
     /// Members of a group in training.
     pub group_size: u32,

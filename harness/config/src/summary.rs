@@ -41,15 +41,15 @@ pub struct PlanSummary {
     pub suites: Vec<SuiteSummary>,
     /// Attempts at once, and why that many.
     pub concurrency: ConcurrencySummary,
-    /// Environments made ready ahead.
+    /// Environments prepared before the first dispatch.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
     pub max_retries: u32,
-    /// Faulted slots after which the run is given up.
+    /// Faulted slots after which the run stops.
     pub max_faults: Option<u32>,
     /// Limits of one attempt: minimum and maximum over all tasks.
     pub limits: BTreeMap<&'static str, [u64; 2]>,
-    /// Time limits in milliseconds, from the least to the most of all tasks.
+    /// Time limits, milliseconds: minimum and maximum over all tasks.
     pub timeouts_millis: BTreeMap<&'static str, [u64; 2]>,
     /// Tasks that run without a sandbox.
     pub tasks_without_sandbox: usize,
@@ -59,7 +59,7 @@ pub struct PlanSummary {
     pub warnings: Vec<ProblemReport>,
 }
 
-/// The part of a suite that takes part.
+/// The selected part of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SuiteSummary {
     /// Name of the suite.
@@ -73,7 +73,7 @@ pub struct SuiteSummary {
     pub sha256: String,
     /// Weight of the suite in the choice of tasks.
     pub weight: u32,
-    /// Tasks that take part.
+    /// Selected tasks.
     pub tasks: usize,
     /// Their slots.
     pub slots: usize,
@@ -81,10 +81,10 @@ pub struct SuiteSummary {
     pub families: Vec<FamilySummary>,
 }
 
-/// The part of a family that takes part.
+/// The selected part of a family.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FamilySummary {
-    /// Tasks that take part; the family may have more.
+    /// Selected tasks; the family may have more.
     pub tasks: usize,
     /// Their slots.
     pub slots: usize,
@@ -96,7 +96,7 @@ pub struct FamilySummary {
 /// Attempts at once, and why that many.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConcurrencySummary {
-    /// Attempts at once.
+    /// Concurrent attempts.
     pub attempts: u32,
     /// Reason for the number, as a sentence fragment.
     pub reason: String,
@@ -196,7 +196,7 @@ fn count(plan: &RunPlan, browsers: BrowserPlace, wanted: impl Fn(&Sandbox) -> bo
     sandboxes(plan, browsers).filter(wanted).count()
 }
 
-/// The least and the most of a figure over all tasks.
+/// Minimum and maximum of a number over all tasks.
 fn spread(figures: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
     figures.fold(None, |spread, figure| {
         let [least, most] = spread.unwrap_or([figure; 2]);

@@ -33,7 +33,7 @@ pub(crate) fn only_expression(text: &str) -> Option<&str> {
 pub(crate) struct TextError {
     pub(crate) message: String,
     pub(crate) help: String,
-    /// Bytes of the template's text; empty when the place is not known.
+    /// Byte range in the template's text; empty if unknown.
     pub(crate) range: Range<usize>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn engine<'s>() -> Environment<'s> {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
     bound(&mut engine);
-    // Without it errors do not know their place.
+    // Errors need this setting to know their place.
     engine.set_debug(true);
     engine
 }

@@ -125,7 +125,7 @@ pub enum PairingError {
     },
 }
 
-/// Why outcomes are too few to judge.
+/// Reason for which outcomes are too few to judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingData {
@@ -277,7 +277,7 @@ impl Paired {
         self.kind != Kind::Number || values().all(|value| *value == 0.0 || *value == 1.0)
     }
 
-    /// Why nothing may be judged by them; empty where all is there.
+    /// Reasons against judging these outcomes; empty if they are complete.
     #[must_use]
     pub fn missing_data(&self) -> &[MissingData] {
         &self.missing_data

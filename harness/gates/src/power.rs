@@ -41,7 +41,7 @@ pub struct TaskRate {
 pub struct Promise {
     /// The drop of the mean pass rate, as a share.
     pub drop: f64,
-    /// A drop up to which nothing is wrong.
+    /// Tolerated drop.
     pub tolerance: f64,
     /// Probability of an alarm at the tolerance.
     pub alpha: f64,
@@ -54,12 +54,12 @@ pub struct Promise {
 /// Reason for which no number of repeats suffices.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RepeatsError {
-    /// No such probability, or no drop above the tolerance.
+    /// The probability is invalid, or the drop is within the tolerance.
     #[error("{what} is {value}, but must be {expected}")]
     Setting {
         /// The setting.
         what: &'static str,
-        /// Its value.
+        /// The refused value.
         value: f64,
         /// The valid values.
         expected: &'static str,

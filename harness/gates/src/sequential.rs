@@ -18,7 +18,7 @@ use crate::distribution::{falling_root, upper_point, upper_tail};
 /// Maximum number of analyses, and minimum information between two of them, which keep the integrals short.
 const MAX_INTERIM_ANALYSES: usize = 20;
 const MIN_STEP: f64 = 0.01;
-/// Boundaries beyond which nothing comes.
+/// Boundaries that are never crossed.
 const MAX_BOUNDARY: f64 = 12.0;
 
 /// Spending function of an error.
@@ -31,7 +31,7 @@ pub enum Spending {
     Pocock,
 }
 
-/// When it is looked, and how errors are spent.
+/// Times of the interim analyses, and error spending.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InterimAnalyses {
     /// Shares of the information at the looks, ascending to 1.
@@ -61,12 +61,12 @@ pub enum InterimPlanError {
         /// When.
         fractions: Vec<f64>,
     },
-    /// No such probability.
+    /// The probability is invalid.
     #[error("{what} is {value}, but must be between 0 and 0.5")]
     Probability {
         /// The setting.
         what: &'static str,
-        /// Its value.
+        /// The refused value.
         value: f64,
     },
 }
@@ -78,7 +78,7 @@ pub struct Boundary {
     pub fraction: f64,
     /// From this z on it stops for harm.
     pub harm: f64,
-    /// Up to this z it stops for futility; minus infinity where it never does.
+    /// The run stops for futility up to this z; minus infinity for never.
     pub futility: f64,
 }
 

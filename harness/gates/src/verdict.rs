@@ -31,11 +31,11 @@ use crate::variance::Spread;
 const DECIDES: f64 = 0.8;
 /// Minimum number of tasks with varying attempts that shows how far attempts may differ.
 const VARYING_TASKS: usize = 5;
-/// Asking for more than so many times the attempts is asking for other tasks.
+/// Maximum factor of proposed repeats: beyond it, more tasks are proposed.
 const MAX_FACTOR: f64 = 100.0;
-/// Asking for more tasks than so many is asking for another suite, and need not be exact.
+/// Number of tasks up to which a proposal is exact: a larger one means another suite, and need not be exact.
 const MAX_TASKS: usize = 1_000;
-/// By how much more is asked for where so much would not decide.
+/// Factor by which a proposal grows if it would not decide.
 const STEP: f64 = 1.25;
 /// A share that is all but one.
 const NEARLY_ALL: f64 = 0.999;
@@ -49,7 +49,7 @@ pub struct Gate {
     pub metric: String,
     /// Optimisation direction.
     pub direction: Direction,
-    /// Harm up to which nothing is wrong.
+    /// Tolerated harm.
     pub tolerance: f64,
     /// The smallest harm that matters; above the tolerance.
     #[serde(rename = "matters")]
@@ -73,7 +73,7 @@ pub enum GateError {
         metric: String,
         /// Name of the setting.
         what: &'static str,
-        /// Its value.
+        /// The refused value.
         value: f64,
         /// The valid values.
         expected: &'static str,

@@ -150,7 +150,7 @@ impl Comparison {
     /// Interim analysis number `at`, from 0, of a run that may still be running.
     ///
     /// # Errors
-    /// As [`crate::assess`].
+    /// The errors of [`crate::assess`].
     pub fn look(
         &self,
         run: &Run,
@@ -164,7 +164,7 @@ impl Comparison {
     /// The same for outcomes of `seen` repeats of each task.
     ///
     /// # Errors
-    /// As [`crate::assess`].
+    /// The errors of [`crate::assess`].
     pub fn look_at(
         &self,
         candidate: &Outcomes,
@@ -223,7 +223,7 @@ impl Comparison {
     /// Judges every metric and task.
     ///
     /// # Errors
-    /// As [`crate::assess`].
+    /// The errors of [`crate::assess`].
     pub fn judge(&self, candidate: &Outcomes, when: AnalysisPoint<'_>) -> Result<Verdicts, AssessError> {
         Ok(Verdicts {
             metrics: self.metrics(candidate, when)?,
@@ -258,7 +258,7 @@ impl Comparison {
     /// The test of single tasks in the final analysis of a run of `repeats`; `None` if the gate does not judge single tasks.
     ///
     /// # Errors
-    /// As [`Self::schedule`].
+    /// The errors of [`Self::schedule`].
     pub fn task_rule(&self, repeats: u32) -> Result<Option<EachTask>, AssessError> {
         let looks = self.schedule(repeats)?.map_or(1, |schedule| schedule.repeats().len());
         Ok(self.levels().tasks.map(|alpha| self.each_task(tasks_level(alpha, looks, true))))

@@ -1,8 +1,8 @@
-//! From an agent file as written to what makes sense.
+//! Checks an agent file.
 //!
-//! I1. All that is wrong is found in one pass. I2. No value of a variable stands in a file, only names.
+//! I1. One pass finds all mistakes. I2. Files contain names of variables, never values.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the file; nothing to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the file; nothing to cancel.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const MODEL_CALLS: u32 = 1_000;
 /// Variables that the harness sets for the program.
 const OWN: [&str; 4] = ["OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "HOME"];
 
-/// An agent file that makes sense, but for the words that name its model.
+/// A checked agent file; the text that names its model is not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFilePlan {
     /// The program and its arguments.

@@ -33,7 +33,7 @@ pub(crate) struct TaskBuilder<'c, 'e, 's> {
     values: Value,
     /// While templates are looked for: the strings that may be some. Nothing is rendered or judged then.
     seen: Option<Vec<(&'s str, Span)>>,
-    /// Places of strings that are known to be wrong.
+    /// Spans of strings with reported problems.
     skipped: HashSet<Span>,
     /// Verdicts on regular expressions, so that instances do not compile them again.
     regexes: HashMap<String, Result<(), BadValue>>,
@@ -167,7 +167,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         self.values = values.clone();
     }
 
-    /// A single value as text: a number or truth value is meant as it stands in the file.
+    /// A single value as text: a number or boolean keeps its source text.
     pub(super) fn written(&self, scalar: &'s Located<Scalar>) -> Written<'s> {
         self.scalar_text(&scalar.value, scalar.span)
     }
@@ -200,7 +200,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         }
     }
 
-    /// Renders a string that need not be there. `None` if it is there and wrong.
+    /// Renders an optional string. `None` if it is present and wrong.
     pub(super) fn optional(&mut self, text: Option<&'s Text>) -> Option<Option<String>> {
         match text {
             Some(text) => self.text(text).map(Some),
@@ -326,7 +326,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         self.found(span, error.message, "here", &error.help);
     }
 
-    /// Reports a problem of a rendered value. One wrong instance stands for all.
+    /// Reports a problem of a rendered value, once for all instances.
     pub(super) fn found(&mut self, span: Span, message: String, label: &str, help: &str) {
         if self.seen.is_none() {
             self.findings.add_first(span, Finding { message, label, help: help.to_owned() });

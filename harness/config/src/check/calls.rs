@@ -21,7 +21,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             Some(arguments) => self.json(arguments)?,
             None => Json::Object(Map::new()),
         };
-        // The tools of a server, or of an environment that lists its own, are not known here.
+        // The tools of a server, or of an environment that lists its own, are known only at run time.
         let Some(tool) = tools.declared().and_then(|tools| tools.iter().find(|tool| tool.name == name.value))
         else {
             return Some(ToolCall::new(&name.value, filled));
@@ -55,7 +55,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
     }
 
-    /// A call of this tool with at least these arguments. `tools` is `None` where one of them is wrong.
+    /// A call of this tool with at least these arguments. `tools` is `None` if one of them is wrong.
     pub(super) fn pattern(
         &mut self,
         tool: &'s Text,

@@ -1,4 +1,4 @@
-//! The checks of a task: one kind each that its environment can answer, weights and limits that make sense.
+//! The checks of a task: each has exactly one kind that the environment can evaluate, and valid weights and limits.
 
 use std::time::Duration;
 

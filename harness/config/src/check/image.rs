@@ -15,7 +15,7 @@ use crate::value::{self, BadValue};
 const DEFAULT_BUILD_TIMEOUT: Duration = Duration::from_secs(600);
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// The image, if what is written makes one for this kind of sandbox.
+    /// The image, if the setting is valid for this kind of sandbox.
     pub(super) fn image(&mut self, file: &'s Located<ImageFile>, sandbox: SandboxKind) -> Option<ImageSpec> {
         let span = file.span;
         if sandbox == SandboxKind::None {

@@ -1,4 +1,4 @@
-//! Checks of pages, of what the browser keeps, and of requests to sites.
+//! Checks of pages, of the browser's storage, and of requests to sites.
 
 use clawrl_core::{Check, ElementPattern, PageCheck, RequestPattern, StorageArea, TextPattern};
 use serde_json::Value as Json;

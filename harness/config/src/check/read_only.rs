@@ -9,7 +9,7 @@ use crate::file::{Located, Text};
 const SYSTEM: [&str; 9] =
     ["/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log"];
 
-/// Names of what holds secrets in a home folder.
+/// Names of files and folders of a home folder that contain secrets.
 const SECRETS: [&str; 14] = [
     ".ssh",
     ".aws",

@@ -217,7 +217,7 @@ impl Checker {
         found
     }
 
-    /// Every action is one that the environment takes.
+    /// Checks that the environment supports every action.
     fn playable(&mut self, actions: &[Action<'_>], env: &Named) {
         for Action { kind: action, span } in actions {
             match (env, action) {

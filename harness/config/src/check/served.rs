@@ -175,7 +175,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         self.sources(written, |_| Ok(()))
     }
 
-    /// Texts, none of them a secret that is written out.
+    /// Texts; literal secrets are refused.
     fn sources(
         &mut self,
         written: Sources<'s>,

@@ -1,4 +1,4 @@
-//! Numbers within bounds, and time limits that fit each other.
+//! Checks that numbers are within limits and that time limits are consistent.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Checker {
         self.findings.whole(key, number, bounds, default)
     }
 
-    /// A time in seconds, or `None` if it is not given or makes no sense.
+    /// A time in seconds, or `None` if it is missing or invalid.
     pub(super) fn seconds(
         &mut self,
         key: &str,
@@ -127,7 +127,7 @@ impl Checker {
         });
     }
 
-    /// Fewest and most that pass.
+    /// Minimum and maximum.
     pub(super) fn times(
         &mut self,
         at_least: Option<&Located<i64>>,

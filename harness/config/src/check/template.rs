@@ -44,7 +44,7 @@ impl Checker {
             declared
                 .kept_away_from
                 .extend(distinct_from.iter().map(|&at: &usize| variables[at].name.clone()));
-            // A variable without values keeps its place, so that its name stays known.
+            // A variable without values stays in the list, so that its name is known.
             whole &= domain.is_some();
             let domain = domain.unwrap_or(Domain::OneOf(vec![Value::from("")]));
             let variable = Variable { name: name.value.clone(), domain, distinct_from };
@@ -298,7 +298,7 @@ impl Checker {
         let mut unknown: Vec<(String, Span)> = Vec::new();
         let mut complete = complete;
         for &(text, span) in texts {
-            // Texts that do not parse are reported when they are tried; what they use is not known.
+            // Texts that do not parse are reported when instances are tried; their variables are unknown.
             let names = renderer.variables(text);
             complete &= names.is_ok();
             for name in names.unwrap_or_default() {
@@ -351,7 +351,7 @@ impl Checker {
         self.problem(span, format!("there is no variable `{name}` in this task"), "not declared", help);
     }
 
-    /// Refuses a template where only plain text can stand.
+    /// Refuses a template at a place for plain text.
     pub(super) fn plain(&mut self, text: &Text, what: &str) -> bool {
         if !is_template(text) {
             return true;

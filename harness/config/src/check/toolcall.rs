@@ -41,7 +41,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             .collect();
         self.one_takes_text(file);
         let mcp = self.servers(file, timeouts);
-        // Settings for tasks that need a workspace may stand in the defaults of tasks that do not.
+        // Defaults may have workspace settings that some tasks do not need.
         let workspace = file.workspace.as_ref().map(|workspace| self.workspace(workspace.workspace()));
         let workspace = match needs_sandbox {
             true => workspace.or_else(|| Some(self.workspace(WorkspaceRef::default()))),
@@ -61,7 +61,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         (spec, are_good)
     }
 
-    /// A tool, if it is good.
+    /// The tool, if it is valid.
     fn tool(&mut self, name: &'s Text, file: &'s ToolFile, timeouts: &Timeouts) -> Option<ToolDecl> {
         self.named(name, value::tool_name);
         if let (Some(stdin), None) = (&file.stdin, &file.command) {
@@ -307,7 +307,7 @@ impl Checker {
         }
     }
 
-    /// Description and parameters: needed where the kind has none of its own, and parameters refused where it has.
+    /// Description and parameters: required if the kind does not have its own, parameters refused if it has.
     fn described(&mut self, name: &Text, kind: &str, file: &ToolFile) {
         match (own_arguments(kind), &file.parameters) {
             (Some(arguments), Some(parameters)) => {

@@ -1,4 +1,4 @@
-//! The verifier of a task: its files are there, its time fits into grading's, its sandbox can do what is asked.
+//! Checks the verifier of a task: its files exist, its time fits into grading's, its sandbox supports the settings.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) struct Around<'a> {
 }
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// The verifier. A limit of grading that was not written is raised to what it takes.
+    /// The verifier. A default limit of grading is raised to the required time.
     pub(super) fn verifier(
         &mut self,
         file: &'s Located<VerifierFile>,

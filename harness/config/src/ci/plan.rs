@@ -39,7 +39,7 @@ pub struct CiPlan {
     pub must_pass: Vec<String>,
     /// Whether the gate fails if a single task broke; `None` for the default of [`CiPlan::judges_each_task`].
     pub each_task: Option<bool>,
-    /// Probability of a fail where nothing is worse than is tolerated.
+    /// Probability that the gate fails although no metric is worse than tolerated.
     pub alpha: f64,
     /// Probability of not passing if a metric is worse by `min_effect`.
     pub power: f64,
@@ -77,7 +77,7 @@ pub enum Repeats {
 pub struct CiMetric {
     /// Metric kind.
     pub kind: MetricKind,
-    /// Worsening up to which nothing is wrong.
+    /// Tolerated worsening.
     pub tolerance: f64,
     /// Smallest effect of interest; above the tolerance.
     #[serde(rename = "matters")]
@@ -90,9 +90,9 @@ pub struct CiMetric {
 pub enum MetricKind {
     /// Share of graded attempts that passed every check.
     PassRate,
-    /// The chance that at least one of so many attempts passes.
+    /// Probability that at least one of `k` attempts passes.
     PassAtK(u32),
-    /// The chance that all of so many pass.
+    /// Probability that all of `k` attempts pass.
     PassHatK(u32),
     /// Reward, as a learner receives it.
     Reward,
@@ -120,7 +120,7 @@ pub struct CiCompleteness {
 /// Limits at which a run stops; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CiBudget {
-    /// Attempts, those that are tried again included.
+    /// Attempts, including retries.
     pub attempts: Option<u32>,
     /// Minutes of wall clock.
     pub minutes: Option<f64>,
@@ -190,7 +190,7 @@ impl CiPlan {
         self.each_task.unwrap_or(is_fixed)
     }
 
-    /// The pass rate that the gate is about, if it is about one.
+    /// The pass rate among the metrics, if any.
     #[must_use]
     pub fn pass_rate(&self) -> Option<&CiMetric> {
         self.metrics.iter().find(|metric| metric.kind == MetricKind::PassRate)

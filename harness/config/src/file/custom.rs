@@ -83,7 +83,7 @@ words! {
 }
 
 impl HttpEnvFile {
-    /// This one, with what it leaves open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let below = defaults.clone();
         Self {
@@ -97,7 +97,7 @@ impl HttpEnvFile {
 }
 
 impl OpenenvFile {
-    /// This one, with what it leaves open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let below = defaults.clone();
         Self {

@@ -1,9 +1,9 @@
-//! From a policy file as written to settings that make sense.
+//! Checks a policy file and converts it to settings.
 //!
 //! I1. All that is wrong is found in one pass. I2. Nothing secret passes, neither in the URL nor in a header: settings
 //! are stored with a run.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the file; nothing to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the file; nothing to cancel.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -125,11 +125,11 @@ pub struct ChatPlan {
     pub learning_rate: f64,
     /// The adapters.
     pub lora: LoraPlan,
-    /// Candidates that a teacher is asked about; `None` for the sampled token.
+    /// Candidates per token in a request to the teacher; `None` for the sampled token.
     pub top_k: Option<u32>,
     /// Tokens that are older are not trained, in versions.
     pub max_staleness: u32,
-    /// Most divergence from the version before, nats a token.
+    /// Maximum divergence from the previous version, nats per token.
     pub max_kl: f64,
     /// Maximum KL divergence from the policy before training, nats per token.
     #[serde(alias = "max_drift")]

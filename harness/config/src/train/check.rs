@@ -1,9 +1,9 @@
-//! From a train file as written to a plan that makes sense.
+//! Checks a train file and converts it to a plan.
 //!
-//! I1. All that is wrong is found in one pass. I2. A default never contradicts what is written: it follows from it.
+//! I1. One pass finds all mistakes. I2. A default never contradicts written settings, but follows from them.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the train file, and asks whether the suites and the
-//! policy that it names are there; nothing to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the train file, and checks that its suites and its policy
+//! exist; nothing to cancel.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -226,7 +226,7 @@ impl Checker {
         suites.into_iter().map(|(suite, _)| suite).collect()
     }
 
-    /// `taught`: whether there is a teacher afterwards who reads hints, and has to heed them.
+    /// `taught`: whether a later teacher reads hints, and so has to learn to use them.
     fn warm_start(&mut self, file: &WarmStartFile, taught: bool) -> WarmStartPlan {
         let findings = &mut self.findings;
         let most = bounds::MAX_DEMONSTRATIONS;

@@ -14,7 +14,7 @@ const DUAL_CLIP: Reals = Reals { accepts: |clip| clip > 1.0, words: "above 1, or
 const FLOOR: Reals = Reals { accepts: |floor| floor > 0.0 && floor <= 1.0, words: "above 0 and up to 1" };
 const CISPO_CAP: Reals = Reals { accepts: |cap| cap >= 1.0, words: "of 1 or more" };
 
-/// A key, what is written, the surrogates that use it, and why others do not.
+/// A key, its written value, the surrogates that use it, and why others do not.
 type Use<'a> = (&'a str, &'a Option<Located<f64>>, &'a [Surrogate], &'a str);
 
 impl Checker {
@@ -60,7 +60,7 @@ impl Checker {
         plan
     }
 
-    /// Nothing that is written is ignored.
+    /// Refuses settings without effect.
     fn refuse_unused(&mut self, file: &LossFile, surrogate: Surrogate) {
         let LossFile { clip_low, clip_high, dual_clip, cispo_cap, .. } = file;
         let keys: [Use<'_>; 4] = [

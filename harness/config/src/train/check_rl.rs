@@ -1,4 +1,4 @@
-//! Checks of what is descended on: reinforcement learning and the optimizers.
+//! Checks of reinforcement learning and the optimizers.
 
 use std::path::Path;
 

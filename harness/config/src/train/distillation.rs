@@ -70,7 +70,7 @@ pub(crate) struct DistillationFile {
 pub struct DistillationPlan {
     /// Factor of the teacher's term.
     pub weight: f64,
-    /// Updates in which that falls along a line to 0.
+    /// Updates over which the factor falls linearly to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fade_updates: Option<u32>,
     /// Bound of a difference of log-probabilities, nats.
@@ -82,7 +82,7 @@ pub struct DistillationPlan {
     pub remote: Option<RemoteTeacherPlan>,
     /// Decay of the average at each version, for [`Teacher::Ema`].
     pub ema_decay: f64,
-    /// Candidates that it is asked about; `None` for the sampled token.
+    /// Candidates per token in a request to the teacher; `None` for the sampled token.
     pub top_k: Option<u32>,
     /// Weight of a candidate.
     pub candidate_weight: CandidateWeight,

@@ -47,7 +47,7 @@ pub(crate) struct HeldOutGateFile {
 /// Acceptance checks of a version before it acts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GatePlan {
-    /// Most divergence from the last accepted version, nats a token.
+    /// Maximum divergence from the last accepted version, nats per token.
     pub max_kl: f64,
     /// Versions in a row that are rejected before the training halts; at least 1.
     pub failures: u32,
@@ -58,7 +58,7 @@ pub struct GatePlan {
 /// Evaluations before a version acts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HeldOutGatePlan {
-    /// Updates from one to the next; at least 1.
+    /// Updates between evaluations; at least 1.
     pub every_updates: u32,
     /// By how many points the success may be below that of the last accepted evaluation.
     pub max_drop_points: f64,

@@ -5,7 +5,7 @@
 //! differ. I3. Demonstrations and reinforcement learning see tasks of the training part only, evaluations tasks of
 //! the held-out part only.
 //!
-//! Errors: [`ConfigError`] without a place: what is missing is missing in the suites together.
+//! Errors: [`ConfigError`] without a span, because no single suite is the cause.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -100,7 +100,7 @@ impl TrainTasks {
         format!("{}/{}", self.suites[family.suite].name(), family.id)
     }
 
-    /// Share of a suite, compared with those of the others.
+    /// Weight of a suite relative to the others.
     fn weight(&self, position: usize) -> u32 {
         let families =
             self.families.iter().filter(|family| family.suite == position && !family.train.is_empty());

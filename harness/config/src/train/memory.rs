@@ -52,7 +52,7 @@ pub struct ModelShape {
     pub num_key_value_heads: u64,
     /// E.
     pub head_dim: u64,
-    /// Most tokens of a sequence.
+    /// Maximum tokens of a sequence.
     pub max_position_embeddings: u64,
     /// Whether the output matrix and the embedding are shared.
     pub tie_word_embeddings: bool,
@@ -228,7 +228,7 @@ pub struct MemoryNeeds<'a> {
     pub shape: ModelShape,
     /// GPUs of each role.
     pub split: &'a DeviceSplit,
-    /// Attempts under way at once.
+    /// Concurrent attempts.
     pub concurrency: u32,
     /// Cores; imitation may use all of them.
     pub cores: u32,
@@ -245,11 +245,11 @@ pub struct MemoryBudget {
     pub adapter_parameters: u64,
     /// Bytes of the keys and values of one token.
     pub key_value_token_bytes: u64,
-    /// Tokens that the engine has room for.
+    /// Tokens that fit into the engine's cache.
     pub key_value_tokens: u64,
     /// Bytes of the activations of one sequence of the model's maximum length, in a batch of its own.
     pub longest_sequence_bytes: u64,
-    /// Tokens of that.
+    /// Tokens of the longest sequence.
     pub longest_sequence_tokens: u64,
     /// Whether the training has reinforcement learning.
     pub reinforces: bool,

@@ -160,7 +160,7 @@ fn links_that_stay_in_their_folder_are_laid_as_links() {
     }
 }
 
-/// As Windows writes them.
+/// Files with the line ends of Windows.
 #[test]
 fn lists_may_begin_with_a_byte_order_mark() {
     let suite = SUITE.replace("tasks:", "vars: { words: { lines: words.txt } }\ntasks:").replace(
@@ -231,7 +231,7 @@ tasks:
     assert!(suite.warnings().iter().all(|warning| warning.report().severity == "warning"));
 }
 
-/// A plan is made of the files that the suite's hash covers, whatever happened to them since.
+/// A plan uses the files that the suite's hash covers, even if they changed later.
 #[test]
 fn plan_has_files_as_they_were_loaded() {
     let suite = "format: 1

@@ -1,4 +1,4 @@
-//! The schema for editors says what the parser does.
+//! The schema for editors agrees with the parser.
 
 use clawrl_config::{
     agent_schema, chat_schema, ci_schema, json_schema, load_chat, load_ci, load_suite, load_train,

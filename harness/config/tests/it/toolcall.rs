@@ -1,4 +1,4 @@
-//! What suites with tools become.
+//! Plans of suites with tools.
 
 use std::path::Path;
 use std::time::Duration;
@@ -173,7 +173,7 @@ fn replies_are_read_as_the_tools_need() {
     assert_eq!(warnings.iter().map(|&(_, line, column)| (line, column)).collect::<Vec<_>>(), [(18, 20)]);
 }
 
-/// Semantics lock: a tool about which nothing is said. To change it is to decide.
+/// Semantics lock: the defaults of a tool. Change them only on purpose.
 #[test]
 fn defaults_of_tools_are_locked() {
     let (_, plan) = tasks_of(

@@ -101,7 +101,7 @@ pub struct TaskComparison {
 /// Statistics of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Known {
-    /// From always passing to never, or the other way.
+    /// The task changed from always passing to never, or the reverse.
     pub change: Change,
     /// Flakiness of the baseline.
     pub baseline_steadiness: Flakiness,
@@ -130,7 +130,7 @@ pub struct Flip {
     pub turned: Turned,
     /// Whether one side is flaky.
     pub flaky: bool,
-    /// An attempt of the baseline that is as most of them are.
+    /// An attempt of the baseline with the majority outcome.
     pub baseline: AttemptId,
     /// A typical attempt of the candidate.
     pub candidate: AttemptId,

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use clawrl_core::{printable, printable_line};
 
-/// Characters of a name beyond which it is cut.
+/// Maximum characters of a name; longer names are cut.
 const MAX_NAME: usize = 120;
 
 /// A name in Markdown, as code, in one line and cut where it is long.

@@ -208,7 +208,7 @@ impl Page {
         Self { text: String::new(), room }
     }
 
-    /// Takes all of it, or nothing and says so.
+    /// Adds the whole text, or nothing and returns false.
     fn push(&mut self, text: &str) -> bool {
         let fits = self.text.len() + text.len() <= self.room;
         if fits {
