@@ -51,7 +51,7 @@ pub(crate) fn id(text: &str) -> Result<(), BadValue> {
     name(text, "a suite or task", "my-task")
 }
 
-/// Names of tools: what servers of models take, and not the name of the tool that every task has.
+/// Checks a tool name: model servers accept it, and it differs from the tool that every task has.
 pub(crate) fn tool_name(text: &str) -> Result<(), BadValue> {
     if text == "submit" {
         return bad(
@@ -121,7 +121,7 @@ pub(crate) fn site_name(text: &str) -> Result<(), BadValue> {
     )
 }
 
-/// Origins: a scheme, a host and at most a port.
+/// Checks an origin: a scheme, a host and an optional port.
 pub(crate) fn origin(text: &str) -> Result<(), BadValue> {
     let bare = Url::parse(text).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
@@ -535,7 +535,7 @@ pub(crate) fn env_name(name: &str) -> Result<(), BadValue> {
     )
 }
 
-/// The problem that a rule of the core found with a text, if any, with what to write instead.
+/// Converts the problem that a rule of the core found, if any, to an error with this help.
 pub(crate) fn refused(text: &str, problem: Option<String>, help: &str) -> Result<(), BadValue> {
     match problem {
         None => Ok(()),

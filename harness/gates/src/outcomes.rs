@@ -97,7 +97,7 @@ impl Default for Completeness {
 /// Reason for which two sides cannot be paired.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PairingError {
-    /// Nothing at all.
+    /// A side has no tasks.
     #[error("the {side} has no tasks")]
     NoTasks {
         /// The side.
@@ -334,7 +334,7 @@ fn all_of(attempts: u32) -> String {
     if attempts == 1 { "the only attempt".to_owned() } else { format!("all {attempts} attempts") }
 }
 
-/// The mean; no number of nothing.
+/// The mean; NaN for an empty slice.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -64,7 +64,7 @@ pub enum RepeatsError {
         /// The valid values.
         expected: &'static str,
     },
-    /// Sign flips of so few tasks reach no such level.
+    /// Sign flips of so few tasks cannot reach the level.
     #[error("{tasks} tasks cannot reach a level of {alpha}: {needed} are needed")]
     FewTasks {
         /// Number of tasks.

@@ -40,14 +40,14 @@ pub struct InterimAnalyses {
     pub alpha: f64,
     /// Spending function of alpha.
     pub spending: Spending,
-    /// Probability of stopping for futility where the drop is the promised one, and how it is spent; never before the end without.
+    /// Probability of stopping for futility at the promised drop, and its spending; `None` for no futility stops before the end.
     pub futility: Option<(f64, Spending)>,
 }
 
 /// Reason for which there is no plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InterimPlanError {
-    /// None, or too many.
+    /// The number of analyses is 0 or too large.
     #[error("{looks} interim analyses are planned, but 1 to {MAX_INTERIM_ANALYSES} are possible")]
     Count {
         /// Number of analyses.
@@ -90,7 +90,7 @@ pub enum InterimDecision {
     Continue,
     /// The harm is above the tolerance.
     StopForHarm,
-    /// The promised drop is improbable, or nothing was shown by the end.
+    /// The promised drop is improbable, or the final analysis showed no harm.
     StopForFutility,
 }
 
@@ -231,7 +231,7 @@ impl InterimPlan {
         }
     }
 
-    /// The probabilities of stopping for harm and for futility at each look, where z moves by `drift` over all the information.
+    /// The probabilities of stopping for harm and for futility at each analysis, if z moves by `drift` over all the information.
     #[must_use]
     pub fn stops(&self, drift: f64) -> Vec<(f64, f64)> {
         let mut motion = Motion::new(drift);

@@ -110,7 +110,7 @@ pub struct Findings {
     pub upper: f64,
     /// p-value against "the harm is at most the tolerance".
     pub p_harm: f64,
-    /// The same, adjusted for the other metrics.
+    /// p-value adjusted for the other metrics.
     pub p_adjusted: f64,
     /// p-value against "the harm is `min_effect` or more".
     pub p_pass: f64,
@@ -148,7 +148,7 @@ impl Decision {
 pub enum InconclusiveReason {
     /// Outcomes.
     Outcomes(Vec<MissingData>),
-    /// Tasks: so few reach no such level.
+    /// More tasks: so few cannot reach the level.
     Tasks {
         /// Number of tasks needed.
         needed: u64,
@@ -324,7 +324,7 @@ impl Gate {
 
     /// The data that would decide, if the harm is the observed one.
     fn lack(&self, paired: &Paired, findings: &Findings, together: usize) -> InconclusiveReason {
-        // No number of repeats helps where so few tasks cannot fail together with the other gates.
+        // More repeats do not help if so few tasks cannot fail at the level shared with the other gates.
         let fewest = fewest_tasks(self.alpha / together as f64);
         let spread = Spread::of(paired, self.direction);
         let mut harms = paired.harms(self.direction);

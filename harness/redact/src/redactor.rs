@@ -89,7 +89,7 @@ impl Redactor {
         self.secrets.iter().map(|secret| secret.name.as_str())
     }
 
-    /// The name of a secret whose value stands in this, written as JSON: for what must be stored unchanged.
+    /// The name of a secret whose value occurs in the JSON form of this value, which must be stored unchanged.
     pub fn found_in(&self, stored: &impl Serialize) -> Option<&str> {
         let json = serde_json::to_string(stored).ok()?;
         let found =

@@ -130,7 +130,7 @@ pub struct TaskChange {
     pub task: String,
     /// Suite of the task.
     pub suite: String,
-    /// The row of the suite that it was made from.
+    /// Row of the suite that generated the task.
     pub family: String,
     /// Results of the baseline.
     pub baseline: Counts,

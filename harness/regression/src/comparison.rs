@@ -428,7 +428,7 @@ mod tests {
         (decided(&told(candidate, REPEATS), AnalysisPoint::Final(schedule.as_ref())), 1.0)
     }
 
-    /// Shares of pipelines that fail and pass, and of the attempts that they take, where every task passes by `kept` less often.
+    /// Shares of pipelines that fail and that pass, and the share of attempts used, if the pass rate of every task is multiplied by `kept`.
     fn simulated(pipelines: u64, kept: f64, looks: u32) -> (f64, f64, f64) {
         let (mut fails, mut passes, mut used) = (0.0, 0.0, 0.0);
         let worse: Vec<f64> = rates().iter().map(|rate| rate * kept).collect();

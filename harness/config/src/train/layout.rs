@@ -108,7 +108,7 @@ impl TrainTasks {
         self.train.suites[position].weight.unwrap_or(families.count().max(1) as u32)
     }
 
-    /// Groups of tasks of the training part. Suites come up as often as their weights say, and families of a suite take turns.
+    /// Groups of tasks of the training part. Suites occur in proportion to their weights, and the families of a suite take turns.
     fn in_turns(
         &self,
         purpose: &str,
@@ -177,7 +177,7 @@ impl TrainTasks {
     }
 }
 
-/// Lays out groups, one after the other. Tasks are listed as they first come up.
+/// Lays out groups in sequence. Tasks are listed in order of first occurrence.
 struct Slots {
     seed: u64,
     group_size: u32,

@@ -25,11 +25,11 @@ use crate::problem::{ConfigError, Problem};
 const FP32: u64 = 4;
 /// Bytes of a bf16 number.
 const BF16: u64 = 2;
-/// The largest model, in parameters, whose passes the learner makes by itself, on one thread for each piece of a batch.
+/// Maximum parameters of a model that the learner computes directly, with one thread for each piece of a batch.
 const MAX_PIECEWISE_PARAMETERS: u64 = 16 << 20;
-/// Rows of such a piece at most.
+/// Maximum rows of such a piece.
 const PIECE_ROWS: u64 = 1_024;
-/// Logits that are held at once, in numbers, and how many matrices of them: the logarithms, what they came from, and the gradient.
+/// Maximum number of logits in memory, and the number of matrices of this size: log-probabilities, logits, and gradient.
 const HELD_LOGITS: u64 = 64 << 20;
 const LOGIT_MATRICES: u64 = 3;
 /// Numbers of logits that the engine computes at once.
@@ -79,7 +79,7 @@ impl ModelShape {
         }
     }
 
-    /// The preset's, with the largest vocabulary that it gets.
+    /// Shape of the preset, with its largest possible vocabulary.
     #[must_use]
     pub fn tiny() -> Self {
         Self {
@@ -284,7 +284,7 @@ impl Rows {
 impl MemoryNeeds<'_> {
     /// Tokens of a micro-batch of the learner.
     pub const MICRO_BATCH_TOKENS: u64 = 8_192;
-    /// Bytes of keys and values that the engine has at most.
+    /// Maximum bytes of the engine's keys and values.
     pub const KV_BUDGET: u64 = 1 << 30;
     /// Prompt rows of a step of the engine.
     pub const PREFILL_ROWS: u64 = 256;
@@ -327,7 +327,7 @@ impl MemoryNeeds<'_> {
         self.lora().map_or(0, |lora| self.shape.adapter_parameters(lora))
     }
 
-    /// Rows of a micro-batch, and how many of those are under way at once.
+    /// Rows of a micro-batch, and number of concurrent micro-batches.
     fn micro_batches(&self, place: MemoryPlace, is_whole: bool, threads: u32) -> (u64, u64) {
         let in_pieces = is_whole
             && place == MemoryPlace::Processor
@@ -419,11 +419,11 @@ impl MemoryNeeds<'_> {
 
     fn engine(&self, rows: &mut Rows, place: MemoryPlace) {
         let shape = &self.shape;
-        // Matrices are transposed, so that an output matrix is there besides the embedding.
+        // Matrices are transposed, so the output matrix is stored in addition to the embedding.
         let tied = if shape.tie_word_embeddings { shape.embedding() } else { 0 };
         let model = FP32 * (shape.parameters() + tied);
         let adapter = FP32 * self.adapter();
-        // Only what is learned is replaced.
+        // Only trained parameters are replaced.
         let next = if adapter > 0 { adapter } else { model };
         let next = if self.plan.rl.is_some() { next } else { 0 };
         rows.add("serving copy, fp32", place, 0, model + adapter);
@@ -517,12 +517,12 @@ impl fmt::Display for MemoryBudget {
     }
 }
 
-/// Changes a training; false where there is nothing to change.
+/// Changes a training; false if there is nothing to change.
 type Change<'a> = &'a dyn Fn(&mut TrainPlan) -> bool;
 
 /// Settings that reduce memory use, with the resulting use.
 impl MemoryNeeds<'_> {
-    /// Changes of the train file that take less at a place, in words, each with what the training takes there then, the least first.
+    /// Changes of the train file that reduce the use of a device, in words, with the resulting use, in ascending order of use.
     #[must_use]
     pub fn savings(&self, place: MemoryPlace) -> Vec<(&'static str, u64)> {
         let now = self.budget().at(place);
@@ -658,7 +658,7 @@ mod tests {
         about(of(&full, "averaged teacher"), 16.0);
         assert_eq!(four_billion().key_value_numbers() * BF16, 147_456);
         assert_eq!(full.key_value_token_bytes, 2 * 147_456);
-        // Twice of bf16, and the output matrix besides.
+        // Twice the bytes of bf16, and the output matrix.
         about(of(&full, "serving copy"), 2.0 * 8.04 + 1.56);
         let parts = 8.04 + 48.27 + 16.09 + 16.09;
         let at_gpu = full.at(MemoryPlace::Gpu(0)) as f64 / 1e9;

@@ -28,7 +28,7 @@ pub struct TrainPlan {
     pub format: u32,
     /// Name of the training.
     pub name: String,
-    /// Absolute path of the file that it was read from.
+    /// Absolute path of the train file.
     pub file: PathBuf,
     /// Root of all seeds.
     pub seed: u64,
@@ -38,12 +38,12 @@ pub struct TrainPlan {
     pub policy: PolicySource,
     /// Tasks, at least one suite.
     pub suites: Vec<TrainSuite>,
-    /// The model that judges by rubrics, where a suite has any.
+    /// The model that judges by rubrics, if a suite has rubrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<Box<RemoteSpec>>,
-    /// Imitation first; `None` for none.
+    /// Imitation before reinforcement learning, if any.
     pub warm_start: Option<WarmStartPlan>,
-    /// Reinforcement learning; `None` for none. One of the two is there.
+    /// Reinforcement learning, if any. A plan has at least one of the two stages.
     pub rl: Option<RlPlan>,
     /// Held-out tasks.
     pub evaluation: EvaluationPlan,
@@ -54,7 +54,7 @@ pub struct TrainPlan {
     /// Requested GPUs of each role.
     #[serde(default, skip_serializing_if = "DeviceWish::is_nothing")]
     pub devices: DeviceWish,
-    /// Attempts under way.
+    /// Concurrent attempts.
     pub limits: TrainLimits,
 }
 
@@ -77,7 +77,7 @@ pub enum Preset {
     Tiny,
 }
 
-/// A suite and how much of it.
+/// A suite, with its number of tasks and weight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainSuite {
     /// Absolute path of the suite file.
@@ -109,7 +109,7 @@ pub struct WarmStartPlan {
     /// Percentage of these that are placed under the instruction of another demonstration.
     #[serde(default)]
     pub contradicted_percent: u8,
-    /// Steps in a row that are skipped for not being finite before the training is given up.
+    /// Consecutive steps skipped for non-finite numbers after which the training stops.
     #[serde(default = "WarmStartPlan::max_skipped_steps")]
     pub max_skipped_steps: u32,
     /// AdamW.
@@ -154,7 +154,7 @@ pub struct RlPlan {
     pub group_size: u32,
     /// Order of sampling and learning.
     pub schedule: Schedule,
-    /// Most versions that a trained token may be behind at the start of its batch.
+    /// Maximum staleness of a trained token at the start of its batch, versions.
     pub max_staleness: u32,
     /// Groups tried for each group wanted.
     pub resample_budget: u32,
@@ -176,7 +176,7 @@ pub struct RlPlan {
     /// Settings of learning from a teacher, if there is one.
     #[serde(default)]
     pub distillation: Option<DistillationPlan>,
-    /// The adapter that is learned; `None` where the whole model is.
+    /// The trained adapter; `None` to train the whole model.
     #[serde(default)]
     pub lora: Option<LoraPlan>,
     /// The clipped policy gradient.
@@ -185,7 +185,7 @@ pub struct RlPlan {
     pub optimizer: OptimizerPlan,
     /// Sampling settings.
     pub sampling: Sampling,
-    /// Steps in a row that are skipped for not being finite before the training is given up.
+    /// Consecutive steps skipped for non-finite numbers after which the training stops.
     pub max_skipped_steps: u32,
     /// When the training is halted because the policy collapses.
     #[serde(default = "GuardPlan::none")]
@@ -207,7 +207,7 @@ pub struct RlPlan {
 /// Signs that a policy collapses, compared with the first update.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GuardPlan {
-    /// Least entropy, as a share of the first.
+    /// Minimum entropy, as a share of the first.
     pub entropy: f64,
     /// Shortest mean reply, as a share of the first.
     pub shortest: f64,
@@ -215,7 +215,7 @@ pub struct GuardPlan {
     pub longest: f64,
     /// Maximum share of a reply that may repeat its own text.
     pub repetition: f64,
-    /// Updates in a row that show a sign before it counts; 0 if nothing is watched.
+    /// Consecutive updates with a sign of collapse after which the training halts; 0 disables the guards.
     pub updates: u32,
 }
 
@@ -235,7 +235,7 @@ impl RlPlan {
         1.0
     }
 
-    /// Groups that are laid out: as many as the whole training may try, or more, for a curriculum to choose among.
+    /// Number of groups in the run plan: the maximum that the training may try, or more for a curriculum to choose from.
     #[must_use]
     pub fn groups(&self) -> u64 {
         let tried = u64::from(self.updates) * u64::from(self.batch_groups) * u64::from(self.resample_budget);
@@ -353,7 +353,7 @@ pub struct KlPlan {
 /// A bonus for being undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EntropyPlan {
-    /// The most that the entropy is multiplied by.
+    /// Maximum factor of the entropy.
     pub coefficient: f64,
     /// Share of the first update's entropy below which it rises.
     pub floor: f64,
@@ -527,7 +527,7 @@ impl Sampling {
 pub struct EvaluationPlan {
     /// Updates from one to the next; 0 for only before and after.
     pub every_updates: u32,
-    /// Most tasks.
+    /// Maximum number of tasks.
     pub max_tasks: u32,
     /// Fewest tasks.
     pub min_tasks: u32,
@@ -569,14 +569,14 @@ pub struct EnginePlan {
     pub max_batch: u32,
     /// Threads inside one operation of the engine.
     pub threads: u32,
-    /// Threads inside one operation of the learner; `None` for as many as the engine's.
+    /// Threads of one operation of the learner; `None` for the number of the engine.
     #[serde(default)]
     pub learner_threads: Option<u32>,
     /// Device of the computation.
     pub device: Device,
     /// Whether a reply must not depend on the rest of the batch.
     pub batch_invariant: bool,
-    /// Type of the weights that passes are made with.
+    /// Type of the weights in forward and backward passes.
     #[serde(default)]
     pub dtype: Dtype,
     /// Activations that the learner keeps between forward and backward pass.
@@ -633,12 +633,12 @@ pub enum KeptActivations {
     Recompute,
 }
 
-/// Attempts under way.
+/// Concurrent attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainLimits {
-    /// At once; `None` for what the host comfortably holds.
+    /// Concurrent attempts; `None` for the comfortable number of the host.
     pub concurrency: Option<u32>,
-    /// Environments made ready before the first.
+    /// Environments prepared before the first attempt.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
     pub max_retries: u32,

@@ -12,7 +12,7 @@ use clawrl_core::{SplitMix64, derive_seed, stable_hash};
 /// A family's tasks, as positions in the caller's list.
 #[derive(Debug, Clone)]
 pub(super) struct RotaFamily {
-    /// Suite and family: what its order depends on besides the seed.
+    /// Suite and family, from which the order is derived together with the seed.
     pub(super) name: String,
     pub(super) weight: u32,
     /// At least one.
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(Rota::new(families(&[(0, 1), (0, 2)]), 1).next(), None);
     }
 
-    /// Suites with these weights, each with as many families of three tasks; tasks are numbered through.
+    /// Suites with these weights and numbers of families; each family has three tasks, numbered across all suites.
     fn suites(shape: &[(Option<u32>, usize)]) -> Vec<RotaSuite> {
         let all: usize = shape.iter().map(|&(_, families)| families).sum();
         let mut families = families(&vec![(3, 1); all]).into_iter();

@@ -65,7 +65,7 @@ pub(crate) fn with_settings(
     Ok(Arc::new(Source::new(Path::new(&shown), source.path.clone(), yaml_text(&root))))
 }
 
-/// Puts a value where a path leads, and makes the maps on the way there.
+/// Sets the value at a path, and creates missing maps of the path.
 fn put(node: &mut Node, path: &[String], depth: usize, setting: &TrainSetting) -> Result<(), Problem> {
     let Some(key) = path.get(depth) else {
         *node = setting.value.clone();

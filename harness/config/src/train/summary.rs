@@ -17,7 +17,7 @@ pub struct TrainSummary {
     pub train_tasks: usize,
     /// Tasks held out.
     pub held_out_tasks: usize,
-    /// Held-out tasks that an evaluation takes.
+    /// Held-out tasks of an evaluation.
     pub evaluation_tasks: usize,
     /// Groups that reinforcement learning may try; 0 without it.
     pub groups: u64,
@@ -32,9 +32,9 @@ pub struct TrainFamily {
     pub suite: String,
     /// Id of the family.
     pub family: String,
-    /// Different tasks that were asked for.
+    /// Requested number of different tasks.
     pub wanted: usize,
-    /// Different tasks that there are, at most as many.
+    /// Number of different tasks, at most the requested number.
     pub tasks: usize,
     /// Different instructions among them.
     pub instructions: usize,

@@ -22,10 +22,10 @@ use crate::suggest::{did_you_mean, listed};
 use crate::suite::{Suite, load_suites};
 use crate::text::engine;
 
-/// Combinations after which no more different tasks are looked for, for each that was asked for.
+/// Maximum number of tried combinations per requested task.
 const MAX_DRAWN_PER_TASK: usize = 8;
 
-/// The tasks of a training, and what it is a training of.
+/// The tasks of a training, with its plan.
 #[derive(Debug)]
 pub struct TrainTasks {
     pub(super) train: TrainPlan,
@@ -47,7 +47,7 @@ pub(super) struct FamilyTasks {
 }
 
 impl TrainTasks {
-    /// Loads the suites of a training and makes their tasks.
+    /// Loads the suites of a training and builds their tasks.
     ///
     /// # Errors
     /// All problems of the suites; a family that the demonstrator of the warm start cannot demonstrate.
@@ -99,12 +99,12 @@ impl TrainTasks {
         self.families.iter().flat_map(|family| &family.train)
     }
 
-    /// Tasks of the part that nothing is learned from.
+    /// Tasks of the held-out part.
     pub fn held_out(&self) -> impl Iterator<Item = &Arc<TaskSpec>> {
         self.families.iter().flat_map(|family| &family.held_out)
     }
 
-    /// Most tokens that an episode of the training part can have sampled in reinforcement learning; `None` without it.
+    /// Maximum number of sampled tokens of an episode of the training part; `None` without reinforcement learning.
     #[must_use]
     pub fn max_episode_tokens(&self) -> Option<u64> {
         let reply = u64::from(self.train.rl.as_ref()?.sampling.max_new_tokens);
@@ -112,7 +112,7 @@ impl TrainTasks {
     }
 }
 
-/// A weight of process rewards, where no task gives any.
+/// Warns about a weight of process rewards if no task has step rewards.
 fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     let rl = train.rl.as_ref()?;
     let weight = rl.process_weight;
@@ -147,7 +147,7 @@ fn judges_are_asked(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Probl
     Some(Problem::new(message, "leave out `judging`, or the `step_rewards` of the suites"))
 }
 
-/// Demonstrations as the only hints, where no task has one.
+/// Warns about demonstrations as the only hints if no task has a demonstration.
 fn demonstrations_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     let distillation = train.rl.as_ref()?.distillation.as_ref()?;
     let has_one =
@@ -162,7 +162,7 @@ fn demonstrations_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<P
     Some(Problem::new(message, "give tasks an `oracle`, or write `hints: [sibling]`"))
 }
 
-/// A curriculum, where no suite has two families to choose from.
+/// Warns about a curriculum if no suite has two families to choose from.
 fn families_to_choose_from(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     train.rl.as_ref()?.curriculum?;
     let mut seen = HashSet::new();
@@ -308,7 +308,7 @@ fn different_tasks<'s>(
             tasks.extend(Some(task).filter(|task| seen.insert(content(task))));
         }
         tried = drawn.len();
-        // Some combinations make the same task: variables that only wrong answers use make no difference to it.
+        // Some combinations give the same task: variables that only wrong answers use do not change it.
         let more = tried.saturating_mul(2).min(wanted.saturating_mul(MAX_DRAWN_PER_TASK));
         if given.is_none() || tasks.len() == wanted || more <= tried {
             return (wanted, tasks);

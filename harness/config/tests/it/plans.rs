@@ -52,7 +52,7 @@ pub(crate) fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
     }
 }
 
-/// Without the folder of this checkout, and without the umask that it was made under.
+/// Removes the folder of this checkout and the effect of its umask.
 pub(crate) fn portable(text: &str) -> String {
     let root = std::fs::canonicalize(".").expect("the folder of the crate");
     let root = root.to_str().expect("a UTF-8 path");
@@ -173,7 +173,7 @@ fn slots_are_in_order_and_groups_adjacent() {
     assert_eq!(policy_seeds.len(), plan.slots.len());
 }
 
-/// I2 of the plan: what else runs does not change a task or its seeds.
+/// I2 of the plan: a task and its seeds do not depend on the other tasks of a run.
 #[test]
 fn tasks_do_not_depend_on_what_else_is_selected() {
     let suites = [load("tests/it/good/everything"), load("tests/it/good/minimal")];

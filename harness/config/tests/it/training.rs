@@ -380,7 +380,7 @@ fn groups_of_reinforcement_learning() {
     assert_eq!(tasks.max_episode_tokens(), Some(48 * 12));
 }
 
-/// However many families a suite has, its share is what is written; left out, families of all suites take turns.
+/// A suite's written weight does not depend on its number of families; without weights, families of all suites take turns.
 #[test]
 fn groups_are_shared_by_the_weights_of_suites() {
     let shares = |weights: [&str; 2]| {
@@ -493,7 +493,7 @@ fn what_cannot_be_planned_is_refused() {
     insta::assert_snapshot!("train_not_demonstrable", portable(&rendered(&error)));
 }
 
-/// A suite whose tasks all say what their turns are worth.
+/// A suite in which every task has step rewards.
 fn rewarding() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let text = r#"

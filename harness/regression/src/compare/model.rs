@@ -74,7 +74,7 @@ pub struct MetricComparison {
     pub candidate: f64,
     /// By how much the candidate is above it.
     pub difference: f64,
-    /// Ends of the 95 % interval of the difference, paired by task; nothing where tasks are too few, or all differ by the same.
+    /// Ends of the 95 % interval of the difference, paired by task; `None` if there are too few tasks or all differ by the same amount.
     pub interval: Option<(f64, f64)>,
     /// Direction of a change that is significant at the 5 % level; it is not a gate.
     pub turned: Option<Turned>,
@@ -87,7 +87,7 @@ pub struct TaskComparison {
     pub task: String,
     /// Suite of the task.
     pub suite: String,
-    /// The row of the suite that it was made from.
+    /// Row of the suite that generated the task.
     pub family: String,
     /// Results of the baseline.
     pub baseline: Counts,

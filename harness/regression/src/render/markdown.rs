@@ -16,7 +16,7 @@ use crate::assessment::{Assessment, InterimResult, Outcome, TaskChange};
 pub const MARKDOWN_BYTES: usize = 60_000;
 /// Characters of a sentence.
 const MAX_SENTENCE: usize = 400;
-/// Reasons that stand before the numbers; all are in the report.
+/// Maximum number of reasons before the numbers; the report contains all.
 const MAX_REASONS: usize = 20;
 /// Tasks of a gate that are named before the fold.
 const NAMED_TASKS: usize = 20;
