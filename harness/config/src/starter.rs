@@ -216,7 +216,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Problem> {
         .and_then(|()| fs::set_permissions(&aside, mode))
         .and_then(|()| fs::rename(&aside, path));
     written.map_err(|cause| {
-        // Whatever failed, the file on the side is of no use.
+        // After any failure the temporary file is useless.
         let _ = fs::remove_file(&aside);
         failed(cause)
     })

@@ -124,7 +124,7 @@ pub fn plan(rates: &[TaskRate], promise: Promise) -> Result<u32, RepeatsError> {
     Err(RepeatsError::MoreTasks { tasks: rates.len(), drop: promise.drop, needed: needed.ceil() as u64 })
 }
 
-/// The smallest drop that `repeats` detect, whatever the promise's own drop; `None` if not even a drop to 0 is detected.
+/// The smallest drop that `repeats` detect, independent of the promise's own drop; `None` if not even a drop to 0 is detected.
 ///
 /// # Errors
 /// As for [`plan`], except for errors about the drop.

@@ -86,7 +86,7 @@ impl SubsetMeans {
     /// Number of means that may be beyond a bound, besides those that always count.
     fn allowed(&self, alpha: f64) -> Option<usize> {
         let always = self.all - self.means.len();
-        // A share like 0.05 of 20 is 1, whatever its last bit.
+        // A share like 0.05 of 20 is 1, regardless of rounding in its last bit.
         let most = (alpha * self.all as f64 * (1.0 + 1e-12)).floor() as usize;
         most.checked_sub(always)
     }

@@ -308,7 +308,7 @@ impl Gate {
     }
 
     /// Number of attempts without a difference after which the share of differing attempts is bounded below `min_effect`, for an unbounded number
-    /// that equals the baseline in every attempt. Attempts with shared seeds are not independent, so a few equal attempts are no evidence; many are.
+    /// that equals the baseline in every attempt. Attempts with shared seeds are not independent, so a few equal attempts are not evidence; many are.
     fn copies_needed(&self, paired: &Paired) -> Option<f64> {
         let varies = paired.copies().is_some_and(|vary| vary >= VARYING_TASKS);
         if !varies || paired.is_bounded() {

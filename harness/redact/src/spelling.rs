@@ -84,7 +84,7 @@ fn reach(text: &str, at: usize, value: &[char]) -> Reach {
     let mut places = vec![at];
     let mut part = None;
     for (count, &character) in value.iter().enumerate() {
-        // What a terminal inserts may follow the value as well, so it does not make the end of the text a cut.
+        // Characters that a terminal inserts may also follow the value, so they do not make the end of the text a cut.
         if places.iter().any(|&place| is_torn(&text[place..])) {
             part = Some(count);
         }

@@ -312,7 +312,7 @@ impl Comparison {
         self.gate.metrics.iter().find(|metric| metric.kind.is_pass_fail())
     }
 
-    /// Passes and fails of both sides, whatever the gate's metrics are.
+    /// Passes and fails of both sides, independent of the gate's metrics.
     pub(crate) fn passes(&self, candidate: &Outcomes) -> Result<Paired, AssessError> {
         self.paired(&CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, min_effect: 1.0 }, candidate)
     }

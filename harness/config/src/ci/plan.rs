@@ -1,4 +1,4 @@
-//! A gate with every default filled in.
+//! Plan form of a gate, with all defaults.
 //!
 //! I1. Shares are stored as shares, although output shows percent. I2. A pattern of `must_pass` that matches no task is refused: a gate
 //! must not pass because a task disappeared.

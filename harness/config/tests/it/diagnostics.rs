@@ -75,7 +75,7 @@ pub(crate) fn damaged(text: &str, at: usize, cut: usize, insert: &str) -> String
 }
 
 proptest! {
-    /// Whatever is in a file, it either loads or is explained at a place, and what is explained can be shown.
+    /// Every file either loads or gives problems with places, and all problems can be rendered.
     #[test]
     fn damaged_suites_are_explained(
         suite in prop::sample::select(vec!["everything", "toolcall"]),

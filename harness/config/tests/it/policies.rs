@@ -64,7 +64,7 @@ fn everything_reaches_the_plan_and_comes_back() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is damaged, reading it ends in settings or in problems.
+    /// Every damaged file gives settings or problems.
     #[test]
     fn damaged_policy_files_are_explained(
         damage in proptest::collection::vec((any::<usize>(), 0..12usize, "[-a-z:{}\\[\\]\"'#|>&*!%@é\n\t 0-9]{0,4}"), 1..4),

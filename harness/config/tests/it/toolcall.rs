@@ -99,7 +99,7 @@ fn folders_of_this_machine_are_shown_where_they_are() {
         let workspace = spec(&plan.tasks[0]).workspace.as_ref().expect("python");
         assert_eq!(workspace.read_only, [shown.as_path()], "{entry}");
     }
-    // Whatever its name is, a folder of keys is one.
+    // A folder that contains keys is refused under every name.
     std::fs::create_dir(shown.join(".ssh")).expect("a folder");
     assert!(rendered(&crate::diagnostics::failure(&path)).contains("holds `.ssh`, where secrets are kept"));
     std::os::unix::fs::symlink("/etc", folder.path().join("link")).expect("a link");

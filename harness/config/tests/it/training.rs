@@ -307,7 +307,7 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever is in a file, it either loads or is explained at a place.
+    /// Every file either loads or gives problems with places.
     #[test]
     fn damaged_train_files_are_explained(
         damage in proptest::collection::vec((any::<usize>(), 0..12usize, "[-a-z:{}\\[\\]\"'#|>&*!%@é\n\t 0-9]{0,4}"), 1..4),

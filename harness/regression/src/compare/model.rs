@@ -1,6 +1,6 @@
 //! The result of a comparison. Its JSON is the output of `clawrl compare --json`.
 //!
-//! Units: those of [`Unit`]. A difference is candidate minus baseline, whatever the optimisation direction.
+//! Units: those of [`Unit`]. A difference is candidate minus baseline, for both optimisation directions.
 
 use clawrl_core::{AttemptId, RunId};
 use clawrl_gates::{Change, Direction, Flakiness};

@@ -1,6 +1,6 @@
 //! Charts as SVG without scripts.
 //!
-//! C1. All coordinates are finite, whatever the numbers are: a missing bound extends to the edge, with an arrow. C2. All information of a
+//! C1. All coordinates are finite for all numbers: a missing bound extends to the edge, with an arrow. C2. All information of a
 //! chart is also in the text beside it.
 
 use std::fmt::Write;
