@@ -1,4 +1,4 @@
-//! The largest and smallest values that a suite or a train file may ask for. One place for the checks and for the schema.
+//! Limits of the values in suites and train files, shared by the checks and the schema.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ pub(crate) const MAX_TEXT_BYTES: u64 = 32 << 20;
 pub(crate) const MAX_ROWS_BYTES: u64 = 64 << 20;
 /// Bytes up to which a fixture that is UTF-8 text becomes part of the plan itself.
 pub(crate) const MAX_INLINE_BYTES: u64 = 64 << 10;
-/// Bytes that the templates of a suite make, in all of its instances: plans are held in memory.
+/// Total bytes that the templates of a suite render to, in all instances: plans are held in memory.
 pub(crate) const MAX_RENDERED_BYTES: usize = 512 << 20;
-/// Time that they take, in all of its instances. A suite of 5,000 tasks takes a third of a second.
+/// Total time to render them, in all instances. A suite of 5,000 tasks needs a third of a second.
 pub(crate) const MAX_RENDER_TIME: Duration = Duration::from_secs(60);
 /// Files in one fixture folder.
 pub(crate) const MAX_FIXTURE_FILES: usize = 10_000;
-/// Tasks that one template makes.
+/// Tasks of one template.
 pub(crate) const MAX_INSTANCES: i64 = 10_000;
-/// Combinations up to which a template without `instances` makes them all.
+/// Number of combinations up to which a template without `instances` generates all of them.
 pub(crate) const ALL_BY_DEFAULT: usize = 64;
-/// Turns of an attempt when nothing else is said.
+/// Default maximum number of turns of an attempt.
 pub(crate) const DEFAULT_TURNS: u32 = 30;
 pub(crate) const MAX_TURNS: i64 = 10_000;
 pub(crate) const MAX_GROUP: i64 = 1_024;
@@ -36,11 +36,11 @@ pub(crate) const MAX_SCREEN: i64 = 500;
 pub(crate) const MAX_IDLE_MILLIS: i64 = 600_000;
 /// A page that is not quiet after ten minutes never is.
 pub(crate) const MAX_SETTLE_MILLIS: i64 = 600_000;
-/// How long a site holds an answer back: longer than any step.
+/// Maximum delay of a site's response, longer than any step.
 pub(crate) const MAX_DELAY_MILLIS: i64 = 600_000;
 /// Headless Chromium with one empty page takes about 160 MiB.
 pub(crate) const MIN_BROWSER_MIB: i64 = 256;
-/// Pixels of a page's window, each way: what WebDriver sets and screens have.
+/// Width and height of a page's window, pixels, as WebDriver can set them and screens have them.
 pub(crate) const MIN_VIEWPORT: i64 = 100;
 pub(crate) const MAX_VIEWPORT: i64 = 4_096;
 pub(crate) const MIN_OBSERVATION: i64 = 100;
@@ -63,23 +63,23 @@ pub(crate) const MAX_VOTES: i64 = 15;
 pub(crate) const MAX_JUDGING_SECS: i64 = 3_600;
 /// A month.
 pub(crate) const MAX_CHAT_SECS: i64 = 31 * 86_400;
-/// Questions that a judge is asked at once: each is some kilobytes and several requests.
+/// Concurrent questions to a judge: each needs some kilobytes and several requests.
 pub(crate) const MAX_QUESTIONS: i64 = 4_096;
-/// Calls of one action: each may hold a process of the sandbox.
+/// Calls in one action; each may occupy a process of the sandbox.
 pub(crate) const MAX_PARALLEL_CALLS: i64 = 256;
-/// A message of an environment that somebody else wrote: 64 MiB, held in memory for each attempt.
+/// Maximum size of a message from a custom environment: 64 MiB, held in memory for each attempt.
 pub(crate) const MAX_MESSAGE_KIB: i64 = 65_536;
-/// Attempts that a family's success is about: more than a training of one family has.
+/// Maximum number of attempts over which a family's success rate is computed: more than a training of one family has.
 pub(crate) const MAX_MEMORY: i64 = 1_000_000;
-/// Slots of one plan: the axis is 32 bits wide, and each costs memory in the dispatcher.
+/// Slots of one plan. Slot numbers have 32 bits, and each slot costs memory in the dispatcher.
 pub(crate) const MAX_SLOTS: u64 = 10_000_000;
 
 /// Newest version of the gate format that this program reads.
 pub(crate) const CI_FORMAT: i64 = 1;
-/// Attempts at each task of a gate: beyond it, other tasks say more.
+/// Attempts at each task of a gate: beyond it, more tasks give more information than more attempts.
 pub(crate) const MAX_REPEATS: i64 = 10_000;
-/// Tasks up to which a gate judges each of them by itself where nothing is said: 8 attempts on each side show up to here that a task broke, if it
-/// passed in all of them and passes in none, at the default alpha.
+/// Number of tasks up to which a gate tests every task by default. Up to this number, 8 attempts on each side suffice at the default alpha
+/// to show that a task broke, if it passed in all attempts before and passes in none now.
 pub(crate) const FIXED_TASKS: usize = 100;
 /// Looks of a gate, so that their boundaries are computed at once.
 pub(crate) const MAX_INTERIM_ANALYSES: i64 = 20;
@@ -89,7 +89,7 @@ pub(crate) const POLICY_FORMAT: i64 = 1;
 pub(crate) const AGENT_FORMAT: i64 = 1;
 /// Answers of a model to one program.
 pub(crate) const MAX_MODEL_CALLS: i64 = 1_000_000;
-/// Tokens of one reply of a remote policy: beyond the longest that models write.
+/// Tokens of one reply of a remote policy: more than any model writes.
 pub(crate) const MAX_REPLY_TOKENS: i64 = 1_000_000;
 /// Requests for one reply.
 pub(crate) const MAX_TRIES: i64 = 100;
@@ -115,13 +115,13 @@ pub(crate) const MAX_BUDGET: i64 = 1_000;
 pub(crate) const MAX_MINIBATCHES: i64 = 1_024;
 pub(crate) const MAX_TEMPERATURE: f64 = 10.0;
 pub(crate) const MAX_NEW_TOKENS: i64 = 65_536;
-/// Of a single step.
+/// Largest absolute reward of a single step.
 pub(crate) const MAX_STEP_REWARD: f64 = 1.0;
-/// Of process rewards beside the outcome.
+/// Largest weight of process rewards relative to the outcome.
 pub(crate) const MAX_PROCESS_WEIGHT: f64 = 10.0;
-/// Of the terms of an advantage: outcome and teacher.
+/// Largest weight of a term of the advantage (outcome, teacher).
 pub(crate) const MAX_TERM_WEIGHT: f64 = 10.0;
-/// Candidates that a teacher is asked about at a token.
+/// Candidates per token in a request to a teacher.
 pub(crate) const MAX_TOP_K: i64 = 64;
 pub(crate) const MAX_SKIPPED: i64 = 1_000;
 pub(crate) const MAX_EVALUATION_TASKS: i64 = 1_000_000;

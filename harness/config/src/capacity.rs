@@ -1,10 +1,10 @@
-//! How many attempts a host can have under way at once.
+//! Number of attempts that a host can run concurrently.
 //!
-//! Two figures for every resource, both from what the host has free and what a sandboxed shell really takes,
-//! not from the caps that a task may reach:
+//! Every resource has two numbers. Both follow from the host's free resources and the measured use of a sandboxed shell,
+//! not from the limits of a task:
 //!
-//! - the *comfortable* number, from which the default follows;
-//! - the *possible* number, above which an explicit wish is refused, because leases would fail.
+//! - the *comfortable* number, which determines the default;
+//! - the *possible* number: a larger explicit setting is refused, because leases would fail.
 //!
 //! | resource | comfortable | possible |
 //! |---|---|---|
@@ -14,18 +14,18 @@
 //! | processes | half of what is free, 8 an attempt | all, 4 an attempt |
 //! | open files | half, 4 an attempt | all but 64, 3 an attempt |
 //!
-//! An attempt with a browser takes more: comfortably 4 of them a core, and 256 MiB, 256 processes and threads and 16 open
-//! files each; possibly 128 MiB, 128 and 8. Chromium with one page has about 160 MiB and 100 threads.
+//! An attempt with a browser needs more. Comfortable: 4 attempts per core, and 256 MiB, 256 processes and threads and 16 open
+//! files each. Possible: 128 MiB, 128 and 8. Chromium with one page uses about 160 MiB and 100 threads.
 //!
-//! A browser elsewhere takes connections and what is kept of its pages: 16 open files, possibly 8, and the memory of a shell.
-//! Comfortable are 4 of them a core all the same: how many there are elsewhere is not known here, and whoever asks for more than
-//! there are waits for them in vain.
+//! A remote browser needs local connections and buffers of its pages: 16 open files (possible: 8), and the memory of a shell. The
+//! comfortable number is also 4 per core: the number of remote browsers is unknown here, and attempts beyond it would wait
+//! without end.
 //!
 //! Pure: the caller probes the host.
 
 use serde::{Deserialize, Serialize};
 
-/// What a host has free, as probed by the caller.
+/// Free resources of a host, as probed by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCapacity {
     /// Cores that this process may use.
@@ -48,7 +48,7 @@ pub struct HostCapacity {
 pub enum BrowserPlace {
     /// On this host, each in a sandbox.
     Here,
-    /// By WebDriver endpoints: what they take is not this host's.
+    /// By WebDriver endpoints, which do not use this host's resources.
     Elsewhere,
 }
 
@@ -68,7 +68,7 @@ pub enum Resource {
     OpenFiles,
 }
 
-/// A resource and the number of attempts it is enough for.
+/// A resource and the number of attempts that it suffices for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ResourceBound {
     /// The resource.
@@ -77,22 +77,22 @@ pub struct ResourceBound {
     pub attempts: u64,
 }
 
-/// Attempts under way per core when most of them wait for a shell or a policy.
+/// Concurrent attempts per core; most of them wait for a shell or a policy.
 const ATTEMPTS_PER_CPU: u64 = 32;
 
-/// The same of those with browsers.
+/// Concurrent attempts with browsers per core.
 const BROWSERS_PER_CPU: u64 = 4;
 
-/// What attempts take.
+/// Resource use of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// The highest cap of memory of the plan's tasks.
     pub largest_memory_mib: u32,
-    /// Where the browsers are of those that have one. `None` where none has.
+    /// Place of the browsers; `None` if no attempt has a browser.
     pub browsers: Option<BrowserPlace>,
 }
 
-/// Of one attempt, but for attempts a core.
+/// Resource use of one attempt; `per_cpu` counts attempts per core.
 struct Needs {
     per_cpu: u64,
     memory_mib: u64,
@@ -171,7 +171,7 @@ impl Resource {
         }
     }
 
-    /// How to get more of it.
+    /// Advice on how to raise this limit.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {

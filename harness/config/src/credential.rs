@@ -1,8 +1,7 @@
-//! What looks like a secret, so that none is written into a file.
+//! Detects texts that look like secrets, so that no secret is written to a file.
 //!
-//! C1. A name of a secret refuses whatever stands beside it; a value that has the form of one refuses itself, whatever its
-//! name is. C2. Ordinary values pass: names of hosts, versions, paths, words. C3. So do ordinary addresses: a path is full of
-//! titles and names, and is judged more strictly than a value.
+//! C1. A value is refused if its name is that of a secret, or if the value has the form of a secret. C2. Ordinary values pass: host
+//! names, versions, paths, words. C3. Ordinary URLs pass: their paths contain titles and names, so a path needs more evidence than a value.
 
 use std::collections::HashMap;
 
@@ -37,15 +36,15 @@ const MIN_RANDOM_CHARS: usize = 32;
 /// Bits a character has in random texts and not in words.
 const RANDOM_BITS: f64 = 3.9;
 
-/// Of the neighbours in a random word of a path, how many change between letters and digits, or from small to large. Titles
-/// have capitals at the beginnings of words, and digits in groups.
+/// Minimum share of adjacent characters in a random word of a path that change between letters and digits, or from lower to upper
+/// case. In titles, capitals begin words and digits come in groups.
 const RESTLESS: f64 = 0.25;
 
 /// Parts of names that stand for secrets; whole words of a name.
 const SECRET_WORDS: [&str; 8] =
     ["authorization", "token", "secret", "password", "passwd", "apikey", "credential", "credentials"];
 
-/// What is secret about it, as the end of a sentence; `None` for what may be written out.
+/// Why the setting looks secret, as the end of a sentence; `None` if it may be written.
 pub(crate) fn suspicion(name: &str, value: &str) -> Option<&'static str> {
     if value.trim().is_empty() {
         return None;
@@ -56,7 +55,7 @@ pub(crate) fn suspicion(name: &str, value: &str) -> Option<&'static str> {
     is_secret(value).then_some("looks like a secret")
 }
 
-/// Whether something of this name is a secret.
+/// Whether this is a name of secrets.
 pub(crate) fn names_secret(name: &str) -> bool {
     let words: Vec<String> =
         name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).collect();
@@ -74,7 +73,7 @@ pub(crate) fn is_secret(value: &str) -> bool {
     has_scheme || words(value).any(|word| is_key(word) || is_random(word))
 }
 
-/// Whether the path of an address has a secret in it.
+/// Whether the path of a URL contains a secret.
 pub(crate) fn is_secret_path(path: &str) -> bool {
     let has_digit = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
     words(path).any(|word| is_key(word) && has_digit(word) || is_random(word) && is_restless(word))
@@ -84,7 +83,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+')))
 }
 
-/// Whether it begins as keys of a service do.
+/// Whether the word begins with the prefix of a service's API keys.
 fn is_key(word: &str) -> bool {
     KEY_BEGINNINGS
         .iter()
@@ -101,7 +100,7 @@ fn is_random(word: &str) -> bool {
         && bits(word) >= RANDOM_BITS
 }
 
-/// Whether small letters, large letters and digits alternate as in no written word.
+/// Whether lower case, upper case and digits alternate more than in any written word.
 fn is_restless(word: &str) -> bool {
     let is_change = |pair: &[u8]| {
         let is_letter = |at: usize| pair[at].is_ascii_alphabetic();

@@ -1,10 +1,9 @@
-//! Types from a document: what serde asks for, answered from [`Node`]s.
+//! Deserialises types from the [`Node`]s of a document.
 //!
-//! The parser is generic over what it reads; asked for each type, it would be compiled once for each. So it is asked for
-//! [`Node`] alone.
+//! The parser is generic over its target type and would be compiled once for each. So its only target is [`Node`].
 //!
-//! I1. Text is asked for as it stands in the file: `007` and `1.10` keep their digits. I2. Every mismatch has the place of
-//! the innermost value or key at which it came up.
+//! I1. Scalars keep their source text: `007` and `1.10` keep their digits. I2. Every mismatch has the span of the innermost
+//! value or key that caused it.
 
 use std::fmt;
 
@@ -26,23 +25,23 @@ const WHOLE_NUMBER: &str = "a whole number";
 /// Reads a type.
 ///
 /// # Errors
-/// The first thing that the type does not take.
+/// The first mismatch.
 pub(crate) fn decode<'de, T: Deserialize<'de>>(source: &'de Source, node: &'de Node) -> Result<T, Mismatch> {
     T::deserialize(Decoder { source, node })
 }
 
-/// What a type does not take, and where.
+/// A mismatch between a type and a value, with its span.
 #[derive(Debug)]
 pub(crate) struct Mismatch(Box<(Wrong, Option<Span>)>);
 
-/// What is wrong with a value or a key.
+/// Kind of mismatch of a value or a key.
 #[derive(Debug)]
 pub(crate) enum Wrong {
-    /// A key that is not known, and those that are.
+    /// An unknown key, and the known ones.
     UnknownKey(String, &'static [&'static str]),
-    /// A key that has to be there.
+    /// A missing required key.
     MissingKey(&'static str),
-    /// A word that is not known, and those that are.
+    /// An unknown word, and the known ones.
     UnknownWord(String, &'static [&'static str]),
     /// A value of another type than this one, in words.
     Type(String),
@@ -59,13 +58,13 @@ impl Mismatch {
         Self::new(Wrong::Type(expected.to_owned()))
     }
 
-    /// The same at this place, if it has none.
+    /// Adds this span if the mismatch has no span yet.
     fn at(mut self, span: Span) -> Self {
         self.0.1.get_or_insert(span);
         self
     }
 
-    /// What is wrong, and its place.
+    /// Mismatch and span.
     pub(crate) fn parts(&self) -> (&Wrong, Span) {
         (&self.0.0, self.0.1.unwrap_or_default())
     }

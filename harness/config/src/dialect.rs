@@ -1,26 +1,26 @@
-//! What differs between the kinds of file that are read: words, and the newest format.
+//! Differences between the kinds of file: wording of messages, and the newest format.
 
 use crate::bounds;
 use crate::schema;
 
 /// One kind of file.
 pub(crate) struct Dialect {
-    /// What it is: `suite`.
+    /// Noun for the kind of file: `suite`.
     pub(crate) noun: &'static str,
     /// The file itself: `suite file`.
     pub(crate) file: &'static str,
     pub(crate) newest_format: i64,
-    /// How to begin where there is nothing.
+    /// Help for an empty file: how to begin.
     pub(crate) start: &'static str,
-    /// What to name instead of something that is no file.
+    /// Help if the path is not a file.
     pub(crate) which: &'static str,
-    /// What to name when nothing is there.
+    /// Help if the path does not exist.
     pub(crate) nothing: &'static str,
-    /// How to make one smaller.
+    /// Help if the file is too large.
     pub(crate) shrink: &'static str,
-    /// What to write for a key that is missing; empty for a key that needs no example.
+    /// Example of a missing key; empty if the key needs no example.
     pub(crate) example: fn(&str) -> &'static str,
-    /// Where a key belongs that is not known here.
+    /// Paths at which an unknown key would be valid.
     pub(crate) homes: fn(&str) -> Vec<&'static str>,
 }
 

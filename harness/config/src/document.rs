@@ -1,10 +1,9 @@
-//! Documents of any shape: YAML that others defined, read with the place of every value, and suites written by
-//! programs.
+//! Documents of any shape: YAML of foreign formats, read with the span of every value, and suites written by programs.
 //!
-//! JSON is YAML, so that this reads both. Which keys mean something is for the caller to say.
+//! JSON is YAML, so both are read. The caller interprets the keys.
 //!
-//! I1. What [`yaml_text`] writes, [`read_yaml`] reads as the same values. I2. [`literal`] is a text that renders
-//! as its argument, whatever that holds.
+//! I1. [`read_yaml`] reads the output of [`yaml_text`] as the same values. I2. The result of [`literal`] renders to its argument
+//! for every argument.
 //!
 //! Errors: [`ConfigError`] with one problem, at its place.
 
@@ -20,16 +19,16 @@ use crate::parse;
 use crate::problem::ConfigError;
 use crate::source::{Source, Span};
 
-/// A value and where it stands.
+/// A value and its span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its place; empty for what was not read from a file.
+    /// Span in the file; empty for a value that was not read from a file.
     pub span: Span,
     /// The value.
     pub value: NodeValue,
 }
 
-/// What a [`Node`] holds.
+/// Value of a [`Node`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum NodeValue {
@@ -39,7 +38,7 @@ pub enum NodeValue {
     Bool(bool),
     /// A whole number.
     Integer(i64),
-    /// Any other number.
+    /// A number that is not an `i64`.
     Number(f64),
     /// Text.
     Text(String),
@@ -54,7 +53,7 @@ pub enum NodeValue {
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// Span of the key.
     pub span: Span,
     /// The value.
     pub node: Node,
@@ -80,7 +79,7 @@ impl Node {
         NodeValue::Map(entries.into_iter().map(entry).collect()).into()
     }
 
-    /// What stands under a key, if this is a map that has it.
+    /// The value of a key, if this is a map that contains it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
@@ -93,7 +92,7 @@ impl Node {
 /// Reads one YAML or JSON document of any shape.
 ///
 /// # Errors
-/// Text that is not YAML, a key that is given twice, keys that are no text.
+/// The text is not YAML, a key is given twice, or a key is not a string.
 pub fn read_yaml(source: &Arc<Source>) -> Result<Node, ConfigError> {
     parse::parse_any(source)
 }
@@ -143,7 +142,7 @@ impl<'de> Deserialize<'de> for NodeValue {
             }
 
             fn visit_u64<E>(self, value: u64) -> Result<NodeValue, E> {
-                // Beyond 63 bits a number is no count of anything here.
+                // Integers beyond 63 bits are not counts of anything here.
                 Ok(i64::try_from(value).map_or(NodeValue::Number(value as f64), NodeValue::Integer))
             }
 
@@ -177,7 +176,7 @@ impl<'de> Deserialize<'de> for NodeValue {
     }
 }
 
-/// A text that a suite takes as it is: what would begin a template is escaped.
+/// Escapes a text for a suite: template openers are escaped, so that the text renders unchanged.
 #[must_use]
 pub fn literal(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
@@ -261,7 +260,7 @@ fn indent(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// Writes what fits behind a key or a dash, and ends the line.
+/// Writes the value after a key or a dash, and ends the line.
 fn write_scalar(text: &mut String, node: &Node, depth: usize) {
     // Writing to a string cannot fail.
     let _ = match &node.value {
@@ -289,7 +288,7 @@ fn write_scalar(text: &mut String, node: &Node, depth: usize) {
     };
 }
 
-/// Whether a text arrives unchanged when it is written line by line: nothing that YAML would drop, fold or refuse.
+/// Whether a text survives as a YAML block: YAML drops, folds and refuses nothing of it.
 fn fits_a_block(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let plain =

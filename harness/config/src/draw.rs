@@ -1,8 +1,8 @@
 //! Choosing values for template variables.
 //!
 //! I1. Instance i is a function of (seed, variables, i): more instances never change earlier ones.
-//! I2. Instances are distinct as long as there are combinations left.
-//! I3. A drawn value is never one of those that `distinct_from` rules out.
+//! I2. Instances are distinct until all combinations are used.
+//! I3. A drawn value is never excluded by `distinct_from`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ const MAX_REDRAWS: u64 = 200;
 /// Draws from a list before its excluded values are sorted out.
 const GUESSES: u32 = 8;
 
-/// What one variable may be.
+/// Possible values of one variable.
 #[derive(Debug, Clone)]
 pub(crate) enum Domain {
     /// One of these. Never empty.

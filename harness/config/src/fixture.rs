@@ -21,7 +21,7 @@ use crate::bounds::{MAX_FIXTURE_FILES, MAX_INLINE_BYTES, MAX_ROWS_BYTES, MAX_TEX
 use crate::check::BadFolder;
 use crate::read::refuse_unnameable;
 
-/// Why a fixture cannot be used, and what to do.
+/// Reason for which a fixture cannot be used, and help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FixtureError {
     pub(crate) message: String,
@@ -136,7 +136,7 @@ impl Fixtures {
         self.remembered(relative, |own| &mut own.folders, |own| own.read_folder(relative).map(Into::into))
     }
 
-    /// Every file below a folder, by reference: many tasks share a repository, and their plan holds none of it.
+    /// Every file below a folder, by reference: many tasks share a repository, and plans do not contain its files.
     pub(crate) fn referenced_folder(&mut self, relative: &str) -> Result<Arc<[FixtureFile]>, FixtureError> {
         self.remembered(
             relative,
@@ -234,8 +234,8 @@ impl Fixtures {
         Some(FixtureContent::Host { path, sha256 })
     }
 
-    /// The absolute path of a folder to build from, which must hold this Dockerfile. Its files are hashed with the
-    /// rest; a link counts by its target.
+    /// The absolute path of a build context, which must contain this Dockerfile. Its files are part of the suite's hash; a link is
+    /// hashed as its target.
     pub(crate) fn context(&mut self, relative: &str, dockerfile: &str) -> Result<PathBuf, FixtureError> {
         let key = format!("{relative}\0{dockerfile}");
         self.remembered(&key, |own| &mut own.contexts, |own| own.read_context(relative, dockerfile))
@@ -259,8 +259,8 @@ impl Fixtures {
         Ok(root)
     }
 
-    /// A folder that is served as it is, by reference, with the hash that sites know it by: hex SHA-256 over, of each
-    /// file in the order of the bytes of its path, the path, a NUL, the length in decimal digits, a NUL, the content.
+    /// A folder that a site serves by reference, with its hash: hex SHA-256 over the files in byte order of their paths; each adds
+    /// its path, a NUL, its length in decimal digits, a NUL, and its content.
     pub(crate) fn site(&mut self, relative: &str) -> Result<SiteFolder, FixtureError> {
         self.remembered(relative, |own| &mut own.sites, |own| own.read_site(relative))
     }
@@ -288,8 +288,8 @@ impl Fixtures {
         Ok(SiteFolder { path: root, sha256: hex(&hasher.finalize()) })
     }
 
-    /// The real absolute path of a folder with an unpacked root file system. It may lie elsewhere, behind a link, and
-    /// it is too large to be hashed, so it is not part of the suite.
+    /// The resolved absolute path of a folder with an unpacked root file system. The folder may be a link to a place outside the
+    /// suite; it is too large to hash, so it is not part of the suite.
     pub(crate) fn rootfs(&mut self, relative: &str) -> Result<PathBuf, FixtureError> {
         self.remembered(relative, |own| &mut own.rootfs, |own| own.read_rootfs(relative))
     }
@@ -456,7 +456,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether a link at this path of a folder leads to a place in the folder, whatever is there. The path has no `..`.
+/// Whether the target of a link at this path lies within the folder; the target need not exist. The path must not contain `..`.
 pub fn stays_inside(path: &str, target: &str) -> bool {
     if target.starts_with('/') {
         return false;
@@ -499,7 +499,7 @@ fn unreadable(path: &str, cause: &std::io::Error) -> FixtureError {
     error(format!("`{path}` cannot be read: {reason}"), "make it readable for this user, or correct the path")
 }
 
-/// The names beside a missing path, so that a slip can be seen.
+/// Sibling names of a missing path, to help find a typing error.
 fn siblings(missing: &Path) -> String {
     let mut names: Vec<String> = missing
         .parent()

@@ -1,12 +1,12 @@
 //! Suites and train files of ClawRL: the only crate that knows YAML.
 //!
-//! Every setting has two forms. The file form holds what was written, with the place of every value ([`json_schema`]
-//! describes it to editors); a wrong shape stops at the first error. The checked form is what runs. One checker leads from
+//! Every setting has two forms. The file form keeps the written values with their places ([`json_schema`] describes it to
+//! editors); reading stops at the first value of a wrong shape. The checked form is used by runs. One checker converts
 //! the first to the second and reports all mistakes at once.
 //!
-//! A suite is checked when it is loaded ([`load_suite`]); a [`Suite`] keeps the file form, because its strings may be
-//! templates. [`resolve_plan`] chooses values, fills in the templates, checks the results and makes a
-//! [`clawrl_core::RunPlan`] that fits arguments and host.
+//! [`load_suite`] checks a suite; the [`Suite`] keeps the file form, because its strings may be templates. [`resolve_plan`]
+//! chooses values, renders the templates, checks the results and makes a [`clawrl_core::RunPlan`] for given options and
+//! host.
 //!
 //! A train file becomes a [`TrainPlan`] ([`load_train`]), from which [`TrainTasks`] makes the run plans of a training:
 //! demonstrations, groups to learn from, evaluations.
@@ -15,10 +15,10 @@
 //! I2. Every problem of a file names file, line and column, labels the span and says what to write instead.
 //! I3. Nothing outside a suite's folder is read for it. A train file names suites and a policy elsewhere.
 //!
-//! A gate file says what an agent has to keep ([`load_ci`]); it names suites and a policy.
+//! A gate file contains requirements on an agent ([`load_ci`]); it names suites and a policy.
 //!
-//! A policy file says how a model behind a server is asked ([`load_policy`]); it becomes a part of a run plan. An agent
-//! file names a program that plays, and what it is given ([`load_agent`]).
+//! A policy file describes requests to a model server ([`load_policy`]); it becomes a part of a run plan. An agent file
+//! names a program that runs attempts, and its inputs ([`load_agent`]).
 //!
 //! Errors: [`ConfigError`], a list of [`Problem`]s, both diagnostics of miette. Pure but for reading files and
 //! for [`new_suite`], [`new_task`] and [`new_train`]; nothing to cancel.

@@ -1,8 +1,8 @@
-//! New train files, written for people to change.
+//! Generates train files as a starting point for users.
 //!
-//! I1. Nothing that exists is overwritten. I2. What is written loads, and its suites can be demonstrated.
+//! I1. Existing files are never overwritten. I2. The generated file loads, and its suites have demonstrations.
 //!
-//! Errors: [`ConfigError`]; then nothing was left behind.
+//! Errors: [`ConfigError`]; after an error no new files remain.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -16,16 +16,16 @@ use crate::value;
 
 const FILE: &str = include_str!("starter/train.yaml");
 
-/// Where the schema for editors is, seen from a project's folder.
+/// Path of the editor schema, relative to the folder of a project.
 const SCHEMA: &str = "tasks/schema/train.schema.json";
 
-/// How often the oracle is played where every task has mistakes as well.
+/// Percentage of demonstrations that use the oracle if every task also has mistakes.
 const ORACLE_PERCENT: &str = "35";
 
 /// Writes `<folder>/<name>.yaml`, a training on these suites, with comments, and returns its path.
 ///
 /// # Errors
-/// A name that is none, a file that is there already, suites that do not load or that have a task without an oracle, or a
+/// The name is invalid, the file exists, a suite does not load or has a task without an oracle, or there is a
 /// folder that cannot be written.
 pub fn new_train(folder: &Path, name: &str, suites: &[PathBuf]) -> Result<PathBuf, ConfigError> {
     value::id(name).map_err(|bad| Problem::new(bad.message, bad.help))?;
@@ -46,14 +46,14 @@ pub fn new_train(folder: &Path, name: &str, suites: &[PathBuf]) -> Result<PathBu
     // I2.
     let tried = load_train(&path).and_then(|plan| TrainTasks::load(&plan));
     if let Err(error) = tried {
-        // It was created above.
+        // This function created the file.
         let _ = fs::remove_file(&path);
         return Err(error);
     }
     Ok(path)
 }
 
-/// How often demonstrations may play the oracle: always, unless every task has mistakes to play.
+/// Percentage of demonstrations that use the oracle: 100, unless every task has mistakes.
 fn oracle_percent(suites: &[Suite]) -> Result<&'static str, Problem> {
     let mut has_mistakes = true;
     for suite in suites {
@@ -69,7 +69,7 @@ fn oracle_percent(suites: &[Suite]) -> Result<&'static str, Problem> {
     Ok(if has_mistakes { ORACLE_PERCENT } else { "100" })
 }
 
-/// The line of a suite. Its path is seen from the file's folder.
+/// The line of a suite, with its path relative to the folder of the file.
 fn entry(home: &Path, suite: &Suite) -> String {
     let folder = suite.path().parent().unwrap_or(suite.path());
     let shown = seen_from(home, folder).display().to_string();

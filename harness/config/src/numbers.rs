@@ -6,7 +6,7 @@ use crate::bounds;
 use crate::file::Located;
 use crate::problem::{Finding, Findings};
 
-/// What a number may be, as a rule and in words that end "write a number ...".
+/// Allowed numbers: the rule, and its wording as the end of "write a number ...".
 pub(crate) struct Reals {
     pub(crate) accepts: fn(f64) -> bool,
     pub(crate) words: &'static str,
@@ -35,7 +35,7 @@ impl Findings {
         }
     }
 
-    /// A root of seeds, 0 where nothing is said.
+    /// Root of seeds. Default: 0.
     pub(crate) fn seed(&mut self, seed: Option<&Located<i64>>) -> u64 {
         let Some(seed) = seed else { return 0 };
         if !(0..=bounds::MAX_SEED).contains(&seed.value) {

@@ -80,7 +80,7 @@ fn refuse_newer_format(source: &Arc<Source>, dialect: &Dialect, node: &Node) -> 
     Err(Problem::new(message, help).at(source, *span, label).into())
 }
 
-/// What was wrong, a label for the place, and what to do.
+/// Message, label of the span, and help.
 struct Words {
     message: String,
     label: String,
@@ -139,7 +139,7 @@ fn describe(source: &Source, dialect: &Dialect, error: &YamlError, span: Span) -
     }
 }
 
-/// What a type does not take.
+/// Describes a mismatch between a type and a value.
 fn explain(source: &Source, dialect: &Dialect, wrong: &Wrong, span: Span) -> Words {
     match wrong {
         Wrong::UnknownKey(key, known) => unknown_field(dialect, key, known),
@@ -223,7 +223,7 @@ fn wrong_type(source: &Source, span: Span, expected: &str) -> Words {
     words(message, format!("expected {expected}"), help)
 }
 
-/// What stands at a place, in words.
+/// Describes the value at a span.
 fn found(source: &Source, span: Span) -> String {
     let rest = &source.text[span.start..];
     let line = rest.lines().next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The root file system that a run gives to tasks which name none.
+//! The root file system that a run assigns to tasks without an image.
 //!
-//! An image of an engine means containers, an unpacked root file system means bubblewrap: what can be entered by the one
-//! cannot be by the other. A task that names an image keeps it, and one without a sandbox stays without.
+//! An engine's image implies containers, an unpacked root file system implies bubblewrap: each works with one of them only. A
+//! task that names an image keeps it, and a task without a sandbox stays without.
 
 use clawrl_core::{CustomLink, EnvSpec, ImageSource, ImageSpec, SandboxKind};
 

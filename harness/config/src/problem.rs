@@ -1,8 +1,8 @@
-//! What is wrong with a suite, for the person who wrote it.
+//! Diagnostics about files, for their authors.
 //!
-//! I1. A [`ConfigError`] holds at least one problem. I2. Every problem says what to do in its help.
-//! I3. Problems of files point at a place in them: file, line, column and a labelled span, which is shown with its line unless
-//! that is longer than a person reads.
+//! I1. A [`ConfigError`] holds at least one problem. I2. The help of every problem describes the correction.
+//! I3. A problem of a file has a file, line, column and labelled span, shown with its source line unless the line is too
+//! long to read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::source::{Source, Span};
 
-/// One thing that is wrong, where, and what to write instead.
+/// One mistake, its place, and the correction.
 #[derive(Debug, Clone)]
 pub struct Problem {
     message: String,
@@ -26,9 +26,9 @@ pub struct Problem {
 /// A problem as data, for `--json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProblemReport {
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do.
+    /// Description of the correction.
     pub help: String,
     /// `error` or `warning`.
     pub severity: &'static str,
@@ -75,13 +75,13 @@ impl Problem {
         self
     }
 
-    /// What is wrong, in one line.
+    /// Description of the problem, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// Description of the correction.
     #[must_use]
     pub fn help_text(&self) -> &str {
         &self.help
@@ -109,7 +109,7 @@ impl Problem {
         }
     }
 
-    /// Whether it says the same of the same place.
+    /// Whether both have the same message and span.
     fn is_same(&self, other: &Self) -> bool {
         let place = |problem: &Self| problem.labels.first().map(|(span, _)| *span);
         self.message == other.message && place(self) == place(other)
@@ -175,7 +175,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Sorted by place. `None` without problems.
+    /// Sorts by place. `None` without problems.
     #[must_use]
     pub fn from_problems(mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort_by_key(Problem::sort_key);
@@ -247,7 +247,7 @@ impl Diagnostic for ConfigError {
     }
 }
 
-/// Gathers the problems and warnings of one file.
+/// Collects the problems and warnings of one file.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) source: Arc<Source>,
@@ -301,7 +301,7 @@ impl Findings {
         self.problems.len()
     }
 
-    /// The warnings, if there are no problems.
+    /// Returns the warnings if there are no problems.
     pub(crate) fn finish(self) -> Result<Vec<Problem>, ConfigError> {
         match ConfigError::from_problems(self.problems) {
             Some(error) => Err(error),

@@ -26,7 +26,7 @@ pub(crate) fn suite_file(path: &Path) -> Result<PathBuf, Problem> {
     is_file(&shown, &dialect::SUITE).map(|_| shown)
 }
 
-/// Its size.
+/// Checks that the path is a file, and returns its size in bytes.
 fn is_file(shown: &Path, dialect: &Dialect) -> Result<u64, Problem> {
     let metadata = fs::metadata(shown).map_err(|cause| missing(shown, dialect, &cause))?;
     if metadata.is_file() {
@@ -38,12 +38,12 @@ fn is_file(shown: &Path, dialect: &Dialect) -> Result<u64, Problem> {
 /// Refuses a path that is not UTF-8: plans, baselines and records name it, and they are JSON.
 ///
 /// # Errors
-/// What to do about it.
+/// The path is not UTF-8.
 pub fn refuse_unnameable(path: &Path) -> Result<(), Problem> {
     if path.to_str().is_some() {
         return Ok(());
     }
-    // What is wrong is told by its bytes, so that it can be found and typed.
+    // The message shows the invalid bytes, so that users can find and type the name.
     let message = format!(
         "the path `{}` is not UTF-8, and a plan has to name it",
         path.as_os_str().as_encoded_bytes().escape_ascii()

@@ -25,16 +25,16 @@ use crate::suggest::{did_you_mean, listed};
 use crate::suite::{Suite, duplicate_names};
 use crate::text::engine;
 
-/// What a run is asked to do, with everything probed that has to be.
+/// Options of a run, with the probed properties of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
     /// Name of the run.
     pub run: RunId,
     /// Root of all seeds.
     pub seed: u64,
-    /// Who acts.
+    /// The acting policy.
     pub policy: PolicySpec,
-    /// Who says whether answers meet rubrics.
+    /// The model that judges answers by rubrics.
     pub judge: Option<Box<RemoteSpec>>,
     /// Members of a group: slots with the same task and environment seed. At least 1.
     pub group_size: u32,
@@ -47,23 +47,24 @@ pub struct PlanOptions {
     pub filter: Vec<String>,
     /// At most this many tasks of each suite, spread evenly over its families. `None` for all.
     pub limit: Option<u32>,
-    /// Attempts under way at once. `None` for a number that suits the host.
+    /// Concurrent attempts. `None` for a number that suits the host.
     pub concurrency: Option<u32>,
-    /// What takes part of suites that are named here, in place of `split`, `filter` and `limit`.
+    /// Selected tasks by suite name, in place of `split`, `filter` and `limit`.
     pub choices: BTreeMap<String, TaskChoice>,
-    /// Environments made ready before the first dispatch, at most as many as run at once.
+    /// Environments prepared before the first dispatch, at most the concurrency.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
     pub max_retries: u32,
-    /// Faulted slots after which the run is given up. `None` for never.
+    /// Faulted slots after which the run stops. `None` for never.
     pub max_faults: Option<u32>,
-    /// How replies are read, whatever policy and tasks say; `raw` and `fenced` where a task takes plain text. `None` leaves it to them.
+    /// Action format that overrides those of policy and tasks; `raw` and `fenced` apply to tasks that take plain text only.
+    /// `None` for no override.
     pub action_format: Option<ActionFormat>,
     /// The root file system of tasks that name none.
     pub image: Option<ImageSource>,
-    /// What the host has free.
+    /// Free resources of the host.
     pub host: HostCapacity,
-    /// Shares of suites by name; 1 for those that are not named.
+    /// Weights of suites by name. Default: 1.
     pub weights: BTreeMap<String, u32>,
 }
 
@@ -94,21 +95,21 @@ impl PlanOptions {
     }
 }
 
-/// Which tasks of a suite take part; all of them by default.
+/// Selected tasks of a suite; by default all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskChoice {
     /// Part of the tasks.
     pub split: Split,
-    /// As [`PlanOptions::filter`].
+    /// Patterns, like [`PlanOptions::filter`].
     pub filter: Vec<String>,
     /// At most this many, spread evenly over the families. `None` for all.
     pub limit: Option<u32>,
 }
 
-/// The judge of these tasks; `None` where none of them asks one.
+/// The judge of these tasks; `None` if no task needs a judge.
 ///
 /// # Errors
-/// Where one does, and none is named.
+/// A task needs a judge, and the options name none.
 pub(crate) fn judge_of(
     tasks: &[Arc<TaskSpec>],
     suites: &[Suite],
@@ -212,7 +213,7 @@ fn suite_ref(suite: &Suite, options: &PlanOptions) -> SuiteRef {
     }
 }
 
-/// What is wrong with the arguments by themselves.
+/// Problems of the options alone, independent of the tasks.
 fn argument_problems(suites: &[Suite], options: &PlanOptions) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut at_least_one = |value: Option<u32>, argument: &str| {
@@ -255,7 +256,7 @@ fn argument_problems(suites: &[Suite], options: &PlanOptions) -> Vec<Problem> {
     problems
 }
 
-/// The policy as the plan has it: one behind a server says how its replies are read.
+/// The policy in its plan form: a remote policy carries the action format.
 fn acting(options: &PlanOptions) -> PolicySpec {
     match &options.policy {
         PolicySpec::Remote(remote) => {
@@ -267,10 +268,10 @@ fn acting(options: &PlanOptions) -> PolicySpec {
     }
 }
 
-/// How the replies to a task of this row are read, which says `own`.
+/// Action format for the tasks of a row whose own format is `own`.
 fn action_format(options: &PlanOptions, policy: &PolicySpec, row: &Row, own: ActionFormat) -> ActionFormat {
     let remote = match (policy, policy.speaker()) {
-        // Its actions are calls, whatever its model writes.
+        // An agent program acts by calls, independent of its model's output.
         (PolicySpec::Agent(_), _) => return own,
         (_, PolicySpec::Remote(remote)) => Some(remote),
         _ => None,
@@ -347,7 +348,7 @@ fn suite_tasks(
     Ok(tasks)
 }
 
-/// What a scripted policy needs and the row does not have. `otherwise` is what to do besides adding it.
+/// Reports a requirement of a scripted policy that the row does not meet. `otherwise` is the alternative to adding it.
 pub(crate) fn policy_problem(
     suite: &Suite,
     row: &Row,
@@ -380,7 +381,7 @@ pub(crate) fn policy_problem(
     Some(Problem::new(message, help).at(&suite.source, row.id.span, "in this task"))
 }
 
-/// Patterns of task ids that match none.
+/// Patterns of task ids without a match.
 fn unused_patterns(suites: &[Suite], selection: &Selection) -> Vec<Problem> {
     let families: Vec<String> = suites
         .iter()
@@ -461,11 +462,11 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// Attempts at once as somebody asked for them.
+/// Explicitly requested concurrency.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) attempts: Option<u32>,
-    /// What is written before the number.
+    /// Text before the number.
     pub(crate) written: &'static str,
 }
 
@@ -475,11 +476,11 @@ impl Wish {
     }
 }
 
-/// A number of attempts at once, and what decided it.
+/// Number of concurrent attempts, and the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Concurrency {
     pub(crate) attempts: u32,
-    /// `None` when it was asked for, or when there are no more slots.
+    /// The limiting resource; `None` if the concurrency was requested, or is limited by the number of slots.
     pub(crate) bound: Option<Resource>,
 }
 
@@ -522,9 +523,9 @@ pub(crate) fn concurrency(
     })
 }
 
-/// What attempts at these tasks take, with browsers at this place.
+/// Resource use of attempts at these tasks, with browsers at this place.
 pub(crate) fn load_of(tasks: &[Arc<TaskSpec>], browsers: BrowserPlace) -> Load {
-    // What a task may use; nothing, without a sandbox.
+    // The memory limit of a task; 0 without a sandbox.
     let memory_mib =
         |task: &Arc<TaskSpec>| sandbox_of(&task.env, browsers).map_or(0, |sandbox| sandbox.limits.memory_mib);
     let has_browser = tasks.iter().any(|task| matches!(task.env, EnvSpec::Gui(_)));
@@ -534,7 +535,7 @@ pub(crate) fn load_of(tasks: &[Arc<TaskSpec>], browsers: BrowserPlace) -> Load {
     }
 }
 
-/// A host that has no end of what none of these tasks takes: pseudo-terminals, one of which every sandbox has, and processes.
+/// The host, with unlimited pseudo-terminals (one per sandbox) and processes if none of these tasks has a sandbox.
 pub(crate) fn needed_of(host: &HostCapacity, tasks: &[Arc<TaskSpec>]) -> HostCapacity {
     if tasks.iter().any(|task| sandbox_of(&task.env, host.browsers).is_some()) {
         return *host;

@@ -1,10 +1,10 @@
-//! The sandbox of an environment, whatever its kind.
+//! The sandbox of an environment of any kind.
 
 use clawrl_core::{EnvSpec, NetworkPolicy, SandboxKind, SandboxLimits};
 
 use crate::capacity::BrowserPlace;
 
-/// What a plan says about a sandbox.
+/// Sandbox settings of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sandbox {
     pub(crate) kind: SandboxKind,
@@ -34,7 +34,7 @@ pub(crate) fn sandbox_of(env: &EnvSpec, browsers: BrowserPlace) -> Option<Sandbo
             network: workspace.network,
         }),
         EnvSpec::Gui(_) if browsers == BrowserPlace::Elsewhere => None,
-        // Of a browser, whose programs share one bound of memory.
+        // The browser's processes share one memory limit.
         EnvSpec::Gui(gui) => Some(Sandbox {
             kind: gui.sandbox,
             limits: SandboxLimits { memory_mib: gui.memory_mib, ..SandboxLimits::default() },

@@ -1,4 +1,4 @@
-//! Which tasks take part: patterns of ids, and limits spread over families.
+//! Selection of tasks: patterns of ids, and limits that are spread over families.
 
 /// Patterns, and which of them matched something.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ impl<'a> Selection<'a> {
         Self { patterns: patterns.iter().map(|pattern| (pattern.as_str(), false)).collect() }
     }
 
-    /// Whether a task takes part: no patterns, or one that matches its id in one of its four forms.
+    /// Whether a task is selected: there are no patterns, or a pattern matches one of the four forms of the task's id.
     pub(crate) fn takes(&mut self, suite: &str, family: &str, index: Option<usize>) -> bool {
         if self.patterns.is_empty() {
             return true;
@@ -37,7 +37,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Whether a pattern, in which `*` stands for any text, matches all of a text.
+/// Whether a pattern, in which `*` matches any text, matches the whole text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

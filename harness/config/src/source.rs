@@ -35,7 +35,7 @@ impl From<Span> for SourceSpan {
 /// A file as read.
 #[derive(Debug)]
 pub struct Source {
-    /// As the user wrote it, for display.
+    /// Path for display, as the user wrote it.
     pub(crate) shown: String,
     /// The folder that relative paths start from.
     pub(crate) folder: PathBuf,
@@ -46,7 +46,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text, how its file is shown, and where that is.
+    /// A text, with the displayed and the real path of its file.
     #[must_use]
     pub fn new(shown: &Path, path: PathBuf, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
@@ -60,7 +60,7 @@ impl Source {
         &self.named
     }
 
-    /// All of it.
+    /// Span of the whole text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -106,7 +106,7 @@ impl Source {
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 
-    /// Whether a line of these places, or one next to them, is longer than a person reads: a row of data.
+    /// Whether a line of these spans, or an adjacent line, is too long to read, such as a row of data.
     pub(crate) fn is_long_at(&self, spans: impl Iterator<Item = Span>) -> bool {
         let line_start = |at: usize| self.text[..at].rfind('\n').map_or(0, |end| end + 1);
         let line_end = |at: usize| self.text[at..].find('\n').map_or(self.text.len(), |end| at + end);
@@ -173,7 +173,7 @@ impl Source {
         let mut from = 0;
         let mut found = whole;
         for key in pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")) {
-            // Entries of lists have no key to look for.
+            // Entries of lists do not have keys.
             if key.is_empty() || key.bytes().all(|byte| byte.is_ascii_digit()) {
                 continue;
             }
@@ -193,7 +193,7 @@ impl Source {
         found
     }
 
-    /// All of a list or map, of which the parser gives the first character or nothing.
+    /// The whole span of a list or map, for which the parser returns only the first character or nothing.
     fn area(&self, span: Span) -> Span {
         let rest = self.text.get(span.start..).unwrap_or_default();
         if span.len > 1 || (span.len == 1 && !rest.starts_with(['[', '{'])) {
@@ -302,7 +302,7 @@ mod tests {
         let whole = Span { start: text.find(from).unwrap_or_default(), len };
         let source = source(text);
         let found = source.locate_pointer(whole, pointer);
-        // What is found begins a line or follows a space, so the rest of the line tells which one it is.
+        // A match begins a line or follows a space, so the rest of the line identifies it.
         let line = source.text[found.start..].lines().next().unwrap_or_default();
         assert_eq!(line, expected, "{pointer} in {text}");
     }

@@ -1,10 +1,9 @@
-//! New suites and new tasks, written for people to change.
+//! Generates suites and tasks as a starting point for users.
 //!
-//! I1. Nothing that exists is overwritten. I2. What is written loads. I3. The text of a suite to which a task is
-//! added stays as it is, but for the new lines at the end of `tasks:`. I4. A new task has the environment of the suite's last
-//! one.
+//! I1. Existing files are never overwritten. I2. Generated files load. I3. Adding a task to a suite changes only its text at the
+//! end of `tasks:`. I4. A new task has the environment of the suite's last task.
 //!
-//! Errors: [`ConfigError`]; then nothing was left behind.
+//! Errors: [`ConfigError`]; after an error no new files remain.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -20,7 +19,7 @@ use crate::source::Source;
 use crate::suite::{Suite, load_suite};
 use crate::value;
 
-/// Where the schema for editors is, seen from a folder of suites.
+/// Path of the editor schema, relative to a folder of suites.
 const SCHEMA: &str = "schema/suite.schema.json";
 
 const TERMINAL_TASK: &str = include_str!("starter/terminal-task.yaml");
@@ -56,7 +55,7 @@ impl StarterEnv {
         }
     }
 
-    /// What stands beside the suite: paths and texts.
+    /// Files beside the suite: paths and contents.
     fn beside(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Gui => &[
@@ -73,7 +72,7 @@ impl StarterEnv {
 /// A suite with a task that was added to it.
 #[derive(Debug)]
 pub struct NewTask {
-    /// The suite as it is now.
+    /// The suite with the new task.
     pub suite: Suite,
     /// The id of the task that the new one is a copy of, where none can be made up.
     pub copied: Option<String>,
@@ -100,7 +99,7 @@ pub fn new_suite(folder: &Path, name: &str, env: StarterEnv) -> Result<Vec<PathB
     fs::create_dir_all(&home).map_err(|cause| unwritable(&home, &cause))?;
     for (path, text) in &files {
         if let Err(cause) = write_new(path, text) {
-            // It was created above and holds nothing else.
+            // This function created the folder, which contains nothing else.
             let _ = fs::remove_dir_all(&home);
             return Err(unwritable(path, &cause).into());
         }
@@ -109,12 +108,12 @@ pub fn new_suite(folder: &Path, name: &str, env: StarterEnv) -> Result<Vec<PathB
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Adds a task that runs to the end of a suite's `tasks:`, and loads the result. What an environment of somebody else asks
-/// for is known to nobody here, nor which repositories and pages a suite has, so their new task is a copy of the last one.
+/// Adds a runnable task at the end of a suite's `tasks:`, and loads the result. The requirements of custom environments and the
+/// repositories and pages of a suite are unknown here, so a new task of these kinds is a copy of the last one.
 ///
 /// # Errors
-/// A suite that does not load, an id that is none or is taken, a list of tasks that is not written one entry a
-/// line, or a file that cannot be written.
+/// The suite does not load, the id is invalid or taken, the list of tasks is not in block style, or the file cannot be
+/// written.
 pub fn new_task(suite: &Path, id: &str) -> Result<NewTask, ConfigError> {
     value::id(id).map_err(|bad| Problem::new(bad.message, bad.help))?;
     let before = load_suite(suite)?;
@@ -168,8 +167,8 @@ fn with_task(source: &Arc<Source>, suite: &Suite, id: &str) -> Result<(String, O
     Ok((format!("{head}\n\n{task}{gap}{tail}"), copied))
 }
 
-/// Where an entry ends that starts in this line, with its dash indented so far: after its last line that is
-/// indented deeper. Comments belong to it when they stand no further left than the dash.
+/// End of the entry that starts in this line, with its dash at this indentation: after its last line that is indented deeper.
+/// Comments belong to the entry if they are not further left than the dash.
 fn entry_end(text: &str, start: usize, dash: usize) -> usize {
     let mut end = start;
     let mut at = start;
@@ -198,7 +197,7 @@ fn last_dash(text: &str, place: usize) -> Option<(usize, usize)> {
         if words.starts_with("- ") {
             return Some((line.len() - words.len(), start));
         }
-        // Above the list stands its key, which says whether it is a block list at all.
+        // The key above the list shows whether this is a block list.
         if start == 0 || words.starts_with("tasks") {
             return None;
         }
@@ -224,7 +223,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Problem> {
         .and_then(|()| fs::set_permissions(&aside, mode))
         .and_then(|()| fs::rename(&aside, path));
     written.map_err(|cause| {
-        // Whatever failed, the file on the side is of no use.
+        // After any failure the temporary file is useless.
         let _ = fs::remove_file(&aside);
         failed(cause)
     })

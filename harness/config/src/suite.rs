@@ -17,7 +17,7 @@ use crate::problem::{ConfigError, Problem};
 use crate::read::read_suite;
 use crate::source::Source;
 
-/// A checked suite. Its templates are not filled in: their values depend on the plan's seed.
+/// A checked suite. Templates are not rendered yet: their values depend on the plan's seed.
 #[derive(Debug)]
 pub struct Suite {
     pub(crate) source: Arc<Source>,
@@ -34,30 +34,30 @@ pub struct Suite {
 /// One entry of a suite's `tasks:`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Family {
-    /// Its id.
+    /// Id of the entry.
     pub id: String,
-    /// Tasks that it makes.
+    /// Number of tasks that the entry generates.
     pub instances: usize,
     /// Template variables, chosen and then derived, in order; empty without a template.
     pub variables: Vec<String>,
-    /// Combinations of the chosen ones, an upper bound where some are kept apart.
+    /// Combinations of the chosen variables; an upper bound if some must be distinct.
     pub combinations: u64,
     /// Members of a group in training.
     pub group_size: u32,
-    /// Whether it says how it is solved.
+    /// Whether the entry has an oracle.
     pub has_oracle: bool,
     /// Wrong action sequences for the imperfect demonstrator.
     pub mistakes: usize,
 }
 
 impl Suite {
-    /// Its name.
+    /// Name of the suite.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is about.
+    /// Description for people.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
@@ -76,7 +76,7 @@ impl Suite {
         &self.sha256
     }
 
-    /// What is allowed but should be known: no sandbox, the host's network, repeated instances.
+    /// Warnings about allowed but risky settings: no sandbox, the host's network, repeated instances.
     #[must_use]
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings

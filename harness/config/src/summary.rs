@@ -1,4 +1,4 @@
-//! What a plan will do, for people and for scripts.
+//! Summary of a plan, for people and scripts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,9 +20,9 @@ pub struct PlanSummary {
     pub run: String,
     /// Root of all seeds.
     pub seed: u64,
-    /// Who acts.
+    /// The acting policy.
     pub policy: PolicySpec,
-    /// Who judges by rubrics, where a task has one.
+    /// The model that judges by rubrics, if a task has a rubric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<Box<RemoteSpec>>,
     /// Part of the tasks.
@@ -41,39 +41,39 @@ pub struct PlanSummary {
     pub suites: Vec<SuiteSummary>,
     /// Attempts at once, and why that many.
     pub concurrency: ConcurrencySummary,
-    /// Environments made ready ahead.
+    /// Environments prepared before the first dispatch.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
     pub max_retries: u32,
-    /// Faulted slots after which the run is given up.
+    /// Faulted slots after which the run stops.
     pub max_faults: Option<u32>,
-    /// Limits of one attempt, from the least to the most of all tasks.
+    /// Limits of one attempt: minimum and maximum over all tasks.
     pub limits: BTreeMap<&'static str, [u64; 2]>,
-    /// Time limits in milliseconds, from the least to the most of all tasks.
+    /// Time limits, milliseconds: minimum and maximum over all tasks.
     pub timeouts_millis: BTreeMap<&'static str, [u64; 2]>,
     /// Tasks that run without a sandbox.
     pub tasks_without_sandbox: usize,
     /// Tasks that have the network of the host.
     pub tasks_with_network: usize,
-    /// What should be known about the suites.
+    /// Warnings about the suites.
     pub warnings: Vec<ProblemReport>,
 }
 
-/// The part of a suite that takes part.
+/// The selected part of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SuiteSummary {
-    /// Its name.
+    /// Name of the suite.
     pub name: String,
-    /// What it is about.
+    /// Description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The file it was read from.
     pub path: std::path::PathBuf,
     /// Hex SHA-256 over the file and its fixtures.
     pub sha256: String,
-    /// Its share.
+    /// Weight of the suite in the choice of tasks.
     pub weight: u32,
-    /// Tasks that take part.
+    /// Selected tasks.
     pub tasks: usize,
     /// Their slots.
     pub slots: usize,
@@ -81,10 +81,10 @@ pub struct SuiteSummary {
     pub families: Vec<FamilySummary>,
 }
 
-/// The part of a family that takes part.
+/// The selected part of a family.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FamilySummary {
-    /// Tasks that take part; the family may have more.
+    /// Selected tasks; the family may have more.
     pub tasks: usize,
     /// Their slots.
     pub slots: usize,
@@ -96,13 +96,13 @@ pub struct FamilySummary {
 /// Attempts at once, and why that many.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConcurrencySummary {
-    /// Attempts at once.
+    /// Concurrent attempts.
     pub attempts: u32,
-    /// What decided it, as a sentence fragment.
+    /// Reason for the number, as a sentence fragment.
     pub reason: String,
-    /// What each resource of the host is comfortably enough for.
+    /// Comfortable concurrency by resource of the host.
     pub room: Vec<ResourceBound>,
-    /// What the host has free.
+    /// Free resources of the host.
     pub host: HostCapacity,
 }
 
@@ -196,7 +196,7 @@ fn count(plan: &RunPlan, browsers: BrowserPlace, wanted: impl Fn(&Sandbox) -> bo
     sandboxes(plan, browsers).filter(wanted).count()
 }
 
-/// The least and the most of a figure over all tasks.
+/// Minimum and maximum of a number over all tasks.
 fn spread(figures: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
     figures.fold(None, |spread, figure| {
         let [least, most] = spread.unwrap_or([figure; 2]);

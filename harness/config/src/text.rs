@@ -15,7 +15,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use crate::bounds::{MAX_RENDER_TIME, MAX_RENDERED_BYTES};
 
-/// Whether a string has to be rendered at all.
+/// Whether a string contains template syntax.
 pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%") || text.contains("{#")
 }
@@ -28,12 +28,12 @@ pub(crate) fn only_expression(text: &str) -> Option<&str> {
     (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
 }
 
-/// Why a template failed, with the place in its text.
+/// Error of a template, with the place in its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextError {
     pub(crate) message: String,
     pub(crate) help: String,
-    /// Bytes of the template's text; empty when the place is not known.
+    /// Byte range in the template's text; empty if unknown.
     pub(crate) range: Range<usize>,
 }
 
@@ -42,12 +42,12 @@ pub(crate) fn engine<'s>() -> Environment<'s> {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
     bound(&mut engine);
-    // Without it errors do not know their place.
+    // Errors need this setting to know their place.
     engine.set_debug(true);
     engine
 }
 
-/// Whether a file ends with a newline matters to checks.
+/// Template syntax. Final newlines are kept, because checks compare them.
 fn syntax() -> SyntaxConfig {
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     syntax.expect("only custom delimiters can be wrong")

@@ -1,9 +1,9 @@
-//! Rules for single values: names, paths, modes, patterns, keys. Each says what is wrong and what to write.
+//! Rules for single values: names, paths, modes, patterns, keys. Each reports the mistake and the correction.
 
 use regex::Regex;
 use url::Url;
 
-/// What is wrong with a value, and what to write instead.
+/// A mistake in a value, and its correction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadValue {
     pub(crate) message: String,
@@ -14,8 +14,8 @@ fn bad<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, BadV
     Err(BadValue { message: message.into(), help: help.into() })
 }
 
-/// Keys by name, as they are listed. Besides these: F1 to F12, single characters, and the prefixes `C-`, `M-` and
-/// `S-`. Case does not matter in names.
+/// Key names in the order of messages. F1 to F12, single characters, and the prefixes `C-`, `M-` and `S-` are also allowed. Names
+/// are case-insensitive.
 pub(crate) const KEY_NAMES: [&str; 15] = [
     "Enter",
     "Tab",
@@ -51,7 +51,7 @@ pub(crate) fn id(text: &str) -> Result<(), BadValue> {
     name(text, "a suite or task", "my-task")
 }
 
-/// Names of tools: what servers of models take, and not the name of the tool that every task has.
+/// Checks a tool name: model servers accept it, and it differs from the tool that every task has.
 pub(crate) fn tool_name(text: &str) -> Result<(), BadValue> {
     if text == "submit" {
         return bad(
@@ -81,7 +81,7 @@ pub(crate) fn server_name(text: &str) -> Result<(), BadValue> {
     )
 }
 
-/// What stands before names of tools.
+/// Checks a prefix of tool names.
 pub(crate) fn tool_prefix(text: &str) -> Result<(), BadValue> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if text.len() <= 32 && text.chars().all(allowed) {
@@ -121,7 +121,7 @@ pub(crate) fn site_name(text: &str) -> Result<(), BadValue> {
     )
 }
 
-/// Origins: a scheme, a host and at most a port.
+/// Checks an origin: a scheme, a host and an optional port.
 pub(crate) fn origin(text: &str) -> Result<(), BadValue> {
     let bare = Url::parse(text).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
@@ -216,7 +216,7 @@ pub(crate) fn set_cookie(text: &str) -> Result<(), BadValue> {
     bad(format!("`{text}` sets no cookie"), "write name and value: `session=7; Path=/`")
 }
 
-/// What can be looked for in a text.
+/// Checks a text to search for.
 pub(crate) fn some_text(text: &str) -> Result<(), BadValue> {
     if !text.is_empty() {
         return Ok(());
@@ -497,7 +497,7 @@ fn is_key(name: &str) -> bool {
         return !c.is_control() && (!control || matches!(c, 'a'..='z' | '@'..='_' | '2' | '/' | '?'));
     }
     let lower = base.to_ascii_lowercase();
-    // With `C-` these have no bytes of their own.
+    // Terminals do not have bytes for these keys with `C-`.
     let is_plain_only = matches!(lower.as_str(), "enter" | "return" | "tab" | "escape" | "esc");
     let is_named = KEY_NAMES.iter().any(|known| known.eq_ignore_ascii_case(base))
         || KEY_ALIASES.contains(&lower.as_str())
@@ -535,7 +535,7 @@ pub(crate) fn env_name(name: &str) -> Result<(), BadValue> {
     )
 }
 
-/// The problem that a rule of the core found with a text, if any, with what to write instead.
+/// Converts the problem that a rule of the core found, if any, to an error with this help.
 pub(crate) fn refused(text: &str, problem: Option<String>, help: &str) -> Result<(), BadValue> {
     match problem {
         None => Ok(()),

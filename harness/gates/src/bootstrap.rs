@@ -17,7 +17,7 @@ use crate::outcomes::mean;
 
 const DRAWS: usize = 9_999;
 
-/// The interval of the mean of these differences, two-sided, at confidence `level`; nothing without differences.
+/// The two-sided interval of the mean of these differences at confidence `level`; `None` without differences.
 #[must_use]
 pub fn bootstrap(differences: &[f64], level: f64, seed: u64) -> Option<(f64, f64)> {
     let mut random = SplitMix64::new(seed);

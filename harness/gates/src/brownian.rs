@@ -7,7 +7,7 @@
 
 use crate::distribution::{density, lower_tail, upper_tail};
 
-/// Standard deviations beyond which there is nothing: 1e-15 is left out.
+/// Standard deviations at which the density is truncated; the omitted probability is 1e-15.
 const REACH: f64 = 8.0;
 /// Intervals of a grid, at least, and those of the next step's standard deviation.
 const INTERVALS: f64 = 300.0;
@@ -60,7 +60,7 @@ impl Step<'_> {
         let mut points = Vec::new();
         if low < high {
             let intervals = INTERVALS.max((high - low) / next.sqrt() * PER_STEP);
-            // Simpson's rule takes an even number of them.
+            // Simpson's rule needs an even number of intervals.
             let intervals = 2 * (intervals / 2.0).ceil() as usize;
             let width = (high - low) / intervals as f64;
             let point = |at: usize| {

@@ -23,7 +23,7 @@ pub(crate) fn upper_tail(z: f64) -> f64 {
     if z >= 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The probability that it is below.
+/// The probability of a smaller value.
 pub(crate) fn lower_tail(z: f64) -> f64 {
     upper_tail(-z)
 }
@@ -67,7 +67,7 @@ pub(crate) fn falling_root(mut low: f64, mut high: f64, of: impl Fn(f64) -> f64)
         }
         let crossing = low + (high - low) * at_low / (at_low - at_high);
         let is_slow = high - low > allowed || !crossing.is_finite();
-        // Inside by a little: where the crossing is the root, its other side ends the search.
+        // Slightly inside: if the crossing is the root, the next evaluation on its other side ends the search.
         let guess = if is_slow { middle } else { crossing.clamp(low + shortest, high - shortest) };
         let value = of(guess);
         let moves_low = value > 0.0;

@@ -1,8 +1,8 @@
 //! Which tasks of a fixed suite broke: one test per task, adjusted by Holm.
 //!
 //! The mean over tasks is a statement about the population that the tasks are sampled from. If two of six tasks fall from 8 of 8 to
-//! 0 of 8, the test of the mean is inconclusive, whatever the number of repeats: two tasks of six prove nothing about other tasks. It is
-//! certain all the same that these two broke.
+//! 0 of 8, the test of the mean is inconclusive for every number of repeats: two tasks of six prove nothing about other tasks. Still,
+//! it is certain that these two broke.
 //!
 //! I1. If no task's pass rate falls by more than the tolerance, the probability that any task is reported as broken is at most alpha.
 //! I2. If outcomes are missing, no task is tested. I3. Deterministic agents need one attempt: a task that passed before and fails now
@@ -99,7 +99,7 @@ impl EachTask {
         if is_known && self.tolerance < 1.0 { 0.0 } else { lower_rate(before, after, self.tolerance) }
     }
 
-    /// The largest number of passes, of `attempts`, at which a task that passed every time before is reported as broken, whatever the
+    /// The largest number of passes, of `attempts`, at which a task that passed every time before is reported as broken for all
     /// results of the other `tasks`. `None` if not even 0 passes suffice.
     #[must_use]
     pub fn most_passes(&self, attempts: u32, tasks: usize) -> Option<u32> {

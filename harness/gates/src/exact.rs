@@ -14,7 +14,7 @@ use crate::distribution::{at_least, at_most, binomial, falling_root, upper_point
 /// The alternative hypothesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alternative {
-    /// More than the null hypothesis says.
+    /// More than under the null hypothesis.
     Greater,
     /// Less.
     Less,

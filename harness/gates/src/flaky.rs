@@ -33,7 +33,7 @@ pub enum Flakiness {
         /// The largest rate of failures that would often show none.
         failures_below: f64,
     },
-    /// None did.
+    /// No attempt passed.
     Fails {
         /// The largest rate of passes that would often show none.
         passes_below: f64,

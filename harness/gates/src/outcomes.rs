@@ -97,7 +97,7 @@ impl Default for Completeness {
 /// Reason for which two sides cannot be paired.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PairingError {
-    /// Nothing at all.
+    /// A side has no tasks.
     #[error("the {side} has no tasks")]
     NoTasks {
         /// The side.
@@ -125,7 +125,7 @@ pub enum PairingError {
     },
 }
 
-/// Why outcomes are too few to judge.
+/// Reason for which outcomes are too few to judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingData {
@@ -277,7 +277,7 @@ impl Paired {
         self.kind != Kind::Number || values().all(|value| *value == 0.0 || *value == 1.0)
     }
 
-    /// Why nothing may be judged by them; empty where all is there.
+    /// Reasons against judging these outcomes; empty if they are complete.
     #[must_use]
     pub fn missing_data(&self) -> &[MissingData] {
         &self.missing_data
@@ -334,7 +334,7 @@ fn all_of(attempts: u32) -> String {
     if attempts == 1 { "the only attempt".to_owned() } else { format!("all {attempts} attempts") }
 }
 
-/// The mean; no number of nothing.
+/// The mean; NaN for an empty slice.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -41,7 +41,7 @@ pub struct TaskRate {
 pub struct Promise {
     /// The drop of the mean pass rate, as a share.
     pub drop: f64,
-    /// A drop up to which nothing is wrong.
+    /// Tolerated drop.
     pub tolerance: f64,
     /// Probability of an alarm at the tolerance.
     pub alpha: f64,
@@ -54,17 +54,17 @@ pub struct Promise {
 /// Reason for which no number of repeats suffices.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RepeatsError {
-    /// No such probability, or no drop above the tolerance.
+    /// The probability is invalid, or the drop is within the tolerance.
     #[error("{what} is {value}, but must be {expected}")]
     Setting {
         /// The setting.
         what: &'static str,
-        /// Its value.
+        /// The refused value.
         value: f64,
         /// The valid values.
         expected: &'static str,
     },
-    /// Sign flips of so few tasks reach no such level.
+    /// Sign flips of so few tasks cannot reach the level.
     #[error("{tasks} tasks cannot reach a level of {alpha}: {needed} are needed")]
     FewTasks {
         /// Number of tasks.
@@ -124,7 +124,7 @@ pub fn plan(rates: &[TaskRate], promise: Promise) -> Result<u32, RepeatsError> {
     Err(RepeatsError::MoreTasks { tasks: rates.len(), drop: promise.drop, needed: needed.ceil() as u64 })
 }
 
-/// The smallest drop that `repeats` detect, whatever the promise's own drop; `None` if not even a drop to 0 is detected.
+/// The smallest drop that `repeats` detect, independent of the promise's own drop; `None` if not even a drop to 0 is detected.
 ///
 /// # Errors
 /// As for [`plan`], except for errors about the drop.

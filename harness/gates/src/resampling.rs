@@ -19,9 +19,9 @@
 
 use clawrl_core::SplitMix64;
 
-/// Tasks up to which every subset is looked at: 65,536 of them.
+/// Number of tasks up to which every subset is evaluated: 65,536 subsets.
 pub const EXACT_TASKS: usize = 16;
-/// Subsets that are drawn where there are more tasks. The error of a p-value of 5 % is 0.15 points.
+/// Number of sampled subsets if there are more tasks. The standard error of a p-value of 5 % is 0.15 points.
 const DRAWS: usize = 19_999;
 /// Differences of means that rounding may make, as a share of the largest difference.
 const ROUNDING: f64 = 1e-12;
@@ -69,14 +69,14 @@ impl SubsetMeans {
         (self.all - less) as f64 / self.all as f64
     }
 
-    /// The lower bound of the mean at level `alpha`; minus infinity where so few tasks say nothing at that level.
+    /// The lower bound of the mean at level `alpha`; minus infinity if there are too few tasks for that level.
     #[must_use]
     pub fn lower(&self, alpha: f64) -> f64 {
         let place = self.allowed(alpha).and_then(|allowed| self.means.get(allowed));
         place.map_or(f64::NEG_INFINITY, |mean| *mean)
     }
 
-    /// The upper bound; infinity where so few tasks say nothing.
+    /// The upper bound; infinity if there are too few tasks.
     #[must_use]
     pub fn upper(&self, alpha: f64) -> f64 {
         let place = self.allowed(alpha).and_then(|allowed| self.means.iter().nth_back(allowed));
@@ -86,7 +86,7 @@ impl SubsetMeans {
     /// Number of means that may be beyond a bound, besides those that always count.
     fn allowed(&self, alpha: f64) -> Option<usize> {
         let always = self.all - self.means.len();
-        // A share like 0.05 of 20 is 1, whatever its last bit.
+        // A share like 0.05 of 20 is 1, regardless of rounding in its last bit.
         let most = (alpha * self.all as f64 * (1.0 + 1e-12)).floor() as usize;
         most.checked_sub(always)
     }

@@ -18,7 +18,7 @@ use crate::distribution::{falling_root, upper_point, upper_tail};
 /// Maximum number of analyses, and minimum information between two of them, which keep the integrals short.
 const MAX_INTERIM_ANALYSES: usize = 20;
 const MIN_STEP: f64 = 0.01;
-/// Boundaries beyond which nothing comes.
+/// Boundaries that are never crossed.
 const MAX_BOUNDARY: f64 = 12.0;
 
 /// Spending function of an error.
@@ -31,7 +31,7 @@ pub enum Spending {
     Pocock,
 }
 
-/// When it is looked, and how errors are spent.
+/// Times of the interim analyses, and error spending.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InterimAnalyses {
     /// Shares of the information at the looks, ascending to 1.
@@ -40,14 +40,14 @@ pub struct InterimAnalyses {
     pub alpha: f64,
     /// Spending function of alpha.
     pub spending: Spending,
-    /// Probability of stopping for futility where the drop is the promised one, and how it is spent; never before the end without.
+    /// Probability of stopping for futility at the promised drop, and its spending; `None` for no futility stops before the end.
     pub futility: Option<(f64, Spending)>,
 }
 
 /// Reason for which there is no plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InterimPlanError {
-    /// None, or too many.
+    /// The number of analyses is 0 or too large.
     #[error("{looks} interim analyses are planned, but 1 to {MAX_INTERIM_ANALYSES} are possible")]
     Count {
         /// Number of analyses.
@@ -61,12 +61,12 @@ pub enum InterimPlanError {
         /// When.
         fractions: Vec<f64>,
     },
-    /// No such probability.
+    /// The probability is invalid.
     #[error("{what} is {value}, but must be between 0 and 0.5")]
     Probability {
         /// The setting.
         what: &'static str,
-        /// Its value.
+        /// The refused value.
         value: f64,
     },
 }
@@ -78,7 +78,7 @@ pub struct Boundary {
     pub fraction: f64,
     /// From this z on it stops for harm.
     pub harm: f64,
-    /// Up to this z it stops for futility; minus infinity where it never does.
+    /// The run stops for futility up to this z; minus infinity for never.
     pub futility: f64,
 }
 
@@ -90,7 +90,7 @@ pub enum InterimDecision {
     Continue,
     /// The harm is above the tolerance.
     StopForHarm,
-    /// The promised drop is improbable, or nothing was shown by the end.
+    /// The promised drop is improbable, or the final analysis showed no harm.
     StopForFutility,
 }
 
@@ -231,7 +231,7 @@ impl InterimPlan {
         }
     }
 
-    /// The probabilities of stopping for harm and for futility at each look, where z moves by `drift` over all the information.
+    /// The probabilities of stopping for harm and for futility at each analysis, if z moves by `drift` over all the information.
     #[must_use]
     pub fn stops(&self, drift: f64) -> Vec<(f64, f64)> {
         let mut motion = Motion::new(drift);

@@ -124,7 +124,7 @@ impl Pair {
         (self.ways(attempts, passes) + hits * rate.ln() + misses * (-rate).ln_1p()).exp()
     }
 
-    /// The logarithm of in how many ways so many of all can be chosen.
+    /// The logarithm of the binomial coefficient.
     fn ways(&self, all: usize, chosen: usize) -> f64 {
         self.factorials[all] - self.factorials[chosen] - self.factorials[all - chosen]
     }

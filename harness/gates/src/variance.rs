@@ -1,4 +1,4 @@
-//! Where the spread of a difference comes from: attempts within a task, and tasks that the candidate changes by unequal amounts.
+//! Sources of the variance of a difference: attempts within a task, and tasks that the candidate changes by unequal amounts.
 //!
 //! With b and c attempts of a task on the two sides, the variance of its difference is `effect + within_b / b + within_c / c`. More
 //! repeats make the second and third part small, and more tasks all of them.
@@ -59,7 +59,7 @@ impl Spread {
     }
 
     /// The parts of the variance of the mean harm that repeats do and do not reduce, as far as the tasks show: a few equal
-    /// attempts are no reason to expect the maximum noise.
+    /// attempts do not justify the maximum noise.
     #[must_use]
     pub fn parts(&self) -> (f64, f64) {
         let tasks = self.tasks as f64;

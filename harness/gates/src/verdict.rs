@@ -31,11 +31,11 @@ use crate::variance::Spread;
 const DECIDES: f64 = 0.8;
 /// Minimum number of tasks with varying attempts that shows how far attempts may differ.
 const VARYING_TASKS: usize = 5;
-/// Asking for more than so many times the attempts is asking for other tasks.
+/// Maximum factor of proposed repeats: beyond it, more tasks are proposed.
 const MAX_FACTOR: f64 = 100.0;
-/// Asking for more tasks than so many is asking for another suite, and need not be exact.
+/// Number of tasks up to which a proposal is exact: a larger one means another suite, and need not be exact.
 const MAX_TASKS: usize = 1_000;
-/// By how much more is asked for where so much would not decide.
+/// Factor by which a proposal grows if it would not decide.
 const STEP: f64 = 1.25;
 /// A share that is all but one.
 const NEARLY_ALL: f64 = 0.999;
@@ -49,7 +49,7 @@ pub struct Gate {
     pub metric: String,
     /// Optimisation direction.
     pub direction: Direction,
-    /// Harm up to which nothing is wrong.
+    /// Tolerated harm.
     pub tolerance: f64,
     /// The smallest harm that matters; above the tolerance.
     #[serde(rename = "matters")]
@@ -73,7 +73,7 @@ pub enum GateError {
         metric: String,
         /// Name of the setting.
         what: &'static str,
-        /// Its value.
+        /// The refused value.
         value: f64,
         /// The valid values.
         expected: &'static str,
@@ -110,7 +110,7 @@ pub struct Findings {
     pub upper: f64,
     /// p-value against "the harm is at most the tolerance".
     pub p_harm: f64,
-    /// The same, adjusted for the other metrics.
+    /// p-value adjusted for the other metrics.
     pub p_adjusted: f64,
     /// p-value against "the harm is `min_effect` or more".
     pub p_pass: f64,
@@ -148,7 +148,7 @@ impl Decision {
 pub enum InconclusiveReason {
     /// Outcomes.
     Outcomes(Vec<MissingData>),
-    /// Tasks: so few reach no such level.
+    /// More tasks: so few cannot reach the level.
     Tasks {
         /// Number of tasks needed.
         needed: u64,
@@ -308,7 +308,7 @@ impl Gate {
     }
 
     /// Number of attempts without a difference after which the share of differing attempts is bounded below `min_effect`, for an unbounded number
-    /// that equals the baseline in every attempt. Attempts with shared seeds are not independent, so a few equal attempts are no evidence; many are.
+    /// that equals the baseline in every attempt. Attempts with shared seeds are not independent, so a few equal attempts are not evidence; many are.
     fn copies_needed(&self, paired: &Paired) -> Option<f64> {
         let varies = paired.copies().is_some_and(|vary| vary >= VARYING_TASKS);
         if !varies || paired.is_bounded() {
@@ -324,7 +324,7 @@ impl Gate {
 
     /// The data that would decide, if the harm is the observed one.
     fn lack(&self, paired: &Paired, findings: &Findings, together: usize) -> InconclusiveReason {
-        // No number of repeats helps where so few tasks cannot fail together with the other gates.
+        // More repeats do not help if so few tasks cannot fail at the level shared with the other gates.
         let fewest = fewest_tasks(self.alpha / together as f64);
         let spread = Spread::of(paired, self.direction);
         let mut harms = paired.harms(self.direction);

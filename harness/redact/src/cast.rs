@@ -117,7 +117,7 @@ mod tests {
             &[("o", "a hun"), ("o", "ter"), ("o", "2-x b")],
             &[("o", "a [redacted KEY]"), ("o", ""), ("o", " b")],
         );
-        // Typed key by key: what comes back lies between.
+        // Typed key by key: the echoed output lies between the input events.
         check(
             &[("i", "hunter"), ("o", "hunter"), ("i", "2-x\r"), ("o", "2-x\r\n")],
             &[("i", "[redacted KEY]"), ("o", "[redacted KEY]"), ("i", "\r"), ("o", "\r\n")],

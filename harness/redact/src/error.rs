@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a secret is refused. No message holds the value.
+/// Reason to refuse a secret. No message contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RedactionError {
@@ -28,7 +28,7 @@ pub enum RedactionError {
         /// Longest length that is allowed.
         max: usize,
     },
-    /// Marks would be taken for the value.
+    /// The marks of redacted values contain the value.
     #[error("the value of {name} is a part of the mark that would replace it")]
     InMark {
         /// Name of the secret.
@@ -36,7 +36,7 @@ pub enum RedactionError {
     },
 }
 
-/// Why a rule is refused.
+/// Reason to refuse a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RuleError {
     /// The mark shows the name, so it must be readable.

@@ -1,4 +1,4 @@
-//! Redacts records of attempts, and what policies are shown.
+//! Redacts records of attempts and the prompts of policies.
 
 use clawrl_core::{
     Action, AttemptRecord, Fault, Message, Observation, Outcome, Part, StopReason, ToolCall, ToolSpec, Turn,

@@ -31,7 +31,7 @@ struct Secret {
     value: Vec<char>,
 }
 
-/// What replaces a value.
+/// Replacement of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Marks {
     /// `[redacted NAME]`, in records. A value inside another one has its own mark.
@@ -52,7 +52,7 @@ impl Redactor {
     /// A redactor for records. White space around a value does not belong to it.
     ///
     /// # Errors
-    /// [`RedactionError`] for a value that cannot be told from other text.
+    /// [`RedactionError`] for a value that cannot be distinguished from other text.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Result<Self, RedactionError> {
         let secrets: Vec<(String, String)> =
             secrets.into_iter().map(|(name, value)| (name, value.trim().to_owned())).collect();
@@ -89,7 +89,7 @@ impl Redactor {
         self.secrets.iter().map(|secret| secret.name.as_str())
     }
 
-    /// The name of a secret whose value stands in this, written as JSON: for what must be stored unchanged.
+    /// The name of a secret whose value occurs in the JSON form of this value, which must be stored unchanged.
     pub fn found_in(&self, stored: &impl Serialize) -> Option<&str> {
         let json = serde_json::to_string(stored).ok()?;
         let found =
@@ -126,7 +126,7 @@ impl Redactor {
         }
     }
 
-    /// As [`Self::redact_json`]. Keys count, too: a policy chooses those of its calls.
+    /// Like [`Self::redact_json`]. Keys are redacted, too: a policy chooses the keys of its calls.
     pub(crate) fn redact_map(&self, map: &mut Map<String, Value>) -> bool {
         let mut changed = self.redact_each(map.values_mut());
         if map.keys().any(|key| self.redact(key).is_some()) {
@@ -161,7 +161,7 @@ impl Redactor {
         Some(redacted)
     }
 
-    /// What is replaced in a text, in order and without overlaps (I2).
+    /// Replacements in a text, in order and without overlaps (I2).
     pub(crate) fn replacements(&self, text: &str, cut: Cut) -> Vec<Replacement> {
         let mut found: Vec<(Range<usize>, &str)> = Vec::new();
         for Secret { name, value } in self.secrets.iter() {
@@ -357,7 +357,7 @@ mod tests {
         quoted[1..quoted.len() - 1].to_owned()
     }
 
-    /// As Python writes it.
+    /// JSON as Python's `json.dumps` writes it by default.
     fn as_ascii_json(text: &str) -> String {
         let unit = |c: char| match c {
             c if c.is_ascii() => as_json(c.encode_utf8(&mut [0; 4])),

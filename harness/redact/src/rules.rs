@@ -11,7 +11,7 @@ use regex::{Regex, RegexSet};
 
 use crate::RuleError;
 
-/// How often each rule matched, by its name.
+/// Number of matches by name of the rule.
 pub type RuleCounts = BTreeMap<String, u64>;
 
 /// A pattern of texts that are never stored.

@@ -27,18 +27,18 @@ pub enum Cut {
     Both,
 }
 
-/// How far a value reaches from a place in a text.
+/// Match of a value from a place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Another text stands there.
+    /// The text does not match.
     Nowhere,
     /// The whole value, which ends at this byte.
     Whole(usize),
-    /// The first so many characters of the value, which are followed by the end of the text.
+    /// Number of first characters of the value that match before the text ends.
     Part(usize),
 }
 
-/// The byte ranges where a value stands in a text. They may overlap.
+/// The byte ranges of a value in a text. They may overlap.
 pub(crate) fn occurrences(text: &str, value: &[char], cut: Cut) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let Some(first) = value.first() else { return found };
@@ -61,7 +61,7 @@ pub(crate) fn occurrences(text: &str, value: &[char], cut: Cut) -> Vec<Range<usi
     found
 }
 
-/// Where the rest of a value ends that began before the text.
+/// End of the rest of a value that began before the text.
 fn end_of_rest(text: &str, value: &[char]) -> Option<usize> {
     let may_begin = |at: usize| text.is_char_boundary(at) && text[..at].chars().all(is_in_spelling);
     let starts = (0..=MAX_SPELLING.min(text.len())).filter(|&at| may_begin(at));
@@ -84,7 +84,7 @@ fn reach(text: &str, at: usize, value: &[char]) -> Reach {
     let mut places = vec![at];
     let mut part = None;
     for (count, &character) in value.iter().enumerate() {
-        // What a terminal inserts may follow the value as well, so it does not make the end of the text a cut.
+        // Characters that a terminal inserts may also follow the value, so they do not make the end of the text a cut.
         if places.iter().any(|&place| is_torn(&text[place..])) {
             part = Some(count);
         }

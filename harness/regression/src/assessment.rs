@@ -39,7 +39,7 @@ pub struct Assessment {
     pub interim_analyses: Vec<InterimResult>,
     /// Budget used by the run.
     pub budget: BudgetUse,
-    /// Why it is not a pass, in sentences, the gravest first; empty for a pass.
+    /// Reasons against a pass, as sentences, the most severe first; empty for a pass.
     pub reasons: Vec<String>,
     /// Tasks without a graded attempt on one side, by name.
     pub lost: Vec<String>,
@@ -128,9 +128,9 @@ pub struct MustPass {
 pub struct TaskChange {
     /// Name of the task.
     pub task: String,
-    /// The suite that it is of.
+    /// Suite of the task.
     pub suite: String,
-    /// The row of the suite that it was made from.
+    /// Row of the suite that generated the task.
     pub family: String,
     /// Results of the baseline.
     pub baseline: Counts,
@@ -164,7 +164,7 @@ pub struct InterimResult {
     pub repeats: u32,
     /// Their share of the information that all repeats give.
     pub fraction: f64,
-    /// Standard errors by which the harm is above the tolerance; nothing where attempts do not vary.
+    /// Standard errors by which the harm is above the tolerance; `None` if attempts do not vary.
     pub z: Option<f64>,
     /// The decision, in words.
     pub said: String,
@@ -173,17 +173,17 @@ pub struct InterimResult {
 /// Used and allowed budget; `None` without a limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetUse {
-    /// Attempts, those that were tried again included.
+    /// Attempts, including retries.
     pub attempts: u32,
-    /// Most attempts.
+    /// Maximum number of attempts.
     pub most_attempts: Option<u32>,
-    /// Minutes under way.
+    /// Elapsed minutes.
     pub minutes: f64,
-    /// Most minutes.
+    /// Maximum minutes.
     pub most_minutes: Option<f64>,
-    /// US dollars, by the prices of the policy; nothing where it has none.
+    /// US dollars, by the prices of the policy; `None` without prices.
     pub cost_usd: Option<f64>,
-    /// Most of them.
+    /// Maximum US dollars.
     pub most_cost_usd: Option<f64>,
     /// Whether the budget ended the run.
     pub ended_the_run: bool,

@@ -54,7 +54,7 @@ pub struct Baseline {
 /// Reason for which there is no baseline to compare with.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// None was accepted yet.
+    /// No baseline was accepted yet.
     #[error("there is no baseline at {path}", path = path.display())]
     Missing {
         /// Expected path.
@@ -67,7 +67,7 @@ pub enum BaselineError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The content does not match its hashes.
@@ -123,7 +123,7 @@ pub enum AcceptError {
         /// Number of unfinished attempts.
         missing: u32,
     },
-    /// Nothing was tried, or all of it broke.
+    /// The run has no graded attempts.
     #[error("no attempt of run {run} was graded: {faults} ended in faults")]
     NothingGraded {
         /// The run.
@@ -273,7 +273,7 @@ impl Baseline {
             })
             .and_then(|()| File::open(folder)?.sync_all());
         written.map_err(|source| {
-            // Nothing refers to it; leaving it behind would only puzzle a reader.
+            // The file is unused; remove it so that it does not confuse readers.
             let _ = fs::remove_file(&temporary);
             BaselineError::Io { what: "write", path: path.to_owned(), source }
         })

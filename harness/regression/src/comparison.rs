@@ -150,7 +150,7 @@ impl Comparison {
     /// Interim analysis number `at`, from 0, of a run that may still be running.
     ///
     /// # Errors
-    /// As [`crate::assess`].
+    /// The errors of [`crate::assess`].
     pub fn look(
         &self,
         run: &Run,
@@ -164,7 +164,7 @@ impl Comparison {
     /// The same for outcomes of `seen` repeats of each task.
     ///
     /// # Errors
-    /// As [`crate::assess`].
+    /// The errors of [`crate::assess`].
     pub fn look_at(
         &self,
         candidate: &Outcomes,
@@ -223,7 +223,7 @@ impl Comparison {
     /// Judges every metric and task.
     ///
     /// # Errors
-    /// As [`crate::assess`].
+    /// The errors of [`crate::assess`].
     pub fn judge(&self, candidate: &Outcomes, when: AnalysisPoint<'_>) -> Result<Verdicts, AssessError> {
         Ok(Verdicts {
             metrics: self.metrics(candidate, when)?,
@@ -258,7 +258,7 @@ impl Comparison {
     /// The test of single tasks in the final analysis of a run of `repeats`; `None` if the gate does not judge single tasks.
     ///
     /// # Errors
-    /// As [`Self::schedule`].
+    /// The errors of [`Self::schedule`].
     pub fn task_rule(&self, repeats: u32) -> Result<Option<EachTask>, AssessError> {
         let looks = self.schedule(repeats)?.map_or(1, |schedule| schedule.repeats().len());
         Ok(self.levels().tasks.map(|alpha| self.each_task(tasks_level(alpha, looks, true))))
@@ -312,7 +312,7 @@ impl Comparison {
         self.gate.metrics.iter().find(|metric| metric.kind.is_pass_fail())
     }
 
-    /// Passes and fails of both sides, whatever the gate's metrics are.
+    /// Passes and fails of both sides, independent of the gate's metrics.
     pub(crate) fn passes(&self, candidate: &Outcomes) -> Result<Paired, AssessError> {
         self.paired(&CiMetric { kind: MetricKind::PassRate, tolerance: 0.0, min_effect: 1.0 }, candidate)
     }
@@ -428,7 +428,7 @@ mod tests {
         (decided(&told(candidate, REPEATS), AnalysisPoint::Final(schedule.as_ref())), 1.0)
     }
 
-    /// Shares of pipelines that fail and pass, and of the attempts that they take, where every task passes by `kept` less often.
+    /// Shares of pipelines that fail and that pass, and the share of attempts used, if the pass rate of every task is multiplied by `kept`.
     fn simulated(pipelines: u64, kept: f64, looks: u32) -> (f64, f64, f64) {
         let (mut fails, mut passes, mut used) = (0.0, 0.0, 0.0);
         let worse: Vec<f64> = rates().iter().map(|rate| rate * kept).collect();

@@ -12,7 +12,7 @@
 
 use clawrl_gates::{InterimAnalyses, InterimPlan, InterimPlanError, Spending};
 
-/// Information between two looks, at least; looks that are closer are left out.
+/// Minimum information between two analyses; closer analyses are omitted.
 const MIN_STEP: f64 = 0.01;
 
 /// Interim analyses of a gate with their boundaries.

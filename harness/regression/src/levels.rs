@@ -8,10 +8,10 @@
 
 use clawrl_config::CiPlan;
 
-/// Part of alpha that tasks have where each of them is judged. A task that broke is seen at levels far below it, and the metrics lose little.
+/// Part of alpha for single tasks, if they are judged. A broken task is detected at levels far below it, and the metrics lose little.
 const TASKS_SHARE: f64 = 0.2;
 
-/// Part of that which looks ahead of the end share.
+/// Part of the tasks' alpha that the analyses before the final one share.
 const LOOKS_SHARE: f64 = 0.1;
 
 /// The parts of alpha.
@@ -35,7 +35,7 @@ impl Levels {
     }
 }
 
-/// The level of a judgement of the tasks that have so much for all of them, where there are so many looks, the end included.
+/// The level of one judgement of the tasks, given the level of all judgements and the number of analyses, including the final one.
 pub(crate) fn tasks_level(alpha: f64, looks: usize, is_end: bool) -> f64 {
     match (looks, is_end) {
         (..=1, _) => alpha,

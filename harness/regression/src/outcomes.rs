@@ -27,7 +27,7 @@ pub type Outcomes = BTreeMap<String, TaskOutcomes>;
 pub struct TaskOutcomes {
     /// Name of its suite.
     pub suite: String,
-    /// The row of the suite that it was made from.
+    /// Row of the suite that generated the task.
     pub family: String,
     /// Slots that a graded attempt closed, in the plan's order.
     pub episodes: Vec<Episode>,
@@ -64,7 +64,7 @@ pub fn slots_of_a_task(plan: &RunPlan) -> u32 {
     by_task(plan).values().map(|slots| slots.len() as u32).max().unwrap_or(0)
 }
 
-/// Outcomes of a run as it stands, of the first so many slots of each task.
+/// Current outcomes of a run, for the first slots of each task.
 #[must_use]
 pub fn outcomes(run: &Run, first: u32) -> Outcomes {
     let untouched = SlotState::default();
@@ -129,7 +129,7 @@ impl TaskOutcomes {
                 latency_s: latency_s(closing.times_us),
             }),
             Ending::Faulted { .. } => self.faults += 1,
-            // A cancelled attempt closes nothing, so this does not come to pass.
+            // A cancelled attempt never closes a slot, so this is unreachable.
             Ending::Cancelled(_) => self.missing += 1,
         }
     }
@@ -175,7 +175,7 @@ impl TaskOutcomes {
         Attempts { values, graded, faults, missing: self.missing }
     }
 
-    /// The estimate of this task alone; nothing of fewer attempts than `k`.
+    /// The estimate of this task alone; `None` for fewer attempts than `k`.
     fn at_k(&self, kind: MetricKind, k: u32) -> Option<f64> {
         let Counts { passes, attempts, .. } = self.counts();
         let found = success_in(&[Tries { passed: passes, episodes: attempts }], k);

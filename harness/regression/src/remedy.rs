@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn repeats_are_not_proposed_if_they_do_not_help() {
-        // Two of six tasks: no number of repeats says anything about other tasks.
+        // Two of six tasks: no number of repeats gives evidence about other tasks.
         let (kept, fell): ([&[f64]; 2], [&[f64]; 2]) = ([&[1.0; 8], &[1.0; 8]], [&[1.0; 8], &[0.0; 8]]);
         let lacking = verdict("pass_rate", Kind::PassFail, &[fell, fell, kept, kept, kept, kept]);
         assert!(lacking.to_string().contains("More repeats would not decide; about "), "{lacking}");
         assert!(remedy(&lacking, &gate(), SIDES).unwrap().starts_with("Add tasks to the gate."));
-        // One estimate per task, whatever the number of attempts.
+        // One estimate per task, for every number of attempts.
         let shares: [&[f64]; 2] = [&[0.9], &[0.9]];
         let lacking = verdict("pass_hat_2", Kind::Share, &[shares; 6]);
         assert!(remedy(&lacking, &gate(), SIDES).unwrap().starts_with("Add tasks to the gate."), "{lacking}");

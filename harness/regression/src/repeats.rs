@@ -1,6 +1,6 @@
 //! Number of repeats of a gate.
 //!
-//! I1. A number in the gate file is used as it is. I2. `auto` fulfils the promise of the gate for its pass rate: at the alpha that remains
+//! I1. A number in the gate file is used unchanged. I2. `auto` fulfils the promise of the gate for its pass rate: at the alpha that remains
 //! after sharing with other metrics and single tasks, and including the cost of interim analyses. I3. Without a baseline the tasks are unknown, so there is no promise.
 //!
 //! Units: attempts per task and side; drops as shares. Errors: [`RepeatsError`]. Pure; nothing to cancel.
@@ -12,7 +12,7 @@ use crate::baseline::Baseline;
 use crate::interim::{InterimSchedule, InterimSettings};
 use crate::levels::Levels;
 
-/// Attempts at each task of a run that is to become the first baseline, where the gate file says `auto`.
+/// Attempts at each task in the run for the first baseline, if the gate file has `auto`.
 pub const FIRST_REPEATS: u32 = 8;
 
 /// Requirements on the pass rate for this number of tasks; `None` if the gate has no pass rate.

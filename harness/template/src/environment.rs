@@ -40,7 +40,7 @@ pub fn bound(environment: &mut Environment<'_>) {
         environment.add_filter(name, bounded_filter);
     }
     environment.add_filter("chain", |state: &mut State<'_, '_>, parts: Rest<Value>| chained(state, &parts));
-    // It prints the engine's internal state, which is not a function of the values and has no limit.
+    // `debug` prints the engine's internal state, which is unlimited and not a function of the values.
     environment.remove_global("debug");
     // `select` calls it for each entry, and each time it may look through a long text.
     environment.add_test("in", |state: &mut State<'_, '_>, value: &Value, other: &Value| {

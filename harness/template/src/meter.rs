@@ -8,8 +8,8 @@ use minijinja::{AutoEscape, Error, ErrorKind, State, Value};
 
 use crate::growth;
 
-/// Steps of one rendering: passes of loops, and operations that make or write a value. Chat templates of real models take some dozens
-/// for a message.
+/// Steps of one rendering: iterations of loops, and operations that create or write a value. Chat templates of real models need some
+/// dozens per message.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Maximum bytes of one value with everything in it, counted once per occurrence.
@@ -168,7 +168,7 @@ pub(crate) fn operand(value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Merges these maps, of which the last with a key counts, or lists. The engine's own filter `chain` returns a value that
+/// Merges maps (the last map with a key wins) or concatenates lists. The engine's own filter `chain` returns a value that
 /// searches all of them on each access, and nested values of this kind never end.
 pub(crate) fn chained(state: &mut State<'_, '_>, parts: &[Value]) -> Result<Value, Error> {
     step(state)?;

@@ -11,7 +11,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use crate::{nesting, weighed};
 
-/// A compiled template or expression. It is rendered with an environment that [`bound`](crate::bound) has set the bounds of.
+/// A compiled template or expression. Render it with an environment whose limits were set by [`bound`](crate::bound).
 pub struct Program<'s> {
     code: Instructions<'s>,
 }
@@ -29,10 +29,10 @@ impl<'s> Program<'s> {
         Ok(Self { code: generator.finish().0 })
     }
 
-    /// The names that a template looks up and does not set itself; those of functions are among them.
+    /// The names that a template uses but does not set, including names of functions.
     ///
     /// # Errors
-    /// As [`Program::template`].
+    /// The errors of [`Program::template`].
     pub fn names(source: &str, syntax: SyntaxConfig) -> Result<BTreeSet<String>, Error> {
         nesting::check(source, false, syntax.clone())?;
         let parsed = parse(source, "names", syntax)?;
@@ -54,7 +54,7 @@ impl<'s> Program<'s> {
     /// Compiles one expression.
     ///
     /// # Errors
-    /// As [`Program::template`].
+    /// The errors of [`Program::template`].
     pub fn expression(source: &'s str) -> Result<Self, Error> {
         nesting::check(source, true, SyntaxConfig::default())?;
         let parsed = parse_expr(source)?;
@@ -79,7 +79,7 @@ impl<'s> Program<'s> {
     /// The value of an expression.
     ///
     /// # Errors
-    /// As [`Program::render`].
+    /// The errors of [`Program::render`].
     pub fn evaluate<'e>(&self, environment: &'e Environment<'e>, values: Value) -> Result<Value, Error>
     where
         's: 'e,

@@ -1,8 +1,8 @@
-//! From an agent file as written to what makes sense.
+//! Checks an agent file.
 //!
-//! I1. All that is wrong is found in one pass. I2. No value of a variable stands in a file, only names.
+//! I1. One pass finds all mistakes. I2. Files contain names of variables, never values.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the file; nothing to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the file; nothing to cancel.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::problem::{ConfigError, Finding, Findings};
 use crate::read::read;
 use crate::source::Span;
 
-/// Answers of a model to one program, where nobody says otherwise.
+/// Default maximum number of model answers to one program.
 const MODEL_CALLS: u32 = 1_000;
 
 /// Variables that the harness sets for the program.
 const OWN: [&str; 4] = ["OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "HOME"];
 
-/// An agent file that makes sense, but for the words that name its model.
+/// A checked agent file; the text that names its model is not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFilePlan {
     /// The program and its arguments.
@@ -35,13 +35,13 @@ pub struct AgentFilePlan {
     pub env: Vec<String>,
     /// Names of variables that hold secrets.
     pub secrets: Vec<String>,
-    /// How it asks for steps.
+    /// Protocol by which the program requests steps.
     pub door: AgentDoor,
     /// In the words of `--policy`; files are relative to [`AgentFilePlan::home`].
     pub model: Option<String>,
     /// The folder of the file, absolute.
     pub home: PathBuf,
-    /// What it may use up.
+    /// Resource limits of the program.
     pub limits: AgentLimits,
 }
 
@@ -111,7 +111,7 @@ impl Checker {
             self.problem(command.span, "`command` names no program", "empty", help);
             return;
         };
-        // It is started through env(1), which would take it for a variable.
+        // The program is started through env(1), which would read this as the assignment of a variable.
         if program.is_empty() || program.contains('=') || program.starts_with('-') {
             self.problem(program.span, "this is no program", "not a program", help);
         }
@@ -125,7 +125,7 @@ impl Checker {
             let mut chars = name.chars();
             let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
             if !starts || !chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                // It may be a value that someone put here.
+                // The text may be a secret that was written here by mistake.
                 let help = "write names of variables, as in `env: [PATH]`; their values are taken from where clawrl runs";
                 self.problem(name.span, "this is no name of an environment variable", "not a name", help);
             } else if OWN.contains(&name.as_str()) || name.starts_with("CLAWRL_") {

@@ -1,8 +1,8 @@
-//! Agent files: a program that plays attempts, as written and as a plan has it.
+//! Agent files: a program that runs attempts, in file form and in plan form.
 //!
-//! The way is that of policy files: as written, with the place of every value ([`crate::agent_schema`] describes it to
-//! editors); checked, with every mistake found at once ([`load_agent`]), to an [`AgentFilePlan`]. What answers as its model is named in
-//! the words of `--policy`, which whoever reads the file understands.
+//! They are read like policy files: the file form keeps the place of every value ([`crate::agent_schema`] describes it to editors);
+//! [`load_agent`] reports all mistakes at once and returns an [`AgentFilePlan`]. The program's model is named as in `--policy`; the
+//! caller parses that name.
 
 mod check;
 mod file;

@@ -1,4 +1,4 @@
-//! Whether the environment of a task can answer what its checks ask.
+//! Verifies that the environment of a task can evaluate the task's checks.
 
 use super::checker::Checker;
 use super::environment::Named;

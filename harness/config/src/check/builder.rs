@@ -1,7 +1,7 @@
-//! Building a task from what was written: rendering strings, and judging the results.
+//! Builds a task from its file form: renders strings and checks the results.
 //!
-//! I1. A built task has only values that keep the rules of [`crate::value`].
-//! I2. The same code looks for templates, tries instances when a suite is checked, and makes the tasks of a plan. So every string
+//! I1. All values of a built task satisfy the rules of [`crate::value`].
+//! I2. The same code finds templates, tries instances when a suite is checked, and builds the tasks of a plan. So every string
 //! that is rendered was also seen by [`TaskBuilder::texts_of`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,7 +24,7 @@ pub(super) type Rule = fn(&str) -> Result<(), BadValue>;
 
 /// Builds the tasks of one suite.
 ///
-/// A value that is wrong is reported and left empty, so that all problems of a task are found at once. Tasks count only if
+/// A wrong value is reported and left empty, so that all problems of a task are found at once. Tasks are valid only if
 /// nothing was reported.
 pub(crate) struct TaskBuilder<'c, 'e, 's> {
     checker: &'c mut Checker,
@@ -33,7 +33,7 @@ pub(crate) struct TaskBuilder<'c, 'e, 's> {
     values: Value,
     /// While templates are looked for: the strings that may be some. Nothing is rendered or judged then.
     seen: Option<Vec<(&'s str, Span)>>,
-    /// Places of strings that are known to be wrong.
+    /// Spans of strings with reported problems.
     skipped: HashSet<Span>,
     /// Verdicts on regular expressions, so that instances do not compile them again.
     regexes: HashMap<String, Result<(), BadValue>>,
@@ -167,12 +167,12 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         self.values = values.clone();
     }
 
-    /// A single value as text: a number or truth value is meant as it stands in the file.
+    /// A single value as text: a number or boolean keeps its source text.
     pub(super) fn written(&self, scalar: &'s Located<Scalar>) -> Written<'s> {
         self.scalar_text(&scalar.value, scalar.span)
     }
 
-    /// As [`Self::written`], for a value whose place is known apart from it.
+    /// Like [`Self::written`], for a value whose span is stored separately.
     pub(super) fn scalar_text(&self, scalar: &'s Scalar, span: Span) -> Written<'s> {
         let text = match scalar {
             Scalar::Text(text) => text,
@@ -200,7 +200,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         }
     }
 
-    /// Renders a string that need not be there. `None` if it is there and wrong.
+    /// Renders an optional string. `None` if it is present and wrong.
     pub(super) fn optional(&mut self, text: Option<&'s Text>) -> Option<Option<String>> {
         match text {
             Some(text) => self.text(text).map(Some),
@@ -290,7 +290,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
     fn json_value(&mut self, value: &'s Json, span: Span) -> Option<Json> {
         Some(match value {
             Json::String(text) if self.seen.is_some() || !is_template(text) => {
-                // The text that was seen; one without a template is rendered as it is.
+                // The template's source. A text without a template renders to itself.
                 self.seen.iter_mut().for_each(|seen| seen.push((text, span)));
                 value.clone()
             }
@@ -326,7 +326,7 @@ impl<'c, 'e, 's> TaskBuilder<'c, 'e, 's> {
         self.found(span, error.message, "here", &error.help);
     }
 
-    /// Reports a problem of a rendered value. One wrong instance stands for all.
+    /// Reports a problem of a rendered value, once for all instances.
     pub(super) fn found(&mut self, span: Span, message: String, label: &str, help: &str) {
         if self.seen.is_none() {
             self.findings.add_first(span, Finding { message, label, help: help.to_owned() });

@@ -21,7 +21,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             Some(arguments) => self.json(arguments)?,
             None => Json::Object(Map::new()),
         };
-        // The tools of a server, or of an environment that lists its own, are not known here.
+        // The tools of a server, or of an environment that lists its own, are known only at run time.
         let Some(tool) = tools.declared().and_then(|tools| tools.iter().find(|tool| tool.name == name.value))
         else {
             return Some(ToolCall::new(&name.value, filled));
@@ -55,7 +55,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
     }
 
-    /// A call of this tool with at least these arguments. `tools` is `None` where one of them is wrong.
+    /// A call of this tool with at least these arguments. `tools` is `None` if one of them is wrong.
     pub(super) fn pattern(
         &mut self,
         tool: &'s Text,
@@ -100,8 +100,8 @@ pub(super) fn argument_names(parameters: &Json) -> Vec<&str> {
     parameters["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether a schema says that there may be arguments besides those under `properties`, or has no `properties`. One that lists some and
-/// says nothing about others allows them, too, but there a name that it does not list is more likely a mistake.
+/// Whether a schema explicitly allows arguments besides those under `properties`, or has no `properties`. A schema that lists some
+/// arguments and does not mention others also allows them, but then an unlisted name is more likely a mistake.
 pub(super) fn is_open(parameters: &Json) -> bool {
     let says = |key: &str| parameters.get(key).is_some_and(|value| *value != json!(false));
     if parameters.get("properties").is_none() && parameters.get("additionalProperties") != Some(&json!(false))
@@ -129,7 +129,7 @@ pub(super) fn arguments_words(names: &[&str]) -> String {
     }
 }
 
-/// How an expression gives what is wanted: a value that is one expression has the expression's type.
+/// Advice on how to write an expression of the required type: a value that consists of one expression has the expression's type.
 fn conversion_words(written: WrittenJson<'_>, pointer: &str) -> &'static str {
     match written.value.pointer(pointer) {
         Some(Json::String(text)) if is_template(text) => {

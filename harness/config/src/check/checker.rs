@@ -19,12 +19,12 @@ use crate::suite::Suite;
 use crate::text::engine;
 use crate::value::{self, BadValue};
 
-/// State that the rows of a suite share while they are checked and made into tasks.
+/// State that the rows of a suite share while tasks are checked and built.
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) findings: Findings,
     fixtures: Arc<Mutex<Fixtures>>,
-    /// Entries of the named lists. Lists with a problem are there too, so that their name is known.
+    /// Entries of the named lists. Lists with a problem are included, so that their names are known.
     pub(super) lists: BTreeMap<String, Vec<Value>>,
 }
 
@@ -122,7 +122,7 @@ impl Checker {
         }
     }
 
-    /// A literal list, which must have entries and none twice.
+    /// A literal list, which must not be empty or contain duplicates.
     pub(super) fn entries(&mut self, entries: &[Located<Scalar>], span: Span) -> Vec<Value> {
         if entries.is_empty() {
             self.problem(span, "the list is empty", "nothing to choose from", "add at least one entry");
@@ -234,7 +234,7 @@ impl Checker {
         (row, template.declared)
     }
 
-    /// Checks an entry of `tasks:` and tries a few of its instances. With a problem in it, it is still tried as far as it goes.
+    /// Checks an entry of `tasks:` and tries a few of its instances, as far as possible even if the entry has problems.
     fn try_row(&mut self, source: &Source, suite: &str, row: &Row, declared: &Declared, before: usize) {
         let engine = engine();
         let mut builder = TaskBuilder::new(self, &engine, source);

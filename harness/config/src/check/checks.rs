@@ -1,4 +1,4 @@
-//! The checks of a task: one kind each that its environment can answer, weights and limits that make sense.
+//! The checks of a task: each has exactly one kind that the environment can evaluate, and valid weights and limits.
 
 use std::time::Duration;
 
@@ -249,7 +249,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         self.ruled(path, value::relative_path).unwrap_or_default()
     }
 
-    /// Entries of a list: texts as they are, numbers and truth values as JSON.
+    /// Entries of a list: texts unchanged, numbers and booleans as JSON.
     fn list_of_answers(&mut self, written: &'s Located<Json>) -> Option<Vec<String>> {
         let value = self.json(written)?;
         let entry = |entry: &Json| match entry {

@@ -15,7 +15,7 @@ use crate::suggest::{did_you_mean, listed};
 
 const KEYS: [&str; 5] = ["any_of", "any_object", "any_list", "optional", "text"];
 
-/// What is wrong with a pattern, and where in what was written.
+/// A mistake in a pattern, and its JSON pointer in the file form.
 #[derive(Debug, PartialEq, Eq)]
 struct BadPattern {
     pointer: String,
@@ -104,7 +104,7 @@ fn patterns(map: &Map<String, Json>, above: &str) -> Result<BTreeMap<String, Val
     map.iter().map(one).collect()
 }
 
-/// A map says what the value may be; anything else is the value itself.
+/// A map contains conditions on the value; anything else is the expected value itself.
 fn pattern(value: &Json, at: &str) -> Result<ValuePattern, BadPattern> {
     let bad = |pointer: &str, message: &str, help: &str| BadPattern {
         pointer: pointer.to_owned(),

@@ -17,7 +17,7 @@ use crate::file::{
 use crate::source::Span;
 use crate::value;
 
-/// How much of a page is shown when nothing else is said.
+/// Default maximum number of characters of a page in an observation.
 const DEFAULT_OBSERVATION: u32 = 8_000;
 
 impl<'s> TaskBuilder<'_, '_, 's> {
@@ -89,7 +89,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
         match file.sites.as_ref().and_then(|sites| sites.0.first()) {
             Some((name, _)) => Some(format!("http://{}{SITE_SUFFIX}{written}", name.value)),
-            // Without `start`, that there are no sites is known already.
+            // If `start` is missing, the missing sites were already reported.
             None => {
                 let start = file.start.as_ref()?;
                 let message = format!("`{written}` is a path, and the task has no site");

@@ -15,7 +15,7 @@ use crate::value::{self, BadValue};
 const DEFAULT_BUILD_TIMEOUT: Duration = Duration::from_secs(600);
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// The image, if what is written makes one for this kind of sandbox.
+    /// The image, if the setting is valid for this kind of sandbox.
     pub(super) fn image(&mut self, file: &'s Located<ImageFile>, sandbox: SandboxKind) -> Option<ImageSpec> {
         let span = file.span;
         if sandbox == SandboxKind::None {
@@ -83,7 +83,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
                     Some(dockerfile) if self.fixture_path(dockerfile, value::file_path) => dockerfile,
                     Some(_) => return None,
                 };
-                // Its files are part of the suite.
+                // The files of the build context are part of the suite.
                 let context = self.fixture(build, value::relative_path, |fixtures, path| {
                     fixtures.context(path, dockerfile)
                 })?;
@@ -138,7 +138,7 @@ fn workdir(text: &str) -> Result<(), BadValue> {
     value::refused(text, workdir_problem(text), "name a folder of its own, such as `workdir: /app`")
 }
 
-/// What engines take: registry, path, tag or digest.
+/// Image names that engines accept: registry, path, tag or digest.
 fn image_name(text: &str) -> Result<(), BadValue> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
     if !text.is_empty()

@@ -18,7 +18,7 @@ use crate::source::{Source, Span};
 use crate::suggest::listed;
 use crate::value;
 
-/// Reported problems of one file of rows: a file that was made wrongly is wrong in every line.
+/// Maximum number of reported problems of one file of rows: a wrongly generated file is wrong in every line.
 const MAX_REPORTED: usize = 8;
 
 impl Checker {
@@ -176,7 +176,7 @@ fn template_value(json: &Json) -> Value {
     }
 }
 
-/// What a parser says, without the line that it counts for itself.
+/// A parser's message without the parser's own line number.
 fn without_place(message: &str) -> &str {
     message.split(" at line ").next().unwrap_or(message)
 }

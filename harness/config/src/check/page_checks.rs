@@ -1,4 +1,4 @@
-//! Checks of pages, of what the browser keeps, and of requests to sites.
+//! Checks of pages, of the browser's storage, and of requests to sites.
 
 use clawrl_core::{Check, ElementPattern, PageCheck, RequestPattern, StorageArea, TextPattern};
 use serde_json::Value as Json;
@@ -146,7 +146,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         }
     }
 
-    /// What tells a request.
+    /// Builds the pattern that selects requests.
     pub(super) fn request(&mut self, file: RequestRef<'s>) -> RequestPattern {
         let json = file.json.0.iter().map(|(pointer, value)| {
             let pointer = self.ruled(pointer, value::json_pointer).unwrap_or_default();

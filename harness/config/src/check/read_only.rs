@@ -9,7 +9,7 @@ use crate::file::{Located, Text};
 const SYSTEM: [&str; 9] =
     ["/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log"];
 
-/// Names of what holds secrets in a home folder.
+/// Names of files and folders of a home folder that contain secrets.
 const SECRETS: [&str; 14] = [
     ".ssh",
     ".aws",
@@ -27,7 +27,7 @@ const SECRETS: [&str; 14] = [
     "keyrings",
 ];
 
-/// Why a folder is refused: the message, a label for its place, and what to do.
+/// Reason to refuse a folder: message, label of the span, and help.
 pub(crate) type BadFolder = (String, &'static str, &'static str);
 
 impl Checker {
@@ -71,7 +71,7 @@ fn shown_folder(base: &Path, folder: &str) -> Result<PathBuf, BadFolder> {
     Ok(path)
 }
 
-/// Why no sandbox may see it.
+/// Reason for which no sandbox may see this folder.
 fn refusal(path: &Path) -> Option<String> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     match parts.as_slice() {
@@ -95,7 +95,7 @@ fn refusal(path: &Path) -> Option<String> {
     held.map(|secret| format!("holds `{secret}`, where secrets are kept"))
 }
 
-/// Without `.` and `..`, as it is written otherwise: a program knows its folder by this name.
+/// Removes `.` and `..` without resolving links: a program knows its folder by this name.
 fn lexical(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -118,7 +118,7 @@ mod tests {
     fn secrets_and_systems_stay_outside() {
         let check =
             |path: &str, refused: bool| assert_eq!(refusal(Path::new(path)).is_some(), refused, "{path}");
-        // Put together, since whole ones would be paths of one machine.
+        // Assembled from parts: literals would look like paths of one machine.
         let home = |rest: &str| format!("/home/{rest}");
         let root = |rest: &str| format!("/root/{rest}");
         for path in [

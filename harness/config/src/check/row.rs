@@ -15,7 +15,7 @@ const TRIED_INSTANCES: usize = 8;
 /// Seed of the instances that are tried.
 const TRIED_SEED: u64 = 0;
 
-/// One entry of `tasks:`. Its strings are as written.
+/// One entry of `tasks:`, with strings in file form.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) id: Text,
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     pub(super) given: Given,
 }
 
-/// How many tasks a row makes.
+/// Number of tasks that a row generates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instances {
     /// No template: one task without index.
@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     pub(crate) timeouts: Timeouts,
 }
 
-/// Which settings were written: the defaults of the others depend on the environment.
+/// Settings that the file contains. The defaults of the others depend on the environment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) setup: bool,

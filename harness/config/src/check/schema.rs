@@ -1,7 +1,7 @@
-//! JSON schemas that suites bring along, of arguments and of answers: compiled once, and what they say of a value.
+//! JSON schemas of arguments and answers from suites: compiled once, then used to validate values.
 //!
-//! I1. Nothing is fetched: a schema that refers to a document elsewhere is refused. I2. Patterns are matched in linear
-//! time, whatever an agent writes; those with look-around or back-references within [`MAX_BACKTRACKS`], and beyond that nothing matches.
+//! I1. Nothing is fetched: a schema that refers to an external document is refused. I2. Patterns match in linear time for all
+//! input. Patterns with look-around or back-references are limited to [`MAX_BACKTRACKS`] and match nothing beyond it.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ const MAX_BACKTRACKS: usize = 100_000;
 /// Characters of a reason, which may repeat a whole value.
 const MAX_REASON_CHARS: usize = 200;
 
-/// What is wrong with a schema, where in it, and what to write instead.
+/// A mistake in a schema, its place, and the correction.
 #[derive(Debug, Clone)]
 struct BadSchema {
     message: String,

@@ -13,10 +13,10 @@ use crate::source::Span;
 use crate::suggest::listed;
 use crate::value;
 
-/// What a software engineering environment offers, and a script may call by name.
+/// Tools of a software engineering environment, which a script may call by name.
 const SWE_TOOLS: &[&str] = &["bash", "view", "edit"];
 
-/// What a GUI environment offers.
+/// Tools of a GUI environment.
 const GUI_TOOLS: &[&str] = &[
     "act",
     "click",
@@ -217,7 +217,7 @@ impl Checker {
         found
     }
 
-    /// Every action is one that the environment takes.
+    /// Checks that the environment supports every action.
     fn playable(&mut self, actions: &[Action<'_>], env: &Named) {
         for Action { kind: action, span } in actions {
             match (env, action) {

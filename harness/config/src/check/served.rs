@@ -175,7 +175,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         self.sources(written, |_| Ok(()))
     }
 
-    /// Texts, none of them a secret that is written out.
+    /// Texts; literal secrets are refused.
     fn sources(
         &mut self,
         written: Sources<'s>,
@@ -257,7 +257,7 @@ impl Checker {
         }
     }
 
-    /// Whether an address can be asked and has no secret in it.
+    /// Whether an address is a valid URL and contains no secret.
     fn address(&mut self, text: &Text) -> bool {
         let url = match requested_url(text) {
             Ok(url) => url,

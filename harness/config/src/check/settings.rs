@@ -1,4 +1,4 @@
-//! Numbers within bounds, and time limits that fit each other.
+//! Checks that numbers are within limits and that time limits are consistent.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Checker {
         self.findings.whole(key, number, bounds, default)
     }
 
-    /// A time in seconds, or `None` if it is not given or makes no sense.
+    /// A time in seconds, or `None` if it is missing or invalid.
     pub(super) fn seconds(
         &mut self,
         key: &str,
@@ -41,7 +41,7 @@ impl Checker {
         None
     }
 
-    /// How much of a step a policy sees, in characters.
+    /// Maximum characters of an observation.
     pub(super) fn observation_chars(&mut self, number: Option<&Located<i64>>) -> u32 {
         self.whole("observation_chars", number, bounds::MIN_OBSERVATION..=bounds::MAX_OBSERVATION, 4_000)
     }
@@ -76,8 +76,8 @@ impl Checker {
         reward
     }
 
-    /// Every limit has its own clock, but those within an attempt cannot outlast it. Where only the attempt's
-    /// is given, the defaults of the others shrink to it.
+    /// Every limit has its own clock, but limits within an attempt cannot exceed the attempt's. If only the attempt's limit
+    /// is given, the defaults of the others are reduced to it.
     fn timeouts(&mut self, file: SettingsRef<'_>) -> Timeouts {
         let default = Timeouts::default();
         let given = |checker: &mut Self, limit: Limit, number: Option<&Located<f64>>| {
@@ -127,7 +127,7 @@ impl Checker {
         });
     }
 
-    /// Fewest and most that pass.
+    /// Minimum and maximum.
     pub(super) fn times(
         &mut self,
         at_least: Option<&Located<i64>>,

@@ -13,7 +13,7 @@ const REWARD: Reals = Reals {
 };
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// `tools` is `None` where one of them is wrong.
+    /// `tools` is `None` if one of them is wrong.
     pub(super) fn step_rewards(
         &mut self,
         toolcall: &'s ToolcallFile,

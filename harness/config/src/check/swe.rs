@@ -25,7 +25,7 @@ const RESETTING: Duration = Duration::from_secs(300);
 const DEFAULT_OBSERVATION: u32 = 10_000;
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// The environment. Limits of setup and grading that were not written are raised to what they take.
+    /// The environment. Default limits of setup and grading are raised to the required time.
     pub(super) fn swe(
         &mut self,
         file: &'s SweFile,

@@ -13,7 +13,7 @@ use super::verifier::Around;
 /// Default time for grading with a judge: reasoning models take minutes.
 const JUDGING: Duration = Duration::from_secs(300);
 
-/// What is known of a task's tools before it runs.
+/// Knowledge of a task's tools before the task runs.
 #[derive(Clone, Copy)]
 pub(super) enum Tools<'a> {
     Declared(&'a [ToolDecl]),
@@ -23,7 +23,7 @@ pub(super) enum Tools<'a> {
     Gui,
     /// The environment lists them when an episode begins.
     ToldAtReset,
-    /// The task has no tools, or one of them is wrong.
+    /// The task lacks tools, or one of them is wrong.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         Some(asked_by_pages(&instruction, &start, &self.texts(gui.prepare.as_deref().unwrap_or_default())))
     }
 
-    /// The task. It counts only if nothing in it was found wrong.
+    /// Builds the task. The result is valid only if no problem was reported.
     pub(crate) fn task(
         &mut self,
         suite: &str,
@@ -61,7 +61,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             let help = "say what the policy is asked to do: `instruction: Write hello into out.txt.`";
             self.problem(row.instruction.span, "the instruction is empty", "no words here", help);
         }
-        // Without exactly one environment, no check or action can be said to need another.
+        // Unless there is exactly one environment, mismatches between it and checks or actions cannot be reported.
         let known = row.known_env();
         let mut verifier = None;
         let mut tools_are_good = false;

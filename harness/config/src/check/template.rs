@@ -25,7 +25,7 @@ pub(super) struct Template {
 /// Every name that a task declares, with its place, in order; those under `let` are last.
 pub(super) struct Declared {
     names: Vec<Text>,
-    /// How many of them are chosen; the rest is derived.
+    /// Number of chosen variables; the rest is derived.
     chosen: usize,
     /// Chosen names that another variable keeps away from.
     kept_away_from: BTreeSet<String>,
@@ -44,7 +44,7 @@ impl Checker {
             declared
                 .kept_away_from
                 .extend(distinct_from.iter().map(|&at: &usize| variables[at].name.clone()));
-            // A variable without values keeps its place, so that its name stays known.
+            // A variable without values stays in the list, so that its name is known.
             whole &= domain.is_some();
             let domain = domain.unwrap_or(Domain::OneOf(vec![Value::from("")]));
             let variable = Variable { name: name.value.clone(), domain, distinct_from };
@@ -187,12 +187,12 @@ impl Checker {
         positions
     }
 
-    /// Whether there is a value left whatever the earlier variables took.
+    /// Whether a value remains for every choice of the earlier variables.
     fn leaves_values(&mut self, name: &Text, span: Span, variable: &Variable, above: &[Variable]) -> bool {
         let own: Vec<Value> = match &variable.domain {
             Domain::OneOf(values) => values.clone(),
             Domain::Sample { entries, .. } => entries.clone(),
-            // A longer range cannot be used up by the variables of one template.
+            // The variables of one template cannot exhaust a longer range.
             Domain::Range(low, high) if high.abs_diff(*low) < 1_000 => {
                 (*low..=*high).map(Value::from).collect()
             }
@@ -298,7 +298,7 @@ impl Checker {
         let mut unknown: Vec<(String, Span)> = Vec::new();
         let mut complete = complete;
         for &(text, span) in texts {
-            // Texts that do not parse are reported when they are tried; what they use is not known.
+            // Texts that do not parse are reported when instances are tried; their variables are unknown.
             let names = renderer.variables(text);
             complete &= names.is_ok();
             for name in names.unwrap_or_default() {
@@ -351,7 +351,7 @@ impl Checker {
         self.problem(span, format!("there is no variable `{name}` in this task"), "not declared", help);
     }
 
-    /// Refuses a template where only plain text can stand.
+    /// Refuses a template at a place for plain text.
     pub(super) fn plain(&mut self, text: &Text, what: &str) -> bool {
         if !is_template(text) {
             return true;

@@ -1,4 +1,4 @@
-//! The tool-call environment of a task: each tool of one kind, with what that kind needs.
+//! Checks the tool-call environment of a task: every tool has exactly one kind, and the settings of that kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
             .collect();
         self.one_takes_text(file);
         let mcp = self.servers(file, timeouts);
-        // Settings for tasks that need a workspace may stand in the defaults of tasks that do not.
+        // Defaults may have workspace settings that some tasks do not need.
         let workspace = file.workspace.as_ref().map(|workspace| self.workspace(workspace.workspace()));
         let workspace = match needs_sandbox {
             true => workspace.or_else(|| Some(self.workspace(WorkspaceRef::default()))),
@@ -61,7 +61,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         (spec, are_good)
     }
 
-    /// A tool, if it is good.
+    /// The tool, if it is valid.
     fn tool(&mut self, name: &'s Text, file: &'s ToolFile, timeouts: &Timeouts) -> Option<ToolDecl> {
         self.named(name, value::tool_name);
         if let (Some(stdin), None) = (&file.stdin, &file.command) {
@@ -184,7 +184,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         Some(schema)
     }
 
-    /// Whether the placeholders of a command name arguments of its calls.
+    /// Checks that the placeholders of a command name arguments of the tool.
     fn placeholders(&mut self, file: &'s ToolFile, kind: &ToolKind, parameters: &Json) -> bool {
         let (Some(command), ToolKind::Command { argv, stdin }) = (&file.command, kind) else { return true };
         let mut good = true;
@@ -307,7 +307,7 @@ impl Checker {
         }
     }
 
-    /// Description and parameters: needed where the kind has none of its own, and parameters refused where it has.
+    /// Description and parameters: required if the kind does not have its own, parameters refused if it has.
     fn described(&mut self, name: &Text, kind: &str, file: &ToolFile) {
         match (own_arguments(kind), &file.parameters) {
             (Some(arguments), Some(parameters)) => {

@@ -1,4 +1,4 @@
-//! The verifier of a task: its files are there, its time fits into grading's, its sandbox can do what is asked.
+//! Checks the verifier of a task: its files exist, its time fits into grading's, its sandbox supports the settings.
 
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ const DEFAULT_COLLECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for grading besides the verifier: sandboxes, copies, checks.
 const GRADING_BESIDES: Duration = Duration::from_secs(120);
 
-/// Where a sandbox without an image has its workspace, and what one with an image keeps besides.
+/// Workspace of a sandbox without an image.
 const PLAIN_WORKSPACE: &str = "/work";
+/// Paths that a sandbox with an image keeps, besides its workspace.
 const KEPT_WITH_IMAGE: &[&str] = &["/home/agent", "/tmp", "/logs", "/dev/shm"];
 
 /// Settings of the task that the verifier depends on.
@@ -38,12 +39,12 @@ pub(super) struct Around<'a> {
     pub(super) network: NetworkPolicy,
     /// The agent's.
     pub(super) image: Option<&'a ImageSpec>,
-    /// Whether the limit of grading was written.
+    /// Whether the file contains the time limit of grading.
     pub(super) grade_given: bool,
 }
 
 impl<'s> TaskBuilder<'_, '_, 's> {
-    /// The verifier. A limit of grading that was not written is raised to what it takes.
+    /// The verifier. A default limit of grading is raised to the required time.
     pub(super) fn verifier(
         &mut self,
         file: &'s Located<VerifierFile>,

@@ -1,4 +1,4 @@
-//! The workspace of a task: fixtures read, limits within bounds, a sandbox that can have what is asked.
+//! Checks the workspace of a task: reads fixtures, and verifies limits and the sandbox's support of the settings.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl<'s> TaskBuilder<'_, '_, 's> {
         files
     }
 
-    /// `None` where its path or its source is wrong.
+    /// `None` if its path or its source is wrong.
     fn file(&mut self, path: &'s Text, entry: &'s Located<FileEntry>) -> Option<FixtureFile> {
         let rendered = self.ruled(path, value::file_path);
         let fields = match &entry.value {

@@ -1,9 +1,8 @@
-//! From a gate file as written to a plan that makes sense.
+//! Checks a gate file and converts it to a plan.
 //!
-//! I1. All that is wrong is found in one pass. I2. Nothing that is written is ignored: what has no effect beside the rest is refused.
+//! I1. One pass finds all mistakes. I2. No setting is ignored: a setting without effect is refused.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the gate file, and asks whether the suites that it names are there; nothing
-//! to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the gate file and checks that its suites exist; nothing to cancel.
 
 use std::path::{Path, PathBuf};
 

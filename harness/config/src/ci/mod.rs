@@ -1,8 +1,7 @@
-//! Gate files: what a change has to keep, as written and as `clawrl ci` judges by it.
+//! Gate files: requirements on an agent, in file form and in the form that `clawrl ci` uses.
 //!
-//! The way is that of suites: as written, with the place of every value ([`crate::ci_schema`] describes it to editors);
-//! checked, with every mistake found at once ([`load_ci`]), to a [`CiPlan`]. It names suites and a policy; with the suites it makes a run
-//! plan like that of any other run.
+//! They are read like suites: the file form keeps the place of every value ([`crate::ci_schema`] describes it to editors);
+//! [`load_ci`] reports all mistakes at once and returns a [`CiPlan`]. It names suites and a policy, which give an ordinary run plan.
 
 mod check;
 mod file;

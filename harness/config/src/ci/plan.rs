@@ -1,7 +1,7 @@
-//! A gate with every default filled in.
+//! Plan form of a gate, with all defaults.
 //!
-//! I1. Shares are shares, whatever people are told in percent. I2. A pattern of `must_pass` that matches no task is refused: a gate that
-//! lost a task must not pass for that.
+//! I1. Shares are stored as shares, although output shows percent. I2. A pattern of `must_pass` that matches no task is refused: a gate
+//! must not pass because a task disappeared.
 //!
 //! Units: tolerances in those of their metric. Errors: [`ConfigError`]. Pure; nothing to cancel.
 
@@ -18,38 +18,38 @@ use crate::select::Selection;
 use crate::suggest::did_you_mean;
 use crate::suite::Suite;
 
-/// What an agent has to keep.
+/// Requirements on an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiPlan {
     /// Name of the gate.
     pub gate: String,
     /// The gate file, as it was named.
     pub file: PathBuf,
-    /// Whose tasks are tried; at least one.
+    /// Suites whose tasks are run; at least one.
     pub suites: Vec<CiSuite>,
-    /// Who is judged, as `--policy` takes it; files are relative to the gate file.
+    /// The policy to judge, in the syntax of `--policy`; files are relative to the gate file.
     pub policy: String,
     /// Root of all seeds.
     pub seed: u64,
     /// Attempts at each task.
     pub repeats: Repeats,
-    /// What is compared; at least one.
+    /// Compared metrics; at least one.
     pub metrics: Vec<CiMetric>,
     /// Patterns of tasks that have to pass in every attempt.
     pub must_pass: Vec<String>,
-    /// Whether it fails where single tasks broke; as [`CiPlan::judges_each_task`] has it where nothing is said.
+    /// Whether the gate fails if a single task broke; `None` for the default of [`CiPlan::judges_each_task`].
     pub each_task: Option<bool>,
-    /// Probability of a fail where nothing is worse than is tolerated.
+    /// Probability that the gate fails although no metric is worse than tolerated.
     pub alpha: f64,
     /// Probability of not passing if a metric is worse by `min_effect`.
     pub power: f64,
     /// Number of interim analyses, the final one included; at least 1.
     pub interim_analyses: u32,
-    /// Whether the policy does the same each time.
+    /// Whether the policy is deterministic.
     pub deterministic: bool,
-    /// How much may lack before nothing is judged.
+    /// Maximum missing data.
     pub completeness: CiCompleteness,
-    /// Where a run ends.
+    /// Limits at which the run stops.
     pub budget: CiBudget,
 }
 
@@ -58,7 +58,7 @@ pub struct CiPlan {
 pub struct CiSuite {
     /// The suite file.
     pub path: PathBuf,
-    /// Which of its tasks take part.
+    /// Selected tasks of the suite.
     pub choice: TaskChoice,
 }
 
@@ -66,41 +66,41 @@ pub struct CiSuite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
-    /// As many as it takes to see a drop by `min_effect`.
+    /// As many as are needed to detect a drop by `min_effect`.
     Auto,
-    /// So many; at least 1.
+    /// A fixed number, at least 1.
     Exactly(u32),
 }
 
-/// What is compared, and how much worse it may be.
+/// A compared metric and its tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CiMetric {
-    /// What.
+    /// Metric kind.
     pub kind: MetricKind,
-    /// Worsening up to which nothing is wrong.
+    /// Tolerated worsening.
     pub tolerance: f64,
     /// Smallest effect of interest; above the tolerance.
     #[serde(rename = "matters")]
     pub min_effect: f64,
 }
 
-/// What is compared.
+/// A metric that gates compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
     /// Share of graded attempts that passed every check.
     PassRate,
-    /// The chance that at least one of so many attempts passes.
+    /// Probability that at least one of `k` attempts passes.
     PassAtK(u32),
-    /// The chance that all of so many pass.
+    /// Probability that all of `k` attempts pass.
     PassHatK(u32),
-    /// What a learner would consume.
+    /// Reward, as a learner receives it.
     Reward,
     /// Turns of an attempt.
     Turns,
     /// Tokens of the prompts and replies of an attempt.
     Tokens,
-    /// What an attempt cost, in US dollars.
+    /// Cost of an attempt, US dollars.
     CostUsd,
     /// Wall clock of an attempt, in seconds.
     LatencyS,
@@ -108,19 +108,19 @@ pub enum MetricKind {
     FaultRate,
 }
 
-/// How much may lack before nothing is judged.
+/// Maximum missing data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CiCompleteness {
     /// Largest share of attempts that may end in faults.
     pub max_fault_share: f64,
-    /// Largest share of tasks that may have no graded attempt on one side.
+    /// Maximum share of tasks without a graded attempt on one side.
     pub max_lost_share: f64,
 }
 
-/// Where a run ends; nowhere without a number.
+/// Limits at which a run stops; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CiBudget {
-    /// Attempts, those that are tried again included.
+    /// Attempts, including retries.
     pub attempts: Option<u32>,
     /// Minutes of wall clock.
     pub minutes: Option<f64>,
@@ -129,7 +129,7 @@ pub struct CiBudget {
 }
 
 impl MetricKind {
-    /// As verdicts name it.
+    /// Name of the metric in verdicts.
     #[must_use]
     pub fn name(self) -> String {
         let plain = match self {
@@ -146,7 +146,7 @@ impl MetricKind {
         plain.to_owned()
     }
 
-    /// Whether it is a share in [0, 1].
+    /// Whether the metric is a share in [0, 1].
     #[must_use]
     pub fn is_share(self) -> bool {
         matches!(self, Self::PassRate | Self::PassAtK(_) | Self::PassHatK(_) | Self::FaultRate)
@@ -158,13 +158,13 @@ impl MetricKind {
         matches!(self, Self::PassRate | Self::FaultRate)
     }
 
-    /// Whether it is made of passes and fails alone.
+    /// Whether the metric depends only on passes and failures.
     #[must_use]
     pub fn is_of_passes(self) -> bool {
         matches!(self, Self::PassRate | Self::PassAtK(_) | Self::PassHatK(_))
     }
 
-    /// Attempts at a task without which it has no value there.
+    /// Minimum number of attempts at a task for the metric to have a value.
     #[must_use]
     pub fn fewest_attempts(self) -> u32 {
         match self {
@@ -175,14 +175,14 @@ impl MetricKind {
 }
 
 impl CiPlan {
-    /// Which tasks of each of its suites take part, by the suite's name; `suites` are those of the plan, in its order.
+    /// Selected tasks by name of the suite; `suites` are those of the plan, in the same order.
     #[must_use]
     pub fn choices(&self, suites: &[Suite]) -> BTreeMap<String, TaskChoice> {
         let named = suites.iter().map(|suite| suite.name().to_owned());
         named.zip(self.suites.iter().map(|suite| suite.choice.clone())).collect()
     }
 
-    /// Whether the gate fails where single tasks broke, if it has so many.
+    /// Whether a gate with this number of tasks fails if a single task broke.
     #[must_use]
     pub fn judges_each_task(&self, tasks: usize) -> bool {
         let is_fixed =
@@ -190,7 +190,7 @@ impl CiPlan {
         self.each_task.unwrap_or(is_fixed)
     }
 
-    /// The pass rate that the gate is about, if it is about one.
+    /// The pass rate among the metrics, if any.
     #[must_use]
     pub fn pass_rate(&self) -> Option<&CiMetric> {
         self.metrics.iter().find(|metric| metric.kind == MetricKind::PassRate)

@@ -362,7 +362,7 @@ pub(crate) struct StoredFile {
 }
 
 impl CheckFile {
-    /// Whether a sandbox is needed to answer it.
+    /// Whether the check needs a sandbox.
     pub(crate) fn needs_sandbox(&self) -> bool {
         let kinds = self.kinds();
         let needs =
@@ -370,7 +370,7 @@ impl CheckFile {
         kinds.iter().any(needs)
     }
 
-    /// The kinds that are given, each with what it asks about; exactly one is right.
+    /// The given kinds, each with its subject; a valid check has exactly one.
     pub(crate) fn kinds(&self) -> Vec<(&'static str, Subject)> {
         macro_rules! given {
             ($($subject:ident: $($key:ident)*;)*) => {

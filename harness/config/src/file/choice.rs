@@ -1,4 +1,4 @@
-//! Where the values of template variables come from.
+//! Sources of the values of template variables.
 
 use std::borrow::Cow;
 use std::fmt;

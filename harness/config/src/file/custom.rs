@@ -1,4 +1,4 @@
-//! Settings of environments that somebody else wrote, as written.
+//! File form of the settings of custom environments.
 
 use clawrl_core::RewardTotal;
 use schemars::JsonSchema;
@@ -94,7 +94,7 @@ words! {
 }
 
 impl HttpEnvFile {
-    /// This one, with what it leaves open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let below = defaults.clone();
         Self {
@@ -108,7 +108,7 @@ impl HttpEnvFile {
 }
 
 impl OpenenvFile {
-    /// This one, with what it leaves open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let below = defaults.clone();
         Self {

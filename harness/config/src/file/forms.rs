@@ -22,7 +22,7 @@ pub(crate) trait ShortForm {
     /// Lists.
     const LIST: bool = false;
 
-    /// Its JSON schema.
+    /// JSON schema of the short form.
     fn schema(generator: &mut SchemaGenerator) -> Value;
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct GuiFile {
 }
 
 impl GuiFile {
-    /// This one, with what it leaves open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let below = defaults.clone();
         Self {

@@ -1,7 +1,7 @@
-//! The suite file exactly as written: types, spans and nothing else.
+//! The file form of suites: types and spans only.
 //!
-//! What is read here has the right shape; whether it makes sense is asked in [`crate::check`]. The doc
-//! comments of these types are the descriptions in the JSON schema, so they speak to authors of suites.
+//! Reading verifies the shape; [`crate::check`] verifies the meaning. The doc comments of these types are the descriptions in
+//! the JSON schema, so they address authors of suites.
 
 mod check;
 mod choice;

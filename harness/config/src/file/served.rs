@@ -90,7 +90,7 @@ impl McpFile {
         self.prefix.as_ref().map_or("", |prefix| prefix)
     }
 
-    /// Whether a tool of this name could be one of its own: which ones there are is known when it runs.
+    /// Whether the server may offer a tool of this name. Its tools are known only at run time.
     pub(crate) fn may_offer(&self, name: &str) -> bool {
         match &self.tools {
             Some(_) => self.names().any(|(_, offered)| offered == name),
@@ -101,7 +101,7 @@ impl McpFile {
         }
     }
 
-    /// The names under which its tools are offered, as far as they are known.
+    /// Known names of the server's tools, as agents see them.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&Text, String)> {
         let tools = self.tools.iter().flat_map(|tools| &tools.value);
         tools.map(|tool| (tool, offered_tool_name(self.prefix(), tool)))

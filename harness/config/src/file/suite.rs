@@ -123,7 +123,7 @@ pub(crate) struct SettingsRef<'a> {
 }
 
 impl<'a> SettingsRef<'a> {
-    /// These, with what they leave open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, below: Self) -> Self {
         Self {
             group_size: self.group_size.or(below.group_size),
@@ -234,7 +234,7 @@ pub(crate) struct EnvFile {
 }
 
 impl EnvFile {
-    /// How many kinds it names.
+    /// Number of environment kinds in this entry.
     pub(crate) fn kinds(&self) -> usize {
         let Self { terminal, swe, toolcall, gui, process, http, openenv, in_process } = self;
         [

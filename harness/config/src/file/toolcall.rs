@@ -35,7 +35,7 @@ pub(crate) struct ToolcallFile {
 }
 
 impl ToolcallFile {
-    /// This one, with what it leaves open taken from the defaults, key by key.
+    /// Fills missing keys from the defaults.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let below = defaults.clone();
         Self {
@@ -146,7 +146,7 @@ impl ToolcallFile {
         self.mcp.iter().flat_map(|servers| &servers.0)
     }
 
-    /// Whether a server may turn out to have a tool of this name.
+    /// Whether a server may offer a tool of this name.
     pub(crate) fn may_be_served(&self, name: &str) -> bool {
         self.servers().any(|(_, server)| server.may_offer(name))
     }
@@ -159,7 +159,7 @@ impl ToolcallFile {
 }
 
 impl ToolFile {
-    /// The kinds that are given; exactly one is right.
+    /// The given kinds; a valid tool has exactly one.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static str> {
         let kinds = [
             (self.python.is_some(), "python"),

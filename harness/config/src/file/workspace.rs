@@ -1,4 +1,4 @@
-//! A sandbox with a workspace, as written: what terminals and tools have in common.
+//! File form of a sandbox with a workspace, shared by terminals and tools.
 
 use clawrl_core::{NetworkPolicy, SandboxKind};
 use schemars::JsonSchema;
@@ -65,7 +65,7 @@ macro_rules! with_workspace {
                 }
             }
 
-            /// This one, with what it leaves open taken from the defaults, key by key.
+            /// Fills missing keys from the defaults.
             pub(crate) fn or(self, defaults: &Self) -> Self {
                 let below = defaults.clone();
                 Self {

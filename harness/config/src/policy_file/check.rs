@@ -1,9 +1,9 @@
-//! From a policy file as written to settings that make sense.
+//! Checks a policy file and converts it to settings.
 //!
 //! I1. All that is wrong is found in one pass. I2. Nothing secret passes, neither in the URL nor in a header: settings
 //! are stored with a run.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the file; nothing to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the file; nothing to cancel.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -166,7 +166,7 @@ impl Checker {
         let mut chars = name.chars();
         let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
         if !starts || !chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            // It may be a key that someone put here.
+            // The text may be an API key that was written here by mistake.
             let help = "write the name of an environment variable, such as `key_env: OPENAI_API_KEY`; the key itself \
                         goes into that variable";
             self.problem(name.span, "this is no name of an environment variable", "not a name", help);
@@ -323,7 +323,7 @@ impl Checker {
         body.value
     }
 
-    /// Where a key of a free map is written, or the map.
+    /// Span of a key in a map with free keys; that of the map if the key is not found.
     fn place_of(&self, map: Span, key: &str) -> Span {
         let text = &self.findings.source.text[map.start..];
         match text.find(&format!("{key}:")) {

@@ -1,7 +1,7 @@
-//! Learning from chat: the chat file as written, checked, and as a plan.
+//! Learning from chat: file form, checks, and plan form of the chat file.
 //!
-//! I1. Nothing that is written is ignored: what has no effect beside the rest is refused. I2. What is left out is what the
-//! objective needs; without a file, all of it.
+//! I1. No setting is ignored: a setting without effect is refused. I2. The objective determines the defaults; without a file, all
+//! settings have defaults.
 //!
 //! Errors: [`ConfigError`], each problem at its place.
 
@@ -21,13 +21,13 @@ use crate::parse::parse;
 use crate::problem::{ConfigError, Findings};
 use crate::read::read;
 
-/// Seconds that a turn waits for the votes of a model when nothing is said.
+/// Default seconds that a turn waits for the votes of a model.
 const TIMEOUT_SECS: u32 = 60;
 
-/// What begins like a complaint and is none.
+/// Texts that begin like a complaint but are not.
 const NEITHER: &str =
     r"(?i)^\s*(no,? (problem|worries|thanks|thank you|need)\b|never mind\b|(do not|don't) (worry|bother)\b)";
-/// What users often say first when an answer was good.
+/// Frequent beginnings of messages after a good answer.
 const THANKS: &str = r"(?i)^\s*(thank(s| you)|perfect|great|exactly|well done|(that is|that's) (it|right|correct|what i (want|like|need)))\b";
 /// And when it was not.
 const COMPLAINT: &str = r"(?i)^\s*(no\b[,.! ]|wrong\b|incorrect\b|not what i\b|i (said|asked|meant)\b|(that is|that's) (wrong|not)\b|please (do not|don't|stop|never)\b|(do not|don't|stop|never) )";
@@ -101,7 +101,7 @@ pub enum ChatObjective {
 }
 
 impl ChatObjective {
-    /// As it is written.
+    /// Name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -112,10 +112,10 @@ impl ChatObjective {
     }
 }
 
-/// How chat is learned from.
+/// Settings of learning from chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatPlan {
-    /// What is learned from.
+    /// Source of the learning signal.
     pub objective: ChatObjective,
     /// Samples with which an update begins; at least 1.
     pub train_every_turns: u32,
@@ -125,11 +125,11 @@ pub struct ChatPlan {
     pub learning_rate: f64,
     /// The adapters.
     pub lora: LoraPlan,
-    /// Candidates that a teacher is asked about; `None` for the sampled token.
+    /// Candidates per token in a request to the teacher; `None` for the sampled token.
     pub top_k: Option<u32>,
     /// Tokens that are older are not trained, in versions.
     pub max_staleness: u32,
-    /// Most divergence from the version before, nats a token.
+    /// Maximum divergence from the previous version, nats per token.
     pub max_kl: f64,
     /// Maximum KL divergence from the policy before training, nats per token. Stored under its earlier name, which earlier programs
     /// read.
@@ -137,7 +137,7 @@ pub struct ChatPlan {
     pub max_reference_kl: f64,
     /// Versions in a row that are rejected before learning pauses; at least 1.
     pub failures: u32,
-    /// Who judges, beside people.
+    /// Judges besides users.
     pub judging: JudgingPlan,
 }
 

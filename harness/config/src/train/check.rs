@@ -1,9 +1,9 @@
-//! From a train file as written to a plan that makes sense.
+//! Checks a train file and converts it to a plan.
 //!
-//! I1. All that is wrong is found in one pass. I2. A default never contradicts what is written: it follows from it.
+//! I1. One pass finds all mistakes. I2. A default never contradicts written settings, but follows from them.
 //!
-//! Errors: [`ConfigError`], each problem at its place. Reads the train file, and asks whether the suites and the
-//! policy that it names are there; nothing to cancel.
+//! Errors: [`ConfigError`], each problem with its span. Reads the train file, and checks that its suites and its policy
+//! exist; nothing to cancel.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::read::{read, refuse_unnameable, suite_file};
 use crate::source::{Source, Span};
 use crate::value;
 
-/// Files of a policy's folder without one of which it is none: of a model, of an adapter.
+/// A policy's folder contains one of these files: that of a model, or that of an adapter.
 const POLICY_FILES: [&str; 2] = ["config.json", "adapter_config.json"];
 
-/// Tokens of a reply when nothing is said.
+/// Default maximum tokens of a reply.
 pub(super) const NEW_TOKENS: u32 = 48;
 
 /// Reads and checks a train file.
@@ -42,10 +42,10 @@ pub fn load_train(path: &Path) -> Result<TrainPlan, ConfigError> {
     load_train_with(path, &[])
 }
 
-/// The same with other values of some keys.
+/// Loads a train file with overrides of some keys.
 ///
 /// # Errors
-/// As [`load_train`]; a key that leads nowhere.
+/// The errors of [`load_train`], and keys that do not exist.
 pub fn load_train_with(path: &Path, settings: &[TrainSetting]) -> Result<TrainPlan, ConfigError> {
     let source = with_settings(read(path, &dialect::TRAIN)?, settings)?;
     let file: TrainFile = parse(&source, &dialect::TRAIN)?;
@@ -55,7 +55,7 @@ pub fn load_train_with(path: &Path, settings: &[TrainSetting]) -> Result<TrainPl
     Ok(plan)
 }
 
-/// Whether a path is one of a train file: by its key `train:`, which no suite has. False of what cannot be read.
+/// Whether a path is that of a train file, recognised by its key `train:`, which no suite has. False for unreadable files.
 #[must_use]
 pub fn is_train_file(path: &Path) -> bool {
     let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
@@ -65,7 +65,7 @@ pub fn is_train_file(path: &Path) -> bool {
 /// Gathers findings.
 pub(super) struct Checker {
     pub(super) findings: Findings,
-    /// Where the file says so, if it does.
+    /// Span of `reproducible: true`, if the file contains it.
     pub(super) reproducible: Option<Span>,
 }
 
@@ -123,7 +123,7 @@ impl Checker {
         let warm_start = file.warm_start.map(|warm_start| self.warm_start(&warm_start, taught));
         let new_tokens = rl.as_ref().map_or(NEW_TOKENS, |rl| rl.sampling.max_new_tokens);
         TrainPlan {
-            // It was compared with the newest above.
+            // The format was compared with the newest one above.
             format: u32::try_from(*file.format).unwrap_or_default(),
             name: file.train.value,
             file: source.path.clone(),
@@ -162,7 +162,7 @@ impl Checker {
             Ok(spec) => return Some(Box::new(spec)),
             Err(error) => {
                 for problem in error.problems() {
-                    // What is wrong in the file has its place there; that there is none, has it here.
+                    // A mistake in the other file has a span there; a missing file is reported at its name here.
                     match problem.location() {
                         Some(_) => self.findings.push(problem.clone()),
                         None => self.contradiction(problem.clone(), (file.span, "named here"), None),
@@ -226,7 +226,7 @@ impl Checker {
         suites.into_iter().map(|(suite, _)| suite).collect()
     }
 
-    /// `taught`: whether there is a teacher afterwards who reads hints, and has to heed them.
+    /// `taught`: whether a later teacher reads hints, and so has to learn to use them.
     fn warm_start(&mut self, file: &WarmStartFile, taught: bool) -> WarmStartPlan {
         let findings = &mut self.findings;
         let most = bounds::MAX_DEMONSTRATIONS;

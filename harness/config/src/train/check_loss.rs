@@ -1,4 +1,4 @@
-//! Checks of the policy gradient: what is left out is the objective's, and what the surrogate has no use for is refused.
+//! Checks of the policy gradient: the objective determines defaults, and settings that the surrogate does not use are refused.
 
 use super::check::Checker;
 use super::check_rl::ABOVE_0;
@@ -14,7 +14,7 @@ const DUAL_CLIP: Reals = Reals { accepts: |clip| clip > 1.0, words: "above 1, or
 const FLOOR: Reals = Reals { accepts: |floor| floor > 0.0 && floor <= 1.0, words: "above 0 and up to 1" };
 const CISPO_CAP: Reals = Reals { accepts: |cap| cap >= 1.0, words: "of 1 or more" };
 
-/// A key, what is written, the surrogates that use it, and why others do not.
+/// A key, its written value, the surrogates that use it, and why others do not.
 type Use<'a> = (&'a str, &'a Option<Located<f64>>, &'a [Surrogate], &'a str);
 
 impl Checker {
@@ -60,7 +60,7 @@ impl Checker {
         plan
     }
 
-    /// Nothing that is written is ignored.
+    /// Refuses settings without effect.
     fn refuse_unused(&mut self, file: &LossFile, surrogate: Surrogate) {
         let LossFile { clip_low, clip_high, dual_clip, cispo_cap, .. } = file;
         let keys: [Use<'_>; 4] = [

@@ -1,4 +1,4 @@
-//! Checks of what is descended on: reinforcement learning and the optimizers.
+//! Checks of reinforcement learning and the optimizers.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ impl Checker {
         let batch_groups = findings.whole("batch_groups", file.batch_groups.as_ref(), 1..=most, 16);
         let objective = file.objective.unwrap_or_default();
         let advantage = file.advantage.as_ref().map_or_else(|| objective.advantage(), |given| given.value);
-        // Of a lone member a baseline that runs along says something, and every group teaches.
+        // A running baseline gives groups of one member an advantage, so every group is useful.
         let (least, usual_budget) = if advantage == Advantage::Running { (1, 1) } else { (2, 4) };
         let members = least..=bounds::MAX_GROUP;
         let group_size = findings.whole("group_size", file.group_size.as_ref(), members, 8);

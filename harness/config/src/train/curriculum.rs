@@ -1,6 +1,6 @@
-//! Which families the next groups are of: as written, checked, and as a plan.
+//! Choice of the families of the next groups: file form, checks, and plan form.
 //!
-//! I1. Without a curriculum a plan's groups are laid out and come up as they would if there were none.
+//! I1. Without a curriculum the layout and order of a plan's groups do not depend on this module.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(crate) struct CurriculumFile {
     memory: Option<Located<i64>>,
 }
 
-/// How families are chosen.
+/// Settings of the choice of families.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CurriculumPlan {
     /// Share that every family has at least, as a part of an even one.

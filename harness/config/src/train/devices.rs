@@ -1,13 +1,13 @@
-//! Which GPU is whose: as written, checked, and as a plan.
+//! Assignment of GPUs to roles: file form, checks, and plan form.
 //!
-//! A training has three roles that can have GPUs: who learns, who acts, who judges. How many each gets is said by the
-//! train file, or by the variables that OpenClaw-RL's scripts read: NUM_GPUS, ACTOR_GPUS, ROLLOUT_GPUS, PRM_GPUS.
+//! Three roles of a training can have GPUs: learner, engine and judge. The numbers come from the train file, or from
+//! the environment variables that OpenClaw-RL's scripts read: NUM_GPUS, ACTOR_GPUS, ROLLOUT_GPUS, PRM_GPUS.
 //!
-//! I1. GPUs are dealt from 0 on: to the learner, the engine, the judge. I2. None has two roles, unless there is one for both
-//! learner and engine, which then take turns. I3. What cannot be is refused in words, and what is not built by its name; nothing
-//! that was written is passed over.
+//! I1. GPUs are assigned from 0 on: to the learner, then the engine, then the judge. I2. A GPU has one role, unless learner and
+//! engine have to share one, and then take turns. I3. Impossible settings are refused with a reason, and features that are
+//! not built with their name; no setting is ignored.
 //!
-//! Pure: the caller says what there is.
+//! Pure: the caller passes the number of GPUs.
 
 use std::ops::Range;
 
@@ -41,16 +41,16 @@ pub(crate) struct DevicesFile {
     judge: Option<Located<i64>>,
 }
 
-/// What can have GPUs.
+/// A role that can have GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuRole {
     /// All of the training.
     Total,
-    /// Who learns.
+    /// Computes updates.
     Learner,
-    /// Who acts.
+    /// Computes replies.
     Engine,
-    /// Who judges.
+    /// Computes verdicts.
     Judge,
 }
 
@@ -58,7 +58,7 @@ impl GpuRole {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Total, Self::Learner, Self::Engine, Self::Judge];
 
-    /// Its key in `devices:`.
+    /// Key in `devices:`.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl GpuRole {
         }
     }
 
-    /// The variable that says the same.
+    /// Environment variable with the same meaning.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
@@ -81,27 +81,27 @@ impl GpuRole {
     }
 }
 
-/// How many GPUs were asked for; `None` where nothing was said.
+/// Requested numbers of GPUs; `None` if not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceWish {
-    /// Of all.
+    /// GPUs of all roles together.
     pub total: Option<u32>,
-    /// Of the learner.
+    /// GPUs of the learner.
     pub learner: Option<u32>,
-    /// Of the engine.
+    /// GPUs of the engine.
     pub engine: Option<u32>,
-    /// Of the judge.
+    /// GPUs of the judge.
     pub judge: Option<u32>,
 }
 
 impl DeviceWish {
-    /// Whether nothing was said.
+    /// Whether no number is given.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What was said of a role.
+    /// Requested number of a role.
     #[must_use]
     pub fn of(&self, role: GpuRole) -> Option<u32> {
         match role {
@@ -112,7 +112,7 @@ impl DeviceWish {
         }
     }
 
-    /// What was said of a role, to write to.
+    /// Mutable requested number of a role.
     pub fn of_mut(&mut self, role: GpuRole) -> &mut Option<u32> {
         match role {
             GpuRole::Total => &mut self.total,
@@ -122,10 +122,10 @@ impl DeviceWish {
         }
     }
 
-    /// A train file's wish with what variables say where it says nothing.
+    /// Numbers of the train file, completed with those of environment variables.
     ///
     /// # Errors
-    /// [`DeviceError::TwoWords`] where both say something, and not the same.
+    /// [`DeviceError::TwoWords`] if both give a number and the numbers differ.
     pub fn or(mut self, variables: Self) -> Result<Self, DeviceError> {
         for role in GpuRole::ALL {
             match (self.of(role), variables.of(role)) {
@@ -140,19 +140,19 @@ impl DeviceWish {
     }
 }
 
-/// Who has which GPUs, by number; none at all is the processor.
+/// GPUs of each role, by number; if all ranges are empty, the CPU is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceSplit {
-    /// Of the learner.
+    /// GPUs of the learner.
     pub learner: Range<u32>,
-    /// Of the engine.
+    /// GPUs of the engine.
     pub engine: Range<u32>,
-    /// Of the judge.
+    /// GPUs of the judge.
     pub judge: Range<u32>,
 }
 
 impl DeviceSplit {
-    /// Whether learner and engine share a GPU, and so take turns.
+    /// Whether learner and engine share a GPU and take turns.
     #[must_use]
     pub fn shares_a_gpu(&self) -> bool {
         !self.learner.is_empty() && !self.engine.is_empty() && self.learner.start == self.engine.start
@@ -173,7 +173,7 @@ impl DeviceSplit {
     }
 }
 
-/// Why GPUs cannot be dealt as asked.
+/// Reason for which GPUs cannot be assigned as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// There is none.
@@ -182,7 +182,7 @@ pub enum DeviceError {
     /// A file and a variable differ.
     #[error("`devices:` says `{}: {file}`, and {}={variable} says something else", .role.key(), .role.variable())]
     TwoWords {
-        /// Of what.
+        /// Role with the invalid number.
         role: GpuRole,
         /// In the train file.
         file: u32,
@@ -192,9 +192,9 @@ pub enum DeviceError {
     /// More than this machine has.
     #[error("{asked} GPUs are asked for (`total`, NUM_GPUS), and this machine has {there}")]
     MoreThanThere {
-        /// As asked.
+        /// Requested number.
         asked: u32,
-        /// What there is.
+        /// Available number.
         there: u32,
     },
     /// More for the roles than for all.
@@ -203,13 +203,13 @@ pub enum DeviceError {
          are more than the {total} of the training (NUM_GPUS)"
     )]
     MoreThanAll {
-        /// Of the learner.
+        /// GPUs of the learner.
         learner: u32,
-        /// Of the engine.
+        /// GPUs of the engine.
         engine: u32,
-        /// Of the judge.
+        /// GPUs of the judge.
         judge: u32,
-        /// Of the training.
+        /// GPUs of the training.
         total: u32,
     },
     /// `device: cuda` with none for the training, or none for the learner.
@@ -225,7 +225,7 @@ pub enum DeviceError {
         "{asked} GPUs are asked for the learner (`learner`, ACTOR_GPUS), and it learns on one only so far"
     )]
     SeveralLearners {
-        /// As asked.
+        /// Requested number.
         asked: u32,
     },
     /// Acting on a GPU.
@@ -234,7 +234,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// What to do about it.
+    /// Description of the correction.
     #[must_use]
     pub fn help(&self) -> &'static str {
         match self {

@@ -1,7 +1,6 @@
-//! Learning from a teacher that reads more than the policy did: as written, checked, and as a plan.
+//! Learning from a teacher that reads more than the policy did: file form, checks, and plan form.
 //!
-//! I1. Nothing that is written is ignored: what has no effect beside the rest is refused. I2. What is left out is as the
-//! objective has it.
+//! I1. No setting is ignored: a setting without effect is refused. I2. The objective determines the defaults.
 
 use std::fmt;
 use std::path::Path;
@@ -28,7 +27,7 @@ const OUTCOME_WEIGHT: Reals =
     Reals { accepts: |weight| (0.0..=bounds::MAX_TERM_WEIGHT).contains(&weight), words: "from 0 to 10" };
 const DECAY: Reals = Reals { accepts: |decay| (0.0..1.0).contains(&decay), words: "from 0 to below 1" };
 
-/// Tokens of a hint when nothing is said.
+/// Default maximum tokens of a hint.
 const HINT_TOKENS: u32 = 256;
 
 /// What is learned from a teacher, who reads a hint beside what the policy read.
@@ -66,30 +65,31 @@ pub(crate) struct DistillationFile {
     pub(super) max_hint_tokens: Option<Located<i64>>,
 }
 
-/// What is learned from a teacher.
+/// Settings of learning from a teacher.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DistillationPlan {
-    /// What its term is multiplied by.
+    /// Factor of the teacher's term.
     pub weight: f64,
-    /// Updates in which that falls along a line to 0.
+    /// Updates over which the factor falls linearly to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fade_updates: Option<u32>,
     /// Bound of a difference of log-probabilities, nats.
     pub bound: f64,
-    /// Whose parameters it has.
+    /// Parameters of the teacher.
     pub teacher: Teacher,
-    /// Of [`Teacher::Remote`]: who it is.
+    /// Server and model, for [`Teacher::Remote`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteTeacherPlan>,
-    /// What remains of the average at each version. Of [`Teacher::Ema`].
+    /// Decay of the average at each version, for [`Teacher::Ema`].
     pub ema_decay: f64,
-    /// Candidates that it is asked about; `None` for the sampled token.
+    /// Candidates per token in a request to the teacher; `None` for the sampled token.
     pub top_k: Option<u32>,
-    /// What a candidate counts.
+    /// Weight of a candidate.
     pub candidate_weight: CandidateWeight,
-    /// Of each episode, the first that has a hint; at least one, but of a remote teacher, who without any reads episodes as they are.
+    /// Sources of hints; each episode uses the first that has a hint. At least one, except for a remote teacher, which reads episodes
+    /// unchanged without hints.
     pub hints: Vec<HintSource>,
-    /// Which episodes are hinted at.
+    /// Episodes that get hints.
     pub episodes: HintedEpisodes,
     /// Longer hints are left out.
     pub max_hint_tokens: u32,
@@ -203,7 +203,7 @@ impl fmt::Display for DistillationPlan {
 }
 
 impl Objective {
-    /// What outcomes are multiplied by.
+    /// Factor of the outcome's term.
     #[must_use]
     pub fn outcome_weight(self) -> f64 {
         match self {
@@ -218,7 +218,7 @@ impl Objective {
         }
     }
 
-    /// What is learned from a teacher, if there is one.
+    /// Settings of learning from a teacher, if there is one.
     #[must_use]
     pub fn distillation(self) -> Option<DistillationPlan> {
         use HintSource::{Demonstration, Feedback, Sibling};
@@ -256,7 +256,7 @@ impl Checker {
             Some(TeacherFile::Own(own)) => *own,
             Some(TeacherFile::Remote(_)) => Teacher::Remote,
         };
-        // It may know more than the policy without any.
+        // A remote teacher may know more than the policy even without hints.
         let usual_hints = if teacher == Teacher::Remote { Vec::new() } else { default.hints };
         let findings = &mut self.findings;
         let top_k = file.top_k.as_ref();
@@ -316,7 +316,7 @@ impl Checker {
         }
     }
 
-    /// What goes with what, once all of it is known.
+    /// Checks the combination of settings.
     pub(super) fn terms_fit(&mut self, file: &RlFile, plan: &RlPlan, name: Span) {
         let of_outcome = file.outcome_weight.as_ref().map(|weight| weight.span);
         if plan.outcome_weight == 0.0 && plan.distillation.is_none() {

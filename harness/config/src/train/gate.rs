@@ -1,6 +1,6 @@
-//! What a new version has to pass before it acts: as written, checked, and as a plan.
+//! Acceptance checks of new versions before they act: file form, checks, and plan form.
 //!
-//! I1. Without a gate nothing is looked at. I2. Evaluations that no update would ever have are refused.
+//! I1. Without a gate no version is checked. I2. An interval that no update reaches is refused.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,10 +44,10 @@ pub(crate) struct HeldOutGateFile {
     max_drop_points: Option<Located<f64>>,
 }
 
-/// What a version has to pass before it acts.
+/// Acceptance checks of a version before it acts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GatePlan {
-    /// Most divergence from the last accepted version, nats a token.
+    /// Maximum divergence from the last accepted version, nats per token.
     pub max_kl: f64,
     /// Versions in a row that are rejected before the training halts; at least 1.
     pub failures: u32,
@@ -58,14 +58,14 @@ pub struct GatePlan {
 /// Evaluations before a version acts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HeldOutGatePlan {
-    /// Updates from one to the next; at least 1.
+    /// Updates between evaluations; at least 1.
     pub every_updates: u32,
     /// By how many points the success may be below that of the last accepted evaluation.
     pub max_drop_points: f64,
 }
 
 impl GatePlan {
-    /// Whether the version of this update is evaluated before it acts.
+    /// Whether the version of this update is evaluated first.
     #[must_use]
     pub fn evaluates(&self, update: u32) -> bool {
         self.held_out

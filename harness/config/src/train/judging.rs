@@ -1,7 +1,7 @@
-//! Judges of turns: as written, checked, and as a plan.
+//! Judges of turns: file form, checks, and plan form.
 //!
-//! I1. A judge is asked for what something is made of: verdicts where process rewards count, hints where a teacher reads them.
-//! I2. Nothing that is written is ignored: what has no effect beside the rest is refused.
+//! I1. A judge is asked only for used results: verdicts if process rewards count, hints if a teacher reads them.
+//! I2. No setting is ignored: a setting without effect is refused.
 
 use std::fmt;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::problem::Problem;
 use crate::source::Span;
 use crate::value;
 
-/// Seconds that an attempt's turns wait for their votes when nothing is said.
+/// Default seconds that the turns of an attempt wait for their votes.
 const TIMEOUT_SECS: u32 = 60;
 
-/// Members of a group of which process rewards say something.
+/// Minimum size of a group for which process rewards are informative.
 const MIN_GROUP: u32 = 3;
 
 /// Who says of single turns what they were worth, or what should have been known before them.
@@ -50,7 +50,7 @@ pub(crate) struct JudgingFile {
 }
 
 impl JudgingFile {
-    /// Whether neither a model nor rules are named.
+    /// Whether the file names neither a model nor rules.
     pub(super) fn is_of_nobody(&self) -> bool {
         self.judge.is_none() && self.rules.is_empty()
     }
@@ -86,14 +86,14 @@ pub enum RuleTarget {
     User,
 }
 
-/// Who judges turns; a model, rules, or rules before a model.
+/// Judge of turns: a model, rules, or rules before a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JudgingPlan {
     /// The model that votes.
     pub judge: Option<Box<RemoteSpec>>,
     /// Votes on a question.
     pub votes: u32,
-    /// How long an attempt's turns wait for their votes.
+    /// Seconds that the turns of an attempt wait for their votes.
     pub timeout_secs: u32,
     /// Questions at once.
     pub concurrency: u32,
@@ -101,17 +101,17 @@ pub struct JudgingPlan {
     pub rules: Vec<RulePlan>,
 }
 
-/// What is said of every turn that a pattern matches.
+/// Verdict or hint for every turn that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulePlan {
-    /// What is looked at.
+    /// Text that the pattern is matched against.
     #[serde(rename = "where")]
     pub place: RuleTarget,
     /// A regular expression.
     pub matches: String,
     /// 1, 0 or -1.
     pub verdict: Option<i8>,
-    /// What should have been known before the turn.
+    /// Knowledge that would have helped before the turn.
     pub hint: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl fmt::Display for JudgingPlan {
 }
 
 impl RlPlan {
-    /// Whether judges are asked what turns were worth: process rewards are part of what an outcome counts.
+    /// Whether judges are asked for verdicts, which is so if process rewards are part of the outcome's term.
     #[must_use]
     pub fn judges_turns(&self) -> bool {
         self.judging.is_some() && self.process_weight > 0.0 && self.outcome_weight > 0.0
@@ -204,7 +204,7 @@ impl Checker {
         RulePlan { place: file.place, matches: file.matches.value.clone(), verdict, hint }
     }
 
-    /// What goes with what, once all of it is known (I1).
+    /// Checks the combination of settings (I1).
     pub(super) fn judging_fits(&mut self, file: &RlFile, plan: &RlPlan) {
         let hints = file.distillation.as_ref().and_then(|taught| taught.hints.as_ref());
         let Some(judging) = &file.judging else {

@@ -5,7 +5,7 @@
 //! differ. I3. Demonstrations and reinforcement learning see tasks of the training part only, evaluations tasks of
 //! the held-out part only.
 //!
-//! Errors: [`ConfigError`] without a place: what is missing is missing in the suites together.
+//! Errors: [`ConfigError`] without a span, because no single suite is the cause.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,12 +24,12 @@ use crate::problem::{ConfigError, Problem};
 use crate::resolve::{Wish, concurrency, judge_of};
 use crate::select::spread_evenly;
 
-/// What a run of a training needs besides the training.
+/// Inputs of a run of a training, besides the training's plan.
 #[derive(Debug, Clone)]
 pub struct TrainRun {
-    /// Its name.
+    /// Id of the run.
     pub run: RunId,
-    /// What the host has free.
+    /// Free resources of the host.
     pub host: HostCapacity,
 }
 
@@ -37,7 +37,7 @@ impl TrainTasks {
     /// A run of the demonstrator over the training part: one slot for each demonstration.
     ///
     /// # Errors
-    /// A training without warm start or without tasks to train on; a concurrency that the host has no room for.
+    /// The training has no warm start or no training tasks, or the concurrency exceeds the host's resources.
     pub fn demonstration_plan(&self, run: &TrainRun) -> Result<RunPlan, ConfigError> {
         let Some(warm_start) = &self.train.warm_start else {
             let help = "add `warm_start: {}` to the train file";
@@ -48,11 +48,11 @@ impl TrainTasks {
         self.in_turns("demonstrations", u64::from(demonstrations), 1, policy, run)
     }
 
-    /// A run of the policy in this folder over the training part: as many groups as the whole training may try, to be
-    /// released on demand. Without reinforcement learning, none: the run holds what is known of the training.
+    /// A run of the policy in this folder over the training part, with all groups that the training may try; groups are
+    /// released on demand. Without reinforcement learning the run has no groups and only describes the training.
     ///
     /// # Errors
-    /// Reinforcement learning without tasks to train on; a concurrency that the host has no room for.
+    /// Reinforcement learning has no training tasks, or the concurrency exceeds the host's resources.
     pub fn rl_plan(&self, policy: &Path, run: &TrainRun) -> Result<RunPlan, ConfigError> {
         let Some(rl) = &self.train.rl else {
             let policy = self.train.evaluation.sampling().spec(policy.to_owned());
@@ -66,7 +66,7 @@ impl TrainTasks {
     /// training asks for, spread evenly over the families.
     ///
     /// # Errors
-    /// Fewer tasks than the training asks for; a concurrency that the host has no room for.
+    /// There are fewer tasks than the training needs, or the concurrency exceeds the host's resources.
     pub fn evaluation_plan(&self, policy: &Path, run: &TrainRun) -> Result<RunPlan, ConfigError> {
         let evaluation = &self.train.evaluation;
         let there = self.held_out().count();
@@ -100,7 +100,7 @@ impl TrainTasks {
         format!("{}/{}", self.suites[family.suite].name(), family.id)
     }
 
-    /// Share of a suite, compared with those of the others.
+    /// Weight of a suite relative to the others.
     fn weight(&self, position: usize) -> u32 {
         let families =
             self.families.iter().filter(|family| family.suite == position && !family.train.is_empty());
@@ -108,7 +108,7 @@ impl TrainTasks {
         self.train.suites[position].weight.unwrap_or(families.count().max(1) as u32)
     }
 
-    /// Groups of tasks of the training part. Suites come up as often as their weights say, and families of a suite take turns.
+    /// Groups of tasks of the training part. Suites occur in proportion to their weights, and the families of a suite take turns.
     fn in_turns(
         &self,
         purpose: &str,
@@ -177,7 +177,7 @@ impl TrainTasks {
     }
 }
 
-/// Lays out groups, one after the other. Tasks are listed as they first come up.
+/// Lays out groups in sequence. Tasks are listed in order of first occurrence.
 struct Slots {
     seed: u64,
     group_size: u32,

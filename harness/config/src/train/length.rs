@@ -1,6 +1,6 @@
-//! What long replies cost: as written, checked, and as a plan.
+//! Penalty of long replies: file form, checks, and plan form.
 //!
-//! I1. Nothing that is written is ignored: what has no effect beside the rest is refused.
+//! I1. No setting is ignored: a setting without effect is refused.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub(crate) struct LengthFile {
 /// A punishment of long replies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LengthPlan {
-    /// The most that an attempt earns less.
+    /// Maximum penalty of an attempt.
     pub coefficient: f64,
     /// Multiple of the first update's mean reply above which it rises.
     pub target: f64,
@@ -44,7 +44,7 @@ impl Checker {
         }
     }
 
-    /// A punishment that nothing is learned from, or before which a guard halts the training.
+    /// Refuses a penalty without effect on learning, and one that starts only after a guard halts the training.
     pub(super) fn length_fits(&mut self, file: &RlFile, plan: &RlPlan) {
         let (Some(given), Some(length)) = (&file.length, plan.length) else { return };
         if plan.outcome_weight == 0.0 {

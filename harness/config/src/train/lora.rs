@@ -31,7 +31,7 @@ pub(crate) struct LoraFile {
 pub struct LoraPlan {
     /// Rank of the factors.
     pub rank: u32,
-    /// What their product is multiplied by, times the rank.
+    /// Factor of the product of both matrices, multiplied by the rank.
     pub alpha: f64,
     /// Matrices of every layer that have factors, each once.
     pub targets: Vec<LoraTarget>,
@@ -75,7 +75,7 @@ impl LoraTarget {
         [Self::QProj, Self::KProj, Self::VProj, Self::OProj, Self::GateProj, Self::UpProj, Self::DownProj];
 }
 
-/// Rank when nothing is said.
+/// Default rank.
 const RANK: u32 = 16;
 
 impl Default for LoraPlan {

@@ -1,14 +1,14 @@
-//! What memory a training takes, by whose it is and where: arithmetic over a model's shape, before anything is allocated.
+//! Memory use of a training, by part and device, computed from the model's shape before anything is allocated.
 //!
-//! I1. One formula for each part, here and nowhere else. I2. A stage takes the sum of its parts on a device; a training, the
-//! larger of its stages. I3. Whatever is bounded by a setting is counted at its bound; what depends on episodes is not, and is
-//! said beside the table.
+//! I1. Each part has one formula, which is only here. I2. The use of a stage is the sum of its parts on a device; that of a
+//! training, the maximum over its stages. I3. Parts that a setting limits are counted at the limit; parts that depend on episodes
+//! are not counted, but named beside the table.
 //!
-//! Two stages: imitation, in which the whole model is learned whatever comes later (without a warm start it still is set up, to
-//! write the first checkpoint), and reinforcement.
+//! There are two stages: imitation, which always trains the whole model (without a warm start it is still set up, to write
+//! the first checkpoint), and reinforcement.
 //!
-//! Letters: N parameters, A those of an adapter, V vocabulary, D hidden size, F intermediate size, L layers, H and K heads of
-//! queries and keys, E head size, R rows that go through together. Units: bytes. Pure, but for [`ModelShape::of`].
+//! Symbols: N parameters, A parameters of an adapter, V vocabulary, D hidden size, F intermediate size, L layers, H query heads,
+//! K key heads, E head size, R rows of a batch. Units: bytes. Pure, but for [`ModelShape::of`].
 
 use std::fmt;
 use std::path::Path;
@@ -25,11 +25,11 @@ use crate::problem::{ConfigError, Problem};
 const FP32: u64 = 4;
 /// Bytes of a bf16 number.
 const BF16: u64 = 2;
-/// The largest model, in parameters, whose passes the learner makes by itself, on one thread for each piece of a batch.
+/// Maximum parameters of a model that the learner computes directly, with one thread for each piece of a batch.
 const MAX_PIECEWISE_PARAMETERS: u64 = 16 << 20;
-/// Rows of such a piece at most.
+/// Maximum rows of such a piece.
 const PIECE_ROWS: u64 = 1_024;
-/// Logits that are held at once, in numbers, and how many matrices of them: the logarithms, what they came from, and the gradient.
+/// Maximum number of logits in memory, and the number of matrices of this size: log-probabilities, logits, and gradient.
 const HELD_LOGITS: u64 = 64 << 20;
 const LOGIT_MATRICES: u64 = 3;
 /// Numbers of logits that the engine computes at once.
@@ -52,23 +52,23 @@ pub struct ModelShape {
     pub num_key_value_heads: u64,
     /// E.
     pub head_dim: u64,
-    /// Most tokens of a sequence.
+    /// Maximum tokens of a sequence.
     pub max_position_embeddings: u64,
-    /// Whether the output matrix is the embedding.
+    /// Whether the output matrix and the embedding are shared.
     pub tie_word_embeddings: bool,
 }
 
-/// The part of an adapter's `adapter_config.json` that says what it is for.
+/// The part of an adapter's `adapter_config.json` that names its base model.
 #[derive(Deserialize)]
 struct AdapterConfig {
     base_model_name_or_path: String,
 }
 
 impl ModelShape {
-    /// Of a policy that is there, or of the largest that a preset makes.
+    /// Shape of an existing policy, or of the largest policy that a preset makes.
     ///
     /// # Errors
-    /// A folder whose files cannot be read.
+    /// The files of the folder cannot be read.
     pub fn of(policy: &PolicySource) -> Result<Self, ConfigError> {
         match policy {
             PolicySource::Preset(Preset::Tiny) => Ok(Self::tiny()),
@@ -79,7 +79,7 @@ impl ModelShape {
         }
     }
 
-    /// The preset's, with the largest vocabulary that it gets.
+    /// Shape of the preset, with its largest possible vocabulary.
     #[must_use]
     pub fn tiny() -> Self {
         Self {
@@ -159,7 +159,7 @@ impl ModelShape {
             + 4 * self.intermediate_size
     }
 
-    /// What rows leave for the way back.
+    /// Bytes of the activations that rows keep for the backward pass.
     #[must_use]
     pub fn activation_bytes(&self, rows: u64, dtype: Dtype, kept: KeptActivations) -> u64 {
         let layers = match kept {
@@ -187,7 +187,7 @@ fn bytes_of(dtype: Dtype) -> u64 {
     }
 }
 
-/// Where memory is taken.
+/// A device with memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPlace {
@@ -209,9 +209,9 @@ impl fmt::Display for MemoryPlace {
 /// One part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryRow {
-    /// What it is.
+    /// Name of the part.
     pub part: String,
-    /// Where it is.
+    /// Device that holds the part.
     pub place: MemoryPlace,
     /// During imitation.
     pub imitation_bytes: u64,
@@ -219,46 +219,46 @@ pub struct MemoryRow {
     pub reinforcement_bytes: u64,
 }
 
-/// What a training is asked about.
+/// Inputs of the estimate.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryNeeds<'a> {
     /// The training.
     pub plan: &'a TrainPlan,
-    /// Its model.
+    /// Shape of the model.
     pub shape: ModelShape,
-    /// Whose GPUs are whose.
+    /// GPUs of each role.
     pub split: &'a DeviceSplit,
-    /// Attempts under way at once.
+    /// Concurrent attempts.
     pub concurrency: u32,
-    /// Cores, all of which imitation may have.
+    /// Cores; imitation may use all of them.
     pub cores: u32,
 }
 
-/// What it takes.
+/// Memory use of a training.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryBudget {
-    /// Its parts, those of one kind together.
+    /// Parts, grouped by kind.
     pub rows: Vec<MemoryRow>,
     /// Parameters of the model.
     pub parameters: u64,
     /// Parameters of the adapter; 0 without one.
     pub adapter_parameters: u64,
-    /// Of the keys and values of one token.
+    /// Bytes of the keys and values of one token.
     pub key_value_token_bytes: u64,
-    /// Tokens that the engine has room for.
+    /// Tokens that fit into the engine's cache.
     pub key_value_tokens: u64,
-    /// What one sequence as long as the model takes leaves for the way back, where it goes alone.
+    /// Bytes of the activations of one sequence of the model's maximum length, in a batch of its own.
     pub longest_sequence_bytes: u64,
-    /// Tokens of that.
+    /// Tokens of the longest sequence.
     pub longest_sequence_tokens: u64,
-    /// Whether there is reinforcement learning at all.
+    /// Whether the training has reinforcement learning.
     pub reinforces: bool,
 }
 
-/// Parts as they are found.
+/// Collects parts.
 struct Rows {
     rows: Vec<MemoryRow>,
-    /// Where imitation learns, and where reinforcement does.
+    /// Device of the learner in imitation and in reinforcement.
     learners: [MemoryPlace; 2],
 }
 
@@ -284,12 +284,12 @@ impl Rows {
 impl MemoryNeeds<'_> {
     /// Tokens of a micro-batch of the learner.
     pub const MICRO_BATCH_TOKENS: u64 = 8_192;
-    /// Bytes of keys and values that the engine has at most.
+    /// Maximum bytes of the engine's keys and values.
     pub const KV_BUDGET: u64 = 1 << 30;
     /// Prompt rows of a step of the engine.
     pub const PREFILL_ROWS: u64 = 256;
 
-    /// What the training takes.
+    /// Memory use of the training.
     #[must_use]
     pub fn budget(&self) -> MemoryBudget {
         let Self { plan, shape, split, .. } = self;
@@ -327,7 +327,7 @@ impl MemoryNeeds<'_> {
         self.lora().map_or(0, |lora| self.shape.adapter_parameters(lora))
     }
 
-    /// Rows of a micro-batch, and how many of those are under way at once.
+    /// Rows of a micro-batch, and number of concurrent micro-batches.
     fn micro_batches(&self, place: MemoryPlace, is_whole: bool, threads: u32) -> (u64, u64) {
         let in_pieces = is_whole
             && place == MemoryPlace::Processor
@@ -345,7 +345,7 @@ impl MemoryNeeds<'_> {
         let in_rl = |bytes: u64| if rl.is_some() { bytes } else { 0 };
         let engine = &plan.engine;
         let half = engine.dtype == Dtype::Bf16;
-        // What is learned in reinforcement: the adapter, or all of it.
+        // Trained parameters in reinforcement: the adapter, or the whole model.
         let learned = if a > 0 { a } else { n };
         let imitation_threads = if plan.reproducible { engine.of_learner() } else { self.cores };
         let (piece, pieces) = self.micro_batches(imitation, true, imitation_threads);
@@ -419,11 +419,11 @@ impl MemoryNeeds<'_> {
 
     fn engine(&self, rows: &mut Rows, place: MemoryPlace) {
         let shape = &self.shape;
-        // Matrices are transposed, so that an output matrix is there besides the embedding.
+        // Matrices are transposed, so the output matrix is stored in addition to the embedding.
         let tied = if shape.tie_word_embeddings { shape.embedding() } else { 0 };
         let model = FP32 * (shape.parameters() + tied);
         let adapter = FP32 * self.adapter();
-        // Only what is learned is replaced.
+        // Only trained parameters are replaced.
         let next = if adapter > 0 { adapter } else { model };
         let next = if self.plan.rl.is_some() { next } else { 0 };
         rows.add("serving copy, fp32", place, 0, model + adapter);
@@ -441,13 +441,13 @@ impl MemoryNeeds<'_> {
     }
 }
 
-/// Whether a teacher follows what is learned.
+/// Whether the teacher is an average of the learned parameters.
 fn averages(rl: &RlPlan) -> bool {
     rl.distillation.as_ref().is_some_and(|distillation| distillation.teacher == Teacher::Ema)
 }
 
 impl MemoryBudget {
-    /// What is taken at a place, by the stage that takes most.
+    /// Memory use on a device, by the stage that uses most.
     #[must_use]
     pub fn at(&self, place: MemoryPlace) -> u64 {
         let sum = |bytes: fn(&MemoryRow) -> u64| -> u64 {
@@ -456,7 +456,7 @@ impl MemoryBudget {
         sum(|row| row.imitation_bytes).max(sum(|row| row.reinforcement_bytes))
     }
 
-    /// Where something is taken, in order.
+    /// Devices in use, in order.
     #[must_use]
     pub fn places(&self) -> Vec<MemoryPlace> {
         let mut places: Vec<MemoryPlace> = self.rows.iter().map(|row| row.place).collect();
@@ -517,12 +517,12 @@ impl fmt::Display for MemoryBudget {
     }
 }
 
-/// Changes a training; false where there is nothing to change.
+/// Changes a training; false if there is nothing to change.
 type Change<'a> = &'a dyn Fn(&mut TrainPlan) -> bool;
 
-/// What would take less, and how much it would take then.
+/// Settings that reduce memory use, with the resulting use.
 impl MemoryNeeds<'_> {
-    /// Changes of the train file that take less at a place, in words, each with what the training takes there then, the least first.
+    /// Changes of the train file that reduce the use of a device, in words, with the resulting use, in ascending order of use.
     #[must_use]
     pub fn savings(&self, place: MemoryPlace) -> Vec<(&'static str, u64)> {
         let now = self.budget().at(place);
@@ -567,7 +567,7 @@ impl MemoryNeeds<'_> {
         savings
     }
 
-    /// Why a place with so much memory does not hold the training, and what would; nothing where it does.
+    /// Reason for which the training does not fit into this memory of a device, and settings that would fit; `None` if it fits.
     #[must_use]
     pub fn shortage(&self, place: MemoryPlace, available: u64) -> Option<Problem> {
         let budget = self.budget();
@@ -599,7 +599,7 @@ impl MemoryNeeds<'_> {
 mod tests {
     use super::*;
 
-    /// Of Qwen3-4B.
+    /// Shape of Qwen3-4B.
     fn four_billion() -> ModelShape {
         ModelShape {
             vocab_size: 151_936,
@@ -658,7 +658,7 @@ mod tests {
         about(of(&full, "averaged teacher"), 16.0);
         assert_eq!(four_billion().key_value_numbers() * BF16, 147_456);
         assert_eq!(full.key_value_token_bytes, 2 * 147_456);
-        // Twice of bf16, and the output matrix besides.
+        // Twice the bytes of bf16, and the output matrix.
         about(of(&full, "serving copy"), 2.0 * 8.04 + 1.56);
         let parts = 8.04 + 48.27 + 16.09 + 16.09;
         let at_gpu = full.at(MemoryPlace::Gpu(0)) as f64 / 1e9;
@@ -713,7 +713,7 @@ mod tests {
         );
     }
 
-    /// A part that nobody takes has no row, and each stage counts its own.
+    /// An unused part does not have a row, and each stage counts its own parts.
     #[test]
     fn a_tiny_training_takes_megabytes() {
         let budget = budget("rl: {}", ModelShape::tiny(), &DeviceSplit::default());

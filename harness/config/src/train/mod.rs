@@ -1,9 +1,8 @@
-//! Trainings: the train file as written, checked, and as a plan; and the run plans that a training is made of.
+//! Trainings: file form, checks, and plan form of the train file; and the run plans of a training.
 //!
-//! The way is that of suites. As written, with the place of every value ([`crate::train_schema`] describes it to
-//! editors). Checked, with every mistake found at once ([`load_train`]). Resolved: a [`TrainPlan`] with every default
-//! filled in, which is stored beside the results and is all that a resume reads. [`TrainTasks`] then loads the suites
-//! and lays out slots.
+//! Train files are read like suites. The file form keeps the place of every value ([`crate::train_schema`] describes it to
+//! editors). [`load_train`] reports all mistakes at once and returns a [`TrainPlan`] with every default filled in. The plan
+//! is stored beside the results and is the only input of a resume. [`TrainTasks`] then loads the suites and lays out slots.
 
 mod chat;
 mod check;

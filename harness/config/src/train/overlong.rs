@@ -1,6 +1,6 @@
-//! What becomes of what a limit cut: as written, checked, and as a plan.
+//! Treatment of truncated replies and attempts: file form, checks, and plan form.
 //!
-//! I1. Nothing that is written is ignored: what has no effect beside the rest is refused.
+//! I1. No setting is ignored: a setting without effect is refused.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,13 +34,13 @@ pub enum OverlongPlan {
     Mask,
     /// See [`OverlongKind::Soft`].
     Soft {
-        /// Tokens before the limit in which what is earned falls by 1.
+        /// Tokens before the limit over which the reward falls by 1.
         soft_tokens: u32,
     },
 }
 
 impl Checker {
-    /// `most`: tokens of a reply.
+    /// `most`: maximum tokens of a reply.
     pub(super) fn overlong(&mut self, file: &RlFile, most: u32) -> OverlongPlan {
         let kind = file.overlong.as_ref().map_or(OverlongKind::Train, |kind| kind.value);
         if let Some(given) = file.soft_tokens.as_ref().filter(|_| kind != OverlongKind::Soft) {
@@ -59,7 +59,7 @@ impl Checker {
         }
     }
 
-    /// A punishment that nothing is learned from.
+    /// Refuses a penalty without effect on learning.
     pub(super) fn overlong_fits(&mut self, file: &RlFile, plan: &RlPlan) {
         let is_soft = matches!(plan.overlong, OverlongPlan::Soft { .. });
         if let Some(given) = file.overlong.as_ref().filter(|_| is_soft && plan.outcome_weight == 0.0) {

@@ -1,10 +1,10 @@
-//! A training with every default filled in: what a training is a function of, but the suites' files, the host and the
-//! outside world.
+//! A training with every default filled in: all inputs of a training, except the suites' files, the host and external
+//! services.
 //!
-//! I1. Stored as JSON and read back it is equal, to the last bit of its numbers. I2. What contradicts itself cannot
-//! come out of [`super::load_train`]; whoever changes a plan by hand answers for that.
+//! I1. A plan that is stored as JSON and read back is equal, to the last bit of its numbers. I2. [`super::load_train`] never returns
+//! a contradictory plan; plans that were edited by hand are not checked.
 //!
-//! Enumerations name what other crates compute; whoever wires them maps the words.
+//! Enumerations name computations of other crates; the caller maps them.
 
 use std::path::PathBuf;
 
@@ -21,44 +21,44 @@ use super::length::LengthPlan;
 use super::lora::LoraPlan;
 use super::overlong::OverlongPlan;
 
-/// What is trained, on which tasks and how.
+/// Plan of a training: policy, tasks and settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainPlan {
     /// Version of the train format.
     pub format: u32,
     /// Name of the training.
     pub name: String,
-    /// Absolute path of the file that it was read from.
+    /// Absolute path of the train file.
     pub file: PathBuf,
     /// Root of all seeds.
     pub seed: u64,
-    /// Whether another run on the same machine must give the same bits.
+    /// Whether runs on the same machine must be bit-identical.
     pub reproducible: bool,
-    /// What is trained.
+    /// Policy to train.
     pub policy: PolicySource,
     /// Tasks, at least one suite.
     pub suites: Vec<TrainSuite>,
-    /// The model that judges by rubrics, where a suite has any.
+    /// The model that judges by rubrics, if a suite has rubrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<Box<RemoteSpec>>,
-    /// Imitation first; `None` for none.
+    /// Imitation before reinforcement learning, if any.
     pub warm_start: Option<WarmStartPlan>,
-    /// Reinforcement learning; `None` for none. One of the two is there.
+    /// Reinforcement learning, if any. A plan has at least one of the two stages.
     pub rl: Option<RlPlan>,
     /// Held-out tasks.
     pub evaluation: EvaluationPlan,
-    /// What is kept.
+    /// Checkpoint settings.
     pub checkpoint: CheckpointPlan,
-    /// What computes.
+    /// Engine settings.
     pub engine: EnginePlan,
-    /// How many GPUs there are for whom.
+    /// Requested GPUs of each role.
     #[serde(default, skip_serializing_if = "DeviceWish::is_nothing")]
     pub devices: DeviceWish,
-    /// Attempts under way.
+    /// Concurrent attempts.
     pub limits: TrainLimits,
 }
 
-/// Where the policy comes from.
+/// Source of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicySource {
@@ -77,14 +77,14 @@ pub enum Preset {
     Tiny,
 }
 
-/// A suite and how much of it.
+/// A suite, with its number of tasks and weight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainSuite {
     /// Absolute path of the suite file.
     pub path: PathBuf,
-    /// Different tasks of each template, as far as there are as many; `None` for what the suite says.
+    /// Maximum number of different tasks of each template; `None` for the suite's number.
     pub instances: Option<u32>,
-    /// Its share of the groups, compared with those of the others; `None` for as many as it has families to train on.
+    /// Weight of the suite in sampling groups; `None` for the number of its families in the training part.
     #[serde(default)]
     pub weight: Option<u32>,
 }
@@ -94,7 +94,7 @@ pub struct TrainSuite {
 pub struct WarmStartPlan {
     /// Demonstrations to record.
     pub demonstrations: u32,
-    /// How often the demonstrator plays the oracle.
+    /// Percentage of demonstrations that use the oracle.
     pub oracle_percent: u8,
     /// Optimizer steps.
     pub steps: u32,
@@ -103,13 +103,13 @@ pub struct WarmStartPlan {
     /// Lists of the suites whose words trade places each time a demonstration is imitated.
     #[serde(default)]
     pub interchangeable: Vec<String>,
-    /// How often a demonstration is imitated with itself as a hint.
+    /// Percentage of demonstrations that are imitated with their own actions as a hint.
     #[serde(default)]
     pub hinted_percent: u8,
-    /// Of those, how often it stands under the instruction of another one.
+    /// Percentage of these that are placed under the instruction of another demonstration.
     #[serde(default)]
     pub contradicted_percent: u8,
-    /// Steps in a row that are skipped for not being finite before the training is given up.
+    /// Consecutive steps skipped for non-finite numbers after which the training stops.
     #[serde(default = "WarmStartPlan::max_skipped_steps")]
     pub max_skipped_steps: u32,
     /// AdamW.
@@ -133,7 +133,7 @@ pub struct OptimizerPlan {
     pub beta2: f64,
     /// Decoupled weight decay of matrices.
     pub weight_decay: f64,
-    /// What keeps the division finite.
+    /// Constant that keeps the division finite.
     pub epsilon: f64,
     /// Gradients of a larger norm are scaled to it.
     pub max_grad_norm: f64,
@@ -152,54 +152,54 @@ pub struct RlPlan {
     pub batch_groups: u32,
     /// Attempts of a group.
     pub group_size: u32,
-    /// How sampling and learning take turns.
+    /// Order of sampling and learning.
     pub schedule: Schedule,
-    /// Most versions that a trained token may be behind at the start of its batch.
+    /// Maximum staleness of a trained token at the start of its batch, versions.
     pub max_staleness: u32,
     /// Groups tried for each group wanted.
     pub resample_budget: u32,
     /// Optimizer steps of an update.
     pub minibatches: u32,
-    /// What an episode is worth.
+    /// Reward of an episode.
     pub reward: Reward,
     /// From rewards to advantages.
     pub advantage: Advantage,
-    /// What the terms of single steps are multiplied by; 0 where process rewards do not count.
+    /// Factor of process rewards; 0 if they do not count.
     #[serde(default)]
     pub process_weight: f64,
-    /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
+    /// Factor of the outcome's advantage; 0 if only a teacher is learned from.
     #[serde(default = "RlPlan::outcome_weight")]
     pub outcome_weight: f64,
-    /// Who judges turns, if anybody does.
+    /// Judge of turns, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judging: Option<JudgingPlan>,
-    /// What is learned from a teacher, if there is one.
+    /// Settings of learning from a teacher, if there is one.
     #[serde(default)]
     pub distillation: Option<DistillationPlan>,
-    /// The adapter that is learned; `None` where the whole model is.
+    /// The trained adapter; `None` to train the whole model.
     #[serde(default)]
     pub lora: Option<LoraPlan>,
     /// The clipped policy gradient.
     pub loss: LossPlan,
     /// AdamW.
     pub optimizer: OptimizerPlan,
-    /// How replies are drawn.
+    /// Sampling settings.
     pub sampling: Sampling,
-    /// Steps in a row that are skipped for not being finite before the training is given up.
+    /// Consecutive steps skipped for non-finite numbers after which the training stops.
     pub max_skipped_steps: u32,
     /// When the training is halted because the policy collapses.
     #[serde(default = "GuardPlan::none")]
     pub guards: GuardPlan,
-    /// What becomes of what a limit cut.
+    /// Treatment of truncated replies and attempts.
     #[serde(default)]
     pub overlong: OverlongPlan,
-    /// What long replies cost, if anything.
+    /// Penalty of long replies, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthPlan>,
-    /// How families are chosen; `None` where they take turns.
+    /// Choice of families; `None` for round robin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curriculum: Option<CurriculumPlan>,
-    /// What a version has to pass before it acts, if anything.
+    /// Acceptance checks of a version before it acts, if any.
     #[serde(default)]
     pub gate: Option<GatePlan>,
 }
@@ -207,24 +207,24 @@ pub struct RlPlan {
 /// Signs that a policy collapses, compared with the first update.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GuardPlan {
-    /// Least entropy, as a share of the first.
+    /// Minimum entropy, as a share of the first.
     pub entropy: f64,
     /// Shortest mean reply, as a share of the first.
     pub shortest: f64,
     /// Longest mean reply, in the same unit.
     pub longest: f64,
-    /// Most of a reply that may repeat what it said before.
+    /// Maximum share of a reply that may repeat its own text.
     pub repetition: f64,
-    /// Updates in a row that show a sign before it counts; 0 if nothing is watched.
+    /// Consecutive updates with a sign of collapse after which the training halts; 0 disables the guards.
     pub updates: u32,
 }
 
 impl GuardPlan {
-    /// What is watched where nothing is said.
+    /// Default guards.
     pub(crate) const USUAL: Self =
         Self { entropy: 0.05, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
 
-    /// Of plans that are older than guards.
+    /// For plans that were stored before guards existed.
     const fn none() -> Self {
         Self { updates: 0, ..Self::USUAL }
     }
@@ -235,7 +235,7 @@ impl RlPlan {
         1.0
     }
 
-    /// Groups that are laid out: as many as the whole training may try, or more, for a curriculum to choose among.
+    /// Number of groups in the run plan: the maximum that the training may try, or more for a curriculum to choose from.
     #[must_use]
     pub fn groups(&self) -> u64 {
         let tried = u64::from(self.updates) * u64::from(self.batch_groups) * u64::from(self.resample_budget);
@@ -344,7 +344,7 @@ pub enum KlEstimator {
 /// The cost of the distance to the policy that reinforcement learning began with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KlPlan {
-    /// What the estimate is multiplied by.
+    /// Factor of the estimate.
     pub coefficient: f64,
     /// The estimate.
     pub estimator: KlEstimator,
@@ -353,7 +353,7 @@ pub struct KlPlan {
 /// A bonus for being undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EntropyPlan {
-    /// The most that the entropy is multiplied by.
+    /// Maximum factor of the entropy.
     pub coefficient: f64,
     /// Share of the first update's entropy below which it rises.
     pub floor: f64,
@@ -362,26 +362,26 @@ pub struct EntropyPlan {
 /// The policy gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossPlan {
-    /// What stands for the policy's gain.
+    /// Surrogate objective.
     #[serde(default)]
     pub surrogate: Surrogate,
-    /// How far a ratio may fall below 1. Of no meaning to [`Surrogate::Cispo`].
+    /// Maximum distance of a ratio below 1. Unused by [`Surrogate::Cispo`].
     pub clip_low: f64,
-    /// How far it may rise above 1. Of no meaning to [`Surrogate::Cispo`].
+    /// Maximum distance of a ratio above 1. Unused by [`Surrogate::Cispo`].
     pub clip_high: f64,
-    /// Bound of the loss at negative advantages, as a multiple of them. Of [`Surrogate::Token`].
+    /// Bound of the loss at negative advantages, as a multiple of them. Used by [`Surrogate::Token`] only.
     pub dual_clip: Option<f64>,
-    /// The most that a token weighs. Of [`Surrogate::Cispo`].
+    /// Maximum weight of a token. Used by [`Surrogate::Cispo`] only.
     #[serde(default = "LossPlan::cispo_cap")]
     pub cispo_cap: f64,
     /// Correction for the policy that sampled.
     pub importance: Importance,
-    /// What the loss is a mean over.
+    /// Aggregation of the loss.
     pub aggregation: Aggregation,
-    /// What a distance costs, if anything.
+    /// KL penalty, if any.
     #[serde(default)]
     pub kl: Option<KlPlan>,
-    /// What being undecided is worth, if anything.
+    /// Entropy bonus, if any.
     #[serde(default)]
     pub entropy: Option<EntropyPlan>,
 }
@@ -407,7 +407,7 @@ impl Default for LossPlan {
 }
 
 impl Objective {
-    /// How rewards of a group become advantages.
+    /// Default conversion of a group's rewards to advantages.
     #[must_use]
     pub fn advantage(self) -> Advantage {
         match self {
@@ -417,7 +417,7 @@ impl Objective {
         }
     }
 
-    /// Its loss.
+    /// Default loss of the objective.
     #[must_use]
     pub fn loss(self) -> LossPlan {
         let (clip_low, clip_high) = LossPlan::clip(Surrogate::Token);
@@ -504,7 +504,7 @@ pub enum Aggregation {
     Constant,
 }
 
-/// How replies are drawn.
+/// Sampling settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Temperature in thousandths.
@@ -527,7 +527,7 @@ impl Sampling {
 pub struct EvaluationPlan {
     /// Updates from one to the next; 0 for only before and after.
     pub every_updates: u32,
-    /// Most tasks.
+    /// Maximum number of tasks.
     pub max_tasks: u32,
     /// Fewest tasks.
     pub min_tasks: u32,
@@ -536,13 +536,13 @@ pub struct EvaluationPlan {
 }
 
 impl EvaluationPlan {
-    /// How its replies are drawn: greedily.
+    /// Sampling settings of evaluations: greedy.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         Sampling { temperature_milli: 0, max_new_tokens: self.max_new_tokens }
     }
 
-    /// Whether there is one after this update of so many. Update 0 is before the first.
+    /// Whether there is an evaluation after this update. Update 0 is the state before the first update.
     #[must_use]
     pub fn is_due(&self, update: u32, updates: u32) -> bool {
         update == 0
@@ -551,38 +551,38 @@ impl EvaluationPlan {
     }
 }
 
-/// What is kept.
+/// Checkpoint settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPlan {
     /// Updates from one to the next.
     pub every_updates: u32,
     /// Checkpoints whose weights are kept.
     pub keep_weights: u32,
-    /// Of those, with moments.
+    /// Number of kept checkpoints with optimizer moments.
     pub keep_moments: u32,
 }
 
-/// What computes.
+/// Engine settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnginePlan {
     /// Sequences decoded together.
     pub max_batch: u32,
     /// Threads inside one operation of the engine.
     pub threads: u32,
-    /// Threads inside one operation of the learner; `None` for as many as the engine's.
+    /// Threads of one operation of the learner; `None` for the number of the engine.
     #[serde(default)]
     pub learner_threads: Option<u32>,
-    /// Where it runs.
+    /// Device of the computation.
     pub device: Device,
-    /// Whether a reply must not depend on what else is in the batch.
+    /// Whether a reply must not depend on the rest of the batch.
     pub batch_invariant: bool,
-    /// Type of the weights that passes are made with.
+    /// Type of the weights in forward and backward passes.
     #[serde(default)]
     pub dtype: Dtype,
-    /// What the learner keeps between forward and backward.
+    /// Activations that the learner keeps between forward and backward pass.
     #[serde(default)]
     pub activations: KeptActivations,
-    /// Whether learner and engine take turns; `None` for where they share a GPU.
+    /// Whether learner and engine take turns; `None`: if they share a GPU.
     #[serde(default)]
     pub turns: Option<bool>,
 }
@@ -633,12 +633,12 @@ pub enum KeptActivations {
     Recompute,
 }
 
-/// Attempts under way.
+/// Concurrent attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainLimits {
-    /// At once; `None` for what the host comfortably holds.
+    /// Concurrent attempts; `None` for the comfortable number of the host.
     pub concurrency: Option<u32>,
-    /// Environments made ready before the first.
+    /// Environments prepared before the first attempt.
     pub prewarm: u32,
     /// Further attempts after a fault whose retry is sound.
     pub max_retries: u32,

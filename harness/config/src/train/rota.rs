@@ -1,9 +1,9 @@
-//! Whose turn it is: an endless order over the tasks of all families, in which every window is mixed.
+//! An endless order over the tasks of all families, in which every window is mixed.
 //!
-//! I1. The order is a function of families, weights and seed; taking more of it never changes what came before.
-//! I2. It goes in rounds. In each, every family comes up as often as its weight says; and of a mixture of suites, every suite as often as its
-//! weight says, whose families take turns. I3. Within a family every task
-//! comes up once before any comes up again, in a new order each time.
+//! I1. The order is a function of families, weights and seed; a longer prefix starts with every shorter one.
+//! I2. The order consists of rounds. The number of occurrences of a family in a round is its weight. In a mixture of suites it is the
+//! suite's weight, and the families of the suite take turns. I3. Within a family every task occurs once before
+//! any task recurs, in a new order each time.
 //!
 //! Pure; nothing to cancel.
 
@@ -12,7 +12,7 @@ use clawrl_core::{SplitMix64, derive_seed, stable_hash};
 /// A family's tasks, as positions in the caller's list.
 #[derive(Debug, Clone)]
 pub(super) struct RotaFamily {
-    /// Suite and family: what its order depends on besides the seed.
+    /// Suite and family, from which the order is derived together with the seed.
     pub(super) name: String,
     pub(super) weight: u32,
     /// At least one.
@@ -24,7 +24,7 @@ pub(super) struct RotaFamily {
 pub(super) struct Turn {
     /// Position of the task.
     pub(super) task: usize,
-    /// How often it had its turn before.
+    /// Number of earlier occurrences of the task.
     pub(super) visit: u32,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Rota {
     seed: u64,
     families: Vec<Cursor>,
     round: u64,
-    /// Of the current round, what is left, last first.
+    /// Rest of the current round, in reverse order.
     left: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ struct Cursor {
     family: RotaFamily,
     seed: u64,
     visit: u32,
-    /// Of the current visit, what is left, last first.
+    /// Rest of the current pass over the tasks, in reverse order.
     left: Vec<usize>,
 }
 
@@ -62,14 +62,14 @@ impl Rota {
 /// A suite of a mixture.
 #[derive(Debug, Clone)]
 pub(super) struct RotaSuite {
-    /// What its order depends on besides the seed.
+    /// Name, from which the order is derived together with the seed.
     pub(super) name: String,
-    /// Its share; `None` for as many as it has families with tasks.
+    /// Weight; `None` for the number of families with tasks.
     pub(super) weight: Option<u32>,
     pub(super) families: Vec<RotaFamily>,
 }
 
-/// The order over several suites. Where no share is given, all families take turns, whatever suite they are of.
+/// The order over several suites. Without any weight, all families of all suites take turns.
 #[derive(Debug)]
 pub(super) enum Mixture {
     Alike(Rota),
@@ -152,7 +152,7 @@ impl Cursor {
                 self.visit += 1;
                 let seed = derive_seed(self.seed, "visit", &[u64::from(self.visit)]);
                 self.left = shuffled(&self.family.tasks, seed);
-                // A family has tasks, or it is no family of the rota.
+                // The rota contains only families with tasks.
                 self.left.pop().unwrap_or_default()
             }
         };
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(Rota::new(families(&[(0, 1), (0, 2)]), 1).next(), None);
     }
 
-    /// Suites with these weights, each with as many families of three tasks; tasks are numbered through.
+    /// Suites with these weights and numbers of families; each family has three tasks, numbered across all suites.
     fn suites(shape: &[(Option<u32>, usize)]) -> Vec<RotaSuite> {
         let all: usize = shape.iter().map(|&(_, families)| families).sum();
         let mut families = families(&vec![(3, 1); all]).into_iter();
@@ -207,7 +207,7 @@ mod tests {
         shape.iter().enumerate().map(suite).collect()
     }
 
-    /// How often each suite comes up in so many turns.
+    /// Number of occurrences of each suite in this number of turns.
     fn shares(shape: &[(Option<u32>, usize)], turns: usize) -> Vec<usize> {
         let all = suites(shape);
         let mut counts = vec![0; shape.len()];

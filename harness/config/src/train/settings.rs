@@ -1,9 +1,9 @@
-//! Keys of a train file that are given beside it: `rl.updates=10`.
+//! Overrides of keys of a train file: `rl.updates=10`.
 //!
-//! I1. A file with settings means what the file would mean with these keys written into it. I2. What is wrong with a setting is
-//! told like what is wrong with a file, in the text of the file as it is with the settings.
+//! I1. A file with overrides is equivalent to the file with these keys written into it. I2. Mistakes in overrides are reported like
+//! mistakes in files, in the text of the file with the overrides.
 //!
-//! A key is a path of keys with dots between them; in a list a number, from 0, is the place of an entry. A value is YAML.
+//! A key is a path of keys separated by dots; in a list, a number is the index of an entry, from 0. A value is YAML.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub struct TrainSetting {
 }
 
 impl TrainSetting {
-    /// As it was given.
+    /// The override as it was given.
     #[must_use]
     pub fn written(&self) -> &str {
         &self.written
@@ -48,7 +48,7 @@ impl FromStr for TrainSetting {
     }
 }
 
-/// The file as it is with the settings (I1); where there are none, as it was read.
+/// The file with the overrides applied (I1).
 pub(crate) fn with_settings(
     source: Arc<Source>,
     settings: &[TrainSetting],
@@ -65,7 +65,7 @@ pub(crate) fn with_settings(
     Ok(Arc::new(Source::new(Path::new(&shown), source.path.clone(), yaml_text(&root))))
 }
 
-/// Puts a value where a path leads, and makes the maps on the way there.
+/// Sets the value at a path, and creates missing maps of the path.
 fn put(node: &mut Node, path: &[String], depth: usize, setting: &TrainSetting) -> Result<(), Problem> {
     let Some(key) = path.get(depth) else {
         *node = setting.value.clone();

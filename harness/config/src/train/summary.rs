@@ -1,4 +1,4 @@
-//! What a training will do, for people and for scripts.
+//! Summary of a training, for people and scripts.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct TrainSummary {
     pub train_tasks: usize,
     /// Tasks held out.
     pub held_out_tasks: usize,
-    /// Held-out tasks that an evaluation takes.
+    /// Held-out tasks of an evaluation.
     pub evaluation_tasks: usize,
     /// Groups that reinforcement learning may try; 0 without it.
     pub groups: u64,
@@ -28,19 +28,19 @@ pub struct TrainSummary {
 /// Tasks of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrainFamily {
-    /// Its suite.
+    /// Name of the suite.
     pub suite: String,
-    /// Its id.
+    /// Id of the family.
     pub family: String,
-    /// Different tasks that were asked for.
+    /// Requested number of different tasks.
     pub wanted: usize,
-    /// Different tasks that there are, at most as many.
+    /// Number of different tasks, at most the requested number.
     pub tasks: usize,
     /// Different instructions among them.
     pub instructions: usize,
-    /// Of the tasks, to train on.
+    /// Number of tasks to train on.
     pub train: usize,
-    /// Of the tasks, held out.
+    /// Number of held-out tasks.
     pub held_out: usize,
 }
 

@@ -1,8 +1,8 @@
-//! The tasks of a training: all suites, with the instances that the train file asks for, in two parts.
+//! The tasks of a training: those of all suites, with the train file's number of instances, in two parts.
 //!
-//! I1. The parts are disjoint by family and instruction, whatever the seed: [`Split`] says which is which.
-//! I2. Two tasks of a family differ in what the policy sees or in what is checked; a template that has fewer different
-//! tasks than asked for gives what it has. I3. The same files and seed give the same tasks.
+//! I1. The parts are disjoint by family and instruction for every seed; [`Split`] defines them.
+//! I2. Two tasks of a family differ in the policy's view or in their checks; a template with fewer different tasks than
+//! requested gives all it has. I3. The same files and seed give the same tasks.
 //!
 //! Errors: [`ConfigError`], with places in the suite files.
 
@@ -22,10 +22,10 @@ use crate::suggest::{did_you_mean, listed};
 use crate::suite::{Suite, load_suites};
 use crate::text::engine;
 
-/// Combinations after which no more different tasks are looked for, for each that was asked for.
+/// Maximum number of tried combinations per requested task.
 const MAX_DRAWN_PER_TASK: usize = 8;
 
-/// The tasks of a training, and what it is a training of.
+/// The tasks of a training, with its plan.
 #[derive(Debug)]
 pub struct TrainTasks {
     pub(super) train: TrainPlan,
@@ -40,14 +40,14 @@ pub(super) struct FamilyTasks {
     /// Position of the suite.
     pub(super) suite: usize,
     pub(super) id: String,
-    /// How many were asked for.
+    /// Requested number of tasks.
     pub(super) wanted: usize,
     pub(super) train: Vec<Arc<TaskSpec>>,
     pub(super) held_out: Vec<Arc<TaskSpec>>,
 }
 
 impl TrainTasks {
-    /// Loads the suites of a training and makes their tasks.
+    /// Loads the suites of a training and builds their tasks.
     ///
     /// # Errors
     /// All problems of the suites; a family that the demonstrator of the warm start cannot demonstrate.
@@ -83,7 +83,7 @@ impl TrainTasks {
         &self.interchangeable
     }
 
-    /// What should be known about the suites.
+    /// Warnings about the suites.
     pub fn warnings(&self) -> impl Iterator<Item = &Problem> {
         self.suites.iter().flat_map(Suite::warnings)
     }
@@ -99,12 +99,12 @@ impl TrainTasks {
         self.families.iter().flat_map(|family| &family.train)
     }
 
-    /// Tasks of the part that nothing is learned from.
+    /// Tasks of the held-out part.
     pub fn held_out(&self) -> impl Iterator<Item = &Arc<TaskSpec>> {
         self.families.iter().flat_map(|family| &family.held_out)
     }
 
-    /// Most tokens that an episode of the training part can have sampled in reinforcement learning; `None` without it.
+    /// Maximum number of sampled tokens of an episode of the training part; `None` without reinforcement learning.
     #[must_use]
     pub fn max_episode_tokens(&self) -> Option<u64> {
         let reply = u64::from(self.train.rl.as_ref()?.sampling.max_new_tokens);
@@ -112,13 +112,13 @@ impl TrainTasks {
     }
 }
 
-/// A weight of process rewards, where no task gives any.
+/// Warns about a weight of process rewards if no task has step rewards.
 fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     let rl = train.rl.as_ref()?;
     let weight = rl.process_weight;
     let gives_none = |task: &Arc<TaskSpec>| match &task.env {
         EnvSpec::Toolcall(toolcall) => toolcall.step_rewards.is_empty(),
-        // Whether they do is seen when they run.
+        // This is known only at run time.
         EnvSpec::Custom(_) => false,
         _ => true,
     };
@@ -132,7 +132,7 @@ fn process_rewards_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<
     Some(Problem::new(message, help))
 }
 
-/// A judge of turns, where every task says itself what they are worth: those keep theirs.
+/// Warns about a judge of turns if every task has step rewards: tasks keep their own.
 fn judges_are_asked(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     let rl = train.rl.as_ref()?;
     let gives_some = |task: &Arc<TaskSpec>| match &task.env {
@@ -147,7 +147,7 @@ fn judges_are_asked(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Probl
     Some(Problem::new(message, "leave out `judging`, or the `step_rewards` of the suites"))
 }
 
-/// Demonstrations as the only hints, where no task has one.
+/// Warns about demonstrations as the only hints if no task has a demonstration.
 fn demonstrations_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     let distillation = train.rl.as_ref()?.distillation.as_ref()?;
     let has_one =
@@ -162,7 +162,7 @@ fn demonstrations_exist(train: &TrainPlan, families: &[FamilyTasks]) -> Option<P
     Some(Problem::new(message, "give tasks an `oracle`, or write `hints: [sibling]`"))
 }
 
-/// A curriculum, where no suite has two families to choose from.
+/// Warns about a curriculum if no suite has two families to choose from.
 fn families_to_choose_from(train: &TrainPlan, families: &[FamilyTasks]) -> Option<Problem> {
     train.rl.as_ref()?.curriculum?;
     let mut seen = HashSet::new();
@@ -176,7 +176,7 @@ fn families_to_choose_from(train: &TrainPlan, families: &[FamilyTasks]) -> Optio
     Some(Problem::new(message, help))
 }
 
-/// What words are made of that may trade places; whatever else there is parts them.
+/// Characters of words that may be swapped; all other characters separate words.
 #[must_use]
 pub fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
@@ -280,7 +280,7 @@ fn suite_families(
     Ok(families)
 }
 
-/// How many tasks are wanted of a row, and as many different ones as are found.
+/// The requested number of tasks of a row, and up to this number of different tasks.
 fn different_tasks<'s>(
     suite: &Suite,
     row: &'s Row,
@@ -308,7 +308,7 @@ fn different_tasks<'s>(
             tasks.extend(Some(task).filter(|task| seen.insert(content(task))));
         }
         tried = drawn.len();
-        // Some combinations make the same task: variables that only wrong answers use make no difference to it.
+        // Some combinations give the same task: variables that only wrong answers use do not change it.
         let more = tried.saturating_mul(2).min(wanted.saturating_mul(MAX_DRAWN_PER_TASK));
         if given.is_none() || tasks.len() == wanted || more <= tried {
             return (wanted, tasks);
@@ -320,7 +320,7 @@ fn different_tasks<'s>(
     }
 }
 
-/// What makes a task different from another one of its family.
+/// Content that distinguishes a task within its family.
 fn content(task: &TaskSpec) -> String {
     // Keys are strings and numbers are finite, so that this is never the empty default.
     serde_json::to_string(&(&task.instruction, &task.env, &task.checks, &task.verifier)).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! A teacher behind a server: as written, checked, and as a plan.
+//! A remote teacher: file form, checks, and plan form.
 //!
-//! I1. The server says which log-probabilities it gives, and they are those at the temperature of sampling. I2. Nothing that the policy
-//! file says is ignored: what a teacher has no use for is refused.
+//! I1. The kind of the server's log-probabilities is declared, and they are at the temperature of sampling. I2. No setting of the
+//! policy file is ignored: settings that a teacher does not use are refused.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::bounds;
 use crate::file::Located;
 use crate::problem::Problem;
 
-/// Seconds that a group waits for its teacher when nothing is said.
+/// Default seconds that a group waits for its teacher.
 const TIMEOUT_SECS: u32 = 60;
 
 /// Sampling at which log-probabilities from before and after temperature are the same.
@@ -58,7 +58,7 @@ pub(super) struct RemoteTeacherFile {
 pub struct RemoteTeacherPlan {
     /// The model.
     pub server: Box<RemoteSpec>,
-    /// How long a group waits for it.
+    /// Seconds that a group waits for the teacher.
     pub timeout_secs: u32,
     /// Readings at once.
     pub concurrency: u32,
@@ -186,7 +186,7 @@ impl Checker {
         }
     }
 
-    /// What goes with a teacher behind a server, once all of it is known.
+    /// Checks the combination of a remote teacher with other settings.
     pub(super) fn remote_teacher_fits(&mut self, file: &RlFile, plan: &RlPlan) {
         let Some(taught) = plan.distillation.as_ref().filter(|taught| taught.remote.is_some()) else {
             return;

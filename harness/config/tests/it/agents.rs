@@ -1,4 +1,4 @@
-//! What agent files become, and what authors of broken ones read. One snapshot for each file in `agent/broken/`.
+//! Plans of agent files, and the errors of broken ones. One snapshot for each file in `agent/broken/`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn every_broken_agent_file_is_explained() {
             assert!(line >= 1 && column >= 1 && !problem.help_text().is_empty(), "{problem}");
         }
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        // The place of this checkout is nobody's business.
+        // Snapshots must not contain the path of this checkout.
         let here = std::env::current_dir().unwrap();
         let text = rendered(&error).replace(here.to_str().unwrap(), "HERE");
         insta::with_settings!({ snapshot_path => "agent/broken", prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -37,7 +37,7 @@ fn every_broken_agent_file_is_explained() {
     }
 }
 
-/// Semantics lock: an agent file that says nothing gets these settings. To change one is to decide.
+/// Semantics lock: the defaults of an agent file. Change them only on purpose.
 #[test]
 fn defaults_are_locked() {
     let home = std::path::absolute("tests/it/agent/good").unwrap();

@@ -1,4 +1,4 @@
-//! What chat files become, and what authors of broken ones read. One snapshot for each file in `chat/broken/`.
+//! Plans of chat files, and the errors of broken ones. One snapshot for each file in `chat/broken/`.
 
 use std::path::Path;
 

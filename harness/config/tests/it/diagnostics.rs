@@ -1,4 +1,4 @@
-//! What authors of broken suites read. One snapshot for each file in `broken/`.
+//! Errors of broken suites. One snapshot for each file in `broken/`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clawrl_config::{ConfigError, load_suite};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use proptest::prelude::*;
 
-/// As on a terminal of 100 columns, without colours.
+/// Renders for a terminal of 100 columns, without colours.
 pub(crate) fn rendered(diagnostic: &dyn Diagnostic) -> String {
     let mut text = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
@@ -75,7 +75,7 @@ pub(crate) fn damaged(text: &str, at: usize, cut: usize, insert: &str) -> String
 }
 
 proptest! {
-    /// Whatever is in a file, it either loads or is explained at a place, and what is explained can be shown.
+    /// Every file either loads or gives problems with places, and all problems can be rendered.
     #[test]
     fn damaged_suites_are_explained(
         suite in prop::sample::select(vec!["everything", "toolcall"]),

@@ -1,4 +1,4 @@
-//! Suites and fixtures on disk: what is read, what is refused.
+//! Reading suites and fixtures from disk.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -82,7 +82,7 @@ fn folders_are_laid_out_by_path_with_modes_and_hashes() {
     assert!(matches!(files[4].content, FixtureContent::Inline(_)));
 }
 
-/// The hash is that of what `sha256sum` prints for all files in order of path, and of nothing else.
+/// The hash is that of the output of `sha256sum` for all files in order of path.
 #[test]
 fn the_hash_covers_every_file_that_is_used() {
     let suite = SUITE.replace("tasks:", "vars: { words: { lines: words.txt } }\ntasks:");
@@ -131,7 +131,7 @@ fn links_and_special_files_are_refused() {
     insta::assert_snapshot!("refused_fixtures", text);
 }
 
-/// Repositories have them. A link to nothing is one, too.
+/// Repositories contain symbolic links, including dangling ones.
 #[test]
 fn links_that_stay_in_their_folder_are_laid_as_links() {
     let folder = Folder::new(SUITE);
@@ -160,7 +160,7 @@ fn links_that_stay_in_their_folder_are_laid_as_links() {
     }
 }
 
-/// As Windows writes them.
+/// Files with the line ends of Windows.
 #[test]
 fn lists_may_begin_with_a_byte_order_mark() {
     let suite = SUITE.replace("tasks:", "vars: { words: { lines: words.txt } }\ntasks:").replace(
@@ -231,7 +231,7 @@ tasks:
     assert!(suite.warnings().iter().all(|warning| warning.report().severity == "warning"));
 }
 
-/// A plan is made of the files that the suite's hash covers, whatever happened to them since.
+/// A plan uses the files that the suite's hash covers, even if they changed later.
 #[test]
 fn plan_has_files_as_they_were_loaded() {
     let suite = "format: 1

@@ -1,4 +1,4 @@
-//! What gate files become, and what authors of broken ones read. One snapshot for each file in `ci/broken/`.
+//! Plans of gate files, and the errors of broken ones. One snapshot for each file in `ci/broken/`.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn good(name: &str) -> CiPlan {
         .unwrap_or_else(|error| panic!("{}", rendered(&error)))
 }
 
-/// A semantics lock: what a gate does of which nothing is said.
+/// Semantics lock: the defaults of a gate file. Change them only on purpose.
 #[test]
 fn what_is_left_out_has_a_default() {
     let plan = good("minimal");

@@ -1,4 +1,4 @@
-//! What good suites become.
+//! Plans of valid suites.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ pub(crate) fn plan(suites: &[Suite], options: &PlanOptions) -> RunPlan {
     }
 }
 
-/// Without the folder of this checkout, and without the umask that it was made under.
+/// Removes the folder of this checkout and the effect of its umask.
 pub(crate) fn portable(text: &str) -> String {
     let root = std::fs::canonicalize(".").expect("the folder of the crate");
     let root = root.to_str().expect("a UTF-8 path");
@@ -99,7 +99,7 @@ fn images_and_verifiers_arrive_in_the_plan() {
     assert!(both.contains("/tests/test.sh") && both.contains("\"reward_key\": \"accuracy\""), "{both}");
 }
 
-/// A plan that was made before there were images says nothing of them, and is read.
+/// A plan that was stored before images existed has no image fields, and is still read.
 #[test]
 fn plans_without_images_stay_as_they_were() {
     let plan = plan(&everything(), &options());
@@ -122,7 +122,7 @@ fn a_judge_is_in_the_plan_where_one_is_asked() {
     assert_eq!(plan(&[load("tests/it/good/minimal")], &named).judge, None);
 }
 
-/// Semantics lock: a task that says nothing gets these settings. To change one is to decide.
+/// Semantics lock: the defaults of a task. Change them only on purpose.
 #[test]
 fn defaults_are_locked() {
     let suite = load("tests/it/good/minimal");
@@ -173,7 +173,7 @@ fn slots_are_in_order_and_groups_adjacent() {
     assert_eq!(policy_seeds.len(), plan.slots.len());
 }
 
-/// I2 of the plan: what else runs does not change a task or its seeds.
+/// I2 of the plan: a task and its seeds do not depend on the other tasks of a run.
 #[test]
 fn tasks_do_not_depend_on_what_else_is_selected() {
     let suites = [load("tests/it/good/everything"), load("tests/it/good/minimal")];
@@ -447,7 +447,7 @@ fn software_engineering_tasks_are_planned() {
     let imaged = planned.tasks.last().expect("tasks");
     assert_eq!(imaged.timeouts.grade.as_secs(), 2_100);
     assert_eq!(spec(imaged).apply.len(), 1);
-    // Of a run: an image for those without, the policy's way to write actions.
+    // Options of a run: an image for tasks without one, and the policy's action format.
     let mut remote = load_policy(Path::new("tests/it/policy/good/minimal.yaml")).expect("a good policy file");
     remote.action_format = Some(ActionFormat::Fenced);
     let given = PlanOptions {

@@ -1,4 +1,4 @@
-//! What policy files become, and what authors of broken ones read. One snapshot for each file in `policy/broken/`.
+//! Plans of policy files, and the errors of broken ones. One snapshot for each file in `policy/broken/`.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ fn every_broken_policy_file_is_explained() {
     }
 }
 
-/// Semantics lock: a policy file that says nothing gets these settings. To change one is to decide.
+/// Semantics lock: the defaults of a policy file. Change them only on purpose.
 #[test]
 fn defaults_are_locked() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&good("minimal")).unwrap());
@@ -64,7 +64,7 @@ fn everything_reaches_the_plan_and_comes_back() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is damaged, reading it ends in settings or in problems.
+    /// Every damaged file gives settings or problems.
     #[test]
     fn damaged_policy_files_are_explained(
         damage in proptest::collection::vec((any::<usize>(), 0..12usize, "[-a-z:{}\\[\\]\"'#|>&*!%@é\n\t 0-9]{0,4}"), 1..4),

@@ -1,4 +1,4 @@
-//! The schema for editors says what the parser does.
+//! The schema for editors agrees with the parser.
 
 use clawrl_config::{
     agent_schema, chat_schema, ci_schema, json_schema, load_chat, load_ci, load_suite, load_train,
@@ -6,7 +6,7 @@ use clawrl_config::{
 };
 use serde_json::{Value, json};
 
-/// Enough of JSON Schema for ours: what is wrong with a value, by path.
+/// Validates the part of JSON Schema that our schema uses: mistakes of a value by path.
 fn violations(schema: &Value, root: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#')).expect("references lead somewhere");
@@ -118,7 +118,7 @@ fn good_suites_fit_the_schema() {
 
 #[test]
 fn good_train_files_fit_the_schema() {
-    // A bare section, such as `rl:`, is nothing to an editor; with braces it is the empty section that it means.
+    // Editors read a bare section, such as `rl:`, as null; with braces it is the intended empty section.
     assert_eq!(check_train("tests/it/train/good/everything.yaml"), [""; 0]);
     assert_eq!(check_train("tests/it/train/good/braces.yaml"), [""; 0]);
 }
@@ -379,7 +379,7 @@ fn check_keys(
         listed.sort_unstable();
         assert_eq!(listed, keys, "{name}");
     }
-    // Nothing in the schema was left out above.
+    // The loops above covered the whole schema.
     let maps = schema["$defs"].as_object().expect("definitions").iter();
     let maps: Vec<&str> = maps
         .filter(|(_, definition)| definition["properties"].is_object())
@@ -417,7 +417,7 @@ fn published_schemas_are_current() {
     }
 }
 
-/// The example of the page about trainings is a good one but for where it lies.
+/// The example of the page about trainings is valid, except for its paths.
 #[test]
 fn train_page_example_loads() {
     let page = std::fs::read_to_string("../docs/guides/train.md").expect("the page");
@@ -433,7 +433,7 @@ fn train_page_example_loads() {
     assert!(tasks.held_out().count() >= 512, "it asks for what there is");
 }
 
-/// The example of the page about gates is a good one but for where it lies.
+/// The example of the page about gates is valid, except for its paths.
 #[test]
 fn gate_page_example_loads() {
     let page = std::fs::read_to_string("../docs/guides/ci.md").expect("the page");

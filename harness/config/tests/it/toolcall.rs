@@ -1,4 +1,4 @@
-//! What suites with tools become.
+//! Plans of suites with tools.
 
 use std::path::Path;
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn folders_of_this_machine_are_shown_where_they_are() {
         let workspace = spec(&plan.tasks[0]).workspace.as_ref().expect("python");
         assert_eq!(workspace.read_only, [shown.as_path()], "{entry}");
     }
-    // Whatever its name is, a folder of keys is one.
+    // A folder that contains keys is refused under every name.
     std::fs::create_dir(shown.join(".ssh")).expect("a folder");
     assert!(rendered(&crate::diagnostics::failure(&path)).contains("holds `.ssh`, where secrets are kept"));
     std::os::unix::fs::symlink("/etc", folder.path().join("link")).expect("a link");
@@ -173,7 +173,7 @@ fn replies_are_read_as_the_tools_need() {
     assert_eq!(warnings.iter().map(|&(_, line, column)| (line, column)).collect::<Vec<_>>(), [(18, 20)]);
 }
 
-/// Semantics lock: a tool about which nothing is said. To change it is to decide.
+/// Semantics lock: the defaults of a tool. Change them only on purpose.
 #[test]
 fn defaults_of_tools_are_locked() {
     let (_, plan) = tasks_of(

@@ -1,4 +1,4 @@
-//! What train files become, and what authors of broken ones read. One snapshot for each file in `train/broken/`.
+//! Plans of train files, and the errors of broken ones. One snapshot for each file in `train/broken/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ fn rubrics_of_a_training_need_a_judge_and_get_it() {
     );
 }
 
-/// What is wrong with the judge's file is told at its place there.
+/// A mistake in the judge's file is reported at its place in that file.
 #[test]
 fn a_judge_that_is_no_model_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -183,7 +183,7 @@ fn a_missing_train_file_is_named() {
     ");
 }
 
-/// Semantics lock: a train file that says nothing gets these settings. To change one is to decide.
+/// Semantics lock: the defaults of a train file. Change them only on purpose.
 #[test]
 fn defaults_are_locked() {
     let plan = serde_json::to_string_pretty(&good("minimal")).unwrap();
@@ -262,11 +262,11 @@ fn what_controls_a_learner_is_off_unless_asked_for() {
     assert_eq!(rl("length: { coefficient: 1 }").length, Some(LengthPlan { coefficient: 1.0, target: 1.2 }));
     let chosen = rl("curriculum: {}");
     assert_eq!(chosen.curriculum, Some(CurriculumPlan { least: 0.1, memory: 64 }));
-    // So that a family may come up more often than in turns.
+    // More groups, so that a family may occur more often than in round robin.
     assert_eq!(chosen.groups(), 2 * plain.groups());
 }
 
-/// As stored before there was any of it.
+/// A plan that was stored before these settings existed.
 #[test]
 fn plans_of_earlier_trainings_are_read() {
     let plan = with("{ path: ../../good/minimal, weight: 1 }", "rl: {}");
@@ -291,7 +291,7 @@ fn evaluations_are_due_before_after_and_between() {
 }
 
 proptest! {
-    /// What is stored beside the results is what was decided, to the last bit.
+    /// The stored plan equals the plan, to the last bit.
     #[test]
     fn a_stored_plan_is_the_plan(learning_rate in 1e-12f64..1.0, fraction in 0.0f64..=1.0, seed in 0u64..1 << 53) {
         let mut plan = good("everything");
@@ -307,7 +307,7 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever is in a file, it either loads or is explained at a place.
+    /// Every file either loads or gives problems with places.
     #[test]
     fn damaged_train_files_are_explained(
         damage in proptest::collection::vec((any::<usize>(), 0..12usize, "[-a-z:{}\\[\\]\"'#|>&*!%@é\n\t 0-9]{0,4}"), 1..4),
@@ -319,7 +319,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("train.yaml");
         std::fs::write(&path, text).expect("a file");
-        // What it names is not beside it, so it never loads.
+        // The copy never loads, because the files that it names are missing.
         let error = failure(&path);
         for problem in error.problems() {
             prop_assert!(problem.location().is_some(), "{problem} has no place");
@@ -380,7 +380,7 @@ fn groups_of_reinforcement_learning() {
     assert_eq!(tasks.max_episode_tokens(), Some(48 * 12));
 }
 
-/// However many families a suite has, its share is what is written; left out, families of all suites take turns.
+/// A suite's written weight does not depend on its number of families; without weights, families of all suites take turns.
 #[test]
 fn groups_are_shared_by_the_weights_of_suites() {
     let shares = |weights: [&str; 2]| {
@@ -493,7 +493,7 @@ fn what_cannot_be_planned_is_refused() {
     insta::assert_snapshot!("train_not_demonstrable", portable(&rendered(&error)));
 }
 
-/// A suite whose tasks all say what their turns are worth.
+/// A suite in which every task has step rewards.
 fn rewarding() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let text = r#"
@@ -528,7 +528,7 @@ fn lists_of_interchangeable_words_are_looked_up_in_the_suites() {
     insta::assert_snapshot!("train_interchangeable", portable(&rendered(&error)));
 }
 
-/// A template with fewer different tasks than asked for gives what it has, and the summary says so.
+/// A template with fewer different tasks than requested gives all it has, and the summary reports it.
 #[test]
 fn instances_are_as_many_as_differ() {
     let suites = "{ path: ../../good/oracles, instances: 300 }, { path: ../../good/oracles-too }";

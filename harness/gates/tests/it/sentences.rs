@@ -259,7 +259,7 @@ proptest! {
             prop_assert!(is_named || !told.contains(&prefix), "{}", told);
             prop_assert!(!is_named || *before > *after);
             prop_assert!(!is_named || told.contains(&text) || named.len() > 5, "{}", told);
-            // Whatever became of the others, this is not by chance.
+            // Independent of the other tasks, this is not by chance.
             prop_assert!(is_named || (*before, *after) != (8, 0) || tolerance > 0.0, "{}", told);
         }
     }

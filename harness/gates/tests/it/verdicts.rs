@@ -87,7 +87,7 @@ fn a_deterministic_agent_passes_by_doing_the_same() {
     let tolerant = Gate { tolerance: 0.5, min_effect: 0.6, ..deterministic };
     let worse = paired(&[(1, 1), (1, 1)], &[(1, 1), (0, 1)]);
     assert_eq!(tolerant.judge(&worse, 1).unwrap().decision, Decision::Pass);
-    // Varying outcomes are not deterministic, whatever the gate claims.
+    // Varying outcomes are not deterministic, despite the gate's `deterministic`.
     let varies = paired(&[(1, 2), (2, 2)], &[(1, 2), (2, 2)]);
     assert!(matches!(tolerant.judge(&varies, 1).unwrap().decision, Decision::Inconclusive(_)));
 }
@@ -220,7 +220,7 @@ fn rare_differences_pass_with_span_and_attempts() {
     );
 }
 
-/// Two tasks of six: the mean says nothing of other tasks, whatever the number of repeats.
+/// Two tasks of six: the mean gives no evidence about other tasks, for every number of repeats.
 #[test]
 fn useless_repeats_are_not_proposed() {
     let after = [(0, 8), (0, 8), (8, 8), (8, 8), (8, 8), (8, 8)];
@@ -296,7 +296,7 @@ proptest! {
     }
 }
 
-/// A number that is 0 or 1 is as uncertain as a pass, whatever its kind; and a number that hardly varies shows nothing.
+/// A number of any kind that is 0 or 1 is as uncertain as a pass; and a number that hardly varies shows nothing.
 #[test]
 fn rare_differences_alone_do_not_pass() {
     let numbers = |values: &[f64]| -> Side {

@@ -1,7 +1,7 @@
-//! From two records to a comparison.
+//! Builds a comparison from two records.
 //!
 //! P1. Tasks are paired by name. P2. A task flipped where more than half of its graded attempts passed on one side, and less than half on the
-//! other. P3. Of a flipped task, the attempts that are shown are as most of each side's are; of the same repeat, where there is one.
+//! other. P3. The shown attempts of a flipped task have the majority outcome of their side; if possible, they are of the same repeat.
 
 use std::collections::BTreeMap;
 

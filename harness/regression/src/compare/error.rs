@@ -1,18 +1,18 @@
-//! Why two runs cannot be compared.
+//! Reasons for which two runs cannot be compared.
 
 use clawrl_core::RunId;
 use clawrl_gates::PairingError;
 use clawrl_record::RecordError;
 use thiserror::Error;
 
-/// Why two runs cannot be compared.
+/// Reason for which two runs cannot be compared.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompareError {
     /// A run cannot be read; a damaged frame is named.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// They have run other tasks.
+    /// The runs have no common tasks.
     #[error(
         "runs {baseline} and {candidate} have no task in common: one is of {baseline_suites}, the other of {candidate_suites}"
     )]
@@ -39,7 +39,7 @@ pub enum CompareError {
     Pairing {
         /// The metric.
         metric: String,
-        /// Why.
+        /// Cause.
         source: PairingError,
     },
 }

@@ -15,7 +15,7 @@ use super::error::CompareError;
 use super::model::{MetricComparison, SuiteComparison, Turned};
 use crate::outcomes::{Outcomes, direction_of, kind_of, side, unit_of};
 
-/// Each end of an interval leaves so much beyond it.
+/// Probability beyond each end of an interval.
 const TAIL: f64 = 0.025;
 /// Seed of the subsets drawn for many tasks; always the same, so that a comparison is a function of its records.
 const SEED: u64 = 0;
@@ -97,7 +97,7 @@ fn metric(
     }))
 }
 
-/// Both bounds of the mean; infinite where tasks are too few.
+/// Both bounds of the mean; infinite if there are too few tasks.
 fn ends(differences: &[f64]) -> (f64, f64) {
     let means = SubsetMeans::new(differences, SEED);
     (means.lower(TAIL), means.upper(TAIL))

@@ -1,6 +1,6 @@
 //! The result of a comparison. Its JSON is the output of `clawrl compare --json`.
 //!
-//! Units: those of [`Unit`]. A difference is candidate minus baseline, whatever the optimisation direction.
+//! Units: those of [`Unit`]. A difference is candidate minus baseline, for both optimisation directions.
 
 use clawrl_core::{AttemptId, RunId};
 use clawrl_gates::{Change, Direction, Flakiness};
@@ -74,7 +74,7 @@ pub struct MetricComparison {
     pub candidate: f64,
     /// By how much the candidate is above it.
     pub difference: f64,
-    /// Ends of the 95 % interval of the difference, paired by task; nothing where tasks are too few, or all differ by the same.
+    /// Ends of the 95 % interval of the difference, paired by task; `None` if there are too few tasks or all differ by the same amount.
     pub interval: Option<(f64, f64)>,
     /// Direction of a change that is significant at the 5 % level; it is not a gate.
     pub turned: Option<Turned>,
@@ -87,7 +87,7 @@ pub struct TaskComparison {
     pub task: String,
     /// Suite of the task.
     pub suite: String,
-    /// The row of the suite that it was made from.
+    /// Row of the suite that generated the task.
     pub family: String,
     /// Results of the baseline.
     pub baseline: Counts,
@@ -101,7 +101,7 @@ pub struct TaskComparison {
 /// Statistics of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Known {
-    /// From always passing to never, or the other way.
+    /// The task changed from always passing to never, or the reverse.
     pub change: Change,
     /// Flakiness of the baseline.
     pub baseline_steadiness: Flakiness,
@@ -130,7 +130,7 @@ pub struct Flip {
     pub turned: Turned,
     /// Whether one side is flaky.
     pub flaky: bool,
-    /// An attempt of the baseline that is as most of them are.
+    /// An attempt of the baseline with the majority outcome.
     pub baseline: AttemptId,
     /// A typical attempt of the candidate.
     pub candidate: AttemptId,

@@ -14,7 +14,7 @@ use super::model::{Flip, MetricComparison, RunComparison, SuiteComparison, TaskC
 use super::story::{Story, TurnTexts};
 use crate::render::{NONE, counted, counts, interval, signed, unsigned};
 
-/// Turns that are shown of two attempts: the one before they part, and those after.
+/// Shown turns of two attempts: one before the first difference, the others after it.
 const TURNS_BEFORE: usize = 1;
 const TURNS_AFTER: usize = 2;
 /// Tasks of a list that are named.
@@ -132,7 +132,7 @@ pub(super) fn change_word(task: &TaskComparison) -> &'static str {
     }
 }
 
-/// Both attempts of a flipped task, around where they part.
+/// Both attempts of a flipped task, around their first difference.
 fn both(
     comparison: &RunComparison,
     flip: &Flip,

@@ -10,12 +10,12 @@ use std::fmt::Write;
 
 use clawrl_core::{printable, printable_line};
 
-/// Characters of a name beyond which it is cut.
+/// Maximum characters of a name; longer names are cut.
 const MAX_NAME: usize = 120;
 
-/// A name in Markdown, as code, in one line and cut where it is long.
+/// A name in Markdown, as code, in one line, cut if it is too long.
 pub(super) fn markdown_name(name: &str) -> String {
-    // Addresses become links even in code, unless something stands behind their sign.
+    // Addresses become links even in code, unless a character follows their sign.
     let name = entities(&printable_line(name, MAX_NAME)).replace("&#64;", "&#64;<!-- -->");
     format!("<code>{name}</code>")
 }
@@ -59,7 +59,7 @@ fn is_plain(before: Option<char>, c: char, after: Option<char>) -> bool {
                 || (is(before, char::is_ascii_digit) && is(after, char::is_ascii_digit))
         }
         ':' => ends,
-        // Within a word it emphasizes nothing.
+        // Within a word it does not emphasise.
         '_' => is(before, char::is_ascii_alphanumeric) && is(after, char::is_ascii_alphanumeric),
         _ => false,
     }

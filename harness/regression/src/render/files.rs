@@ -1,6 +1,6 @@
 //! The files that a pipeline picks up.
 //!
-//! I1. A file is there whole, or as it was before: it is written beside its place and renamed.
+//! I1. Files are replaced atomically: written to a temporary file in the same folder, then renamed.
 //!
 //! Errors: [`OutputError`].
 
@@ -28,7 +28,7 @@ pub struct Outputs {
     pub page: PathBuf,
 }
 
-/// Why outputs could not be written.
+/// Reason for which outputs could not be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutputError {

@@ -5,7 +5,7 @@ use crate::assessment::{Assessment, Outcome};
 /// A list of all, as `clawrl ci --json` prints it.
 ///
 /// # Errors
-/// None that an assessment can cause; serde's type is handed on.
+/// Errors of serde, which no assessment can cause.
 pub fn assessments_json(gates: &[Assessment]) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string_pretty(gates)? + "\n")
 }

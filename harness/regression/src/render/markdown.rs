@@ -16,7 +16,7 @@ use crate::assessment::{Assessment, InterimResult, Outcome, TaskChange};
 pub const MARKDOWN_BYTES: usize = 60_000;
 /// Characters of a sentence.
 const MAX_SENTENCE: usize = 400;
-/// Reasons that stand before the numbers; all are in the report.
+/// Maximum number of reasons before the numbers; the report contains all.
 const MAX_REASONS: usize = 20;
 /// Tasks of a gate that are named before the fold.
 const NAMED_TASKS: usize = 20;
@@ -208,7 +208,7 @@ impl Page {
         Self { text: String::new(), room }
     }
 
-    /// Takes all of it, or nothing and says so.
+    /// Adds the whole text, or nothing and returns false.
     fn push(&mut self, text: &str) -> bool {
         let fits = self.text.len() + text.len() <= self.room;
         if fits {

@@ -109,7 +109,7 @@ pub(crate) fn fallen(assessment: &Assessment) -> Vec<&TaskChange> {
     tasks
 }
 
-/// Share of graded attempts that passed; none without any.
+/// Share of graded attempts that passed; `None` without graded attempts.
 pub(crate) fn rate(counts: &Counts) -> Option<f64> {
     (counts.attempts > 0).then(|| f64::from(counts.passes) / f64::from(counts.attempts))
 }

@@ -64,7 +64,7 @@ fn number(unit: Unit, value: f64) -> String {
     if is_nothing(&text) { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// Hundredths, or three digits that matter where it is less.
+/// Rounds to hundredths, or to three significant digits for smaller numbers.
 fn fine(value: f64) -> String {
     // Smaller values are rounding errors of zero.
     let is_small = value.abs() > 1e-9 && value.abs() < 1.0;

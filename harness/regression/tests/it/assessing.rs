@@ -205,7 +205,7 @@ fn a_deterministic_agent_is_compared_exactly() {
         Outcome::Fail,
         "pass_rate: fail. Over 8 tasks the candidate is 12.5 points worse than the baseline",
     );
-    // An improvement is no reason against the run, and needs no repeats, which the file could not have.
+    // An improvement does not count against the run, and needs no repeats, which the file could not have.
     let mended = place.run("mended", once, |_, _| End::Passes);
     check(&assess(&comparison, &mended).unwrap(), Outcome::Pass, "");
 }
@@ -311,7 +311,7 @@ fn an_assessment_is_read_back() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever is missing or broken of a run, it does not pass.
+    /// A run with missing or broken parts does not pass.
     #[test]
     fn nothing_that_lacks_something_passes(
         lacking in prop::collection::btree_set((0..TASKS, 0u32..4), 1..20),

@@ -178,7 +178,7 @@ proptest! {
             let comparison = compared(&before, &after);
             comparison_page(&comparison, &before, &after, 1 << 20).unwrap().matches('<').count()
         };
-        // Nothing to see has no place in the page.
+        // Invisible characters must not appear in the page.
         let saw = format!("x{saw}");
         prop_assert_eq!(tags("plain", "ls", "x"), tags("odd", &did, &saw));
     }

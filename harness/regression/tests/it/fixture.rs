@@ -20,7 +20,7 @@ pub(crate) enum End {
     Passes,
     Fails,
     Faults,
-    /// It is never made.
+    /// The attempt is missing.
     Missing,
 }
 

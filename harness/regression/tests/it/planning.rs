@@ -1,4 +1,4 @@
-//! How many repeats a gate takes.
+//! Number of repeats of a gate.
 
 use clawrl_config::{CiPlan, MetricKind, Repeats};
 use clawrl_regression::{FIRST_REPEATS, drop_seen, promise, repeats_needed, repeats_of};

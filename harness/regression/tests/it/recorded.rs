@@ -1,4 +1,4 @@
-//! Runs written by the record's own writer, of attempts that are said in a line.
+//! Runs that the record's own writer writes, from one-line descriptions of attempts.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) enum Did {
     /// Turns of action and observation, and whether it passed.
     Graded(bool, Vec<(String, String)>),
-    /// It broke.
+    /// The attempt faulted.
     Broke,
     /// The slot stays open.
     Nothing,

@@ -1,6 +1,6 @@
 //! Charts as SVG without scripts.
 //!
-//! C1. All coordinates are finite, whatever the numbers are: a missing bound extends to the edge, with an arrow. C2. All information of a
+//! C1. All coordinates are finite for all numbers: a missing bound extends to the edge, with an arrow. C2. All information of a
 //! chart is also in the text beside it.
 
 use std::fmt::Write;
@@ -52,7 +52,7 @@ impl Scale<'_> {
         let span = if most - least > 0.0 { most - least } else { 1.0 };
         let inner = WIDTH - 2.0 * MARGIN;
         let x = |value: f64| MARGIN + inner * ((value - least) / span).clamp(0.0, 1.0);
-        // Without labels of bounds there is nothing above the axis.
+        // Without labels of bounds the space above the axis is empty.
         let top = if self.bounds.is_empty() { 28.0 } else { 0.0 };
         let mut svg = format!(
             "<svg class=\"plot\" viewBox=\"0 {top} {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\

@@ -49,13 +49,13 @@ impl Frame {
         self.page.push_str(html);
     }
 
-    /// Adds HTML as `format!` makes it.
+    /// Appends formatted HTML.
     pub(crate) fn add(&mut self, html: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = self.page.write_fmt(html);
     }
 
-    /// The whole of it.
+    /// The whole document.
     pub(crate) fn finish(mut self) -> String {
         self.page.push_str("</main></body></html>\n");
         self.page

@@ -12,7 +12,7 @@ use crate::render::words::{counted, counts};
 
 /// Rows that the page shows; the rest is in the JSON.
 const MAX_ROWS: usize = 500;
-/// Rows that stand open.
+/// Number of rows up to which the table of all tasks is unfolded.
 const OPEN_ROWS: usize = 20;
 
 /// Tasks that pass less often, unfolded; and all tasks, folded if there are many.
