@@ -2,7 +2,7 @@
 //!
 //! I1. Relative to the group they sum to zero, within 1e-6 times G times its largest absolute reward. I2. Each
 //! advantage depends on the set of rewards and its own, not on the order of members, to the last bit. I3. A faulted
-//! member is excluded before this point: it is no reward of 0, it is no member.
+//! member is excluded before this point: it does not count as a reward of 0, and it is not a member.
 //!
 //! Shapes: rewards and advantages of one group, both G. Units: none for GRPO, reward units for the others.
 //! Errors: [`AdvantageError`]. Pure; nothing to cancel.
@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is added to the standard deviation, in reward units.
+/// Added to the standard deviation, in reward units.
 const STD_FLOOR: f64 = 1e-6;
 
 /// How rewards of a group become advantages.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrainSample;
 
-/// What the loss is a mean over.
+/// The units over which the loss is averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Aggregation {
@@ -35,7 +35,7 @@ pub enum Aggregation {
     },
 }
 
-/// What one optimizer step descends on, counted.
+/// Counts of the data of one optimizer step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepTotals {
     /// Trained tokens.

@@ -1,11 +1,11 @@
-//! A baseline that runs along: what was earned lately at tasks of one kind.
+//! A running baseline: the mean of recent rewards at tasks of one kind.
 //!
-//! I1. The baseline of a kind is S / (n + 8), with S the sum of its rewards and n their number, both times 0.98 for each reward
-//! that came after: some fifty of them count. Of a kind that nothing is known of it is 0. I2. Whoever asks for a baseline has
-//! none of its own rewards in it, which would make the gradient lean.
+//! I1. The baseline of a kind is S / (n + 8), with S the sum of its rewards and n their number, both decayed by 0.98 for each
+//! later reward, so about the last fifty rewards count. The baseline of an unknown kind is 0. I2. The baseline that a group gets
+//! does not contain the rewards of that group, because they would bias the gradient.
 //!
-//! Where a group's mean is the baseline, a group whose members all earn the same teaches nothing, and a policy that has become
-//! sure of a wrong action is never told. This one tells it.
+//! If the mean of a group is its baseline, a group with equal rewards gives no gradient, and a policy that has become certain
+//! of a wrong action is never corrected. A running baseline corrects it.
 //!
 //! Units: reward units. Pure; nothing to cancel.
 //! Source: REINFORCE with a baseline, Williams 1992; the binary objective of OpenClaw-RL, arXiv 2603.10165. Deviation: it has no
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Rewards of 0 that are taken for known beforehand.
 const PRIOR: f64 = 8.0;
 
-/// What remains of a reward when another one comes.
+/// Factor on the weight of earlier rewards when a new reward arrives.
 const DECAY: f64 = 0.98;
 
 /// The baselines of all kinds of tasks.

@@ -16,7 +16,7 @@ pub struct Episode {
     pub process: Vec<Option<f64>>,
     /// In order. An episode of several segments stays one episode.
     pub segments: Vec<Segment>,
-    /// What a teacher reads about each segment: one entry for each, or none at all where there is no teacher.
+    /// The views of the teacher on each segment: one entry for each segment; empty without a teacher.
     pub views: Vec<Vec<TeacherView>>,
 }
 
@@ -39,7 +39,7 @@ pub struct Group {
     pub faulted: u32,
 }
 
-/// What an optimizer step descends on.
+/// The objective of an optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -55,9 +55,9 @@ pub enum Objective {
 pub struct TeacherView {
     /// Its tokens, up to the last one that is asked about.
     pub ids: Vec<u32>,
-    /// The tokens that are asked about, ascending.
+    /// The tokens to be scored, in ascending order.
     pub places: Vec<ViewPlace>,
-    /// What a teacher elsewhere said of each of them, nats; `None` where the learner has the teacher, and asks it.
+    /// Log-probabilities from a remote teacher, one for each token, nats; `None` if the learner runs the teacher itself.
     pub said: Option<Vec<f32>>,
 }
 
@@ -125,23 +125,23 @@ pub struct TrainSample {
     /// What a teacher reads. A token that no view asks about has no word of the teacher; one that several ask about has that of
     /// the view in which least stands before it, or for candidates that of most overlap.
     pub teacher: Vec<TeacherView>,
-    /// Tokens beside the sampled one whose log-probabilities are scored, at each position: empty, or shape T. Whoever learns
-    /// from candidates fills it in, since they are the policy's own most probable ones.
+    /// Tokens beside the sampled one whose log-probabilities are scored, at each position: empty, or shape T. A learner that
+    /// uses candidates fills it in, because the candidates are the most probable tokens of the policy.
     pub candidates: Vec<Vec<u32>>,
 }
 
 impl TrainSample {
-    /// The candidates at a position; none where nobody asks for any.
+    /// The candidates at a position; empty if none were requested.
     #[must_use]
     pub fn candidates_at(&self, position: usize) -> &[u32] {
         self.candidates.get(position).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What one update consumes.
+/// The input of one update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainBatch {
-    /// What is descended on.
+    /// The objective to minimise.
     pub objective: Objective,
     /// In the order in which they are packed.
     pub samples: Vec<TrainSample>,

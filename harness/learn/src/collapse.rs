@@ -1,7 +1,7 @@
-//! Signs that a policy collapses: it says one thing only, ever less, ever more, or the same words again and again.
+//! Signs that a policy collapses: low entropy, replies that become shorter or longer, or repeated text.
 //!
-//! I1. A sign counts only if it is seen in several updates in a row: one batch of easy tasks is no collapse. I2. An update
-//! without trained tokens says nothing, and breaks no row.
+//! I1. A sign counts only if it is seen in several updates in a row: one batch of easy tasks is not a collapse. I2. An update
+//! without trained tokens is ignored: it neither extends nor ends such a row.
 //!
 //! Units: entropy in nats a token; lengths in tokens of a reply; repetition as a share. Pure; nothing to cancel.
 //! Source: bounds from practice with clipped policy gradients; none of them is a theorem.
@@ -23,7 +23,7 @@ pub struct CollapseBounds {
     pub updates: u32,
 }
 
-/// What is looked at after an update.
+/// The signs that are checked after an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Vitals {
     /// Mean over trained tokens.

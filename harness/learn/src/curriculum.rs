@@ -28,7 +28,7 @@ pub struct CurriculumConfig {
     pub memory: u32,
 }
 
-/// What is known of families, by their numbers, and what they are due: part of what a stream goes on from.
+/// Statistics of families, by their numbers, and how many groups each is due: part of the snapshot of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Curriculum(BTreeMap<u32, Standing>);

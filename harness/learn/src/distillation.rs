@@ -3,7 +3,7 @@
 //! The teacher reads more than the policy did (a hint, a demonstration, what came next), so it is another distribution over
 //! the same tokens.
 //!
-//! I1. A token without a word of the teacher contributes nothing. I2. Terms lie within the bound, whatever the log-probabilities.
+//! I1. A token without a score of the teacher contributes nothing. I2. Terms lie within the bound for all log-probabilities.
 //! I3. `d_current` of [`top_k`] is the exact derivative of its loss by each candidate's current log-probability.
 //!
 //! Shapes: T tokens, K candidates of each. Units: nats, at the temperature that the token was sampled at. Pure; nothing to cancel.
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::loss_config::Clip;
 
-/// What of a teacher's opinion becomes part of the loss.
+/// How the scores of a teacher enter the loss.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Distillation {
-    /// What its term is multiplied by; over 0. That of the outcome's is [`crate::PolicyLoss::outcome_weight`].
+    /// Factor on the term of the teacher, above 0. [`crate::PolicyLoss::outcome_weight`] is the factor on the outcome.
     pub weight: f64,
     /// Bound of a difference of log-probabilities, nats; over 0.
     pub bound: f64,
@@ -47,12 +47,12 @@ pub enum DistillationForm {
     TopK {
         /// How many.
         k: NonZeroU32,
-        /// What each of them counts.
+        /// The weight of each candidate.
         weight: CandidateWeight,
     },
 }
 
-/// What a candidate counts.
+/// The weight of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateWeight {
@@ -64,7 +64,7 @@ pub enum CandidateWeight {
 }
 
 impl Distillation {
-    /// What it is for the update of these parameters; nothing once the weight has fallen to 0.
+    /// The configuration for the update of these parameters; `None` once the weight has fallen to 0.
     #[must_use]
     pub fn at(self, version: u64) -> Option<Self> {
         let share = self.fade.map_or(1.0, |fade| 1.0 - version as f64 / f64::from(fade.get()));
@@ -89,12 +89,12 @@ pub struct Candidates<'a> {
     pub teacher: &'a [f32],
 }
 
-/// What a segment's candidates add to the loss.
+/// The loss terms of the candidates of a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CandidateLoss {
     /// Its share of the aggregated loss.
     pub loss: f64,
-    /// Derivative of that by each current log-probability (T x K); empty rows where nobody was asked.
+    /// Derivative of the loss by each current log-probability (T x K); rows without candidates are empty.
     pub d_current: Vec<Vec<f32>>,
     /// Sum over tokens of the squares of what the teacher adds, mean over the candidates by what they count.
     pub square: f64,

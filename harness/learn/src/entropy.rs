@@ -2,8 +2,8 @@
 //!
 //! I1. The bonus is between 0 and its coefficient. It is 0 until the entropy has fallen below its floor, a share of that of the first
 //! update; it rises by a tenth of the coefficient with each update that is below, and falls as fast with each that is not.
-//! I2. What is added to the loss is minus the bonus times the mean of the entropies, by the weights of the loss; `by_entropy` is the
-//! exact derivative by each. I3. An update without trained tokens says nothing.
+//! I2. The loss gains minus the bonus times the mean of the entropies, with the weights of the loss; `by_entropy` is the
+//! exact derivative by each entropy. I3. An update without trained tokens does not change the bonus.
 //!
 //! Shapes: T each. Units: nats. Pure; nothing to cancel.
 //! Source: adaptive entropy control, Skywork-OR1, arXiv 2505.22312. Deviations: the target is a share of the first update's entropy, the
@@ -23,7 +23,7 @@ pub struct EntropyBonus {
     pub floor: f64,
 }
 
-/// Where the bonus stands: part of what a learner goes on from.
+/// The current state of the bonus: part of the checkpoint of a learner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntropyControl(Ramp);
@@ -35,7 +35,7 @@ impl EntropyControl {
         self.0.first().is_none()
     }
 
-    /// What entropies are multiplied by in the next update.
+    /// Factor on the entropies in the next update.
     #[must_use]
     pub fn coefficient(&self, bonus: EntropyBonus) -> f64 {
         self.0.strength(bonus.coefficient)
@@ -47,7 +47,7 @@ impl EntropyControl {
     }
 }
 
-/// What a bonus adds to the loss of a segment.
+/// The loss terms that the bonus adds to a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntropyLoss {
     /// Its share of the aggregated loss.
@@ -92,7 +92,7 @@ mod tests {
         low[0] = 1.0;
         let rises: Vec<f64> = (0..13).map(|at| 0.002 * f64::from(at.min(10))).collect();
         check(&low, &rises);
-        // The share is of the first update, whatever came later.
+        // The share is relative to the first update.
         check(&[1.0, 9.0, 0.4], &[0.0, 0.0, 0.0]);
     }
 

@@ -159,7 +159,7 @@ mod tests {
         FeedbackSample { views: vec![view], ..feedback }
     }
 
-    /// What is in the batch, with its advantage, and what is left out.
+    /// Checks the turns in the batch, their advantages, and the turns that are left out.
     fn check(
         all: Vec<FeedbackSample>,
         baselines: &Baselines,
@@ -198,7 +198,7 @@ mod tests {
         for (sample, (_, advantage)) in made.batch.samples.iter().zip(expected) {
             assert!((sample.advantages[0] - advantage).abs() < 1e-6);
         }
-        // Somebody else's turns say nothing about mine.
+        // The turns of one user do not affect those of another.
         let other = FeedbackSample { user: 1, ..feedback(4, Some(1.0)) };
         check(vec![other], &baselines, RULES, &[(4, 1.0)], &[]);
     }

@@ -1,6 +1,6 @@
 //! Whether a new version may act: what is looked at between an update and its publication.
 //!
-//! I1. The divergence of a version from itself is 0, and no divergence is negative. I2. What is no number is rejected, never
+//! I1. The divergence of a version from itself is 0, and no divergence is negative. I2. A value that is not finite is rejected, never
 //! compared. I3. A held-out success that could not be measured, of either version, rejects nothing.
 //!
 //! Shapes: T tokens of each sample. Units: nats a token; success as a share, its bound in points of a percentage. Pure; nothing
@@ -21,7 +21,7 @@ pub struct GateBounds {
     pub max_drop_points: f64,
 }
 
-/// What was found of a new version by its own batch.
+/// Measurements of a new version on its own batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GateFindings {
     /// [`mean_divergence`] from the accepted version.
@@ -37,7 +37,7 @@ pub struct GateFindings {
 /// Why a version may not act.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// Something about it is no number.
+    /// A measurement is not finite.
     #[error("its {what} is not finite")]
     NotFinite {
         /// What.
@@ -51,7 +51,7 @@ pub enum Rejection {
         /// Its bound.
         most: f64,
     },
-    /// What it learned from cannot be right.
+    /// The rewards of its batch are invalid.
     #[error("{rewards} rewards of its batch were no number, or outside their range")]
     Rewards {
         /// How many.
@@ -92,7 +92,7 @@ impl GateBounds {
     #[must_use]
     pub fn check_held_out(&self, now: f64, before: f64) -> Option<Rejection> {
         let most_points = self.max_drop_points;
-        // Shares are fractions of whole tasks: rounding is no drop.
+        // Shares are fractions of whole tasks: a rounding error is not a drop.
         let drops = 100.0 * (before - now) > most_points + 1e-9;
         drops.then_some(Rejection::HeldOut { now, before, most_points })
     }
@@ -108,7 +108,7 @@ pub fn mean_divergence(samples: &[&TrainSample], accepted: &[Vec<f32>], new: &[V
     for ((sample, accepted), new) in samples.iter().zip(accepted).zip(new) {
         for (at, _) in sample.segment.mask.iter().enumerate().filter(|(_, trained)| **trained) {
             let difference = f64::from(new[at]) - f64::from(accepted[at]);
-            // What is infinite would be bounded otherwise, and hide (I2).
+            // Otherwise the bound would hide an infinite value (I2).
             sum += if difference.is_finite() { kl_term(KlEstimator::K3, difference).value } else { f64::NAN };
             tokens += 1;
         }

@@ -2,7 +2,7 @@
 
 use crate::TrainBatch;
 
-/// What an update did. Means are over trained tokens.
+/// Statistics of an update. Means are over trained tokens.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct UpdateReport {
     /// Parameter version after the update.
@@ -19,7 +19,7 @@ pub struct UpdateReport {
     pub grad_norm: f64,
     /// Mean entropy of the policy at trained tokens, nats.
     pub entropy: f64,
-    /// What the entropy of a token was multiplied by, as a bonus; 0 without one.
+    /// Coefficient of the entropy bonus; 0 without a bonus.
     #[serde(default)]
     pub entropy_coefficient: f64,
     /// Mean of |o - b|: how far the recomputed log-probabilities are from the recorded ones.

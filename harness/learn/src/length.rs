@@ -47,7 +47,7 @@ impl std::ops::AddAssign for Replies {
     }
 }
 
-/// Where the punishment stands: part of what a stream goes on from.
+/// The current state of the length penalty: part of the snapshot of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LengthControl(Ramp);
@@ -73,7 +73,7 @@ impl LengthControl {
         self.0.strength(cost.coefficient)
     }
 
-    /// What an episode earns less by now.
+    /// The current penalty on an episode.
     pub(crate) fn punishment(&self, cost: LengthCost) -> Option<LengthPunishment> {
         let (strength, target) = (self.strength(cost), self.0.first()? * cost.target);
         (strength > 0.0).then_some(LengthPunishment { strength, target })
@@ -123,7 +123,7 @@ mod tests {
         long[0] = 10;
         let rises: Vec<f64> = (0..13).map(|at| 0.05 * f64::from(at.min(10))).collect();
         check(&long, &rises);
-        // The multiple is of the first update, whatever came later.
+        // The multiple is relative to the first update.
         check(&[10, 2, 14], &[0.0, 0.0, 0.0]);
     }
 

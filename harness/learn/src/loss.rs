@@ -2,7 +2,7 @@
 //!
 //! I1. `d_current` is the exact derivative of `loss`: importance weights, proximal, behaviour, reference and teacher
 //! log-probabilities are constants. (Of a ratio of segments: where the advantages of a segment are all equal; else it is
-//! that of the token form, see below.) I2. A token that is not trained contributes nothing, whatever its columns hold. I3. A
+//! that of the token form, see below.) I2. A token that is not trained contributes nothing, for all values in its columns. I3. A
 //! segment in which any trained token has o - b below -[`MAX_DROP`], or no number, contributes nothing and is counted: the two
 //! log-probabilities are not of the same token. Its tokens stay in the denominator, which is older than this finding.
 //!
@@ -44,7 +44,7 @@ pub struct Terms<'a> {
     pub teacher: Option<&'a [Option<f32>]>,
 }
 
-/// What a segment adds to the loss of its optimizer step.
+/// The loss terms of a segment in its optimizer step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentLoss {
     /// Its share of the aggregated loss.
@@ -55,7 +55,7 @@ pub struct SegmentLoss {
     pub figures: LossFigures,
 }
 
-/// What the terms of trained tokens looked like. Figures of several segments add up.
+/// Statistics of the terms of trained tokens. Those of several segments add up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LossFigures {
     /// Tokens whose terms count.
@@ -189,7 +189,7 @@ pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     result
 }
 
-/// What a teacher adds to the advantage of a sampled token; 0 where it was not asked.
+/// The contribution of a teacher to the advantage of a sampled token; 0 if the teacher did not score the token.
 fn teaching(config: &PolicyLoss, terms: &Terms<'_>, token: usize) -> f64 {
     let Some(distillation) = config.distillation.filter(|it| it.form == DistillationForm::Sampled) else {
         return 0.0;
@@ -222,7 +222,7 @@ fn clipped_term(clip: Clip, dual_clip: Option<f64>, log_ratio: f64, advantage: f
     Term { value, derivative: if clipped { 0.0 } else { plain }, clipped }
 }
 
-/// -min(e^(n-b), cap) A n, of which n alone is no constant: no token is without a gradient.
+/// -min(e^(n-b), cap) A n, where only the factor n is not a constant: every token has a gradient.
 fn weighed_term(off_policy: f64, cap: f64, current: f64, advantage: f64) -> Term {
     let weight = off_policy.min(cap);
     Term { value: -weight * advantage * current, derivative: -weight * advantage, clipped: off_policy > cap }
@@ -369,7 +369,7 @@ mod tests {
             weighting: Weighting::None,
             ..PolicyLoss::default()
         };
-        // The mean of n - o is 0.05, whatever single tokens do.
+        // The mean of n - o is 0.05, although single tokens differ from it.
         let inside = segment(&config, [9.0, -1.5, -0.35, -1.0], 1.0);
         let ratio = 0.05f64.exp();
         assert!((inside.loss + ratio).abs() < 1e-6, "{inside:?}");

@@ -10,19 +10,19 @@ use crate::entropy::EntropyBonus;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyLoss {
-    /// What stands for the policy's gain, with its bounds.
+    /// The surrogate of the policy's gain, with its bounds.
     pub surrogate: Surrogate,
     /// How the difference between the proximal and the behaviour policy is corrected.
     pub weighting: Weighting,
-    /// What the loss is a mean over.
+    /// The units over which the loss is averaged.
     pub aggregation: Aggregation,
-    /// What the distance to a reference policy costs, if anything.
+    /// The penalty for the distance to a reference policy, if any.
     pub kl: Option<KlPenalty>,
-    /// What being undecided is worth, if anything.
+    /// The entropy bonus, if any.
     pub entropy: Option<EntropyBonus>,
-    /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
+    /// Factor on the advantage of the outcome; 0 if the update learns from a teacher only.
     pub outcome_weight: f64,
-    /// What is learned from a teacher, if there is one.
+    /// The distillation from a teacher, if there is one.
     pub distillation: Option<Distillation>,
 }
 
@@ -40,7 +40,7 @@ impl Default for PolicyLoss {
     }
 }
 
-/// What stands for the policy's gain at a token. rho = e^(n-o).
+/// The surrogate of the policy's gain at a token. rho = e^(n-o).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Surrogate {
@@ -92,7 +92,7 @@ impl Default for Surrogate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KlPenalty {
-    /// What it is multiplied by; over 0.
+    /// Factor on the term, above 0.
     pub coefficient: f64,
     /// How it is estimated.
     #[serde(default)]
@@ -147,17 +147,17 @@ impl Default for Weighting {
     }
 }
 
-/// Settings that cannot be had.
+/// Invalid settings of a loss.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LossConfigError {
-    /// One is out of its range.
+    /// A setting is out of its range.
     #[error("{setting} is {value}; {range}")]
     Range {
-        /// Its key, `clip_low`.
+        /// The key of the setting, such as `clip_low`.
         setting: &'static str,
-        /// What it is.
+        /// The rejected value.
         value: f64,
-        /// What it can be, as half a sentence.
+        /// The allowed range, as a phrase for the message.
         range: &'static str,
     },
     /// Two do not go together.
@@ -196,7 +196,7 @@ impl Weighting {
 }
 
 impl PolicyLoss {
-    /// What it is for the update of these parameters: a teacher's weight may fall with the versions.
+    /// The configuration for the update of these parameters: the weight of a teacher may fall with the versions.
     #[must_use]
     pub fn at(self, version: u64) -> Self {
         Self { distillation: self.distillation.and_then(|distillation| distillation.at(version)), ..self }

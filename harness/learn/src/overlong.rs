@@ -1,4 +1,4 @@
-//! What becomes of episodes that a limit cut: a reply at its most tokens, or the episode itself.
+//! The treatment of episodes that a limit cut: the token limit of a reply, or a limit of the episode.
 //!
 //! I1. Masking takes tokens out of training and nothing else: the reward stays what it is, in the baseline of its group. I2. The
 //! punishment of a length is 0 up to `tokens` before the limit, falls in a straight line, and is -1 at the limit. I3. Of several
@@ -11,7 +11,7 @@
 
 use crate::Segment;
 
-/// What is done about them.
+/// The treatment of such episodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overlong {
     /// Nothing: they are trained on like others.
@@ -44,7 +44,7 @@ impl EpisodeLength<'_> {
         self.is_cut || self.replies.iter().any(|&(_, is_cut)| is_cut)
     }
 
-    /// What it earns less: from -1 to 0.
+    /// The penalty on the reward: from -1 to 0.
     #[must_use]
     pub fn punishment(&self, tokens: u32) -> f64 {
         if self.is_overlong() {

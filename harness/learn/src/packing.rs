@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrainSample;
 
-/// What minibatches have about the same amount of.
+/// The quantity that is balanced between minibatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {

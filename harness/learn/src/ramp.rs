@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Updates outside of the bounds after which it is at its strongest.
 const STEPS: u32 = 10;
 
-/// Where a control stands: part of what a training goes on from.
+/// The current state of a control: part of the checkpoint of a training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ramp {
     /// The figure of the first update that had one.

@@ -1,7 +1,7 @@
 //! From two readings of one episode, as the policy had it and with a hint in it, to what a teacher is asked.
 //!
-//! I1. A token of the one reading is the token of the other that was sampled at the same place in the episode, whatever stands
-//! around it and wherever its segments begin. I2. A view asks about tokens of one segment alone, and ends with the last of them.
+//! I1. A token of one reading is the token of the other that was sampled at the same place in the episode, independent of the
+//! text around it and of where its segments begin. I2. A view asks about tokens of one segment alone, and ends with the last of them.
 //!
 //! Pure; nothing to cancel.
 
@@ -57,8 +57,8 @@ pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<Te
     Ok(asked.into_iter().map(|of_segment| of_segment.into_iter().map(view).collect()).collect())
 }
 
-/// What is asked about one turn of an episode, by a reading of the episode up to that turn; and which segment its tokens are of.
-/// Nothing where none of them is trained on.
+/// The view on one turn of an episode, from a reading of the episode up to that turn, and the segment that holds its tokens.
+/// `None` if none of these tokens is trained on.
 ///
 /// # Errors
 /// [`ViewError`]: it is not the same turn.

@@ -1,8 +1,8 @@
 //! Members become groups, and groups are admitted or discarded.
 //!
-//! I1. A group is settled when its last member resolves, in whatever order they come; its episodes are in order of
-//! slot. I2. A faulted member, or one with a reward that is no number or outside of what it can be, is not a member: it enters no baseline. I3. A group
-//! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew. I4. A group whose members
+//! I1. A group is settled when its last member resolves, for every order of arrival; its episodes are in order of
+//! slot. I2. A faulted member, or one whose reward is not finite or out of range, is not a member: it enters no baseline. I3. A group
+//! with a cancelled member is not used: the caller that cancelled it decides whether it is dispatched again. I4. A group whose members
 //! are all worth the same is trained on if process rewards tell their steps apart, and those count. I5. So is one of which a
 //! teacher has something to say; and where outcomes do not count, only such a one. I6. Members of a group are punished for long
 //! replies alike, by what that costs when the group is settled.
@@ -27,11 +27,11 @@ pub enum MemberResult {
         process: Vec<Option<f64>>,
         /// Whether every check passed. For figures only.
         passed: bool,
-        /// What the policy said in it.
+        /// The replies of the policy in the episode.
         replies: Replies,
-        /// What can be trained on, in order.
+        /// The segments that can be trained on, in order.
         segments: Vec<Segment>,
-        /// What a teacher reads about each segment; empty without one. See [`crate::teacher_views`].
+        /// The views of the teacher on each segment; empty without a teacher. See [`crate::teacher_views`].
         views: Vec<Vec<TeacherView>>,
     },
     /// It ran, and what it was given cannot be its reward.
@@ -92,7 +92,7 @@ pub(crate) struct Settled {
     newest: u64,
 }
 
-/// What a settled group is good for.
+/// The use of a settled group.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// Trained on, with the advantage of each episode.
@@ -201,7 +201,7 @@ fn verdict(weighing: Weighing, group: &Group, passed: u32, trainable: bool) -> V
         Ok(Admission::Constant) if passed == 0 => Discard::ConstantFailed,
         Ok(Admission::Constant) if passed as usize == group.episodes.len() => Discard::ConstantPassed,
         Ok(Admission::Constant) => Discard::ConstantMixed,
-        // Rewards that are no numbers are no members, so that this cannot be an error.
+        // Members have finite rewards, so this cannot be an error.
         _ => Discard::TooFew,
     })
 }
@@ -325,7 +325,7 @@ mod tests {
             let members = members.into_iter().map(|member| (attempt, member)).collect();
             Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, (0, 0), GroupId(0), members)
         };
-        // Who has no hint is left out where outcomes do not count, and nowhere else.
+        // A member without a hint is left out only if outcomes do not count.
         let segments = |outcome_counts| -> Vec<usize> {
             let settled = settled(outcome_counts, vec![taught(1.0), finished(0.0, false)]);
             settled.group.episodes.iter().map(|episode| episode.segments.len()).collect()

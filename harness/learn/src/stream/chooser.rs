@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{Curriculum, CurriculumConfig};
 
-/// What a chooser has to know of a group.
+/// The properties of a group that a chooser uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) suite: u32,
@@ -86,7 +86,7 @@ impl Chooser {
             let Some(families) = self.open.get_mut(suite) else { continue };
             let mut offered: Vec<(u32, u32)> =
                 families.iter().filter_map(|(&kind, open)| Some((*open.front()?, kind))).collect();
-            // Of those that are due as much, whoever comes first in the plan.
+            // Among families that are equally due, the first one in the plan.
             offered.sort_unstable();
             let kinds: Vec<u32> = offered.into_iter().map(|(_, kind)| kind).collect();
             let chosen = self.curriculum.choose(self.config, &kinds);

@@ -40,11 +40,11 @@ impl Schedule {
 pub struct StreamConfig {
     /// How rewards of a group become advantages.
     pub advantage: AdvantageKind,
-    /// What the terms of single steps are multiplied by; 0 leaves process rewards out.
+    /// Factor on the terms of single steps; 0 leaves process rewards out.
     pub process_weight: f64,
     /// Whether anything is learned from rewards; if not, only groups of which a teacher has something to say are trained on.
     pub outcome_counts: bool,
-    /// What long replies cost, if anything.
+    /// The penalty on long replies, if any.
     pub length: Option<LengthCost>,
     /// How generation and training take turns.
     pub schedule: Schedule,

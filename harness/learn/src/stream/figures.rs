@@ -1,4 +1,4 @@
-//! What became of groups, episodes and tokens, counted.
+//! Counts of groups, episodes and tokens by their outcome.
 //!
 //! I1. Every group that a batch uses up is counted once, as informative or under one reason. I2. Rewards are per
 //! episode, over the valid members of all groups that were used up, those that taught nothing included.
@@ -144,6 +144,6 @@ pub struct BatchStats {
     pub update: u32,
     /// The learner's version at its start.
     pub version: u64,
-    /// What it uses up.
+    /// The counts that it uses up.
     pub counts: StreamCounts,
 }

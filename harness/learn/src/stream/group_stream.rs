@@ -2,11 +2,11 @@
 //!
 //! I1. Every group of the plan is used up by at most one batch, and every informative one that was dispatched is
 //! trained, waits, or is discarded under a counted reason. I2. A fault changes no baseline. I3. Synchronous: batches
-//! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot goes on with the
+//! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot resumes with the
 //! batches that an undisturbed one would have made. I4. No trained token is older than the schedule's bound. I5.
 //! Nothing waits for what cannot come: while there is no end, a slot is in flight, a batch is ready or in training,
 //! or parameters are due to be published. I6. Demand only rises. I7. A version that is rejected uses up its batch and is never
-//! due to be published: what acts goes on and is as old as before, and baselines are those before the batch. I8. With a curriculum, what it
+//! due to be published: the acting policy continues with its old age, and baselines are those before the batch. I8. With a curriculum, what it
 //! knows of families follows from the batches whose versions were accepted, and changes with an update, not within a batch.
 //!
 //! Order of calls, from one thread: [`GroupStream::resolved`] as slots close; [`GroupStream::next_batch`] when the
@@ -47,7 +47,7 @@ pub enum StreamEnd {
     /// The plan has no more groups.
     PlanExhausted,
     /// A member was cancelled, and the schedule is synchronous: what came after it would not be what an undisturbed
-    /// run has. A stream made from the snapshot goes on with that group.
+    /// run has. A stream made from the snapshot resumes with that group.
     Cancelled,
 }
 
@@ -72,17 +72,17 @@ pub enum StreamError {
     /// There was no batch in training.
     #[error("an update to version {0} without a batch")]
     NoBatch(u64),
-    /// Versions rise with updates, and only what is known can be published.
+    /// Versions rise with updates, and only a known version can be published.
     #[error("version {got} where the learner's is {learner}")]
     Version {
-        /// What was named.
+        /// The version that the caller named.
         got: u64,
-        /// The learner's.
+        /// The version of the learner.
         learner: u64,
     },
 }
 
-/// What a checkpoint keeps of a stream. It belongs to the parameters of `version`: a batch in training is not in it.
+/// The part of a checkpoint that belongs to a stream. It belongs to the parameters of `version`: a batch in training is not in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamSnapshot {
     /// The learner's version.
@@ -94,15 +94,15 @@ pub struct StreamSnapshot {
     pub updates: u32,
     /// Groups used up by them.
     pub consumed: GroupRanges,
-    /// Over all of them.
+    /// Counts over all batches.
     pub counts: StreamCounts,
-    /// Those that run along; none where advantages are relative to their group.
+    /// Running baselines; empty if advantages are relative to their group.
     #[serde(default, skip_serializing_if = "Baselines::is_empty")]
     pub baselines: Baselines,
-    /// What long replies cost; nothing where they cost nothing.
+    /// The state of the length penalty; left out if it is new.
     #[serde(default, skip_serializing_if = "LengthControl::is_new")]
     pub length: LengthControl,
-    /// What is known of families, where one chooses among them.
+    /// Statistics of families, with a curriculum.
     #[serde(default, skip_serializing_if = "Curriculum::is_empty")]
     pub curriculum: Curriculum,
     /// Groups that it had chosen and that are not consumed, in order of choice: they have had their turn.
@@ -288,7 +288,7 @@ impl GroupStream {
                 streaming.expire(&self.lineage, max_staleness);
                 let groups = streaming.take(size, more);
                 if groups.is_none() {
-                    // What expired has made room.
+                    // Expired groups have made room.
                     self.replenish();
                 }
                 groups?
@@ -350,7 +350,7 @@ impl GroupStream {
         Ok(())
     }
 
-    /// The batch in training is no more.
+    /// Removes the batch in training.
     fn use_up(&mut self, version: u64) -> Result<Training, StreamError> {
         if version <= self.done.version {
             return Err(StreamError::Version { got: version, learner: self.done.version });
@@ -431,7 +431,7 @@ impl GroupStream {
         }
     }
 
-    /// What a checkpoint keeps, as of the last update.
+    /// The snapshot for a checkpoint, as of the last update.
     #[must_use]
     pub fn snapshot(&self) -> &StreamSnapshot {
         &self.done
@@ -468,7 +468,7 @@ impl GroupStream {
         }
         match &mut self.gathering {
             Gathering::Ordered(Some(filling)) => filling.settle(settled),
-            // Whatever is in flight belongs to the batch that is filled.
+            // All groups in flight belong to the batch that is being filled.
             Gathering::Ordered(None) => {}
             Gathering::Streaming(streaming) => streaming.settle(settled),
         }

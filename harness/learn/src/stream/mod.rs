@@ -2,7 +2,7 @@
 //!
 //! [`GroupStream`] is told what happened (a slot was resolved, an update was made, its parameters act) and answers
 //! what follows: how many groups of the plan are wanted, whether there is a batch to train, whether parameters are to
-//! be published. It has no clock, no thread and no I/O; whoever owns it moves the messages.
+//! be published. It has no clock, no thread and no I/O; its owner moves the messages.
 
 mod assembly;
 mod chooser;

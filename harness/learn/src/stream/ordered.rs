@@ -2,7 +2,7 @@
 //!
 //! I1. At any time, as many groups are asked for as could all be informative, and no more: the number asked for is
 //! `batch` plus those known to have taught nothing, up to `budget`. I2. Hence, once all of them are settled, the
-//! groups are the shortest stretch of the plan with `batch` informative ones, whatever the order in which they were
+//! groups are the shortest stretch of the plan with `batch` informative ones, independent of the order in which they were
 //! settled; or `budget` groups; or all that the plan had.
 
 use super::assembly::Settled;

@@ -134,7 +134,7 @@ mod tests {
         check(&[3, 4, 5], &[(0, &good), (0, &good), (1, &bad)], ages);
     }
 
-    /// What cannot be a reward is counted, and is in no mean.
+    /// An invalid reward is counted, and is excluded from every mean.
     #[test]
     fn unsound_rewards_are_counted_and_nothing_else() {
         let attempt = AttemptId { slot: SlotId(0), number: 0 };

@@ -1,4 +1,4 @@
-//! What each turn of a group's episodes is worth: the outcome of its episode, and its own process reward.
+//! The worth of each turn of a group's episodes: the outcome of its episode, and its own process reward.
 //!
 //! I1. The advantage of a turn is that of its episode plus the weight times the term of its step. I2. With a weight of 0,
 //! or without process rewards, all turns of an episode have the same.
@@ -12,11 +12,11 @@ use crate::{AdvantageKind, Episode, process_advantages};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Weighing {
     pub(crate) kind: AdvantageKind,
-    /// What the terms of single steps are multiplied by.
+    /// Factor on the terms of single steps.
     pub(crate) process: f64,
     /// Whether anything is learned from outcomes.
     pub(crate) outcome_counts: bool,
-    /// What long replies earn less, if they do by now.
+    /// The current penalty on long replies, if any.
     pub(crate) length: Option<LengthPunishment>,
 }
 
