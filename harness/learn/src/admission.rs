@@ -1,4 +1,4 @@
-//! Which groups are trained on.
+//! Decides which groups are trained on.
 //!
 //! I1. Where its own mean is the baseline, a group is informative only if two of its valid members differ in reward by more than [`CONSTANT_SPREAD`];
 //! any other would contribute a gradient of zero, or noise. I2. A group that is not informative is told apart by

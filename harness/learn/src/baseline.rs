@@ -46,7 +46,7 @@ impl Baselines {
         earned.rewards = earned.rewards * DECAY + 1.0;
     }
 
-    /// Whether nothing is known of any kind.
+    /// Whether there are no rewards of any kind yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -8,11 +8,11 @@ use crate::Segment;
 /// The attempt that closed its slot, as far as learning cares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// Which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
     /// Return of the episode.
     pub reward: f64,
-    /// Process reward of each turn, where one was given.
+    /// Process reward of each turn that got one.
     pub process: Vec<Option<f64>>,
     /// In order. An episode of several segments stays one episode.
     pub segments: Vec<Segment>,
@@ -21,7 +21,7 @@ pub struct Episode {
 }
 
 impl Episode {
-    /// Whether a teacher has a word about any of its tokens.
+    /// Whether a teacher scores any of its tokens.
     #[must_use]
     pub fn is_taught(&self) -> bool {
         self.views.iter().flatten().any(|view| !view.places.is_empty())
@@ -31,7 +31,7 @@ impl Episode {
 /// All members of a group that did not fault, and how many did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Its id, which is also its place in the order of dispatch.
+    /// The id of the group, which is also its place in the order of dispatch.
     pub id: GroupId,
     /// Valid members in order of slot. Faulted and cancelled ones are not members.
     pub episodes: Vec<Episode>,
@@ -53,7 +53,7 @@ pub enum Objective {
 /// the policy did not see.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TeacherView {
-    /// Its tokens, up to the last one that is asked about.
+    /// The tokens of the view, up to the last one to be scored.
     pub ids: Vec<u32>,
     /// The tokens to be scored, in ascending order.
     pub places: Vec<ViewPlace>,
@@ -92,7 +92,7 @@ impl TeacherView {
         self.places.iter().copied().filter(|place| of.mask[place.segment])
     }
 
-    /// The same, each with what a teacher elsewhere said of it.
+    /// The same places, each with the log-probability of a remote teacher.
     pub fn answered(&self, of: &Segment) -> impl Iterator<Item = (ViewPlace, f32)> {
         let said = self.said.as_deref().unwrap_or_default();
         self.places.iter().copied().zip(said.iter().copied()).filter(|(place, _)| of.mask[place.segment])
@@ -111,7 +111,7 @@ impl TeacherView {
     }
 }
 
-/// One segment with what each of its trained tokens weighs.
+/// One segment with the weight of each trained token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSample {
     /// Names the sample in messages and in the manifest of a checkpoint.
@@ -122,8 +122,8 @@ pub struct TrainSample {
     pub advantages: Vec<f32>,
     /// Index of the episode within the batch, for aggregation by episode.
     pub episode: u32,
-    /// What a teacher reads. A token that no view asks about has no word of the teacher; one that several ask about has that of
-    /// the view in which least stands before it, or for candidates that of most overlap.
+    /// The views of the teacher. A token in no view gets no score. A token in several views gets the score of
+    /// the view with the fewest tokens before it; for candidates, of the view with the largest overlap.
     pub teacher: Vec<TeacherView>,
     /// Tokens beside the sampled one whose log-probabilities are scored, at each position: empty, or shape T. A learner that
     /// uses candidates fills it in, because the candidates are the most probable tokens of the policy.

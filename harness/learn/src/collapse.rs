@@ -11,9 +11,9 @@ use std::collections::HashSet;
 /// When a policy has collapsed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CollapseBounds {
-    /// Least entropy, as a share of that of the first update.
+    /// Minimum entropy, as a share of the entropy of the first update.
     pub entropy: f64,
-    /// Shortest mean reply, as a share of that of the first update.
+    /// Minimum mean reply length, as a share of the length in the first update.
     pub shortest: f64,
     /// Longest mean reply, in the same unit.
     pub longest: f64,
@@ -34,7 +34,7 @@ pub struct Vitals {
     pub repetition: f64,
 }
 
-/// A sign, with what was measured and what it is compared with.
+/// A sign, with the measured value and its bound.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Collapse {
     /// The policy has stopped to try anything.
@@ -45,7 +45,7 @@ pub enum Collapse {
         /// At the first update.
         first: f64,
     },
-    /// It says next to nothing.
+    /// Replies are almost empty.
     #[error("replies shrank to {now:.1} tokens, from {first:.1} at the first update")]
     Short {
         /// Now.
@@ -61,7 +61,7 @@ pub enum Collapse {
         /// At the first update.
         first: f64,
     },
-    /// It says the same again and again.
+    /// Replies repeat the same text.
     #[error("{:.0} % of what replies say repeats what they said before", 100.0 * now)]
     Repetition {
         /// Now.
@@ -84,7 +84,7 @@ impl CollapseGuard {
         Self { bounds, first: None, in_a_row: 0 }
     }
 
-    /// Looks at one more update that trained tokens; tells of the sign that was seen often enough, and then counts anew.
+    /// Checks one more update that trained tokens. Returns a sign that was seen often enough, and restarts its count.
     pub fn after(&mut self, now: Vitals) -> Option<Collapse> {
         let first = *self.first.get_or_insert(now);
         let sign = self.bounds.sign(&first, &now);

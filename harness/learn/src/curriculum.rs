@@ -1,4 +1,4 @@
-//! Which family is learned from next: one that passes about half of the time teaches most.
+//! Chooses the next family to learn from. Families with a pass rate of about one half teach most.
 //!
 //! I1. The success of a family is (S + 1) / (n + 2), with S the attempts that passed and n all of them, both times 1 - 1 / `memory` for
 //! each attempt of a later group. Of a family that nothing is known of it is a half. I2. The share of a family among F on offer is
@@ -37,7 +37,7 @@ pub struct Curriculum(BTreeMap<u32, Standing>);
 struct Standing {
     passed: f64,
     attempts: f64,
-    /// Shares that it had, less the times that it was chosen.
+    /// The sum of its shares, minus the number of times that it was chosen.
     due: f64,
 }
 
@@ -48,7 +48,7 @@ impl Standing {
 }
 
 impl Curriculum {
-    /// Whether nothing was learned or chosen.
+    /// Whether there are no statistics and no choices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -99,7 +99,7 @@ impl Curriculum {
         standing.attempts = standing.attempts * remains + f64::from(attempts);
     }
 
-    /// The same choices, with what another one knows of success: of a policy that is gone back to.
+    /// The same choices, with the success rates of another curriculum: used to return to an earlier policy.
     #[must_use]
     pub fn with_success_of(mut self, other: &Self) -> Self {
         for (&family, standing) in &mut self.0 {

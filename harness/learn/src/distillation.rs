@@ -1,4 +1,4 @@
-//! On-policy distillation: what a teacher thinks of the tokens that the policy itself sampled, or might have.
+//! On-policy distillation: a teacher scores the tokens that the policy sampled, or its most probable candidates.
 //!
 //! The teacher reads more than the policy did (a hint, a demonstration, what came next), so it is another distribution over
 //! the same tokens.
@@ -24,7 +24,7 @@ pub struct Distillation {
     pub weight: f64,
     /// Bound of a difference of log-probabilities, nats; over 0.
     pub bound: f64,
-    /// Which tokens the teacher is asked about.
+    /// The tokens that the teacher scores.
     pub form: DistillationForm,
     /// Versions in which the weight falls along a line to 0; `None` keeps it.
     pub fade: Option<NonZeroU32>,
@@ -36,7 +36,7 @@ impl Default for Distillation {
     }
 }
 
-/// Which tokens the teacher is asked about.
+/// The tokens that the teacher scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum DistillationForm {
@@ -56,10 +56,10 @@ pub enum DistillationForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateWeight {
-    /// Its probability among the candidates: they sum to 1.
+    /// The probability among the candidates, which sums to 1.
     #[default]
     Renormalised,
-    /// Its probability.
+    /// The probability of the candidate.
     Mass,
 }
 
@@ -92,16 +92,16 @@ pub struct Candidates<'a> {
 /// The loss terms of the candidates of a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CandidateLoss {
-    /// Its share of the aggregated loss.
+    /// The segment's share of the aggregated loss.
     pub loss: f64,
     /// Derivative of the loss by each current log-probability (T x K); rows without candidates are empty.
     pub d_current: Vec<Vec<f32>>,
-    /// Sum over tokens of the squares of what the teacher adds, mean over the candidates by what they count.
+    /// Sum over tokens of the squared contribution of the teacher, averaged over the candidates by their weights.
     pub square: f64,
 }
 
 /// The loss over candidates of one segment: sum over t of w_t times the sum over v of max(-A rho, -A clip(rho)), with
-/// A = clip(teacher - o) times what the candidate counts. `weights` as [`crate::token_weights`] makes them (T).
+/// A = clip(teacher - o) times the weight of the candidate. `weights` as [`crate::token_weights`] makes them (T).
 ///
 /// # Panics
 /// When columns differ in length: a fault of the caller.

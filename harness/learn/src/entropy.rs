@@ -29,7 +29,7 @@ pub struct EntropyBonus {
 pub struct EntropyControl(Ramp);
 
 impl EntropyControl {
-    /// Whether nothing was measured yet.
+    /// Whether no update was measured yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.0.first().is_none()
@@ -41,7 +41,7 @@ impl EntropyControl {
         self.0.strength(bonus.coefficient)
     }
 
-    /// There was an update whose trained tokens had this entropy in the mean.
+    /// Records an update whose trained tokens had this mean entropy.
     pub fn after(&mut self, bonus: EntropyBonus, entropy: f64) {
         self.0.after(entropy, |entropy, first| entropy < bonus.floor * first);
     }
@@ -50,7 +50,7 @@ impl EntropyControl {
 /// The loss terms that the bonus adds to a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntropyLoss {
-    /// Its share of the aggregated loss.
+    /// The segment's share of the aggregated loss.
     pub loss: f64,
     /// Derivative of that by each entropy.
     pub by_entropy: Vec<f32>,

@@ -3,7 +3,7 @@
 //! I1. A turn's advantage is its reward minus the baseline of its user, which earlier updates' turns determine: rewards of a batch do not
 //! change the baseline of that batch. I2. A reward of 0 carries no signal: such a turn is in the batch only if a teacher has a hint, and it
 //! does not enter the baseline. A turn without a judgement has no reward, which is not 0. I3. The outcome of an answer that a limit cut is
-//! not trained on: the end that it would have had is unknown. I4. Every given turn is either in the batch or left out with a reason.
+//! not trained on: its full text is unknown. I4. Every given turn is either in the batch or left out with a reason.
 //!
 //! Units: reward units. Shapes: an advantage for each token of a segment, T. Pure; nothing to cancel.
 //! Source: the binary and combined objectives of OpenClaw-RL, arXiv 2603.10165. Deviation: that has no baseline.
@@ -34,7 +34,7 @@ pub struct FeedbackSample {
 /// Settings of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedbackRules {
-    /// Whether rewards are used, and not hints alone.
+    /// Whether rewards are used besides hints.
     pub outcome_counts: bool,
     /// Older tokens are masked, in versions.
     pub max_staleness: u64,
@@ -59,7 +59,7 @@ pub enum LeftOut {
     Stale,
 }
 
-/// A batch, and what was left out of it.
+/// A batch, and the turns that were left out of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackBatch {
     /// Input of an update.

@@ -1,4 +1,4 @@
-//! Whether a new version may act: what is looked at between an update and its publication.
+//! Decides whether a new version may act, by checks between an update and its publication.
 //!
 //! I1. The divergence of a version from itself is 0, and no divergence is negative. I2. A value that is not finite is rejected, never
 //! compared. I3. A held-out success that could not be measured, of either version, rejects nothing.
@@ -6,7 +6,7 @@
 //! Shapes: T tokens of each sample. Units: nats a token; success as a share, its bound in points of a percentage. Pure; nothing
 //! to cancel.
 //! Source: [`crate::divergence`]'s k3. The replies were sampled by the accepted version or a few before it, so that the mean is an
-//! estimate of KL(accepted, new). Deviations: what replies were sampled by is not corrected for, since both versions are scored.
+//! estimate of KL(accepted, new). Deviations: no correction for the sampling policy, because both versions are scored.
 
 use crate::TrainSample;
 use crate::divergence::kl_term;
@@ -17,7 +17,7 @@ use crate::loss_config::KlEstimator;
 pub struct GateBounds {
     /// Most divergence from the accepted version, mean over tokens, nats.
     pub max_kl: f64,
-    /// By how many points the held-out success may be below that of the last accepted evaluation.
+    /// Maximum drop of the held-out success below the last accepted evaluation, in points.
     pub max_drop_points: f64,
 }
 

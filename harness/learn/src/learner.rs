@@ -26,13 +26,13 @@ pub struct UpdateReport {
     pub behaviour_gap: f64,
     /// Share of tokens whose ratio was clipped, or whose weight was.
     pub clip_fraction: f64,
-    /// Mean estimate of the divergence from the reference, nats; 0 where it costs nothing.
+    /// Mean estimate of the divergence from the reference, nats; 0 without a penalty.
     #[serde(default)]
     pub kl: f64,
-    /// Root mean square of what the outcome adds to the advantage of a token.
+    /// Root mean square of the outcome's contribution to the advantage of a token.
     #[serde(default)]
     pub outcome_rms: f64,
-    /// Root mean square of what a teacher adds to it, mean over the candidates where it is asked about those; 0 without one.
+    /// Root mean square of the teacher's contribution, averaged over the candidates if it scores candidates; 0 without a teacher.
     #[serde(default)]
     pub teacher_rms: f64,
     /// Segments dropped because a recomputed log-probability was too far from the recorded one.

@@ -3,11 +3,11 @@
 //! I1. The punishment's strength is between 0 and its coefficient. It is 0 until the mean reply of an update is longer than the target, a
 //! multiple of that of the first update; it rises by a tenth of the coefficient with each update that is above, and falls as fast with
 //! each that is not. I2. An episode whose mean reply is within the target is not punished; beyond it the punishment falls in a straight
-//! line, to all of its strength at twice the target. I3. An update without replies says nothing.
+//! line, to all of its strength at twice the target. I3. An update without replies is ignored.
 //!
 //! Units: lengths in tokens; punishments in reward units. Pure; nothing to cancel.
 //! Source: as [`crate::EntropyControl`], with the sign of a cost; that long replies are punished in the reward: Kimi k1.5, arXiv
-//! 2501.12599, section 2.3.3. Deviations: what is too long is a multiple of the first update's mean, not of the shortest in the
+//! 2501.12599, section 2.3.3. Deviations: the length limit is a multiple of the first update's mean, not of the shortest in the
 //! group; the strength is controlled, not scheduled; wrong replies are punished like right ones.
 
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ impl std::ops::AddAssign for Replies {
 #[serde(transparent)]
 pub struct LengthControl(Ramp);
 
-/// A punishment as it stands.
+/// The current punishment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LengthPunishment {
     strength: f64,
@@ -61,13 +61,13 @@ pub(crate) struct LengthPunishment {
 }
 
 impl LengthControl {
-    /// Whether nothing was measured yet.
+    /// Whether no update was measured yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.0.first().is_none()
     }
 
-    /// The most that an episode earns less by now.
+    /// The current maximum penalty on an episode.
     #[must_use]
     pub fn strength(&self, cost: LengthCost) -> f64 {
         self.0.strength(cost.coefficient)
@@ -90,7 +90,7 @@ impl LengthPunishment {
     /// Of an episode with these replies: from minus the strength to 0.
     pub(crate) fn of(self, replies: Replies) -> f64 {
         let mean = replies.mean().unwrap_or_default();
-        // A target of 0 tokens is that of a policy that said nothing at all.
+        // A target of 0 tokens belongs to a policy with empty replies.
         let beyond = (mean - self.target) / self.target.max(1.0);
         -self.strength * beyond.clamp(0.0, 1.0)
     }

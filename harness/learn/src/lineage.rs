@@ -1,4 +1,4 @@
-//! Which versions of a policy acted, and how old a token is by them.
+//! The versions of a policy that acted, and the age of a token in versions.
 //!
 //! I1. A version that was rejected has the parameters of the one before it, never acts, and makes nothing older. I2. Without
 //! rejected versions the age of a token is the learner's version less its own. I3. No token that was sampled by the accepted
@@ -45,7 +45,7 @@ impl Lineage {
 
     /// The learner has made a later version, which was rejected.
     pub fn reject(&mut self, version: u64) {
-        // Numbers between were never made, and cannot be told from rejected ones.
+        // Numbers in between were never used, and cannot be distinguished from rejected ones.
         self.rejected.extend(self.version.saturating_add(1)..=version);
         self.version = version;
     }

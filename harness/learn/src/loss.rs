@@ -4,7 +4,7 @@
 //! log-probabilities are constants. (Of a ratio of segments: where the advantages of a segment are all equal; else it is
 //! that of the token form, see below.) I2. A token that is not trained contributes nothing, for all values in its columns. I3. A
 //! segment in which any trained token has o - b below -[`MAX_DROP`], or no number, contributes nothing and is counted: the two
-//! log-probabilities are not of the same token. Its tokens stay in the denominator, which is older than this finding.
+//! log-probabilities are not of the same token. Its tokens stay in the denominator, which is computed before this check.
 //!
 //! Shapes: every column is T. Units: nats. Arithmetic is in f64; columns come and go in f32. Pure; nothing to cancel.
 //! Source: clipping: PPO, arXiv 1707.06347, equation 7, with two sides as in DAPO, 2503.14476; dual clip:
@@ -47,7 +47,7 @@ pub struct Terms<'a> {
 /// The loss terms of a segment in its optimizer step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentLoss {
-    /// Its share of the aggregated loss.
+    /// The segment's share of the aggregated loss.
     pub loss: f64,
     /// Derivative of that by each current log-probability. Shape T; 0 where nothing is trained.
     pub d_current: Vec<f32>,
@@ -66,9 +66,9 @@ pub struct LossFigures {
     pub gap: f64,
     /// Sum of the estimates of the divergence from the reference over them, nats.
     pub kl: f64,
-    /// Sum of the squares of what the outcome adds to the advantage of each of them.
+    /// Sum of the squares of the outcome's contributions to the advantage of each token.
     pub outcome_square: f64,
-    /// Sum of the squares of what the teacher does.
+    /// Sum of the squares of the teacher's contributions.
     pub teacher_square: f64,
     /// Segments dropped by I3.
     pub dropped_segments: u64,
@@ -89,7 +89,7 @@ impl LossFigures {
         self.kl / self.tokens.max(1) as f64
     }
 
-    /// Root mean square of what the outcome adds to an advantage, and of what the teacher does.
+    /// Root mean squares of the contributions of outcome and teacher to an advantage.
     #[must_use]
     pub fn advantage_rms(&self) -> (f64, f64) {
         let rms = |sum: f64| (sum / self.tokens.max(1) as f64).sqrt();
@@ -211,7 +211,7 @@ fn clipped_term(clip: Clip, dual_clip: Option<f64>, log_ratio: f64, advantage: f
     let ratio = log_ratio.exp();
     let plain = -ratio * advantage;
     let bounded = -ratio.clamp(1.0 - clip.low, 1.0 + clip.high) * advantage;
-    // Where both agree the gradient is the plain one's: the clip binds only where it raises the loss.
+    // If both agree, the gradient is that of the unclipped term: the clip binds only if it raises the loss.
     let (mut value, mut clipped) = if bounded > plain { (bounded, true) } else { (plain, false) };
     if let Some(bound) = dual_clip.filter(|_| advantage < 0.0) {
         let most = -bound * advantage;
@@ -481,7 +481,7 @@ mod tests {
             let (_, derivative, here) = token(&config, log_ratio, gap, advantage);
             let (above, _, after) = token(&config, log_ratio + step, gap, advantage);
             let (below, _, before) = token(&config, log_ratio - step, gap, advantage);
-            // Not across a kink, where the difference says nothing.
+            // Not across a kink, where the difference quotient is meaningless.
             prop_assume!(here.clipped == after.clipped && here.clipped == before.clipped);
             let difference = (above - below) / f64::from(2.0 * step);
             prop_assert!((difference - f64::from(derivative)).abs() < 2e-3 * (1.0 + difference.abs()));
@@ -504,7 +504,7 @@ mod tests {
             };
             let numeric = (at(step).loss - at(-step).loss) / f64::from(2.0 * step);
             let exact = f64::from(at(0.0).d_current[token]);
-            // The weight's own derivative is what is left out of it.
+            // The derivative of the weight itself is left out.
             let weight_part = kl.map_or(0.0, |kl| kl.coefficient / 3.0 * kl_term(kl.estimator, -0.5).value);
             prop_assert!((numeric - weight_part - exact).abs() < 2e-3 * (1.0 + exact.abs()), "{numeric} {exact}");
         }

@@ -1,6 +1,6 @@
 //! The treatment of episodes that a limit cut: the token limit of a reply, or a limit of the episode.
 //!
-//! I1. Masking takes tokens out of training and nothing else: the reward stays what it is, in the baseline of its group. I2. The
+//! I1. Masking takes tokens out of training and nothing else: the reward stays in the baseline of its group. I2. The
 //! punishment of a length is 0 up to `tokens` before the limit, falls in a straight line, and is -1 at the limit. I3. Of several
 //! replies the longest one is punished, once.
 //!
@@ -14,12 +14,12 @@ use crate::Segment;
 /// The treatment of such episodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overlong {
-    /// Nothing: they are trained on like others.
+    /// They are trained on like others.
     #[default]
     Train,
     /// Their tokens are not trained on.
     Mask,
-    /// They earn less, and so do those that come near to the limit.
+    /// They get a penalty, and so do episodes close to the limit.
     Soft {
         /// Tokens before the limit in which the punishment rises.
         tokens: u32,
@@ -38,7 +38,7 @@ pub struct EpisodeLength<'a> {
 }
 
 impl EpisodeLength<'_> {
-    /// Whether a limit cut anything of it.
+    /// Whether a limit cut any part of the episode.
     #[must_use]
     pub fn is_overlong(&self) -> bool {
         self.is_cut || self.replies.iter().any(|&(_, is_cut)| is_cut)

@@ -60,7 +60,7 @@ pub fn split_minibatches(
 pub fn micro_batches(samples: &[TrainSample], chosen: &[usize], budget: NonZeroU32) -> Vec<Vec<usize>> {
     let len = |sample: usize| samples[sample].segment.len();
     let mut order = chosen.to_vec();
-    // The longest first: what does not fit into memory fails at the first pass, not at the last.
+    // The longest first: a segment that does not fit into memory fails at the first pass, not at the last.
     order.sort_unstable_by_key(|&sample| (std::cmp::Reverse(len(sample)), sample));
     let mut batches: Vec<Vec<usize>> = Vec::new();
     let mut room = 0;

@@ -25,12 +25,12 @@ impl Ramp {
         self.first
     }
 
-    /// By now, where it may be `most`.
+    /// The current strength, at most `most`.
     pub(crate) fn strength(&self, most: f64) -> f64 {
         most * f64::from(self.steps) / f64::from(STEPS)
     }
 
-    /// There was an update with this figure, which is outside of the bounds if `is_outside` says so of it and the first.
+    /// Records an update with this figure. `is_outside` gets it and the first figure, and decides whether it is out of bounds.
     pub(crate) fn after(&mut self, figure: f64, is_outside: impl Fn(f64, f64) -> bool) {
         let first = *self.first.get_or_insert(figure);
         self.steps = if is_outside(figure, first) {

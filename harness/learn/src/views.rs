@@ -1,4 +1,4 @@
-//! From two readings of one episode, as the policy had it and with a hint in it, to what a teacher is asked.
+//! Builds the views of a teacher from two readings of one episode: the one of the policy, and one with a hint.
 //!
 //! I1. A token of one reading is the token of the other that was sampled at the same place in the episode, independent of the
 //! text around it and of where its segments begin. I2. A view asks about tokens of one segment alone, and ends with the last of them.
@@ -21,7 +21,7 @@ pub enum ViewError {
     /// A token is another one.
     #[error("sampled token {place} is another one in the reading with a hint")]
     Token {
-        /// Its place in the episode.
+        /// The place in the episode.
         place: usize,
     },
 }
@@ -35,7 +35,7 @@ pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<Te
     if ours.len() != theirs.len() {
         return Err(ViewError::Count { plain: ours.len(), hinted: theirs.len() });
     }
-    // Of each segment: which of the hinted ones asks about what.
+    // For each segment: the hinted segments that ask about its tokens.
     let mut asked: Vec<Vec<(usize, Vec<ViewPlace>)>> = vec![Vec::new(); plain.len()];
     let mut open = None;
     for (place, (&(of, at), &(by, view))) in ours.iter().zip(&theirs).enumerate() {

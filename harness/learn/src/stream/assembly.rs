@@ -23,9 +23,9 @@ pub enum MemberResult {
     Finished {
         /// Return of the episode.
         reward: f64,
-        /// Process reward of each turn, where one was given.
+        /// Process reward of each turn that got one.
         process: Vec<Option<f64>>,
-        /// Whether every check passed. For figures only.
+        /// Whether every check passed. Used for statistics only.
         passed: bool,
         /// The replies of the policy in the episode.
         replies: Replies,
@@ -34,9 +34,9 @@ pub enum MemberResult {
         /// The views of the teacher on each segment; empty without a teacher. See [`crate::teacher_views`].
         views: Vec<Vec<TeacherView>>,
     },
-    /// It ran, and what it was given cannot be its reward.
+    /// It ran, and got an invalid reward.
     Unsound,
-    /// Something broke, and no retry is due.
+    /// It faulted, and is not retried.
     Faulted,
     /// We chose to stop it.
     Cancelled,
@@ -78,7 +78,7 @@ impl Assembly {
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) position: u32,
-    /// Of its task, by which baselines are told apart.
+    /// The kind of its task: each kind has its own baseline.
     pub(crate) kind: u32,
     pub(crate) group: Group,
     /// Members that passed.

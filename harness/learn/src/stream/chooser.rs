@@ -15,9 +15,9 @@ use crate::{Curriculum, CurriculumConfig};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) suite: u32,
-    /// Its family.
+    /// The family of its task.
     pub(crate) kind: u32,
-    /// Whether an earlier process used it up.
+    /// Whether an earlier process consumed it.
     pub(crate) is_consumed: bool,
 }
 

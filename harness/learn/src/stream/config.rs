@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AdvantageKind, CurriculumConfig, LengthCost};
 
-/// Which groups are generated with which parameters, and when.
+/// The schedule: which groups are generated with which parameters, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {
     /// Generation and training take turns, and every token is of the learner's version. The sequence of batches is a
-    /// function of plan and outputs, not of who finished first. Groups that taught nothing are replaced one by one.
+    /// function of plan and outputs, independent of the order of completion. Groups without a gradient are replaced one by one.
     Synchronous,
     /// A batch is generated as a whole while the one before trains. Both wait for each other at each step.
     OneStepOff,
-    /// Groups stream: batches are made of what finishes first, dispatch runs ahead.
+    /// Groups stream: batches are formed in order of completion, and dispatch runs ahead.
     Asynchronous {
         /// Versions that a trained token may be behind the learner's. Dispatch runs ahead no further than this allows
         /// when groups finish in order; tokens of stragglers beyond it are masked.
@@ -42,7 +42,7 @@ pub struct StreamConfig {
     pub advantage: AdvantageKind,
     /// Factor on the terms of single steps; 0 leaves process rewards out.
     pub process_weight: f64,
-    /// Whether anything is learned from rewards; if not, only groups of which a teacher has something to say are trained on.
+    /// Whether anything is learned from rewards; if not, only groups that a teacher scores are trained on.
     pub outcome_counts: bool,
     /// The penalty on long replies, if any.
     pub length: Option<LengthCost>,

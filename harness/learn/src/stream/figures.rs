@@ -59,11 +59,11 @@ pub struct StreamCounts {
     pub taught: u64,
     /// Sum of their rewards.
     pub reward: f64,
-    /// Groups whose version was rejected; each is counted as what it was besides.
+    /// Groups whose version was rejected. Each is also counted under its outcome.
     pub rejected: u64,
     /// Members that faulted.
     pub faulted: u64,
-    /// Members whose reward was infinite, no number, or outside of what it can be.
+    /// Members whose reward was infinite, NaN or out of range.
     #[serde(alias = "not_finite")]
     pub unsound: u64,
     /// Tokens of the informative groups.
@@ -140,7 +140,7 @@ impl std::ops::AddAssign for StreamCounts {
 /// About one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BatchStats {
-    /// Which batch of the stream, from 0.
+    /// Number of the batch in the stream, from 0.
     pub update: u32,
     /// The learner's version at its start.
     pub version: u64,

@@ -105,7 +105,7 @@ pub struct StreamSnapshot {
     /// Statistics of families, with a curriculum.
     #[serde(default, skip_serializing_if = "Curriculum::is_empty")]
     pub curriculum: Curriculum,
-    /// Groups that it had chosen and that are not consumed, in order of choice: they have had their turn.
+    /// Groups that it had chosen and that are not consumed, in order of choice. They are not chosen again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<GroupId>,
 }
@@ -178,9 +178,9 @@ struct Training {
 }
 
 impl GroupStream {
-    /// A stream over a plan's slots. `kinds` says of which kind each task of the plan is: what runs along as a baseline is
-    /// kept for each, and tasks that it does not name are of one kind. The version that the snapshot says is accepted must act by now, and no slot of an
-    /// unconsumed group may be left out when the plan is run: an incomplete group is dispatched anew as a whole.
+    /// A stream over the slots of a plan. `kinds` gives the kind of each task: every kind has its own running baseline, and the
+    /// tasks without an entry share one kind. The accepted version of the snapshot must already act, and the plan must run every
+    /// slot of an unconsumed group: an incomplete group is dispatched again as a whole.
     ///
     /// # Errors
     /// [`StreamError::UnknownGroup`]: the snapshot is of another plan.
@@ -258,13 +258,13 @@ impl GroupStream {
         self.roster.order()
     }
 
-    /// With a curriculum, the least and the most share that a family has of its suite by now, in even shares.
+    /// With a curriculum, the smallest and the largest current share of a family in its suite, in multiples of an even share.
     #[must_use]
     pub fn shares(&self) -> Option<(f64, f64)> {
         self.roster.chooser()?.spread()
     }
 
-    /// The most that an episode earns less by now for its length, where that costs anything.
+    /// The current maximum penalty for the length of an episode, if there is one.
     #[must_use]
     pub fn length_strength(&self) -> Option<f64> {
         self.config.length.map(|cost| self.done.length.strength(cost))
@@ -315,7 +315,7 @@ impl GroupStream {
     /// The batch in training has become the learner's new version.
     ///
     /// # Errors
-    /// [`StreamError::NoBatch`], or [`StreamError::Version`] where it did not rise.
+    /// [`StreamError::NoBatch`], or [`StreamError::Version`] if the version did not rise.
     pub fn updated(&mut self, version: u64) -> Result<(), StreamError> {
         let training = self.use_up(version)?;
         self.done.counts += training.counts;
@@ -372,7 +372,7 @@ impl GroupStream {
         }
     }
 
-    /// How rewards become advantages by now.
+    /// The current rules from rewards to advantages.
     fn weighing(&self) -> Weighing {
         let StreamConfig { advantage, process_weight, outcome_counts, length, .. } = self.config;
         Weighing {
@@ -394,7 +394,7 @@ impl GroupStream {
         self.is_behind() && !is_held
     }
 
-    /// Whether what acts is an older version than the last that was accepted, be it held back or not.
+    /// Whether the acting version is older than the last accepted one, held back or not.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.lineage.age(self.acting) > 0
@@ -474,7 +474,7 @@ impl GroupStream {
         }
     }
 
-    /// Wants as many groups as the schedule allows by now.
+    /// Raises the demand to the number of groups that the schedule allows now.
     fn replenish(&mut self) {
         if self.halted {
             return;
@@ -509,7 +509,7 @@ impl GroupStream {
 
     /// The number of batches from now in which a group that is dispatched now would be young enough.
     fn batches_within_age(&self) -> u64 {
-        // As old as what acts will be when the next batch starts, if the version in training is accepted.
+        // The age of the acting version when the next batch starts, if the version in training is accepted.
         let behind = self.lineage.age(self.acting) + u64::from(self.training.is_some());
         let by_age = self.config.schedule.max_staleness().saturating_add(1).saturating_sub(behind);
         by_age.min(u64::from(self.batches_left()))

@@ -17,7 +17,7 @@ use crate::{Curriculum, CurriculumConfig};
 pub(crate) struct Place {
     /// Position of its group.
     pub(crate) position: u32,
-    /// Its place among the members of the group, in order of slot.
+    /// The place among the members of the group, in order of slot.
     pub(crate) member: u32,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Roster {
     places: Vec<Place>,
     /// By position.
     groups: Vec<PlannedGroup>,
-    /// The first group that is neither wanted nor passed over, where there is no curriculum.
+    /// Without a curriculum, the first group that is neither wanted nor skipped.
     next: u32,
     chooser: Option<Chooser>,
 }
@@ -78,7 +78,7 @@ impl Roster {
         Ok(roster)
     }
 
-    /// The same, of which a curriculum chooses. `again`: groups that were wanted before, and are not consumed.
+    /// The same with a curriculum, which chooses the groups. `again`: groups that were wanted before and are not consumed.
     ///
     /// # Errors
     /// One of those that the plan does not have.
@@ -107,7 +107,7 @@ impl Roster {
         self.order().map_or(self.next, |order| order.len() as u32)
     }
 
-    /// Positions of the groups that may be dispatched, where a curriculum chooses.
+    /// With a curriculum, the positions of the groups that may be dispatched.
     pub(crate) fn order(&self) -> Option<&[u32]> {
         self.chooser.as_ref().map(Chooser::order)
     }
@@ -120,14 +120,14 @@ impl Roster {
         self.chooser.as_mut()
     }
 
-    /// Groups that are wanted and not among these, in the order in which they came to be wanted, where a curriculum chooses.
+    /// With a curriculum, the wanted groups that are not among these, in the order in which they were chosen.
     pub(crate) fn wanted_beside(&self, consumed: &GroupRanges) -> Vec<GroupId> {
         let Some(chooser) = &self.chooser else { return Vec::new() };
         let wanted = chooser.order().iter().copied().chain(chooser.again());
         wanted.map(|position| self.id(position)).filter(|&id| !consumed.contains(id)).collect()
     }
 
-    /// Whether a group is left that is not wanted yet.
+    /// Whether the plan has a group that is not wanted yet.
     pub(crate) fn has_more(&self) -> bool {
         match &self.chooser {
             Some(chooser) => chooser.has_more(),

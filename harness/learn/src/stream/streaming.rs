@@ -73,7 +73,7 @@ impl Streaming {
         self.in_flight == 0 && self.waiting.is_empty() && self.taught_nothing.is_empty()
     }
 
-    /// Discards what waited for too long.
+    /// Discards groups that waited for too long.
     pub(crate) fn expire(&mut self, lineage: &Lineage, max_staleness: u64) {
         for mut settled in std::mem::take(&mut self.waiting) {
             settled.expire(lineage, max_staleness);

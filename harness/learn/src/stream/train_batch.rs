@@ -1,8 +1,8 @@
 //! Settled groups become the batch of one update.
 //!
 //! I1. The advantage of a token is that of its turn; advantages are those of the group's valid members, and were made before any token is masked for its age. I2.
-//! Episodes are numbered through the batch, so that those of several segments stay one. I3. A baseline that runs along is that of the
-//! batches before; all valid rewards of the batch, those of discarded groups included, enter the next one's.
+//! Episodes are numbered through the batch, so that those of several segments stay one. I3. A running baseline contains the
+//! earlier batches only; all valid rewards of the batch, those of discarded groups included, enter the next one's.
 
 use clawrl_core::derive_seed;
 
@@ -10,7 +10,7 @@ use super::assembly::{Settled, Verdict};
 use super::figures::{Discard, StreamCounts};
 use crate::{Baselines, Lineage, Objective, TrainBatch, TrainSample, mask_stale};
 
-/// Which batch, and how old its tokens may be.
+/// The number of the batch, and the maximum age of its tokens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchPlace<'a> {
     pub(crate) seed: u64,

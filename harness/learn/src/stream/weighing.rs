@@ -14,7 +14,7 @@ pub(crate) struct Weighing {
     pub(crate) kind: AdvantageKind,
     /// Factor on the terms of single steps.
     pub(crate) process: f64,
-    /// Whether anything is learned from outcomes.
+    /// Whether the stream learns from outcomes.
     pub(crate) outcome_counts: bool,
     /// The current penalty on long replies, if any.
     pub(crate) length: Option<LengthPunishment>,
@@ -49,7 +49,7 @@ impl EpisodeAdvantage {
         self.outcome + self.steps.get(turn as usize).copied().unwrap_or(0.0)
     }
 
-    /// Whether process rewards say anything about this episode.
+    /// Whether process rewards affect this episode.
     pub(crate) fn tells_steps_apart(&self) -> bool {
         self.steps.iter().any(|&term| term != 0.0)
     }
