@@ -1,11 +1,11 @@
-//! Episodes, groups and batches, as the learner takes them.
+//! Episodes, groups and batches: the input of the learner.
 
 use clawrl_core::{AttemptId, GroupId};
 use serde::{Deserialize, Serialize};
 
 use crate::Segment;
 
-/// The attempt that closed its slot, as far as learning cares.
+/// The part of a slot's final attempt that the learner uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
     /// The attempt.
@@ -14,7 +14,7 @@ pub struct Episode {
     pub reward: f64,
     /// Process reward of each turn that got one.
     pub process: Vec<Option<f64>>,
-    /// In order. An episode of several segments stays one episode.
+    /// The segments in order. An episode of several segments stays one episode.
     pub segments: Vec<Segment>,
     /// The views of the teacher on each segment: one entry for each segment; empty without a teacher.
     pub views: Vec<Vec<TeacherView>>,
@@ -28,7 +28,7 @@ impl Episode {
     }
 }
 
-/// All members of a group that did not fault, and how many did.
+/// The members of a group that did not fault, and the number that did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// The id of the group, which is also its place in the order of dispatch.
@@ -49,8 +49,8 @@ pub enum Objective {
     Imitation,
 }
 
-/// A context that a teacher reads to say something about tokens of a segment: that of the segment with something in it that
-/// the policy did not see.
+/// The context in which a teacher scores tokens of a segment: the context of the segment, with an addition that the policy
+/// did not see.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TeacherView {
     /// The tokens of the view, up to the last one to be scored.
@@ -61,17 +61,17 @@ pub struct TeacherView {
     pub said: Option<Vec<f32>>,
 }
 
-/// Where a token is.
+/// The position of a token in a view and in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewPlace {
-    /// Position in the view; at least 1, since the first is predicted by nothing.
+    /// Position in the view; at least 1, because the first token has no prediction.
     pub view: usize,
     /// Position in the segment.
     pub segment: usize,
 }
 
 impl TeacherView {
-    /// Whether each place is the same token in both, with something before it, and something was said of all or of none.
+    /// Whether each place is the same token in both and not the first one, and either all places have a score or none has.
     #[must_use]
     pub fn is_of(&self, segment: &Segment) -> bool {
         let ascending = self.places.windows(2).all(|pair| pair[0].view < pair[1].view);
@@ -98,7 +98,7 @@ impl TeacherView {
         self.places.iter().copied().zip(said.iter().copied()).filter(|(place, _)| of.mask[place.segment])
     }
 
-    /// As a segment whose trained tokens are those that are asked about, at the temperatures that they were sampled at.
+    /// The view as a segment: its trained tokens are the tokens to be scored, at their sampling temperatures.
     #[must_use]
     pub fn segment(&self, of: &Segment) -> Segment {
         let mut view = Segment::default();
@@ -143,7 +143,7 @@ impl TrainSample {
 pub struct TrainBatch {
     /// The objective to minimise.
     pub objective: Objective,
-    /// In the order in which they are packed.
+    /// The samples in packing order.
     pub samples: Vec<TrainSample>,
     /// Groups this batch uses up, those without a gradient included.
     pub groups: Vec<GroupId>,

@@ -7,8 +7,8 @@
 //! I3. `d_current` of [`top_k`] is the exact derivative of its loss by each candidate's current log-probability.
 //!
 //! Shapes: T tokens, K candidates of each. Units: nats, at the temperature that the token was sampled at. Pure; nothing to cancel.
-//! Source: OpenClaw-RL, arXiv 2603.10165; SDFT, 2601.19897; SDPO, 2601.20802. Deviations: both forms are bounded, and weighed
-//! against the outcome's term.
+//! Source: OpenClaw-RL, arXiv 2603.10165; SDFT, 2601.19897; SDPO, 2601.20802. Deviations: both forms are bounded, and have a
+//! weight relative to the outcome's term.
 
 use std::num::NonZeroU32;
 
@@ -40,12 +40,12 @@ impl Default for Distillation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum DistillationForm {
-    /// The sampled one: d = clip(teacher - o) is added to its advantage.
+    /// The sampled token: d = clip(teacher - o) is added to its advantage.
     #[default]
     Sampled,
-    /// The policy's most probable ones, by a loss of their own.
+    /// The most probable tokens of the policy, with a separate loss.
     TopK {
-        /// How many.
+        /// Number of candidates.
         k: NonZeroU32,
         /// The weight of each candidate.
         weight: CandidateWeight,
@@ -104,7 +104,7 @@ pub struct CandidateLoss {
 /// A = clip(teacher - o) times the weight of the candidate. `weights` as [`crate::token_weights`] makes them (T).
 ///
 /// # Panics
-/// When columns differ in length: a fault of the caller.
+/// If columns differ in length, which is an error of the caller.
 #[must_use]
 pub fn top_k(
     config: &Distillation,

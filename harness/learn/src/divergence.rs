@@ -19,7 +19,7 @@ const MOST_K3: f64 = 10.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KlTerm {
     pub(crate) value: f64,
-    /// By n.
+    /// Derivative by n.
     pub(crate) derivative: f64,
 }
 

@@ -1,4 +1,4 @@
-//! A bonus for being undecided, that comes and goes by how undecided the policy is.
+//! An adaptive entropy bonus: it grows while the entropy of the policy is low, and shrinks otherwise.
 //!
 //! I1. The bonus is between 0 and its coefficient. It is 0 until the entropy has fallen below its floor, a share of that of the first
 //! update; it rises by a tenth of the coefficient with each update that is below, and falls as fast with each that is not.
@@ -17,9 +17,9 @@ use crate::ramp::Ramp;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntropyBonus {
-    /// The most that the entropy of a token is multiplied by; over 0.
+    /// Maximum factor on the entropy of a token; above 0.
     pub coefficient: f64,
-    /// Share of the first update's entropy below which it rises; over 0, and 1 at most.
+    /// Share of the first update's entropy below which the bonus rises; above 0 and at most 1.
     pub floor: f64,
 }
 
@@ -52,7 +52,7 @@ impl EntropyControl {
 pub struct EntropyLoss {
     /// The segment's share of the aggregated loss.
     pub loss: f64,
-    /// Derivative of that by each entropy.
+    /// Derivative of the loss by each entropy.
     pub by_entropy: Vec<f32>,
 }
 

@@ -1,9 +1,9 @@
 //! The policy-gradient loss of one segment, with its derivative by the current log-probabilities.
 //!
 //! I1. `d_current` is the exact derivative of `loss`: importance weights, proximal, behaviour, reference and teacher
-//! log-probabilities are constants. (Of a ratio of segments: where the advantages of a segment are all equal; else it is
-//! that of the token form, see below.) I2. A token that is not trained contributes nothing, for all values in its columns. I3. A
-//! segment in which any trained token has o - b below -[`MAX_DROP`], or no number, contributes nothing and is counted: the two
+//! log-probabilities are constants. (With a ratio of segments this holds if the advantages of a segment are equal; otherwise it is
+//! the derivative of the token form, see below.) I2. A token that is not trained contributes nothing, for all values in its columns. I3. A
+//! segment in which any trained token has o - b below -[`MAX_DROP`], or NaN, contributes nothing and is counted: the two
 //! log-probabilities are not of the same token. Its tokens stay in the denominator, which is computed before this check.
 //!
 //! Shapes: every column is T. Units: nats. Arithmetic is in f64; columns come and go in f32. Pure; nothing to cancel.
@@ -17,30 +17,30 @@ use crate::distillation::DistillationForm;
 use crate::divergence::kl_term;
 use crate::loss_config::{Clip, PolicyLoss, Surrogate, Weighting};
 
-/// By how much recomputing may lower a log-probability, in nats.
+/// Maximum drop of a log-probability when it is recomputed, in nats.
 pub const MAX_DROP: f64 = 10.0;
 
-/// Bound of the detached ratio e^(n-b) that the cost of a distance is weighed with.
+/// Bound of the detached ratio e^(n-b), the weight of the distance penalty.
 const KL_WEIGHT_CAP: f64 = 2.0;
 
 /// The columns of one segment.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// n: by the current parameters.
+    /// n: log-probabilities by the current parameters.
     pub current: &'a [f32],
-    /// o: by the parameters at the start of the batch. The same slice as `current` while those are the current ones.
+    /// o: log-probabilities by the parameters at the start of the batch; the same slice as `current` before the first step.
     pub proximal: &'a [f32],
-    /// b: as recorded at sampling.
+    /// b: log-probabilities recorded at sampling.
     pub behaviour: &'a [f32],
-    /// A.
+    /// A: advantages.
     pub advantages: &'a [f32],
-    /// m.
+    /// m: the mask of trained tokens.
     pub mask: &'a [bool],
-    /// m / denominator, from [`crate::token_weights`].
+    /// m / denominator: weights from [`crate::token_weights`].
     pub weights: &'a [f64],
-    /// By the reference policy; there where [`PolicyLoss::kl`] is.
+    /// Log-probabilities by the reference policy; required by [`PolicyLoss::kl`].
     pub reference: Option<&'a [f32]>,
-    /// By the teacher, of the tokens that it was asked about; there where [`PolicyLoss::distillation`] is.
+    /// Log-probabilities by the teacher, of the tokens that it scored; required by [`PolicyLoss::distillation`].
     pub teacher: Option<&'a [Option<f32>]>,
 }
 
@@ -49,9 +49,9 @@ pub struct Terms<'a> {
 pub struct SegmentLoss {
     /// The segment's share of the aggregated loss.
     pub loss: f64,
-    /// Derivative of that by each current log-probability. Shape T; 0 where nothing is trained.
+    /// Derivative of the loss by each current log-probability. Shape T; 0 for tokens that are not trained.
     pub d_current: Vec<f32>,
-    /// For the metrics.
+    /// Statistics for the metrics.
     pub figures: LossFigures,
 }
 
@@ -119,8 +119,8 @@ impl std::ops::AddAssign for LossFigures {
 /// The loss of one segment.
 ///
 /// # Panics
-/// When the columns differ in length, [`PolicyLoss::check`] would refuse the settings, or there is a cost of the distance to a
-/// reference and no reference: faults of the caller.
+/// If the columns differ in length, [`PolicyLoss::check`] would refuse the settings, or a distance penalty has no reference:
+/// errors of the caller.
 #[must_use]
 pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     let len = terms.current.len();
@@ -201,7 +201,7 @@ fn teaching(config: &PolicyLoss, terms: &Terms<'_>, token: usize) -> f64 {
 /// The surrogate at one token.
 struct Term {
     value: f64,
-    /// By n.
+    /// Derivative by n.
     derivative: f64,
     clipped: bool,
 }

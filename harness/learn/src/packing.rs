@@ -1,7 +1,7 @@
-//! How a batch becomes minibatches, one optimizer step each, and those become micro-batches, one pass through the
+//! Splits a batch into minibatches, one optimizer step each, and those into micro-batches, one pass through the
 //! model each.
 //!
-//! I1. Every sample with a trained token is in exactly one minibatch; one without carries no gradient and is left
+//! I1. Every sample with a trained token is in exactly one minibatch; a sample without one has no gradient and is left
 //! out. I2. All segments of an episode are in the same minibatch. I3. The heaviest and the lightest minibatch differ
 //! by no more than the heaviest episode. I4. The split is a function of samples and seed. I5. A micro-batch holds at
 //! most its budget of tokens, or one sample alone. I6. Samples of equal length are neighbours, so that attention
@@ -45,7 +45,7 @@ pub fn split_minibatches(
             Balance::Tokens => episode.tokens,
             Balance::Episodes => 1,
         };
-        // The first of the lightest, so that ties do not depend on anything but the shuffle.
+        // The first of the lightest, so that ties depend only on the shuffle.
         if let Some(lightest) = parts.iter_mut().min_by_key(|part| part.weight) {
             lightest.weight += weight;
             lightest.samples.extend(episode.samples);
@@ -91,7 +91,7 @@ struct TrainedEpisode {
     samples: Vec<usize>,
 }
 
-/// Episodes that train anything, in order of their index.
+/// Episodes with trained tokens, in order of their index.
 fn trained_episodes(samples: &[TrainSample]) -> Vec<TrainedEpisode> {
     let mut episodes: BTreeMap<u32, TrainedEpisode> = BTreeMap::new();
     for (position, sample) in samples.iter().enumerate() {

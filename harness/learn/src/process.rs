@@ -2,8 +2,8 @@
 //!
 //! I1. A bucket holds the rewards of the steps of one group that have the same index. A bucket of fewer than
 //! [`LEAST_MEMBERS`] is ignored: the members that are still running late in an episode are not a fair sample. A bucket
-//! whose rewards are equal, or too large to be averaged, is ignored too. I2. A step without a reward is in no bucket, and its term is 0. I3. The terms of a bucket sum to zero, and none is magnified by more than
-//! 1 / [`STD_FLOOR`].
+//! whose rewards are equal, or too large to be averaged, is ignored too. I2. A step without a reward is in no bucket, and its
+//! term is 0. I3. The terms of a bucket sum to zero, and none is magnified by more than 1 / [`STD_FLOOR`].
 //!
 //! Shapes: G members with K steps each; the terms have the shape of the rewards. Units: none. Pure; nothing to cancel.
 //! Source: the two-level form of group-relative step rewards, after GRPO with process supervision (arXiv 2402.03300,
@@ -12,10 +12,10 @@
 
 use crate::admission::CONSTANT_SPREAD;
 
-/// Steps that a bucket needs to have a mean worth the name.
+/// Minimum number of steps in a bucket for a useful mean.
 const LEAST_MEMBERS: usize = 3;
 
-/// Least standard deviation that rewards are divided by, in reward units.
+/// Minimum standard deviation that rewards are divided by, in reward units.
 const STD_FLOOR: f64 = 0.1;
 
 /// The term of each step: `(p - mean) / max(std, 0.1)` within its bucket.

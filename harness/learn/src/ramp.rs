@@ -1,13 +1,13 @@
-//! How strong a control is that comes and goes by a figure of the updates.
+//! The strength of an adaptive control, which follows a measurement of each update.
 //!
-//! I1. The strength is between 0 and the most that it may be. It is 0 until the figure has left its bounds, which are relative to that of
-//! the first update; it rises by a tenth of the most with each update that is outside, and falls as fast with each that is not.
+//! I1. The strength is between 0 and its maximum. It is 0 until the figure leaves its bounds, which are relative to the figure of
+//! the first update. It rises by a tenth of the maximum with each update outside of the bounds, and falls as fast with each inside.
 //!
 //! Pure; nothing to cancel.
 
 use serde::{Deserialize, Serialize};
 
-/// Updates outside of the bounds after which it is at its strongest.
+/// Updates outside of the bounds until the strength reaches its maximum.
 const STEPS: u32 = 10;
 
 /// The current state of a control: part of the checkpoint of a training.
@@ -15,12 +15,12 @@ const STEPS: u32 = 10;
 pub(crate) struct Ramp {
     /// The figure of the first update that had one.
     first: Option<f64>,
-    /// Steps up, of [`STEPS`].
+    /// Current strength in steps, from 0 to [`STEPS`].
     steps: u32,
 }
 
 impl Ramp {
-    /// The figure of the first update; nothing as long as nothing was measured.
+    /// The figure of the first update; `None` before the first measurement.
     pub(crate) fn first(&self) -> Option<f64> {
         self.first
     }

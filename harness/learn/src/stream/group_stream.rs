@@ -4,16 +4,16 @@
 //! trained, waits, or is discarded under a counted reason. I2. A fault changes no baseline. I3. Synchronous: batches
 //! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot resumes with the
 //! batches that an undisturbed one would have made. I4. No trained token is older than the schedule's bound. I5.
-//! Nothing waits for what cannot come: while there is no end, a slot is in flight, a batch is ready or in training,
+//! A stream never deadlocks: until it ends, a slot is in flight, a batch is ready or in training,
 //! or parameters are due to be published. I6. Demand only rises. I7. A version that is rejected uses up its batch and is never
-//! due to be published: the acting policy continues with its old age, and baselines are those before the batch. I8. With a curriculum, what it
-//! knows of families follows from the batches whose versions were accepted, and changes with an update, not within a batch.
+//! due to be published: the acting policy continues with its old age, and baselines are those before the batch. I8. The statistics
+//! of a curriculum come from the batches of accepted versions, and change with an update, not within a batch.
 //!
 //! Order of calls, from one thread: [`GroupStream::resolved`] as slots close; [`GroupStream::next_batch`] when the
-//! learner is idle, then [`GroupStream::updated`] or [`GroupStream::rejected`]; [`GroupStream::published`] once the engine acts with what
-//! [`GroupStream::publish_due`] announced; [`GroupStream::demand`] after any of them.
+//! learner is idle, then [`GroupStream::updated`] or [`GroupStream::rejected`]; [`GroupStream::published`] once the engine uses the parameters that
+//! [`GroupStream::publish_due`] asked to publish; [`GroupStream::demand`] after any of them.
 //!
-//! Errors: [`StreamError`], faults of the caller; the state is as before. Pure; nothing to cancel.
+//! Errors: [`StreamError`], errors of the caller, which leave the state unchanged. Pure; nothing to cancel.
 
 use clawrl_core::{AttemptId, GroupId, SlotId, SlotSpec};
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ use crate::{Baselines, Curriculum, LengthControl, Lineage, Replies, TrainBatch};
 /// A batch to train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FormedBatch {
-    /// For the learner. Without samples when no group was informative: the update makes no step, but is one.
+    /// The input of the learner. Without samples if no group was informative: the update makes no step, but counts as an update.
     pub batch: TrainBatch,
-    /// For the metrics.
+    /// Counts for the metrics.
     pub stats: BatchStats,
 }
 
-/// Why a stream has come to its end.
+/// The reason why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamEnd {
@@ -46,12 +46,12 @@ pub enum StreamEnd {
     Updates,
     /// The plan has no more groups.
     PlanExhausted,
-    /// A member was cancelled, and the schedule is synchronous: what came after it would not be what an undisturbed
-    /// run has. A stream made from the snapshot resumes with that group.
+    /// A member was cancelled, and the schedule is synchronous: later batches would differ from those of an undisturbed
+    /// run. A stream made from the snapshot resumes with that group.
     Cancelled,
 }
 
-/// A fault of the caller.
+/// An error of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// The plan has no such slot.
@@ -82,15 +82,15 @@ pub enum StreamError {
     },
 }
 
-/// The part of a checkpoint that belongs to a stream. It belongs to the parameters of `version`: a batch in training is not in it.
+/// The state of a stream in a checkpoint. It matches the parameters of `version`, so it does not contain a batch in training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamSnapshot {
     /// The learner's version.
     pub version: u64,
-    /// The version whose parameters it has, where those since were rejected; else it has its own.
+    /// The version whose parameters the learner has, if all later ones were rejected; otherwise `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<u64>,
-    /// Updates made, rejected ones among them.
+    /// Updates made, including rejected ones.
     pub updates: u32,
     /// Groups used up by them.
     pub consumed: GroupRanges,
@@ -111,7 +111,7 @@ pub struct StreamSnapshot {
 }
 
 impl StreamSnapshot {
-    /// Of a stream that has not begun, with a learner at this version.
+    /// The snapshot of a stream that has not started, with a learner at this version.
     #[must_use]
     pub fn at(version: u64) -> Self {
         Self {
@@ -147,10 +147,10 @@ pub struct GroupStream {
     roster: Roster,
     assembly: Assembly,
     gathering: Gathering,
-    /// As of the last update.
+    /// The snapshot as of the last update.
     done: StreamSnapshot,
     lineage: Lineage,
-    /// The version that acts.
+    /// The acting version.
     acting: u64,
     training: Option<Training>,
     /// Groups with a cancelled member, since the last batch.
@@ -165,12 +165,12 @@ enum Gathering {
     Streaming(Streaming),
 }
 
-/// The batch that the learner has.
+/// The batch in training.
 #[derive(Debug)]
 struct Training {
     groups: Vec<GroupId>,
     counts: StreamCounts,
-    /// As they are after it.
+    /// The baselines after this batch.
     baselines: Baselines,
     /// Kind, members that passed, and members that count, of each group.
     tried: Vec<(u32, u32, u32)>,
@@ -245,8 +245,8 @@ impl GroupStream {
         Ok(())
     }
 
-    /// How many groups from the start of the plan may be dispatched. Those consumed before are among them. With a curriculum, how
-    /// many [`Self::order`] has.
+    /// The number of groups from the start of the plan that may be dispatched, including those consumed before. With a curriculum,
+    /// the length of [`Self::order`].
     #[must_use]
     pub fn demand(&self) -> u32 {
         self.roster.demand()
@@ -312,7 +312,7 @@ impl GroupStream {
         Some(FormedBatch { batch, stats: BatchStats { update, version, counts } })
     }
 
-    /// The batch in training has become the learner's new version.
+    /// Records that the batch in training became the learner's new version.
     ///
     /// # Errors
     /// [`StreamError::NoBatch`], or [`StreamError::Version`] if the version did not rise.
@@ -333,8 +333,8 @@ impl GroupStream {
         Ok(())
     }
 
-    /// The batch in training has become a version that is not to act: the learner has the parameters of the last accepted one
-    /// again, under the number of the rejected one (I7).
+    /// Records that the new version was rejected: the learner has the parameters of the last accepted version again, under the
+    /// number of the rejected one (I7).
     ///
     /// # Errors
     /// As [`Self::updated`].
@@ -364,7 +364,7 @@ impl GroupStream {
         Ok(training)
     }
 
-    /// Before any more groups are chosen.
+    /// Saves the curriculum and its choices for the snapshot. Called before more groups are chosen.
     fn note_choices(&mut self) {
         if let Some(chooser) = self.roster.chooser() {
             self.done.curriculum = chooser.curriculum().clone();
@@ -383,8 +383,8 @@ impl GroupStream {
         }
     }
 
-    /// Whether the learner's parameters are to act from now on. One step off, not before the batch that is being
-    /// generated is whole.
+    /// Whether the learner's parameters should act from now on. With a one-step schedule, not before the batch in generation is
+    /// complete.
     #[must_use]
     pub fn publish_due(&self) -> bool {
         let is_held = match (&self.gathering, self.config.schedule) {
@@ -400,7 +400,7 @@ impl GroupStream {
         self.lineage.age(self.acting) > 0
     }
 
-    /// The parameters of this version act: every token sampled from now on is of it.
+    /// Records that this version acts: it samples all later tokens.
     ///
     /// # Errors
     /// [`StreamError::Version`] for one that the learner has not made, or that was rejected.
@@ -413,7 +413,7 @@ impl GroupStream {
         Ok(())
     }
 
-    /// Why nothing more is to come; nothing while there is.
+    /// The reason why the stream ended; `None` until then.
     #[must_use]
     pub fn end(&self) -> Option<StreamEnd> {
         let is_empty = match &self.gathering {

@@ -1,14 +1,14 @@
 //! The worth of each turn of a group's episodes: the outcome of its episode, and its own process reward.
 //!
 //! I1. The advantage of a turn is that of its episode plus the weight times the term of its step. I2. With a weight of 0,
-//! or without process rewards, all turns of an episode have the same.
+//! or without process rewards, all turns of an episode have the same advantage.
 //!
 //! Pure; nothing to cancel.
 
 use crate::length::LengthPunishment;
 use crate::{AdvantageKind, Episode, process_advantages};
 
-/// How rewards become advantages.
+/// The rules from rewards to advantages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Weighing {
     pub(crate) kind: AdvantageKind,
@@ -24,12 +24,12 @@ pub(crate) struct Weighing {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct EpisodeAdvantage {
     pub(crate) outcome: f64,
-    /// Weighted term of each turn. None for the turns behind its end.
+    /// Weighted term of each turn. Turns after the last entry have none.
     pub(crate) steps: Vec<f64>,
 }
 
 impl Weighing {
-    /// Puts both together.
+    /// Combines the episode's advantage with the terms of its steps.
     pub(crate) fn advantages(self, outcomes: Vec<f64>, episodes: &[Episode]) -> Vec<EpisodeAdvantage> {
         if self.process == 0.0 {
             let alone = |outcome| EpisodeAdvantage { outcome, steps: Vec::new() };
@@ -44,7 +44,7 @@ impl Weighing {
 }
 
 impl EpisodeAdvantage {
-    /// Of the tokens of a turn.
+    /// The advantage of the tokens of a turn.
     pub(crate) fn of_turn(&self, turn: u32) -> f64 {
         self.outcome + self.steps.get(turn as usize).copied().unwrap_or(0.0)
     }
