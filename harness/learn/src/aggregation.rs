@@ -1,4 +1,4 @@
-//! How the terms of tokens become the loss of one optimizer step: the weight of each token, settled beforehand.
+//! Aggregates the terms of tokens to the loss of one optimizer step: the weight of each token, known in advance.
 //!
 //! I1. Weights depend on masks and lengths only, so they are known before the first micro-batch, and splitting a step
 //! into micro-batches changes nothing. I2. A token that is not trained weighs 0. I3. The weights of a step sum to 1

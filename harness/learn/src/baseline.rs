@@ -8,14 +8,14 @@
 //! of a wrong action is never corrected. A running baseline corrects it.
 //!
 //! Units: reward units. Pure; nothing to cancel.
-//! Source: REINFORCE with a baseline, Williams 1992; the binary objective of OpenClaw-RL, arXiv 2603.10165. Deviation: it has no
-//! baseline there, and rewards of 1 and -1.
+//! Source: REINFORCE with a baseline, Williams 1992; the binary objective of OpenClaw-RL, arXiv 2603.10165. Deviation: the paper has no
+//! baseline, and rewards of 1 and -1.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Rewards of 0 that are taken for known beforehand.
+/// Number of initial rewards of 0, as a prior.
 const PRIOR: f64 = 8.0;
 
 /// Factor on the weight of earlier rewards when a new reward arrives.
@@ -33,13 +33,13 @@ struct Earned {
 }
 
 impl Baselines {
-    /// That of a kind.
+    /// The baseline of a kind.
     #[must_use]
     pub fn of(&self, kind: u32) -> f64 {
         self.0.get(&kind).map_or(0.0, |earned| earned.sum / (earned.rewards + PRIOR))
     }
 
-    /// Takes note of a reward.
+    /// Records a reward.
     pub fn add(&mut self, kind: u32, reward: f64) {
         let earned = self.0.entry(kind).or_default();
         earned.sum = earned.sum * DECAY + reward;
@@ -71,7 +71,7 @@ mod tests {
         check(&[], 0.0);
         check(&[1.0], 1.0 / 9.0);
         check(&[1.0, -1.0], (0.98 - 1.0) / (0.98 + 1.0 + 8.0));
-        // As many as ever count are 1 / (1 - 0.98) = 50.
+        // The effective number of rewards is at most 1 / (1 - 0.98) = 50.
         check(&[1.0; 5_000], 50.0 / 58.0);
     }
 

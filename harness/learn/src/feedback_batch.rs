@@ -6,7 +6,7 @@
 //! not trained on: its full text is unknown. I4. Every given turn is either in the batch or left out with a reason.
 //!
 //! Units: reward units. Shapes: an advantage for each token of a segment, T. Pure; nothing to cancel.
-//! Source: the binary and combined objectives of OpenClaw-RL, arXiv 2603.10165. Deviation: that has no baseline.
+//! Source: the binary and combined objectives of OpenClaw-RL, arXiv 2603.10165. Deviation: the paper has no baseline.
 
 use clawrl_core::{AttemptId, GroupId, SlotId};
 
@@ -36,13 +36,13 @@ pub struct FeedbackSample {
 pub struct FeedbackRules {
     /// Whether rewards are used besides hints.
     pub outcome_counts: bool,
-    /// Older tokens are masked, in versions.
+    /// Maximum age of a token, in versions; older tokens are masked.
     pub max_staleness: u64,
     /// Seed of the split into minibatches.
     pub seed: u64,
 }
 
-/// Why a turn was left out of a batch.
+/// The reason why a turn was left out of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
     /// The reward is not finite.

@@ -6,7 +6,7 @@ use crate::aggregation::Aggregation;
 use crate::distillation::{Distillation, DistillationForm};
 use crate::entropy::EntropyBonus;
 
-/// Settings of [`crate::policy_gradient`] and of how its terms are added up.
+/// Settings of [`crate::policy_gradient`] and of the aggregation of its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyLoss {
@@ -46,7 +46,7 @@ impl Default for PolicyLoss {
 pub enum Surrogate {
     /// The ratio of the token, clipped (PPO, GRPO, DAPO).
     Token {
-        /// Its bounds.
+        /// Bounds of the ratio.
         clip: Clip,
         /// Bound of the loss at tokens of negative advantage, as a multiple of |A|; over 1.
         #[serde(default)]
@@ -54,13 +54,13 @@ pub enum Surrogate {
     },
     /// The ratio of the segment, the geometric mean of its tokens', clipped (GSPO).
     Sequence {
-        /// Its bounds. Ratios of segments are much nearer to 1 than those of tokens.
+        /// Bounds of the ratio. Ratios of segments are much nearer to 1 than those of tokens.
         clip: Clip,
     },
     /// The log-probability itself, times the detached ratio to the behaviour policy, which is bounded above (CISPO). It
     /// is its own correction: [`Weighting::None`].
     Cispo {
-        /// Its bound; over 0.
+        /// Bound of the ratio; above 0.
         cap: f64,
     },
 }
@@ -76,9 +76,9 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// Of tokens: DAPO's.
+    /// Bounds for ratios of tokens, from DAPO.
     pub const TOKEN: Self = Self { low: 0.2, high: 0.28 };
-    /// Of segments: GSPO's.
+    /// Bounds for ratios of segments, from GSPO.
     pub const SEQUENCE: Self = Self { low: 3e-4, high: 4e-4 };
 }
 
@@ -94,7 +94,7 @@ impl Default for Surrogate {
 pub struct KlPenalty {
     /// Factor on the term, above 0.
     pub coefficient: f64,
-    /// How it is estimated.
+    /// The estimator of the distance.
     #[serde(default)]
     pub estimator: KlEstimator,
 }
@@ -118,23 +118,23 @@ pub enum Weighting {
     None,
     /// min(e^(o-b), cap) of the token.
     Token {
-        /// Its bound.
+        /// Bound of the weight.
         cap: f64,
     },
     /// min(e^(sum of o-b), cap) of the segment.
     Sequence {
-        /// Its bound.
+        /// Bound of the weight.
         cap: f64,
     },
     /// min(e^(mean of o-b), cap) of the segment.
     Geometric {
-        /// Its bound.
+        /// Bound of the weight.
         cap: f64,
     },
     /// e^(o-b) of the token where that is in [low, high], else 0.
     #[serde(rename = "icepop")]
     IcePop {
-        /// The least ratio that counts.
+        /// The smallest ratio that counts.
         low: f64,
         /// The greatest ratio that counts.
         high: f64,
@@ -160,7 +160,7 @@ pub enum LossConfigError {
         /// The allowed range, as a phrase for the message.
         range: &'static str,
     },
-    /// Two do not go together.
+    /// Two settings exclude each other.
     #[error(
         "the weighting does not go with the surrogate: ratios of a segment take `none`, `sequence` or `geometric`, `cispo` takes \
          `none`"

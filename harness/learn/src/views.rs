@@ -1,24 +1,24 @@
 //! Builds the views of a teacher from two readings of one episode: the one of the policy, and one with a hint.
 //!
 //! I1. A token of one reading is the token of the other that was sampled at the same place in the episode, independent of the
-//! text around it and of where its segments begin. I2. A view asks about tokens of one segment alone, and ends with the last of them.
+//! text around it and of where its segments begin. I2. A view scores tokens of one segment only, and ends with the last of them.
 //!
 //! Pure; nothing to cancel.
 
 use crate::{Segment, TeacherView, ViewPlace};
 
-/// Why two readings are not of one episode.
+/// The reason why two readings are not of one episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
-    /// One has more sampled tokens.
+    /// One reading has more sampled tokens.
     #[error("{plain} tokens were sampled, and {hinted} in the reading with a hint")]
     Count {
-        /// In the policy's reading.
+        /// Sampled tokens in the policy's reading.
         plain: usize,
-        /// In the other.
+        /// Sampled tokens in the other reading.
         hinted: usize,
     },
-    /// A token is another one.
+    /// A sampled token differs.
     #[error("sampled token {place} is another one in the reading with a hint")]
     Token {
         /// The place in the episode.
@@ -29,7 +29,7 @@ pub enum ViewError {
 /// The views of each segment of an episode, in order of the reading with a hint.
 ///
 /// # Errors
-/// [`ViewError`]: they are not the same episode.
+/// [`ViewError`]: the readings are not of the same episode.
 pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<TeacherView>>, ViewError> {
     let (ours, theirs) = (sampled(plain), sampled(hinted));
     if ours.len() != theirs.len() {
@@ -61,7 +61,7 @@ pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<Te
 /// `None` if none of these tokens is trained on.
 ///
 /// # Errors
-/// [`ViewError`]: it is not the same turn.
+/// [`ViewError`]: the readings are not of the same turn.
 pub fn turn_view(
     plain: &[Segment],
     turn: u32,
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn i2_segments_may_begin_elsewhere() {
-        // Of the policy's reading the second segment begins with 3, of the other one with 2: 11 is context of the policy's
+        // The second segment begins with 3 in the policy's reading, and with 2 in the other one: 11 is context of the policy's
         // second segment there, and a token of its own here.
         let (mut kept, mut later) = (Segment::default(), segment(&[3, 12]));
         kept.push_context(&[2, 11]);

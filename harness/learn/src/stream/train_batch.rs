@@ -1,7 +1,7 @@
-//! Settled groups become the batch of one update.
+//! Builds the batch of one update from settled groups.
 //!
-//! I1. The advantage of a token is that of its turn; advantages are those of the group's valid members, and were made before any token is masked for its age. I2.
-//! Episodes are numbered through the batch, so that those of several segments stay one. I3. A running baseline contains the
+//! I1. The advantage of a token is that of its turn; it is computed over the valid members of the group, before
+//! tokens are masked for their age. I2. Episodes are numbered through the batch, so that those of several segments stay one. I3. A running baseline contains the
 //! earlier batches only; all valid rewards of the batch, those of discarded groups included, enter the next one's.
 
 use clawrl_core::derive_seed;
@@ -19,7 +19,7 @@ pub(crate) struct BatchPlace<'a> {
     pub(crate) max_staleness: u64,
 }
 
-/// `baselines`: those that run along, if any do.
+/// `baselines`: the running baselines, if the kind of advantage uses them.
 pub(crate) fn train_batch(
     groups: Vec<Settled>,
     place: BatchPlace<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn train_batch(
         if let Some(baselines) = baselines.as_deref_mut() {
             settled.group.episodes.iter().for_each(|episode| baselines.add(settled.kind, episode.reward));
         }
-        // Of those that are relative to their group there is none.
+        // Advantages relative to their group have no running baseline.
         let baseline = before.of(settled.kind);
         counts.faulted += u64::from(settled.group.faulted);
         counts.unsound += u64::from(settled.unsound);
