@@ -1,8 +1,9 @@
 //! Builds the batch of one update from settled groups.
 //!
 //! I1. The advantage of a token is that of its turn; it is computed over the valid members of the group, before
-//! tokens are masked for their age. I2. Episodes are numbered through the batch, so that those of several segments stay one. I3. A running baseline contains the
-//! earlier batches only; all valid rewards of the batch, those of discarded groups included, enter the next one's.
+//! tokens are masked for their age. I2. Episode numbers are unique in the batch, so that the segments of an episode stay
+//! together. I3. A running baseline contains the earlier batches only; all valid rewards of the batch, including those of
+//! discarded groups, enter the baseline of the next batch.
 
 use clawrl_core::derive_seed;
 
