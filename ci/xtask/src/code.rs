@@ -1,7 +1,7 @@
 //! Rules of code that clippy lacks: no ignored tests, no unexplained sleeping.
 //!
-//! A sleep that is itself the point, a timer, says so: `// timer: why` on its line or the one above. Tests that own
-//! time (tokio's paused clock) sleep as they like, for it takes no time.
+//! A sleep that implements a timer needs a comment `// timer: why` on its line or the line above. Tests with tokio's paused
+//! clock may sleep, because that takes no time.
 
 use crate::problem::Problem;
 use crate::rust_text::RustText;
@@ -45,7 +45,7 @@ fn unexplained_sleep(code: &str, comment: &str, above: &[(usize, &str, &str)]) -
     )
 }
 
-/// No paused clock shortens the sleep of a thread.
+/// Sleeps of a thread, which a paused clock does not shorten.
 fn blocks(code: &str) -> bool {
     code.contains("thread::")
 }

@@ -1,4 +1,4 @@
-//! Which crates have doc tests: `cargo test --doc` builds every crate that it is asked for, with or without any.
+//! Finds the crates with doc tests, because `cargo test --doc` builds every requested crate, even one without doc tests.
 
 use crate::manifest;
 use crate::problem::Problem;

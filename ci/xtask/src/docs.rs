@@ -10,7 +10,7 @@ const CONTENTS: &str = "harness/docs/SUMMARY.md";
 const PAGES: &str = "harness/docs/";
 const ENVIRONMENT_PAGES: &str = "harness/docs/environments";
 
-/// Checks all of it.
+/// Checks all rules on documents.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems: Vec<Problem> = EXPECTED
         .iter()
@@ -82,7 +82,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Why the link `target` in the file `path` leads nowhere, if so. Links to other sites are not followed.
+/// The reason why the link `target` in the file `path` is broken, if it is. Links to other sites are not followed.
 fn dead(tree: &Tree, path: &str, text: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -100,7 +100,7 @@ fn dead(tree: &Tree, path: &str, text: &str, target: &str) -> Option<String> {
     (!has_heading).then(|| format!("the link {target} leads nowhere: {file} has no such heading"))
 }
 
-/// The path of `target` as seen from the file `from`; nothing if it lies outside.
+/// The path of `target` relative to the file `from`; `None` if it is outside of the repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     if target.is_empty() {
         return Some(from.to_owned());

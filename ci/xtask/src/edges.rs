@@ -1,7 +1,7 @@
-//! Which crate may depend on which: the one list, checked against every manifest and against ARCHITECTURE.md.
+//! The list of allowed dependencies between crates, checked against every manifest and against ARCHITECTURE.md.
 //!
 //! I1. Crates are called by their folder: `harness/core` is `core`. I2. A dependency that is not listed is a
-//! problem, in tests as elsewhere. I3. ARCHITECTURE.md holds [`block`] word for word.
+//! problem, in tests too. I3. ARCHITECTURE.md holds [`block`] word for word.
 
 use crate::manifest::{self, Dependency, Manifest, Section};
 use crate::problem::Problem;
@@ -10,13 +10,13 @@ use crate::tree::Tree;
 /// The crates that may depend on one of ours.
 enum Users {
     Everyone,
-    /// Everyone, as a dev-dependency and no other way.
+    /// All crates, as a dev-dependency only.
     Tests,
     These(&'static [&'static str]),
     None,
 }
 
-/// To add an edge is a design decision: say why in harness/docs/design, then run `cargo xtask generate`.
+/// A new edge is a design decision: give the reason in harness/docs/design, then run `cargo xtask generate`.
 const EDGES: &[(&str, Users)] = &[
     ("core", Users::Everyone),
     ("conformance", Users::These(&["testkit", "cli"])),
@@ -77,7 +77,7 @@ const EDGES: &[(&str, Users)] = &[
     ("xtask", Users::None),
 ];
 
-/// Crates of others that few crates of ours wrap for all: (theirs, ours).
+/// Third-party crates that only some workspace crates may use: (third-party, workspace).
 const WRAPPED: &[(&str, &[&str])] = &[
     ("serde_yaml", &["config"]),
     ("axum", &["gateway"]),
@@ -86,15 +86,15 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("torch-sys", &["shim"]),
 ];
 
-/// Crates of others that a crate of ours has to do without: (ours, theirs).
+/// Third-party crates that a workspace crate must not use: (workspace, third-party).
 const BARRED: &[(&str, &str)] = &[("core", "tokio"), ("core", "tokio-util")];
 
-/// Where the list is published, between two marks.
+/// The page that contains the list, between two markers.
 pub(crate) const PAGE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- edges -->";
 const END: &str = "<!-- /edges -->";
 
-/// Checks all of it.
+/// Checks every manifest and the page.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems: Vec<Problem> = check_page(tree.text(PAGE)).into_iter().collect();
     match manifest::crates(tree) {
@@ -130,7 +130,7 @@ fn check_manifests(crates: &[Manifest]) -> Vec<Problem> {
     problems
 }
 
-/// Why `user` may not depend on our crate `used`, if it may not.
+/// The reason why `user` must not depend on the workspace crate `used`, if there is one.
 fn refuse_ours(user: &str, used: &str, section: Section) -> Option<String> {
     let (_, users) = EDGES.iter().find(|(listed, _)| *listed == used)?;
     let allowed = match users {
@@ -142,7 +142,7 @@ fn refuse_ours(user: &str, used: &str, section: Section) -> Option<String> {
     (!allowed).then(|| format!("`{user}` may not depend on `{used}` here; allowed is: {}", line(used, users)))
 }
 
-/// Why `user` may not depend on a crate of others, if it may not.
+/// The reason why `user` must not depend on a third-party crate, if there is one.
 fn refuse_theirs(user: &str, dependency: &Dependency) -> Option<String> {
     let name = dependency.name.as_str();
     if let Some((_, owners)) =
@@ -169,14 +169,14 @@ pub(crate) fn block() -> String {
     format!("{BEGIN}\n{lines}{END}")
 }
 
-/// `page` with the block brought up to date; nothing where it has no place for one.
+/// `page` with the current block; `None` if it has no markers.
 pub(crate) fn updated(page: &str) -> Option<String> {
     let begin = page.find(BEGIN)?;
     let end = begin + page[begin..].find(END)? + END.len();
     Some(format!("{}{}{}", &page[..begin], block(), &page[end..]))
 }
 
-/// That the list is current is checked with the other generated files.
+/// Another check, of all generated files, covers whether the list is current.
 fn check_page(page: Option<&str>) -> Option<Problem> {
     let message = || format!("has no place for the list of edges: {BEGIN} and {END}");
     page.filter(|page| updated(page).is_none()).map(|_| Problem::new(PAGE, 1, message()))

@@ -4,20 +4,20 @@ use crate::edges;
 use crate::problem::Problem;
 use crate::tree::Tree;
 
-/// A file as it should be.
+/// A generated file with its expected content.
 pub(crate) struct Generated {
     pub(crate) path: &'static str,
     pub(crate) text: String,
 }
 
 /// The file that this program generates, up to date. The published schemas are `clawrl-config`'s, whose tests check them:
-/// this program has to build in seconds.
+/// this program must build in seconds.
 pub(crate) fn page(tree: &Tree) -> Option<Generated> {
     let text = tree.text(edges::PAGE).and_then(edges::updated)?;
     Some(Generated { path: edges::PAGE, text })
 }
 
-/// Checks that the file in the repository is that.
+/// Checks that the file in the repository has this content.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     page(tree).and_then(|file| stale(&file, tree.text(file.path))).into_iter().collect()
 }

@@ -9,7 +9,7 @@ const PERSONAL: [&str; 3] = ["home", "root", "Users"];
 /// The home of every sandboxed shell, the same on all machines.
 const SANDBOX_HOME: &str = "/home/agent";
 
-/// Checks every text file. Fixtures and snapshots are what they are; only their paths are looked at.
+/// Checks every text file. Of fixtures and snapshots, only machine paths are checked.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.text_files() {
@@ -36,7 +36,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
 /// The first absolute path in `line` into a personal folder.
 fn machine_path(line: &str) -> Option<&str> {
     line.match_indices('/').find_map(|(at, _)| {
-        // Within a longer path, a URL, a pattern or an expanded variable the slash begins nothing.
+        // Inside a longer path, a URL, a pattern or an expanded variable, the slash does not start a path.
         let begins = line[..at]
             .chars()
             .next_back()

@@ -28,7 +28,7 @@ use crate::tree::{Tree, TreeError};
 
 const USAGE: &str = "usage: cargo xtask tidy | generate | doc-tests";
 
-/// Why a command could not do its work.
+/// The reason why a command failed.
 #[derive(Debug, Error)]
 enum Failure {
     #[error("{USAGE}")]
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     run(&arguments).unwrap_or_else(|failure| {
         let cause = std::error::Error::source(&failure).map(|cause| format!(": {cause}")).unwrap_or_default();
-        // Nothing is left to do where standard error is closed.
+        // If standard error is closed, the error cannot be reported.
         let _ = writeln!(std::io::stderr(), "xtask: {failure}{cause}");
         ExitCode::from(2)
     })
@@ -94,7 +94,7 @@ fn tidy(root: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Writes the generated files. The pages of the reference take a build of the program.
+/// Writes the generated files. The reference pages need a build of the program.
 fn generate(root: &Path) -> Result<ExitCode, Failure> {
     let tree = Tree::read(root)?;
     let prose = generated::Generated { path: prose::ALLOWED, text: prose::lowered(&tree) };

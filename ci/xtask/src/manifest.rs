@@ -1,4 +1,4 @@
-//! The manifests of the workspace's crates, with the line of everything a rule may want to point at.
+//! The manifests of the workspace's crates, with the line numbers that rules report.
 
 use toml_edit::{Document, Item, TableLike, Value};
 
@@ -27,7 +27,7 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) section: Section,
     pub(crate) line: usize,
-    /// Does it take its version from the workspace?
+    /// Whether it takes its version from the workspace.
     pub(crate) inherited: bool,
 }
 
@@ -37,7 +37,7 @@ const SECTIONS: [(&str, Section); 3] = [
     ("build-dependencies", Section::Build),
 ];
 
-/// The manifests of all crates, the root's excluded; or what is wrong with the first that cannot be parsed.
+/// The manifests of all crates, except the root; or the problem of the first that cannot be parsed.
 pub(crate) fn crates(tree: &Tree) -> Result<Vec<Manifest>, Problem> {
     tree.text_files()
         .filter(|(path, _)| path.ends_with("/Cargo.toml"))
@@ -61,7 +61,7 @@ impl Manifest {
         self.path.strip_suffix("/Cargo.toml").unwrap_or("")
     }
 
-    /// The name by which the architecture speaks of the crate: its folder's own.
+    /// The name of the crate in ARCHITECTURE.md: the name of its folder.
     pub(crate) fn short_name(&self) -> &str {
         self.folder().rsplit('/').next().unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl Manifest {
         self.document.get(name)?.as_table_like()
     }
 
-    /// The line of `[name]`, or the first line where there is none.
+    /// The line of `[name]`, or the first line if there is none.
     pub(crate) fn table_line(&self, name: &str) -> usize {
         self.line(self.document.get(name).and_then(Item::span))
     }

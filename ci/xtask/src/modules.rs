@@ -1,17 +1,17 @@
-//! The shape of a module: a header that says what it is for, a size one can read, a name that says something;
-//! `lib.rs` and `mod.rs` only list.
+//! The shape of a module: a header that states its purpose, a limited size, a specific name;
+//! `lib.rs` and `mod.rs` only list modules and exports.
 
 use crate::problem::Problem;
 use crate::rust_text::RustText;
 use crate::tree::Tree;
 
-/// Lines of a file at most, all counted.
+/// Maximum number of lines of a file, including comments and blank lines.
 const MAX_LINES: usize = 800;
-/// Lines of code, without comments and blank lines, past which a file should be looked at again.
+/// Lines of code, without comments and blank lines, above which a file should be reviewed.
 const ADVISED_CODE_LINES: usize = 400;
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "helper", "helpers", "common", "manager", "misc", "prelude"];
 
-/// Checks every source file of our crates. Tests are left out where their nature asks for it.
+/// Checks every source file of our crates. Of test files, only the name is checked.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.rust_files() {
@@ -28,7 +28,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Files longer than advised, as (path, lines of code); no problem, but worth a thought.
+/// Files longer than advised, as (path, lines of code). They are reported, not refused.
 pub(crate) fn longer_than_advised(tree: &Tree) -> Vec<(String, usize)> {
     let sources = tree.rust_files().filter(|(path, _)| !is_test(path));
     sources
@@ -90,7 +90,7 @@ fn check_lists_only(path: &str, text: &RustText) -> Option<Problem> {
     None
 }
 
-/// The length of a leading `mod x;` or `use x;`, if that is what leads.
+/// The length of a leading `mod x;` or `use x;`, if there is one.
 fn listed_length(item: &str) -> Option<usize> {
     let end = item.find(';')?;
     let mut words = &item[..end];

@@ -1,9 +1,9 @@
-//! Rust source split into what is code and what is comment, so that a rule about code is not fooled by prose.
+//! Splits Rust source into code and comments, so that a rule about code does not match comments.
 //!
-//! I1. `code` and `comments` have as many lines as the source; a character stands in the column it had.
+//! I1. `code` and `comments` have as many lines as the source; every character keeps its column.
 //! I2. String and character literals, quotes included, are in neither.
 //!
-//! Not a parser: raw strings, nested block comments, lifetimes and byte literals are told apart, macros are not
+//! Not a parser: raw strings, nested block comments, lifetimes and byte literals are distinguished, macros are not
 //! expanded.
 
 /// The two halves of a Rust file.

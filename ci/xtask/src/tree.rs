@@ -1,4 +1,4 @@
-//! The files of the repository, read once; every rule looks at this and at nothing else.
+//! The files of the repository, read once; rules read no other files.
 //!
 //! I1. The files are those that git tracks or would track; ignored files are not read.
 //! I2. Paths are relative to the root, separated by `/`, and sorted.
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use thiserror::Error;
 
-/// Why the files could not be read.
+/// The reason why the files could not be read.
 #[derive(Debug, Error)]
 pub(crate) enum TreeError {
     #[error("no Cargo.toml with a [workspace] in {} or above it", .0.display())]

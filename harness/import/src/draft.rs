@@ -171,7 +171,7 @@ pub(crate) struct TaskRecord {
     /// Image names, with the links to the unpacked root file systems that replace them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) rootfs: BTreeMap<String, String>,
-    /// What was left out or replaced.
+    /// The parts that were left out or replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }

@@ -27,7 +27,7 @@ pub(crate) struct Recipe<'a> {
     pub(crate) workdir: Option<&'a str>,
     pub(crate) user: Option<&'a str>,
     pub(crate) timeout_secs: u64,
-    /// Files that the build must not see, whatever the folder's own rules are.
+    /// Files that the build must not see, even if the folder's own rules include them.
     pub(crate) hidden: fn(&str) -> bool,
     pub(crate) starts: StartRules,
 }

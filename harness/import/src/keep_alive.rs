@@ -16,7 +16,7 @@ use crate::findings::Findings;
 const SHELLS: [&str; 8] = ["ash", "bash", "dash", "ksh", "login", "sh", "tmux", "zsh"];
 /// First processes that start another one and wait for it.
 const INITS: [&str; 4] = ["catatonit", "docker-init", "dumb-init", "tini"];
-/// Commands that start nothing, whatever their arguments are.
+/// Commands that start nothing with any arguments.
 const HARMLESS: [&str; 14] = [
     ":", "[", "cd", "done", "echo", "exit", "export", "fi", "false", "printf", "set", "test", "true", "wait",
 ];

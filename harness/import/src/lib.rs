@@ -6,7 +6,7 @@
 //! [`import_swe_synth`] generates tasks from the source of Python packages. Each writes one suite folder, which `clawrl
 //! plan`, `validate` and `run` read like any other. The page `harness/docs/guides/import.md` says how each key is imported.
 //!
-//! I1. What cannot be represented is refused by name, at its line, with advice; nothing is dropped silently. I2. The
+//! I1. A key that cannot be represented is refused by name, at its line, with advice; nothing is dropped silently. I2. The
 //! suite is written whole or not at all, and it loads. I3. An agent finds neither the reference solution nor the tests.
 //! I4. No secret of the importing environment is written. I5. Only the named package is downloaded, and only the Python
 //! that generates a data set or reads that source is run.

@@ -1,7 +1,7 @@
 //! Finds paths in tests that a verifier in a sandbox does not have.
 //!
 //! A verifier in its own sandbox gets a copy of the workspace and the image, and nothing else from the agent. A test
-//! that reads another place fails, whatever the agent did; in Harbor and Terminal-Bench it would find the agent's files
+//! that reads another place fails for every agent; in Harbor and Terminal-Bench it would find the agent's files
 //! there. Only a run shows which paths of a test matter, so they are noted and not refused.
 //!
 //! O1. A path is noted if it is neither in the workspace, nor in the image, nor where every verifier has its own files.

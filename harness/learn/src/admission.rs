@@ -1,4 +1,4 @@
-//! Which groups are trained on.
+//! Decides which groups are trained on.
 //!
 //! I1. Where its own mean is the baseline, a group is informative only if two of its valid members differ in reward by more than [`CONSTANT_SPREAD`];
 //! any other would contribute a gradient of zero, or noise. I2. A group that is not informative is told apart by
@@ -13,7 +13,7 @@ use crate::advantage::{AdvantageError, AdvantageKind, advantages};
 /// Rewards that differ by no more than this are equal.
 pub const CONSTANT_SPREAD: f64 = 1e-6;
 
-/// What becomes of a group.
+/// The decision about a group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Admission {
     /// Trained on, with the advantage of each member.
@@ -27,7 +27,7 @@ pub enum Admission {
 /// Decides about a group from the rewards of its valid members.
 ///
 /// # Errors
-/// [`AdvantageError::NotFinite`]; too few members are no error here.
+/// [`AdvantageError::NotFinite`]; too few members are not an error here.
 pub fn admit(kind: AdvantageKind, rewards: &[f64]) -> Result<Admission, AdvantageError> {
     let advantages = match advantages(kind, rewards) {
         Ok(advantages) => advantages,

@@ -1,8 +1,8 @@
 //! Advantages of the members of a group.
 //!
-//! I1. Relative to the group they sum to zero, within 1e-6 times G times its largest absolute reward. I2. Each
+//! I1. Advantages relative to the group sum to zero, within 1e-6 times G times the largest absolute reward. I2. Each
 //! advantage depends on the set of rewards and its own, not on the order of members, to the last bit. I3. A faulted
-//! member is excluded before this point: it is no reward of 0, it is no member.
+//! member is excluded before this point: it does not count as a reward of 0, and it is not a member.
 //!
 //! Shapes: rewards and advantages of one group, both G. Units: none for GRPO, reward units for the others.
 //! Errors: [`AdvantageError`]. Pure; nothing to cancel.
@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is added to the standard deviation, in reward units.
+/// Added to the standard deviation, in reward units.
 const STD_FLOOR: f64 = 1e-6;
 
 /// How rewards of a group become advantages.
@@ -25,13 +25,13 @@ pub enum AdvantageKind {
     DrGrpo,
     /// r - mean of the others: an unbiased baseline.
     LeaveOneOut,
-    /// r - what was earned lately at such tasks, which a [`crate::GroupStream`] takes off as of [`crate::Baselines`]. Groups
-    /// whose members all earn the same teach as well, and so does a lone member.
+    /// r - the mean of recent rewards at such tasks: a [`crate::GroupStream`] subtracts it from its [`crate::Baselines`].
+    /// Groups with equal rewards, and groups of one member, have a gradient too.
     Running,
 }
 
 impl AdvantageKind {
-    /// Whether the baseline is that of the group.
+    /// Whether the baseline is computed from the group.
     pub(crate) fn is_relative(self) -> bool {
         self != Self::Running
     }
@@ -40,21 +40,21 @@ impl AdvantageKind {
 /// Why a group has no advantages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdvantageError {
-    /// A baseline needs two members, one that runs along one.
+    /// There are too few members: a group baseline needs two, a running baseline one.
     #[error("a group of {members} has no advantages: it has too few members")]
     TooFewMembers {
-        /// How many there are.
+        /// Number of members.
         members: usize,
     },
     /// A reward is infinite or not a number.
     #[error("the reward of member {member} is not finite")]
     NotFinite {
-        /// Its position.
+        /// The position of the reward.
         member: usize,
     },
 }
 
-/// The advantage of each member; of [`AdvantageKind::Running`] the rewards, from which the baseline is still to be taken.
+/// The advantage of each member; for [`AdvantageKind::Running`] the rewards, without the baseline subtracted.
 ///
 /// # Errors
 /// [`AdvantageError`].

@@ -1,4 +1,4 @@
-//! How the terms of tokens become the loss of one optimizer step: the weight of each token, settled beforehand.
+//! Aggregates the terms of tokens to the loss of one optimizer step: the weight of each token, known in advance.
 //!
 //! I1. Weights depend on masks and lengths only, so they are known before the first micro-batch, and splitting a step
 //! into micro-batches changes nothing. I2. A token that is not trained weighs 0. I3. The weights of a step sum to 1
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrainSample;
 
-/// What the loss is a mean over.
+/// The units over which the loss is averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Aggregation {
@@ -35,7 +35,7 @@ pub enum Aggregation {
     },
 }
 
-/// What one optimizer step descends on, counted.
+/// Counts of the data of one optimizer step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepTotals {
     /// Trained tokens.

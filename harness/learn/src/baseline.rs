@@ -1,24 +1,24 @@
-//! A baseline that runs along: what was earned lately at tasks of one kind.
+//! A running baseline: the mean of recent rewards at tasks of one kind.
 //!
-//! I1. The baseline of a kind is S / (n + 8), with S the sum of its rewards and n their number, both times 0.98 for each reward
-//! that came after: some fifty of them count. Of a kind that nothing is known of it is 0. I2. Whoever asks for a baseline has
-//! none of its own rewards in it, which would make the gradient lean.
+//! I1. The baseline of a kind is S / (n + 8), with S the sum of its rewards and n their number, both decayed by 0.98 for each
+//! later reward, so about the last fifty rewards count. The baseline of an unknown kind is 0. I2. The baseline that a group gets
+//! does not contain the rewards of that group, because they would bias the gradient.
 //!
-//! Where a group's mean is the baseline, a group whose members all earn the same teaches nothing, and a policy that has become
-//! sure of a wrong action is never told. This one tells it.
+//! If the mean of a group is its baseline, a group with equal rewards gives no gradient, and a policy that has become certain
+//! of a wrong action is never corrected. A running baseline corrects it.
 //!
 //! Units: reward units. Pure; nothing to cancel.
-//! Source: REINFORCE with a baseline, Williams 1992; the binary objective of OpenClaw-RL, arXiv 2603.10165. Deviation: it has no
-//! baseline there, and rewards of 1 and -1.
+//! Source: REINFORCE with a baseline, Williams 1992; the binary objective of OpenClaw-RL, arXiv 2603.10165. Deviation: the paper has no
+//! baseline, and rewards of 1 and -1.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Rewards of 0 that are taken for known beforehand.
+/// Number of initial rewards of 0, as a prior.
 const PRIOR: f64 = 8.0;
 
-/// What remains of a reward when another one comes.
+/// Factor on the weight of earlier rewards when a new reward arrives.
 const DECAY: f64 = 0.98;
 
 /// The baselines of all kinds of tasks.
@@ -33,20 +33,20 @@ struct Earned {
 }
 
 impl Baselines {
-    /// That of a kind.
+    /// The baseline of a kind.
     #[must_use]
     pub fn of(&self, kind: u32) -> f64 {
         self.0.get(&kind).map_or(0.0, |earned| earned.sum / (earned.rewards + PRIOR))
     }
 
-    /// Takes note of a reward.
+    /// Records a reward.
     pub fn add(&mut self, kind: u32, reward: f64) {
         let earned = self.0.entry(kind).or_default();
         earned.sum = earned.sum * DECAY + reward;
         earned.rewards = earned.rewards * DECAY + 1.0;
     }
 
-    /// Whether nothing is known of any kind.
+    /// Whether there are no rewards of any kind yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -71,7 +71,7 @@ mod tests {
         check(&[], 0.0);
         check(&[1.0], 1.0 / 9.0);
         check(&[1.0, -1.0], (0.98 - 1.0) / (0.98 + 1.0 + 8.0));
-        // As many as ever count are 1 / (1 - 0.98) = 50.
+        // The effective number of rewards is at most 1 / (1 - 0.98) = 50.
         check(&[1.0; 5_000], 50.0 / 58.0);
     }
 

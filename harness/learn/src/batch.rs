@@ -1,37 +1,37 @@
-//! Episodes, groups and batches, as the learner takes them.
+//! Episodes, groups and batches: the input of the learner.
 
 use clawrl_core::{AttemptId, GroupId};
 use serde::{Deserialize, Serialize};
 
 use crate::Segment;
 
-/// The attempt that closed its slot, as far as learning cares.
+/// The part of a slot's final attempt that the learner uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// Which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
     /// Return of the episode.
     pub reward: f64,
-    /// Process reward of each turn, where one was given.
+    /// Process reward of each turn that got one.
     pub process: Vec<Option<f64>>,
-    /// In order. An episode of several segments stays one episode.
+    /// The segments in order. An episode of several segments stays one episode.
     pub segments: Vec<Segment>,
-    /// What a teacher reads about each segment: one entry for each, or none at all where there is no teacher.
+    /// The views of the teacher on each segment: one entry for each segment; empty without a teacher.
     pub views: Vec<Vec<TeacherView>>,
 }
 
 impl Episode {
-    /// Whether a teacher has a word about any of its tokens.
+    /// Whether a teacher scores any of its tokens.
     #[must_use]
     pub fn is_taught(&self) -> bool {
         self.views.iter().flatten().any(|view| !view.places.is_empty())
     }
 }
 
-/// All members of a group that did not fault, and how many did.
+/// The members of a group that did not fault, and the number that did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Its id, which is also its place in the order of dispatch.
+    /// The id of the group, which is also its place in the order of dispatch.
     pub id: GroupId,
     /// Valid members in order of slot. Faulted and cancelled ones are not members.
     pub episodes: Vec<Episode>,
@@ -39,7 +39,7 @@ pub struct Group {
     pub faulted: u32,
 }
 
-/// What an optimizer step descends on.
+/// The objective of an optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -49,29 +49,29 @@ pub enum Objective {
     Imitation,
 }
 
-/// A context that a teacher reads to say something about tokens of a segment: that of the segment with something in it that
-/// the policy did not see.
+/// The context in which a teacher scores tokens of a segment: the context of the segment, with an addition that the policy
+/// did not see.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TeacherView {
-    /// Its tokens, up to the last one that is asked about.
+    /// The tokens of the view, up to the last one to be scored.
     pub ids: Vec<u32>,
-    /// The tokens that are asked about, ascending.
+    /// The tokens to be scored, in ascending order.
     pub places: Vec<ViewPlace>,
-    /// What a teacher elsewhere said of each of them, nats; `None` where the learner has the teacher, and asks it.
+    /// Log-probabilities from a remote teacher, one for each token, nats; `None` if the learner runs the teacher itself.
     pub said: Option<Vec<f32>>,
 }
 
-/// Where a token is.
+/// The position of a token in a view and in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewPlace {
-    /// Position in the view; at least 1, since the first is predicted by nothing.
+    /// Position in the view; at least 1, because the first token has no prediction.
     pub view: usize,
     /// Position in the segment.
     pub segment: usize,
 }
 
 impl TeacherView {
-    /// Whether each place is the same token in both, with something before it, and something was said of all or of none.
+    /// Whether each place is the same token in both and not the first one, and either all places have a score or none has.
     #[must_use]
     pub fn is_of(&self, segment: &Segment) -> bool {
         let ascending = self.places.windows(2).all(|pair| pair[0].view < pair[1].view);
@@ -92,13 +92,13 @@ impl TeacherView {
         self.places.iter().copied().filter(|place| of.mask[place.segment])
     }
 
-    /// The same, each with what a teacher elsewhere said of it.
+    /// The same places, each with the log-probability of a remote teacher.
     pub fn answered(&self, of: &Segment) -> impl Iterator<Item = (ViewPlace, f32)> {
         let said = self.said.as_deref().unwrap_or_default();
         self.places.iter().copied().zip(said.iter().copied()).filter(|(place, _)| of.mask[place.segment])
     }
 
-    /// As a segment whose trained tokens are those that are asked about, at the temperatures that they were sampled at.
+    /// The view as a segment: its trained tokens are the tokens to be scored, at their sampling temperatures.
     #[must_use]
     pub fn segment(&self, of: &Segment) -> Segment {
         let mut view = Segment::default();
@@ -111,7 +111,7 @@ impl TeacherView {
     }
 }
 
-/// One segment with what each of its trained tokens weighs.
+/// One segment with the weight of each trained token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSample {
     /// Names the sample in messages and in the manifest of a checkpoint.
@@ -122,28 +122,28 @@ pub struct TrainSample {
     pub advantages: Vec<f32>,
     /// Index of the episode within the batch, for aggregation by episode.
     pub episode: u32,
-    /// What a teacher reads. A token that no view asks about has no word of the teacher; one that several ask about has that of
-    /// the view in which least stands before it, or for candidates that of most overlap.
+    /// The views of the teacher. A token in no view gets no score. A token in several views gets the score of
+    /// the view with the fewest tokens before it; for candidates, of the view with the largest overlap.
     pub teacher: Vec<TeacherView>,
-    /// Tokens beside the sampled one whose log-probabilities are scored, at each position: empty, or shape T. Whoever learns
-    /// from candidates fills it in, since they are the policy's own most probable ones.
+    /// Tokens beside the sampled one whose log-probabilities are scored, at each position: empty, or shape T. A learner that
+    /// uses candidates fills it in, because the candidates are the most probable tokens of the policy.
     pub candidates: Vec<Vec<u32>>,
 }
 
 impl TrainSample {
-    /// The candidates at a position; none where nobody asks for any.
+    /// The candidates at a position; empty if none were requested.
     #[must_use]
     pub fn candidates_at(&self, position: usize) -> &[u32] {
         self.candidates.get(position).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What one update consumes.
+/// The input of one update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainBatch {
-    /// What is descended on.
+    /// The objective to minimise.
     pub objective: Objective,
-    /// In the order in which they are packed.
+    /// The samples in packing order.
     pub samples: Vec<TrainSample>,
     /// Groups this batch uses up, those without a gradient included.
     pub groups: Vec<GroupId>,

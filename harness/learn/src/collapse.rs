@@ -1,29 +1,29 @@
-//! Signs that a policy collapses: it says one thing only, ever less, ever more, or the same words again and again.
+//! Signs that a policy collapses: low entropy, replies that become shorter or longer, or repeated text.
 //!
-//! I1. A sign counts only if it is seen in several updates in a row: one batch of easy tasks is no collapse. I2. An update
-//! without trained tokens says nothing, and breaks no row.
+//! I1. A sign counts only if it is seen in several updates in a row: one batch of easy tasks is not a collapse. I2. An update
+//! without trained tokens is ignored: it neither extends nor ends such a row.
 //!
 //! Units: entropy in nats a token; lengths in tokens of a reply; repetition as a share. Pure; nothing to cancel.
 //! Source: bounds from practice with clipped policy gradients; none of them is a theorem.
 
 use std::collections::HashSet;
 
-/// When a policy has collapsed.
+/// Bounds beyond which a policy counts as collapsed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CollapseBounds {
-    /// Least entropy, as a share of that of the first update.
+    /// Minimum entropy, as a share of the entropy of the first update.
     pub entropy: f64,
-    /// Shortest mean reply, as a share of that of the first update.
+    /// Minimum mean reply length, as a share of the length in the first update.
     pub shortest: f64,
-    /// Longest mean reply, in the same unit.
+    /// Maximum mean reply length, as a share of the length in the first update.
     pub longest: f64,
-    /// Most of a reply's runs of four tokens that may be repetitions of earlier ones in it.
+    /// Maximum share of a reply's runs of four tokens that repeat earlier ones.
     pub repetition: f64,
     /// Updates in a row that show a sign before it counts; at least 1.
     pub updates: u32,
 }
 
-/// What is looked at after an update.
+/// The signs that are checked after an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Vitals {
     /// Mean over trained tokens.
@@ -34,37 +34,37 @@ pub struct Vitals {
     pub repetition: f64,
 }
 
-/// A sign, with what was measured and what it is compared with.
+/// A sign, with the measured value and its bound.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Collapse {
-    /// The policy has stopped to try anything.
+    /// The policy has stopped exploring.
     #[error("the entropy fell to {now:.4} nats a token, from {first:.4} at the first update")]
     Entropy {
-        /// Now.
+        /// The current value.
         now: f64,
-        /// At the first update.
+        /// The value at the first update.
         first: f64,
     },
-    /// It says next to nothing.
+    /// Replies are almost empty.
     #[error("replies shrank to {now:.1} tokens, from {first:.1} at the first update")]
     Short {
-        /// Now.
+        /// The current value.
         now: f64,
-        /// At the first update.
+        /// The value at the first update.
         first: f64,
     },
-    /// It does not come to an end.
+    /// Replies do not end.
     #[error("replies grew to {now:.1} tokens, from {first:.1} at the first update")]
     Long {
-        /// Now.
+        /// The current value.
         now: f64,
-        /// At the first update.
+        /// The value at the first update.
         first: f64,
     },
-    /// It says the same again and again.
+    /// Replies repeat the same text.
     #[error("{:.0} % of what replies say repeats what they said before", 100.0 * now)]
     Repetition {
-        /// Now.
+        /// The current value.
         now: f64,
     },
 }
@@ -78,13 +78,13 @@ pub struct CollapseGuard {
 }
 
 impl CollapseGuard {
-    /// A guard of a training that has not begun. One that has is looked at again from its first update.
+    /// A guard for a new training. A resumed training is checked again from its first update.
     #[must_use]
     pub fn new(bounds: CollapseBounds) -> Self {
         Self { bounds, first: None, in_a_row: 0 }
     }
 
-    /// Looks at one more update that trained tokens; tells of the sign that was seen often enough, and then counts anew.
+    /// Checks one more update that trained tokens. Returns a sign that was seen often enough, and restarts its count.
     pub fn after(&mut self, now: Vitals) -> Option<Collapse> {
         let first = *self.first.get_or_insert(now);
         let sign = self.bounds.sign(&first, &now);
@@ -113,7 +113,7 @@ impl CollapseBounds {
     }
 }
 
-/// The share of a reply's runs of four tokens that stand in it before; 0 of a reply with fewer than five tokens.
+/// The share of a reply's runs of four tokens that occur earlier in it; 0 of a reply with fewer than five tokens.
 #[must_use]
 pub fn repetition(reply: &[u32]) -> f64 {
     let runs = reply.windows(4);

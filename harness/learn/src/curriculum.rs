@@ -1,13 +1,13 @@
-//! Which family is learned from next: one that passes about half of the time teaches most.
+//! Chooses the next family to learn from. Families with a pass rate of about one half teach most.
 //!
-//! I1. The success of a family is (S + 1) / (n + 2), with S the attempts that passed and n all of them, both times 1 - 1 / `memory` for
-//! each attempt of a later group. Of a family that nothing is known of it is a half. I2. The share of a family among F on offer is
-//! `least` / F + (1 - `least`) w / (sum of w), with w = p (1 - p) of its success p: so it is never below `least` of an even share, and
-//! all together are 1. I3. A family that is always on offer is chosen as often as its shares add up to, or less than once more, or
-//! less than F times fewer: each comes up again, within F (F + 1) / `least` choices. I4. Choices are a function of what was learned
-//! and chosen before. Nothing is drawn.
+//! I1. The success of a family is (S + 1) / (n + 2), with S the attempts that passed and n all of them, both multiplied by 1 - 1 / `memory` for
+//! each attempt of a later group. The success of an unknown family is one half. I2. The share of a family among F on offer is
+//! `least` / F + (1 - `least`) w / (sum of w), with w = p (1 - p) of its success p. So a share is never below `least` of an even share, and
+//! the shares sum to 1. I3. A family that is always on offer is chosen as often as its shares add up to, or less than once more, or
+//! less than F times fewer: each comes up again, within F (F + 1) / `least` choices. I4. Choices are a function of the earlier
+//! results and choices. There is no random draw.
 //!
-//! A group whose members all passed, or all failed, teaches nothing where its mean is the baseline, and little otherwise. Among
+//! A group whose members all passed, or all failed, has no gradient if its mean is the baseline, and a small one otherwise. Among
 //! members that pass with probability p the variance of the reward is p (1 - p).
 //!
 //! Units: attempts. Pure; nothing to cancel.
@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 /// How families are weighed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CurriculumConfig {
-    /// Share that every family has at least, as a part of an even one; above 0, and below 1.
+    /// Minimum share of a family, as a fraction of an even share; above 0 and below 1.
     pub least: f64,
-    /// Attempts that a success is about; at least 1.
+    /// Number of recent attempts that determine a success; at least 1.
     pub memory: u32,
 }
 
-/// What is known of families, by their numbers, and what they are due: part of what a stream goes on from.
+/// Statistics of families, by their numbers, and how many groups each is due: part of the snapshot of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Curriculum(BTreeMap<u32, Standing>);
@@ -37,7 +37,7 @@ pub struct Curriculum(BTreeMap<u32, Standing>);
 struct Standing {
     passed: f64,
     attempts: f64,
-    /// Shares that it had, less the times that it was chosen.
+    /// The sum of its shares, minus the number of times that it was chosen.
     due: f64,
 }
 
@@ -48,13 +48,13 @@ impl Standing {
 }
 
 impl Curriculum {
-    /// Whether nothing was learned or chosen.
+    /// Whether there are no statistics and no choices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Success of a family lately (I1).
+    /// Recent success of a family (I1).
     #[must_use]
     pub fn success(&self, family: u32) -> f64 {
         self.of(family).success()
@@ -74,7 +74,7 @@ impl Curriculum {
         weights.into_iter().map(|weight| floor + (1.0 - config.least) * weight / all).collect()
     }
 
-    /// Chooses one of these families; nothing of none. Of several that are due as much, the first.
+    /// Chooses one of these families; `None` if there are none. Ties go to the first.
     pub fn choose(&mut self, config: CurriculumConfig, families: &[u32]) -> Option<u32> {
         let shares = self.shares(config, families);
         let mut chosen: Option<(u32, f64)> = None;
@@ -90,7 +90,7 @@ impl Curriculum {
         Some(family)
     }
 
-    /// Takes note of a group's attempts at tasks of a family.
+    /// Records the attempts of a group at tasks of a family.
     pub fn learn(&mut self, config: CurriculumConfig, family: u32, passed: u32, attempts: u32) {
         let remains =
             (1.0 - 1.0 / f64::from(config.memory.max(1))).powi(i32::try_from(attempts).unwrap_or(i32::MAX));
@@ -99,7 +99,7 @@ impl Curriculum {
         standing.attempts = standing.attempts * remains + f64::from(attempts);
     }
 
-    /// The same choices, with what another one knows of success: of a policy that is gone back to.
+    /// The same choices, with the success rates of another curriculum: used to return to an earlier policy.
     #[must_use]
     pub fn with_success_of(mut self, other: &Self) -> Self {
         for (&family, standing) in &mut self.0 {
@@ -219,7 +219,7 @@ mod tests {
             }
         }
 
-        /// I3: a family that only ever fails is tried again and again.
+        /// I3: a family that always fails is still tried again.
         #[test]
         fn every_family_comes_up_again(families in 2u32..7, least in 0.1..0.9f64, rounds in 1usize..4) {
             let config = CurriculumConfig { least, memory: 64 };

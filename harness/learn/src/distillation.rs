@@ -1,14 +1,14 @@
-//! On-policy distillation: what a teacher thinks of the tokens that the policy itself sampled, or might have.
+//! On-policy distillation: a teacher scores the tokens that the policy sampled, or its most probable candidates.
 //!
 //! The teacher reads more than the policy did (a hint, a demonstration, what came next), so it is another distribution over
 //! the same tokens.
 //!
-//! I1. A token without a word of the teacher contributes nothing. I2. Terms lie within the bound, whatever the log-probabilities.
+//! I1. A token without a score of the teacher contributes nothing. I2. Terms lie within the bound for all log-probabilities.
 //! I3. `d_current` of [`top_k`] is the exact derivative of its loss by each candidate's current log-probability.
 //!
 //! Shapes: T tokens, K candidates of each. Units: nats, at the temperature that the token was sampled at. Pure; nothing to cancel.
-//! Source: OpenClaw-RL, arXiv 2603.10165; SDFT, 2601.19897; SDPO, 2601.20802. Deviations: both forms are bounded, and weighed
-//! against the outcome's term.
+//! Source: OpenClaw-RL, arXiv 2603.10165; SDFT, 2601.19897; SDPO, 2601.20802. Deviations: both forms are bounded, and have a
+//! weight relative to the outcome's term.
 
 use std::num::NonZeroU32;
 
@@ -16,15 +16,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::loss_config::Clip;
 
-/// What of a teacher's opinion becomes part of the loss.
+/// How the scores of a teacher enter the loss.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Distillation {
-    /// What its term is multiplied by; over 0. That of the outcome's is [`crate::PolicyLoss::outcome_weight`].
+    /// Factor on the term of the teacher, above 0. [`crate::PolicyLoss::outcome_weight`] is the factor on the outcome.
     pub weight: f64,
     /// Bound of a difference of log-probabilities, nats; over 0.
     pub bound: f64,
-    /// Which tokens the teacher is asked about.
+    /// The tokens that the teacher scores.
     pub form: DistillationForm,
     /// Versions in which the weight falls along a line to 0; `None` keeps it.
     pub fade: Option<NonZeroU32>,
@@ -36,35 +36,35 @@ impl Default for Distillation {
     }
 }
 
-/// Which tokens the teacher is asked about.
+/// The tokens that the teacher scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum DistillationForm {
-    /// The sampled one: d = clip(teacher - o) is added to its advantage.
+    /// The sampled token: d = clip(teacher - o) is added to its advantage.
     #[default]
     Sampled,
-    /// The policy's most probable ones, by a loss of their own.
+    /// The most probable tokens of the policy, with a separate loss.
     TopK {
-        /// How many.
+        /// Number of candidates.
         k: NonZeroU32,
-        /// What each of them counts.
+        /// The weight of each candidate.
         weight: CandidateWeight,
     },
 }
 
-/// What a candidate counts.
+/// The weight of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateWeight {
-    /// Its probability among the candidates: they sum to 1.
+    /// The probability among the candidates, which sums to 1.
     #[default]
     Renormalised,
-    /// Its probability.
+    /// The probability of the candidate.
     Mass,
 }
 
 impl Distillation {
-    /// What it is for the update of these parameters; nothing once the weight has fallen to 0.
+    /// The configuration for the update of these parameters; `None` once the weight has fallen to 0.
     #[must_use]
     pub fn at(self, version: u64) -> Option<Self> {
         let share = self.fade.map_or(1.0, |fade| 1.0 - version as f64 / f64::from(fade.get()));
@@ -89,22 +89,22 @@ pub struct Candidates<'a> {
     pub teacher: &'a [f32],
 }
 
-/// What a segment's candidates add to the loss.
+/// The loss terms of the candidates of a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CandidateLoss {
-    /// Its share of the aggregated loss.
+    /// The segment's share of the aggregated loss.
     pub loss: f64,
-    /// Derivative of that by each current log-probability (T x K); empty rows where nobody was asked.
+    /// Derivative of the loss by each current log-probability (T x K); rows without candidates are empty.
     pub d_current: Vec<Vec<f32>>,
-    /// Sum over tokens of the squares of what the teacher adds, mean over the candidates by what they count.
+    /// Sum over tokens of the squared contribution of the teacher, averaged over the candidates by their weights.
     pub square: f64,
 }
 
 /// The loss over candidates of one segment: sum over t of w_t times the sum over v of max(-A rho, -A clip(rho)), with
-/// A = clip(teacher - o) times what the candidate counts. `weights` as [`crate::token_weights`] makes them (T).
+/// A = clip(teacher - o) times the weight of the candidate. `weights` as [`crate::token_weights`] makes them (T).
 ///
 /// # Panics
-/// When columns differ in length: a fault of the caller.
+/// If columns differ in length, which is an error of the caller.
 #[must_use]
 pub fn top_k(
     config: &Distillation,

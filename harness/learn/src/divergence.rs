@@ -1,4 +1,4 @@
-//! What the distance to a reference policy costs at one sampled token.
+//! The penalty at one sampled token for the distance to a reference policy.
 //!
 //! I1. A term is never negative, and 0 only where both policies agree. I2. Neither a term nor its derivative is larger than what
 //! its bounds allow: q within ±20, a term of k3 at most 10. Beyond a bound the derivative is 0.
@@ -19,7 +19,7 @@ const MOST_K3: f64 = 10.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KlTerm {
     pub(crate) value: f64,
-    /// By n.
+    /// Derivative by n.
     pub(crate) derivative: f64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn kl_term(estimator: KlEstimator, q: f64) -> KlTerm {
         KlEstimator::K3 => (bounded.exp_m1() - bounded, -bounded.exp_m1(), MOST_K3),
         KlEstimator::K2 => (bounded * bounded / 2.0, -bounded, f64::INFINITY),
     };
-    // No number stays none, so that whoever looks for such sees it.
+    // NaN stays NaN, so that the checks for non-finite values find it.
     let value = if value > most { most } else { value };
     let moves = q.is_nan() || (q.abs() < MOST_Q && value < most);
     KlTerm { value, derivative: if moves { derivative } else { 0.0 } }

@@ -1,9 +1,9 @@
-//! A bonus for being undecided, that comes and goes by how undecided the policy is.
+//! An adaptive entropy bonus: it grows while the entropy of the policy is low, and shrinks otherwise.
 //!
 //! I1. The bonus is between 0 and its coefficient. It is 0 until the entropy has fallen below its floor, a share of that of the first
 //! update; it rises by a tenth of the coefficient with each update that is below, and falls as fast with each that is not.
-//! I2. What is added to the loss is minus the bonus times the mean of the entropies, by the weights of the loss; `by_entropy` is the
-//! exact derivative by each. I3. An update without trained tokens says nothing.
+//! I2. The loss gains minus the bonus times the mean of the entropies, with the weights of the loss; `by_entropy` is the
+//! exact derivative by each entropy. I3. An update without trained tokens does not change the bonus.
 //!
 //! Shapes: T each. Units: nats. Pure; nothing to cancel.
 //! Source: adaptive entropy control, Skywork-OR1, arXiv 2505.22312. Deviations: the target is a share of the first update's entropy, the
@@ -17,42 +17,42 @@ use crate::ramp::Ramp;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntropyBonus {
-    /// The most that the entropy of a token is multiplied by; over 0.
+    /// Maximum factor on the entropy of a token; above 0.
     pub coefficient: f64,
-    /// Share of the first update's entropy below which it rises; over 0, and 1 at most.
+    /// Share of the first update's entropy below which the bonus rises; above 0 and at most 1.
     pub floor: f64,
 }
 
-/// Where the bonus stands: part of what a learner goes on from.
+/// The current state of the bonus: part of the checkpoint of a learner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntropyControl(Ramp);
 
 impl EntropyControl {
-    /// Whether nothing was measured yet.
+    /// Whether no update was measured yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.0.first().is_none()
     }
 
-    /// What entropies are multiplied by in the next update.
+    /// Factor on the entropies in the next update.
     #[must_use]
     pub fn coefficient(&self, bonus: EntropyBonus) -> f64 {
         self.0.strength(bonus.coefficient)
     }
 
-    /// There was an update whose trained tokens had this entropy in the mean.
+    /// Records an update whose trained tokens had this mean entropy.
     pub fn after(&mut self, bonus: EntropyBonus, entropy: f64) {
         self.0.after(entropy, |entropy, first| entropy < bonus.floor * first);
     }
 }
 
-/// What a bonus adds to the loss of a segment.
+/// The loss terms that the bonus adds to a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntropyLoss {
-    /// Its share of the aggregated loss.
+    /// The segment's share of the aggregated loss.
     pub loss: f64,
-    /// Derivative of that by each entropy.
+    /// Derivative of the loss by each entropy.
     pub by_entropy: Vec<f32>,
 }
 
@@ -92,7 +92,7 @@ mod tests {
         low[0] = 1.0;
         let rises: Vec<f64> = (0..13).map(|at| 0.002 * f64::from(at.min(10))).collect();
         check(&low, &rises);
-        // The share is of the first update, whatever came later.
+        // The share is relative to the first update.
         check(&[1.0, 9.0, 0.4], &[0.0, 0.0, 0.0]);
     }
 

@@ -3,10 +3,10 @@
 //! I1. A turn's advantage is its reward minus the baseline of its user, which earlier updates' turns determine: rewards of a batch do not
 //! change the baseline of that batch. I2. A reward of 0 carries no signal: such a turn is in the batch only if a teacher has a hint, and it
 //! does not enter the baseline. A turn without a judgement has no reward, which is not 0. I3. The outcome of an answer that a limit cut is
-//! not trained on: the end that it would have had is unknown. I4. Every given turn is either in the batch or left out with a reason.
+//! not trained on: its full text is unknown. I4. Every given turn is either in the batch or left out with a reason.
 //!
 //! Units: reward units. Shapes: an advantage for each token of a segment, T. Pure; nothing to cancel.
-//! Source: the binary and combined objectives of OpenClaw-RL, arXiv 2603.10165. Deviation: that has no baseline.
+//! Source: the binary and combined objectives of OpenClaw-RL, arXiv 2603.10165. Deviation: the paper has no baseline.
 
 use clawrl_core::{AttemptId, GroupId, SlotId};
 
@@ -34,15 +34,15 @@ pub struct FeedbackSample {
 /// Settings of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedbackRules {
-    /// Whether rewards are used, and not hints alone.
+    /// Whether rewards are used besides hints.
     pub outcome_counts: bool,
-    /// Older tokens are masked, in versions.
+    /// Maximum age of a token, in versions; older tokens are masked.
     pub max_staleness: u64,
     /// Seed of the split into minibatches.
     pub seed: u64,
 }
 
-/// Why a turn was left out of a batch.
+/// The reason why a turn was left out of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
     /// The reward is not finite.
@@ -59,7 +59,7 @@ pub enum LeftOut {
     Stale,
 }
 
-/// A batch, and what was left out of it.
+/// A batch, and the turns that were left out of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackBatch {
     /// Input of an update.
@@ -159,7 +159,7 @@ mod tests {
         FeedbackSample { views: vec![view], ..feedback }
     }
 
-    /// What is in the batch, with its advantage, and what is left out.
+    /// Checks the turns in the batch, their advantages, and the turns that are left out.
     fn check(
         all: Vec<FeedbackSample>,
         baselines: &Baselines,
@@ -198,7 +198,7 @@ mod tests {
         for (sample, (_, advantage)) in made.batch.samples.iter().zip(expected) {
             assert!((sample.advantages[0] - advantage).abs() < 1e-6);
         }
-        // Somebody else's turns say nothing about mine.
+        // The turns of one user do not affect those of another.
         let other = FeedbackSample { user: 1, ..feedback(4, Some(1.0)) };
         check(vec![other], &baselines, RULES, &[(4, 1.0)], &[]);
     }

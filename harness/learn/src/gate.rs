@@ -1,27 +1,27 @@
-//! Whether a new version may act: what is looked at between an update and its publication.
+//! Decides whether a new version may act, by checks between an update and its publication.
 //!
-//! I1. The divergence of a version from itself is 0, and no divergence is negative. I2. What is no number is rejected, never
+//! I1. The divergence of a version from itself is 0, and no divergence is negative. I2. A value that is not finite is rejected, never
 //! compared. I3. A held-out success that could not be measured, of either version, rejects nothing.
 //!
 //! Shapes: T tokens of each sample. Units: nats a token; success as a share, its bound in points of a percentage. Pure; nothing
 //! to cancel.
 //! Source: [`crate::divergence`]'s k3. The replies were sampled by the accepted version or a few before it, so that the mean is an
-//! estimate of KL(accepted, new). Deviations: what replies were sampled by is not corrected for, since both versions are scored.
+//! estimate of KL(accepted, new). Deviations: no correction for the sampling policy, because both versions are scored.
 
 use crate::TrainSample;
 use crate::divergence::kl_term;
 use crate::loss_config::KlEstimator;
 
-/// When a version may act.
+/// Conditions on a version that may act.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GateBounds {
-    /// Most divergence from the accepted version, mean over tokens, nats.
+    /// Maximum divergence from the accepted version, mean over tokens, nats.
     pub max_kl: f64,
-    /// By how many points the held-out success may be below that of the last accepted evaluation.
+    /// Maximum drop of the held-out success below the last accepted evaluation, in points.
     pub max_drop_points: f64,
 }
 
-/// What was found of a new version by its own batch.
+/// Measurements of a new version on its own batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GateFindings {
     /// [`mean_divergence`] from the accepted version.
@@ -30,43 +30,43 @@ pub struct GateFindings {
     pub loss: f64,
     /// Norm of its gradient.
     pub grad_norm: f64,
-    /// Rewards of the batch that were no number or outside their range.
+    /// Number of rewards of the batch that were not finite or out of range.
     pub unsound_rewards: u64,
 }
 
-/// Why a version may not act.
+/// The reason why a version may not act.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// Something about it is no number.
+    /// A measurement is not finite.
     #[error("its {what} is not finite")]
     NotFinite {
-        /// What.
+        /// The name of the measurement.
         what: &'static str,
     },
-    /// It is too far from the accepted one.
+    /// The version is too far from the accepted one.
     #[error("it is {now:.4} nats a token from the accepted version, and {most} are allowed")]
     Divergence {
-        /// Estimate.
+        /// Estimate of the divergence.
         now: f64,
-        /// Its bound.
+        /// Bound of the divergence.
         most: f64,
     },
-    /// What it learned from cannot be right.
+    /// The rewards of its batch are invalid.
     #[error("{rewards} rewards of its batch were no number, or outside their range")]
     Rewards {
-        /// How many.
+        /// Number of invalid rewards.
         rewards: u64,
     },
-    /// It solves fewer held-out tasks.
+    /// The version solves fewer held-out tasks.
     #[error(
         "its held-out success is {:.1} %, that of the accepted version {:.1} %, and a drop of {most_points} points is allowed",
         100.0 * now,
         100.0 * before
     )]
     HeldOut {
-        /// As a share.
+        /// Success of the version, as a share.
         now: f64,
-        /// That of the last accepted evaluation.
+        /// Success at the last accepted evaluation.
         before: f64,
         /// Bound of the difference.
         most_points: f64,
@@ -74,7 +74,7 @@ pub enum Rejection {
 }
 
 impl GateBounds {
-    /// Looks at a version by its batch.
+    /// Checks a version by its batch.
     #[must_use]
     pub fn check(&self, findings: GateFindings) -> Option<Rejection> {
         let GateFindings { kl, loss, grad_norm, unsound_rewards } = findings;
@@ -88,11 +88,11 @@ impl GateBounds {
         (kl > self.max_kl).then_some(Rejection::Divergence { now: kl, most: self.max_kl })
     }
 
-    /// Looks at a version by its held-out success, as a share.
+    /// Checks a version by its held-out success, as a share.
     #[must_use]
     pub fn check_held_out(&self, now: f64, before: f64) -> Option<Rejection> {
         let most_points = self.max_drop_points;
-        // Shares are fractions of whole tasks: rounding is no drop.
+        // Shares are fractions of whole tasks: a rounding error is not a drop.
         let drops = 100.0 * (before - now) > most_points + 1e-9;
         drops.then_some(Rejection::HeldOut { now, before, most_points })
     }
@@ -101,14 +101,14 @@ impl GateBounds {
 /// The mean divergence of new log-probabilities from accepted ones, over the trained tokens of these samples; 0 without any.
 ///
 /// # Panics
-/// When a column is shorter than its sample: a fault of the caller.
+/// If a column is shorter than its sample, which is an error of the caller.
 #[must_use]
 pub fn mean_divergence(samples: &[&TrainSample], accepted: &[Vec<f32>], new: &[Vec<f32>]) -> f64 {
     let (mut sum, mut tokens) = (0.0, 0u64);
     for ((sample, accepted), new) in samples.iter().zip(accepted).zip(new) {
         for (at, _) in sample.segment.mask.iter().enumerate().filter(|(_, trained)| **trained) {
             let difference = f64::from(new[at]) - f64::from(accepted[at]);
-            // What is infinite would be bounded otherwise, and hide (I2).
+            // Otherwise the bound would hide an infinite value (I2).
             sum += if difference.is_finite() { kl_term(KlEstimator::K3, difference).value } else { f64::NAN };
             tokens += 1;
         }

@@ -10,7 +10,7 @@ use crate::loss::{LossFigures, SegmentLoss};
 /// The loss of one segment.
 ///
 /// # Panics
-/// When the columns differ in length, which is a fault of the caller.
+/// If the columns differ in length, which is an error of the caller.
 #[must_use]
 pub fn imitation(current: &[f32], mask: &[bool], weights: &[f64]) -> SegmentLoss {
     assert!(

@@ -2,12 +2,12 @@
 
 use crate::TrainBatch;
 
-/// What an update did. Means are over trained tokens.
+/// Statistics of an update. Means are over trained tokens.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct UpdateReport {
     /// Parameter version after the update.
     pub version: u64,
-    /// Optimizer steps made; 0 when no token carried a gradient or every step was skipped.
+    /// Optimizer steps made; 0 if no token had a gradient or every step was skipped.
     pub steps: u32,
     /// Steps skipped because loss or gradient was not finite.
     pub skipped: u32,
@@ -19,39 +19,39 @@ pub struct UpdateReport {
     pub grad_norm: f64,
     /// Mean entropy of the policy at trained tokens, nats.
     pub entropy: f64,
-    /// What the entropy of a token was multiplied by, as a bonus; 0 without one.
+    /// Coefficient of the entropy bonus; 0 without a bonus.
     #[serde(default)]
     pub entropy_coefficient: f64,
     /// Mean of |o - b|: how far the recomputed log-probabilities are from the recorded ones.
     pub behaviour_gap: f64,
     /// Share of tokens whose ratio was clipped, or whose weight was.
     pub clip_fraction: f64,
-    /// Mean estimate of the divergence from the reference, nats; 0 where it costs nothing.
+    /// Mean estimate of the divergence from the reference, nats; 0 without a penalty.
     #[serde(default)]
     pub kl: f64,
-    /// Root mean square of what the outcome adds to the advantage of a token.
+    /// Root mean square of the outcome's contribution to the advantage of a token.
     #[serde(default)]
     pub outcome_rms: f64,
-    /// Root mean square of what a teacher adds to it, mean over the candidates where it is asked about those; 0 without one.
+    /// Root mean square of the teacher's contribution, averaged over the candidates if it scores candidates; 0 without a teacher.
     #[serde(default)]
     pub teacher_rms: f64,
     /// Segments dropped because a recomputed log-probability was too far from the recorded one.
     pub dropped_segments: u64,
-    /// Tokens that carried a gradient.
+    /// Tokens with a gradient.
     pub trained_tokens: u64,
     /// All tokens that went through the model.
     pub forward_tokens: u64,
 }
 
-/// Why an update or a checkpoint failed. Parameters are as they were before the call.
+/// The reason why an update or a checkpoint failed. The parameters are unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LearnError {
     /// Several steps in a row had a loss or gradient that is not finite.
     #[error("{steps} optimizer steps in a row were not finite; samples: {culprits}")]
     NotFinite {
-        /// How many.
+        /// Number of steps.
         steps: u32,
-        /// Names of the samples of the last one.
+        /// Names of the samples of the last step.
         culprits: String,
     },
     /// The device or the library failed.
@@ -64,7 +64,7 @@ pub enum LearnError {
 
 /// The only writer of parameters.
 ///
-/// Synchronous; lives on one OS thread and is called from there alone, one call at a time: `update`, then `publish`,
+/// Synchronous; all calls come from one OS thread, one at a time: `update`, then `publish`,
 /// now and then `checkpoint`. Nothing cancels a call; the caller decides between calls. It must not block on
 /// serving: [`Learner::publish`] hands over a copy and returns.
 pub trait Learner: Send {
@@ -77,16 +77,16 @@ pub trait Learner: Send {
     /// [`LearnError`]; a single step that is not finite is skipped and reported, not an error.
     fn update(&mut self, batch: &TrainBatch) -> Result<UpdateReport, LearnError>;
 
-    /// Makes the current parameters those that act.
+    /// Publishes the current parameters, which act from then on.
     ///
     /// # Errors
-    /// [`LearnError::Backend`] when the engine is gone.
+    /// [`LearnError::Backend`] if the engine has stopped.
     fn publish(&mut self) -> Result<(), LearnError>;
 
     /// Writes parameters, moments and `progress` as one atomic checkpoint. `progress` is the caller's own state, given
     /// back at a resume.
     ///
     /// # Errors
-    /// [`LearnError::Checkpoint`]: nothing half-written stays and older checkpoints are intact.
+    /// [`LearnError::Checkpoint`]: the partial checkpoint is removed, and older ones are intact.
     fn checkpoint(&mut self, progress: &str) -> Result<(), LearnError>;
 }

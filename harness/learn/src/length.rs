@@ -1,13 +1,13 @@
-//! A punishment of long replies, that comes and goes by how long replies have become.
+//! An adaptive punishment of long replies: it grows while replies are longer than the target, and shrinks otherwise.
 //!
 //! I1. The punishment's strength is between 0 and its coefficient. It is 0 until the mean reply of an update is longer than the target, a
 //! multiple of that of the first update; it rises by a tenth of the coefficient with each update that is above, and falls as fast with
 //! each that is not. I2. An episode whose mean reply is within the target is not punished; beyond it the punishment falls in a straight
-//! line, to all of its strength at twice the target. I3. An update without replies says nothing.
+//! line, to its full strength at twice the target. I3. An update without replies is ignored.
 //!
 //! Units: lengths in tokens; punishments in reward units. Pure; nothing to cancel.
-//! Source: as [`crate::EntropyControl`], with the sign of a cost; that long replies are punished in the reward: Kimi k1.5, arXiv
-//! 2501.12599, section 2.3.3. Deviations: what is too long is a multiple of the first update's mean, not of the shortest in the
+//! Source: the control of [`crate::EntropyControl`], with the sign of a cost; punishment of long replies in the reward: Kimi k1.5, arXiv
+//! 2501.12599, section 2.3.3. Deviations: the length limit is a multiple of the first update's mean, not of the shortest in the
 //! group; the strength is controlled, not scheduled; wrong replies are punished like right ones.
 
 use serde::{Deserialize, Serialize};
@@ -17,23 +17,23 @@ use crate::ramp::Ramp;
 /// Settings of the punishment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LengthCost {
-    /// The most that an episode earns less; over 0.
+    /// Maximum penalty on an episode; above 0.
     pub coefficient: f64,
-    /// Multiple of the first update's mean reply above which it rises; at least 1.
+    /// Multiple of the first update's mean reply above which the punishment rises; at least 1.
     pub target: f64,
 }
 
-/// Replies, of an episode or of several.
+/// The number and total length of replies, of one or several episodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Replies {
-    /// How many.
+    /// Number of replies.
     pub count: u64,
-    /// Their tokens.
+    /// Tokens in all replies.
     pub tokens: u64,
 }
 
 impl Replies {
-    /// Tokens of a reply in the mean; nothing of none.
+    /// Mean tokens of a reply; `None` without replies.
     #[must_use]
     pub fn mean(self) -> Option<f64> {
         (self.count > 0).then(|| self.tokens as f64 / self.count as f64)
@@ -47,39 +47,39 @@ impl std::ops::AddAssign for Replies {
     }
 }
 
-/// Where the punishment stands: part of what a stream goes on from.
+/// The current state of the length penalty: part of the snapshot of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LengthControl(Ramp);
 
-/// A punishment as it stands.
+/// The current punishment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LengthPunishment {
     strength: f64,
-    /// Tokens of a mean reply from which on there is one.
+    /// Mean reply length in tokens above which an episode is punished.
     target: f64,
 }
 
 impl LengthControl {
-    /// Whether nothing was measured yet.
+    /// Whether no update was measured yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.0.first().is_none()
     }
 
-    /// The most that an episode earns less by now.
+    /// The current maximum penalty on an episode.
     #[must_use]
     pub fn strength(&self, cost: LengthCost) -> f64 {
         self.0.strength(cost.coefficient)
     }
 
-    /// What an episode earns less by now.
+    /// The current penalty on an episode.
     pub(crate) fn punishment(&self, cost: LengthCost) -> Option<LengthPunishment> {
         let (strength, target) = (self.strength(cost), self.0.first()? * cost.target);
         (strength > 0.0).then_some(LengthPunishment { strength, target })
     }
 
-    /// There was an update with these replies.
+    /// Records an update with these replies.
     pub fn after(&mut self, cost: LengthCost, replies: Replies) {
         let Some(mean) = replies.mean() else { return };
         self.0.after(mean, |mean, first| mean > cost.target * first);
@@ -87,10 +87,10 @@ impl LengthControl {
 }
 
 impl LengthPunishment {
-    /// Of an episode with these replies: from minus the strength to 0.
+    /// The punishment of an episode with these replies: from minus the strength to 0.
     pub(crate) fn of(self, replies: Replies) -> f64 {
         let mean = replies.mean().unwrap_or_default();
-        // A target of 0 tokens is that of a policy that said nothing at all.
+        // A target of 0 tokens belongs to a policy with empty replies.
         let beyond = (mean - self.target) / self.target.max(1.0);
         -self.strength * beyond.clamp(0.0, 1.0)
     }
@@ -123,7 +123,7 @@ mod tests {
         long[0] = 10;
         let rises: Vec<f64> = (0..13).map(|at| 0.05 * f64::from(at.min(10))).collect();
         check(&long, &rises);
-        // The multiple is of the first update, whatever came later.
+        // The multiple is relative to the first update.
         check(&[10, 2, 14], &[0.0, 0.0, 0.0]);
     }
 

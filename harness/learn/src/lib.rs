@@ -1,7 +1,7 @@
-//! What is learned from, as pure arithmetic over slices: segments and masks, advantages, losses with their
+//! The arithmetic of learning, as pure functions over slices: segments and masks, advantages, losses with their
 //! derivatives, staleness, the forming of batches.
 //!
-//! Knows the words of `clawrl-core` and nothing else of ours: no tensor, no file, no clock, no thread. What runs on
+//! Uses the types of `clawrl-core` and no other crate of the workspace: no tensor, file, clock or thread. Code that uses
 //! libtorch asks this crate for the derivative of the loss by each log-probability, so the arithmetic is here once.
 
 mod admission;

@@ -1,8 +1,8 @@
-//! Which versions of a policy acted, and how old a token is by them.
+//! The versions of a policy that acted, and the age of a token in versions.
 //!
-//! I1. A version that was rejected has the parameters of the one before it, never acts, and makes nothing older. I2. Without
-//! rejected versions the age of a token is the learner's version less its own. I3. No token that was sampled by the accepted
-//! version has an age.
+//! I1. A version that was rejected has the parameters of the one before it, never acts, and does not increase the age of a token. I2. Without
+//! rejected versions the age of a token is the learner's version minus the token's. I3. The age of a token of the accepted
+//! version is 0.
 //!
 //! Units: versions. Pure; nothing to cancel.
 
@@ -16,7 +16,7 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// Of a learner of this version, which has the parameters of the `accepted` one: all between were rejected.
+    /// The history of a learner at this version with the parameters of `accepted`: all versions in between were rejected.
     #[must_use]
     pub fn at(version: u64, accepted: u64) -> Self {
         Self { version, rejected: (accepted.saturating_add(1)..=version).collect() }
@@ -28,7 +28,7 @@ impl Lineage {
         self.version
     }
 
-    /// The version whose parameters the learner has.
+    /// The accepted version, whose parameters the learner has.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         let mut accepted = self.version;
@@ -38,14 +38,14 @@ impl Lineage {
         accepted
     }
 
-    /// The learner has a later version.
+    /// Records that the learner accepted a later version.
     pub fn rise(&mut self, version: u64) {
         self.version = version;
     }
 
-    /// The learner has made a later version, which was rejected.
+    /// Records that a later version was rejected.
     pub fn reject(&mut self, version: u64) {
-        // Numbers between were never made, and cannot be told from rejected ones.
+        // Numbers in between were never used, and cannot be distinguished from rejected ones.
         self.rejected.extend(self.version.saturating_add(1)..=version);
         self.version = version;
     }
@@ -56,8 +56,8 @@ impl Lineage {
         self.rejected.contains(&version)
     }
 
-    /// How old a token of this version is: the versions after it whose parameters are others. One of a later version than the
-    /// learner's, as after a rollback, is fresh.
+    /// The age of a token of this version: the number of later versions with other parameters. A token of a version after the
+    /// learner's, as after a rollback, has age 0.
     #[must_use]
     pub fn age(&self, version: u64) -> u64 {
         let after = self.version.saturating_sub(version);

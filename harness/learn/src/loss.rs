@@ -1,10 +1,10 @@
 //! The policy-gradient loss of one segment, with its derivative by the current log-probabilities.
 //!
 //! I1. `d_current` is the exact derivative of `loss`: importance weights, proximal, behaviour, reference and teacher
-//! log-probabilities are constants. (Of a ratio of segments: where the advantages of a segment are all equal; else it is
-//! that of the token form, see below.) I2. A token that is not trained contributes nothing, whatever its columns hold. I3. A
-//! segment in which any trained token has o - b below -[`MAX_DROP`], or no number, contributes nothing and is counted: the two
-//! log-probabilities are not of the same token. Its tokens stay in the denominator, which is older than this finding.
+//! log-probabilities are constants. (With a ratio of segments this holds if the advantages of a segment are equal; otherwise it is
+//! the derivative of the token form, see below.) I2. A token that is not trained contributes nothing, for all values in its columns. I3. A
+//! segment in which any trained token has o - b below -[`MAX_DROP`], or NaN, contributes nothing and is counted: the two
+//! log-probabilities are not of the same token. Its tokens stay in the denominator, which is computed before this check.
 //!
 //! Shapes: every column is T. Units: nats. Arithmetic is in f64; columns come and go in f32. Pure; nothing to cancel.
 //! Source: clipping: PPO, arXiv 1707.06347, equation 7, with two sides as in DAPO, 2503.14476; dual clip:
@@ -17,45 +17,45 @@ use crate::distillation::DistillationForm;
 use crate::divergence::kl_term;
 use crate::loss_config::{Clip, PolicyLoss, Surrogate, Weighting};
 
-/// By how much recomputing may lower a log-probability, in nats.
+/// Maximum drop of a log-probability when it is recomputed, in nats.
 pub const MAX_DROP: f64 = 10.0;
 
-/// Bound of the detached ratio e^(n-b) that the cost of a distance is weighed with.
+/// Bound of the detached ratio e^(n-b), the weight of the distance penalty.
 const KL_WEIGHT_CAP: f64 = 2.0;
 
 /// The columns of one segment.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// n: by the current parameters.
+    /// n: log-probabilities by the current parameters.
     pub current: &'a [f32],
-    /// o: by the parameters at the start of the batch. The same slice as `current` while those are the current ones.
+    /// o: log-probabilities by the parameters at the start of the batch; the same slice as `current` before the first step.
     pub proximal: &'a [f32],
-    /// b: as recorded at sampling.
+    /// b: log-probabilities recorded at sampling.
     pub behaviour: &'a [f32],
-    /// A.
+    /// A: advantages.
     pub advantages: &'a [f32],
-    /// m.
+    /// m: the mask of trained tokens.
     pub mask: &'a [bool],
-    /// m / denominator, from [`crate::token_weights`].
+    /// m / denominator: weights from [`crate::token_weights`].
     pub weights: &'a [f64],
-    /// By the reference policy; there where [`PolicyLoss::kl`] is.
+    /// Log-probabilities by the reference policy; required by [`PolicyLoss::kl`].
     pub reference: Option<&'a [f32]>,
-    /// By the teacher, of the tokens that it was asked about; there where [`PolicyLoss::distillation`] is.
+    /// Log-probabilities by the teacher, of the tokens that it scored; required by [`PolicyLoss::distillation`].
     pub teacher: Option<&'a [Option<f32>]>,
 }
 
-/// What a segment adds to the loss of its optimizer step.
+/// The loss terms of a segment in its optimizer step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentLoss {
-    /// Its share of the aggregated loss.
+    /// The segment's share of the aggregated loss.
     pub loss: f64,
-    /// Derivative of that by each current log-probability. Shape T; 0 where nothing is trained.
+    /// Derivative of the loss by each current log-probability. Shape T; 0 for tokens that are not trained.
     pub d_current: Vec<f32>,
-    /// For the metrics.
+    /// Statistics for the metrics.
     pub figures: LossFigures,
 }
 
-/// What the terms of trained tokens looked like. Figures of several segments add up.
+/// Statistics of the terms of trained tokens. Those of several segments add up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LossFigures {
     /// Tokens whose terms count.
@@ -66,9 +66,9 @@ pub struct LossFigures {
     pub gap: f64,
     /// Sum of the estimates of the divergence from the reference over them, nats.
     pub kl: f64,
-    /// Sum of the squares of what the outcome adds to the advantage of each of them.
+    /// Sum of the squares of the outcome's contributions to the advantage of each token.
     pub outcome_square: f64,
-    /// Sum of the squares of what the teacher does.
+    /// Sum of the squares of the teacher's contributions.
     pub teacher_square: f64,
     /// Segments dropped by I3.
     pub dropped_segments: u64,
@@ -89,7 +89,7 @@ impl LossFigures {
         self.kl / self.tokens.max(1) as f64
     }
 
-    /// Root mean square of what the outcome adds to an advantage, and of what the teacher does.
+    /// Root mean squares of the contributions of outcome and teacher to an advantage.
     #[must_use]
     pub fn advantage_rms(&self) -> (f64, f64) {
         let rms = |sum: f64| (sum / self.tokens.max(1) as f64).sqrt();
@@ -119,8 +119,8 @@ impl std::ops::AddAssign for LossFigures {
 /// The loss of one segment.
 ///
 /// # Panics
-/// When the columns differ in length, [`PolicyLoss::check`] would refuse the settings, or there is a cost of the distance to a
-/// reference and no reference: faults of the caller.
+/// If the columns differ in length, [`PolicyLoss::check`] would refuse the settings, or a distance penalty has no reference:
+/// errors of the caller.
 #[must_use]
 pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     let len = terms.current.len();
@@ -189,7 +189,7 @@ pub fn policy_gradient(config: &PolicyLoss, terms: Terms<'_>) -> SegmentLoss {
     result
 }
 
-/// What a teacher adds to the advantage of a sampled token; 0 where it was not asked.
+/// The contribution of a teacher to the advantage of a sampled token; 0 if the teacher did not score the token.
 fn teaching(config: &PolicyLoss, terms: &Terms<'_>, token: usize) -> f64 {
     let Some(distillation) = config.distillation.filter(|it| it.form == DistillationForm::Sampled) else {
         return 0.0;
@@ -201,7 +201,7 @@ fn teaching(config: &PolicyLoss, terms: &Terms<'_>, token: usize) -> f64 {
 /// The surrogate at one token.
 struct Term {
     value: f64,
-    /// By n.
+    /// Derivative by n.
     derivative: f64,
     clipped: bool,
 }
@@ -211,7 +211,7 @@ fn clipped_term(clip: Clip, dual_clip: Option<f64>, log_ratio: f64, advantage: f
     let ratio = log_ratio.exp();
     let plain = -ratio * advantage;
     let bounded = -ratio.clamp(1.0 - clip.low, 1.0 + clip.high) * advantage;
-    // Where both agree the gradient is the plain one's: the clip binds only where it raises the loss.
+    // If both agree, the gradient is that of the unclipped term: the clip binds only if it raises the loss.
     let (mut value, mut clipped) = if bounded > plain { (bounded, true) } else { (plain, false) };
     if let Some(bound) = dual_clip.filter(|_| advantage < 0.0) {
         let most = -bound * advantage;
@@ -222,7 +222,7 @@ fn clipped_term(clip: Clip, dual_clip: Option<f64>, log_ratio: f64, advantage: f
     Term { value, derivative: if clipped { 0.0 } else { plain }, clipped }
 }
 
-/// -min(e^(n-b), cap) A n, of which n alone is no constant: no token is without a gradient.
+/// -min(e^(n-b), cap) A n, where only the factor n is not a constant: every token has a gradient.
 fn weighed_term(off_policy: f64, cap: f64, current: f64, advantage: f64) -> Term {
     let weight = off_policy.min(cap);
     Term { value: -weight * advantage * current, derivative: -weight * advantage, clipped: off_policy > cap }
@@ -369,7 +369,7 @@ mod tests {
             weighting: Weighting::None,
             ..PolicyLoss::default()
         };
-        // The mean of n - o is 0.05, whatever single tokens do.
+        // The mean of n - o is 0.05, although single tokens differ from it.
         let inside = segment(&config, [9.0, -1.5, -0.35, -1.0], 1.0);
         let ratio = 0.05f64.exp();
         assert!((inside.loss + ratio).abs() < 1e-6, "{inside:?}");
@@ -481,7 +481,7 @@ mod tests {
             let (_, derivative, here) = token(&config, log_ratio, gap, advantage);
             let (above, _, after) = token(&config, log_ratio + step, gap, advantage);
             let (below, _, before) = token(&config, log_ratio - step, gap, advantage);
-            // Not across a kink, where the difference says nothing.
+            // Not across a kink, where the difference quotient is meaningless.
             prop_assume!(here.clipped == after.clipped && here.clipped == before.clipped);
             let difference = (above - below) / f64::from(2.0 * step);
             prop_assert!((difference - f64::from(derivative)).abs() < 2e-3 * (1.0 + difference.abs()));
@@ -504,7 +504,7 @@ mod tests {
             };
             let numeric = (at(step).loss - at(-step).loss) / f64::from(2.0 * step);
             let exact = f64::from(at(0.0).d_current[token]);
-            // The weight's own derivative is what is left out of it.
+            // The derivative of the weight itself is left out.
             let weight_part = kl.map_or(0.0, |kl| kl.coefficient / 3.0 * kl_term(kl.estimator, -0.5).value);
             prop_assert!((numeric - weight_part - exact).abs() < 2e-3 * (1.0 + exact.abs()), "{numeric} {exact}");
         }

@@ -6,23 +6,23 @@ use crate::aggregation::Aggregation;
 use crate::distillation::{Distillation, DistillationForm};
 use crate::entropy::EntropyBonus;
 
-/// Settings of [`crate::policy_gradient`] and of how its terms are added up.
+/// Settings of [`crate::policy_gradient`] and of the aggregation of its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyLoss {
-    /// What stands for the policy's gain, with its bounds.
+    /// The surrogate of the policy's gain, with its bounds.
     pub surrogate: Surrogate,
     /// How the difference between the proximal and the behaviour policy is corrected.
     pub weighting: Weighting,
-    /// What the loss is a mean over.
+    /// The units over which the loss is averaged.
     pub aggregation: Aggregation,
-    /// What the distance to a reference policy costs, if anything.
+    /// The penalty for the distance to a reference policy, if any.
     pub kl: Option<KlPenalty>,
-    /// What being undecided is worth, if anything.
+    /// The entropy bonus, if any.
     pub entropy: Option<EntropyBonus>,
-    /// What the advantage of the outcome is multiplied by; 0 where a teacher alone is learned from.
+    /// Factor on the advantage of the outcome; 0 if the update learns from a teacher only.
     pub outcome_weight: f64,
-    /// What is learned from a teacher, if there is one.
+    /// The distillation from a teacher, if there is one.
     pub distillation: Option<Distillation>,
 }
 
@@ -40,13 +40,13 @@ impl Default for PolicyLoss {
     }
 }
 
-/// What stands for the policy's gain at a token. rho = e^(n-o).
+/// The surrogate of the policy's gain at a token. rho = e^(n-o).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Surrogate {
     /// The ratio of the token, clipped (PPO, GRPO, DAPO).
     Token {
-        /// Its bounds.
+        /// Bounds of the ratio.
         clip: Clip,
         /// Bound of the loss at tokens of negative advantage, as a multiple of |A|; over 1.
         #[serde(default)]
@@ -54,13 +54,13 @@ pub enum Surrogate {
     },
     /// The ratio of the segment, the geometric mean of its tokens', clipped (GSPO).
     Sequence {
-        /// Its bounds. Ratios of segments are much nearer to 1 than those of tokens.
+        /// Bounds of the ratio. Ratios of segments are much nearer to 1 than those of tokens.
         clip: Clip,
     },
     /// The log-probability itself, times the detached ratio to the behaviour policy, which is bounded above (CISPO). It
     /// is its own correction: [`Weighting::None`].
     Cispo {
-        /// Its bound; over 0.
+        /// Bound of the ratio; above 0.
         cap: f64,
     },
 }
@@ -76,9 +76,9 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// Of tokens: DAPO's.
+    /// Bounds for ratios of tokens, from DAPO.
     pub const TOKEN: Self = Self { low: 0.2, high: 0.28 };
-    /// Of segments: GSPO's.
+    /// Bounds for ratios of segments, from GSPO.
     pub const SEQUENCE: Self = Self { low: 3e-4, high: 4e-4 };
 }
 
@@ -92,9 +92,9 @@ impl Default for Surrogate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KlPenalty {
-    /// What it is multiplied by; over 0.
+    /// Factor on the term, above 0.
     pub coefficient: f64,
-    /// How it is estimated.
+    /// The estimator of the distance.
     #[serde(default)]
     pub estimator: KlEstimator,
 }
@@ -118,23 +118,23 @@ pub enum Weighting {
     None,
     /// min(e^(o-b), cap) of the token.
     Token {
-        /// Its bound.
+        /// Bound of the weight.
         cap: f64,
     },
     /// min(e^(sum of o-b), cap) of the segment.
     Sequence {
-        /// Its bound.
+        /// Bound of the weight.
         cap: f64,
     },
     /// min(e^(mean of o-b), cap) of the segment.
     Geometric {
-        /// Its bound.
+        /// Bound of the weight.
         cap: f64,
     },
     /// e^(o-b) of the token where that is in [low, high], else 0.
     #[serde(rename = "icepop")]
     IcePop {
-        /// The least ratio that counts.
+        /// The smallest ratio that counts.
         low: f64,
         /// The greatest ratio that counts.
         high: f64,
@@ -147,20 +147,20 @@ impl Default for Weighting {
     }
 }
 
-/// Settings that cannot be had.
+/// Invalid settings of a loss.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LossConfigError {
-    /// One is out of its range.
+    /// A setting is out of its range.
     #[error("{setting} is {value}; {range}")]
     Range {
-        /// Its key, `clip_low`.
+        /// The key of the setting, such as `clip_low`.
         setting: &'static str,
-        /// What it is.
+        /// The rejected value.
         value: f64,
-        /// What it can be, as half a sentence.
+        /// The allowed range, as a phrase for the message.
         range: &'static str,
     },
-    /// Two do not go together.
+    /// Two settings exclude each other.
     #[error(
         "the weighting does not go with the surrogate: ratios of a segment take `none`, `sequence` or `geometric`, `cispo` takes \
          `none`"
@@ -196,7 +196,7 @@ impl Weighting {
 }
 
 impl PolicyLoss {
-    /// What it is for the update of these parameters: a teacher's weight may fall with the versions.
+    /// The configuration for the update of these parameters: the weight of a teacher may fall with the versions.
     #[must_use]
     pub fn at(self, version: u64) -> Self {
         Self { distillation: self.distillation.and_then(|distillation| distillation.at(version)), ..self }

@@ -1,50 +1,50 @@
-//! What becomes of episodes that a limit cut: a reply at its most tokens, or the episode itself.
+//! The treatment of episodes that a limit cut: the token limit of a reply, or a limit of the episode.
 //!
-//! I1. Masking takes tokens out of training and nothing else: the reward stays what it is, in the baseline of its group. I2. The
+//! I1. Masking takes tokens out of training and nothing else: the reward stays in the baseline of its group. I2. The
 //! punishment of a length is 0 up to `tokens` before the limit, falls in a straight line, and is -1 at the limit. I3. Of several
 //! replies the longest one is punished, once.
 //!
 //! Units: lengths in tokens; punishments in reward units. Pure; nothing to cancel.
 //! Source: soft overlong punishment and overlong filtering: DAPO, arXiv 2503.14476, equation 13 and section 3.4. Deviations: replies
-//! are cut at the limit, so that none is longer; an episode has several replies; one that a limit on turns or time cut has the
-//! whole punishment.
+//! are cut at the limit, so that none is longer; an episode has several replies; an episode that a limit on turns or time cut gets
+//! the whole punishment.
 
 use crate::Segment;
 
-/// What is done about them.
+/// The treatment of episodes that a limit cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overlong {
-    /// Nothing: they are trained on like others.
+    /// They are trained on like others.
     #[default]
     Train,
     /// Their tokens are not trained on.
     Mask,
-    /// They earn less, and so do those that come near to the limit.
+    /// They get a penalty, and so do episodes close to the limit.
     Soft {
         /// Tokens before the limit in which the punishment rises.
         tokens: u32,
     },
 }
 
-/// How long an episode was.
+/// The length of an episode.
 #[derive(Debug, Clone, Copy)]
 pub struct EpisodeLength<'a> {
     /// Tokens of each reply, by turn, and whether it was cut by the limit.
     pub replies: &'a [(u32, bool)],
-    /// Most tokens of a reply.
+    /// Maximum tokens of a reply.
     pub limit: u32,
     /// Whether a limit on turns or time cut the episode.
     pub is_cut: bool,
 }
 
 impl EpisodeLength<'_> {
-    /// Whether a limit cut anything of it.
+    /// Whether a limit cut any part of the episode.
     #[must_use]
     pub fn is_overlong(&self) -> bool {
         self.is_cut || self.replies.iter().any(|&(_, is_cut)| is_cut)
     }
 
-    /// What it earns less: from -1 to 0.
+    /// The penalty on the reward: from -1 to 0.
     #[must_use]
     pub fn punishment(&self, tokens: u32) -> f64 {
         if self.is_overlong() {
@@ -56,7 +56,7 @@ impl EpisodeLength<'_> {
 }
 
 impl Overlong {
-    /// Does it to an episode: to its reward and the masks of its segments. Gives the tokens that are not trained on any more.
+    /// Applies the treatment to the reward of an episode and the masks of its segments. Returns the number of tokens that it masked.
     pub fn apply(self, length: &EpisodeLength<'_>, reward: &mut f64, segments: &mut [Segment]) -> u64 {
         match self {
             Self::Train => 0,
@@ -84,7 +84,7 @@ fn soft_punishment(length: u32, limit: u32, tokens: u32) -> f64 {
     -beyond.min(1.0)
 }
 
-/// Takes the tokens of some turns out of training; how many.
+/// Masks the tokens of some turns. Returns the number of masked tokens.
 fn mask(segment: &mut Segment, is_masked: impl Fn(u32) -> bool) -> u64 {
     let mut masked = 0;
     for (trained, &turn) in segment.mask.iter_mut().zip(&segment.turns) {

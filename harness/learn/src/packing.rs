@@ -1,7 +1,7 @@
-//! How a batch becomes minibatches, one optimizer step each, and those become micro-batches, one pass through the
+//! Splits a batch into minibatches, one optimizer step each, and those into micro-batches, one pass through the
 //! model each.
 //!
-//! I1. Every sample with a trained token is in exactly one minibatch; one without carries no gradient and is left
+//! I1. Every sample with a trained token is in exactly one minibatch; a sample without one has no gradient and is left
 //! out. I2. All segments of an episode are in the same minibatch. I3. The heaviest and the lightest minibatch differ
 //! by no more than the heaviest episode. I4. The split is a function of samples and seed. I5. A micro-batch holds at
 //! most its budget of tokens, or one sample alone. I6. Samples of equal length are neighbours, so that attention
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrainSample;
 
-/// What minibatches have about the same amount of.
+/// The quantity that is balanced between minibatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
@@ -45,7 +45,7 @@ pub fn split_minibatches(
             Balance::Tokens => episode.tokens,
             Balance::Episodes => 1,
         };
-        // The first of the lightest, so that ties do not depend on anything but the shuffle.
+        // The first of the lightest, so that ties depend only on the shuffle.
         if let Some(lightest) = parts.iter_mut().min_by_key(|part| part.weight) {
             lightest.weight += weight;
             lightest.samples.extend(episode.samples);
@@ -60,7 +60,7 @@ pub fn split_minibatches(
 pub fn micro_batches(samples: &[TrainSample], chosen: &[usize], budget: NonZeroU32) -> Vec<Vec<usize>> {
     let len = |sample: usize| samples[sample].segment.len();
     let mut order = chosen.to_vec();
-    // The longest first: what does not fit into memory fails at the first pass, not at the last.
+    // The longest first: a segment that does not fit into memory fails at the first pass, not at the last.
     order.sort_unstable_by_key(|&sample| (std::cmp::Reverse(len(sample)), sample));
     let mut batches: Vec<Vec<usize>> = Vec::new();
     let mut room = 0;
@@ -91,7 +91,7 @@ struct TrainedEpisode {
     samples: Vec<usize>,
 }
 
-/// Episodes that train anything, in order of their index.
+/// Episodes with trained tokens, in order of their index.
 fn trained_episodes(samples: &[TrainSample]) -> Vec<TrainedEpisode> {
     let mut episodes: BTreeMap<u32, TrainedEpisode> = BTreeMap::new();
     for (position, sample) in samples.iter().enumerate() {

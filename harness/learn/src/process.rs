@@ -1,10 +1,9 @@
 //! Advantages of single steps: how good a step was among the steps at the same place of its group.
 //!
-//! I1. A bucket holds the rewards of the steps of one group that have the same index. Of fewer than [`LEAST_MEMBERS`] it
-//! says nothing: whoever is still there late in an episode is no fair sample. Nor does one say anything whose rewards are
-//! equal, or too large to be averaged. I2. A step without a reward is in no
-//! bucket, and its term is 0. I3. The terms of a bucket sum to zero, and none is magnified by more than
-//! 1 / [`STD_FLOOR`].
+//! I1. A bucket holds the rewards of the steps of one group that have the same index. A bucket of fewer than
+//! [`LEAST_MEMBERS`] is ignored: the members that are still running late in an episode are not a fair sample. A bucket
+//! whose rewards are equal, or too large to be averaged, is ignored too. I2. A step without a reward is in no bucket, and its
+//! term is 0. I3. The terms of a bucket sum to zero, and none is magnified by more than 1 / [`STD_FLOOR`].
 //!
 //! Shapes: G members with K steps each; the terms have the shape of the rewards. Units: none. Pure; nothing to cancel.
 //! Source: the two-level form of group-relative step rewards, after GRPO with process supervision (arXiv 2402.03300,
@@ -13,10 +12,10 @@
 
 use crate::admission::CONSTANT_SPREAD;
 
-/// Steps that a bucket needs to have a mean worth the name.
+/// Minimum number of steps in a bucket for a useful mean.
 const LEAST_MEMBERS: usize = 3;
 
-/// Least standard deviation that rewards are divided by, in reward units.
+/// Minimum standard deviation that rewards are divided by, in reward units.
 const STD_FLOOR: f64 = 0.1;
 
 /// The term of each step: `(p - mean) / max(std, 0.1)` within its bucket.
@@ -78,7 +77,7 @@ mod tests {
         let std = (2.0f64 / 9.0).sqrt();
         let (high, low) = (2.0 / 3.0 / std, -1.0 / 3.0 / std);
         check(&[&[some(1.0)], &[some(0.0)], &[some(0.0)]], &[&[high], &[low], &[low]]);
-        // I1: two are no bucket, and who has ended is not in it.
+        // I1: two rewards are too few for a bucket, and members that have ended are not in it.
         check(&[&[some(1.0)], &[some(0.0)]], &[&[0.0], &[0.0]]);
         check(
             &[&[some(1.0), some(5.0)], &[some(0.0), some(1.0)], &[some(0.0)]],

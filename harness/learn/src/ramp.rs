@@ -1,36 +1,36 @@
-//! How strong a control is that comes and goes by a figure of the updates.
+//! The strength of an adaptive control, which follows a measurement of each update.
 //!
-//! I1. The strength is between 0 and the most that it may be. It is 0 until the figure has left its bounds, which are relative to that of
-//! the first update; it rises by a tenth of the most with each update that is outside, and falls as fast with each that is not.
+//! I1. The strength is between 0 and its maximum. It is 0 until the figure leaves its bounds, which are relative to the figure of
+//! the first update. It rises by a tenth of the maximum with each update outside of the bounds, and falls as fast with each inside.
 //!
 //! Pure; nothing to cancel.
 
 use serde::{Deserialize, Serialize};
 
-/// Updates outside of the bounds after which it is at its strongest.
+/// Updates outside of the bounds until the strength reaches its maximum.
 const STEPS: u32 = 10;
 
-/// Where a control stands: part of what a training goes on from.
+/// The current state of a control: part of the checkpoint of a training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ramp {
     /// The figure of the first update that had one.
     first: Option<f64>,
-    /// Steps up, of [`STEPS`].
+    /// Current strength in steps, from 0 to [`STEPS`].
     steps: u32,
 }
 
 impl Ramp {
-    /// The figure of the first update; nothing as long as nothing was measured.
+    /// The figure of the first update; `None` before the first measurement.
     pub(crate) fn first(&self) -> Option<f64> {
         self.first
     }
 
-    /// By now, where it may be `most`.
+    /// The current strength, at most `most`.
     pub(crate) fn strength(&self, most: f64) -> f64 {
         most * f64::from(self.steps) / f64::from(STEPS)
     }
 
-    /// There was an update with this figure, which is outside of the bounds if `is_outside` says so of it and the first.
+    /// Records an update with this figure. `is_outside` gets it and the first figure, and decides whether it is out of bounds.
     pub(crate) fn after(&mut self, figure: f64, is_outside: impl Fn(f64, f64) -> bool) {
         let first = *self.first.get_or_insert(figure);
         self.steps = if is_outside(figure, first) {

@@ -1,4 +1,4 @@
-//! Segments: what one forward pass sees.
+//! Segments: the input of one forward pass.
 //!
 //! I1. All columns have the same length T. I2. A token is trained (mask) only if it was sampled, so it has a
 //! behaviour log-probability and a version; the first token of a segment never is, since nothing predicts it.

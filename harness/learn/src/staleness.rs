@@ -4,13 +4,13 @@
 //! episode's reward stays in the baseline of its group, which is made before this point. I3. Every masked token is
 //! counted.
 //!
-//! Units: versions. Staleness is the age of the version that sampled the token, as [`Lineage`] has it. Pure; nothing to cancel.
+//! Units: versions. Staleness is the age of the version that sampled the token, as [`Lineage`] computes it. Pure; nothing to cancel.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Lineage, Segment};
 
-/// How old the tokens of a batch are.
+/// The ages of the tokens of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAges {
     /// Tokens left to train.
@@ -40,7 +40,7 @@ impl std::ops::AddAssign for TokenAges {
     }
 }
 
-/// Takes tokens older than `max_staleness` out of training.
+/// Masks tokens older than `max_staleness`.
 pub fn mask_stale(segment: &mut Segment, lineage: &Lineage, max_staleness: u64) -> TokenAges {
     let mut ages = TokenAges::default();
     for (trained, &version) in segment.mask.iter_mut().zip(&segment.versions).filter(|(trained, _)| **trained)

@@ -1,27 +1,27 @@
-//! From two readings of one episode, as the policy had it and with a hint in it, to what a teacher is asked.
+//! Builds the views of a teacher from two readings of one episode: the one of the policy, and one with a hint.
 //!
-//! I1. A token of the one reading is the token of the other that was sampled at the same place in the episode, whatever stands
-//! around it and wherever its segments begin. I2. A view asks about tokens of one segment alone, and ends with the last of them.
+//! I1. A token of one reading is the token of the other that was sampled at the same place in the episode, independent of the
+//! text around it and of where its segments begin. I2. A view scores tokens of one segment only, and ends with the last of them.
 //!
 //! Pure; nothing to cancel.
 
 use crate::{Segment, TeacherView, ViewPlace};
 
-/// Why two readings are not of one episode.
+/// The reason why two readings are not of one episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
-    /// One has more sampled tokens.
+    /// One reading has more sampled tokens.
     #[error("{plain} tokens were sampled, and {hinted} in the reading with a hint")]
     Count {
-        /// In the policy's reading.
+        /// Sampled tokens in the policy's reading.
         plain: usize,
-        /// In the other.
+        /// Sampled tokens in the other reading.
         hinted: usize,
     },
-    /// A token is another one.
+    /// A sampled token differs.
     #[error("sampled token {place} is another one in the reading with a hint")]
     Token {
-        /// Its place in the episode.
+        /// The place in the episode.
         place: usize,
     },
 }
@@ -29,13 +29,13 @@ pub enum ViewError {
 /// The views of each segment of an episode, in order of the reading with a hint.
 ///
 /// # Errors
-/// [`ViewError`]: they are not the same episode.
+/// [`ViewError`]: the readings are not of the same episode.
 pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<TeacherView>>, ViewError> {
     let (ours, theirs) = (sampled(plain), sampled(hinted));
     if ours.len() != theirs.len() {
         return Err(ViewError::Count { plain: ours.len(), hinted: theirs.len() });
     }
-    // Of each segment: which of the hinted ones asks about what.
+    // For each segment: the hinted segments that ask about its tokens.
     let mut asked: Vec<Vec<(usize, Vec<ViewPlace>)>> = vec![Vec::new(); plain.len()];
     let mut open = None;
     for (place, (&(of, at), &(by, view))) in ours.iter().zip(&theirs).enumerate() {
@@ -57,11 +57,11 @@ pub fn teacher_views(plain: &[Segment], hinted: &[Segment]) -> Result<Vec<Vec<Te
     Ok(asked.into_iter().map(|of_segment| of_segment.into_iter().map(view).collect()).collect())
 }
 
-/// What is asked about one turn of an episode, by a reading of the episode up to that turn; and which segment its tokens are of.
-/// Nothing where none of them is trained on.
+/// The view on one turn of an episode, from a reading of the episode up to that turn, and the segment that holds its tokens.
+/// `None` if none of these tokens is trained on.
 ///
 /// # Errors
-/// [`ViewError`]: it is not the same turn.
+/// [`ViewError`]: the readings are not of the same turn.
 pub fn turn_view(
     plain: &[Segment],
     turn: u32,
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn i2_segments_may_begin_elsewhere() {
-        // Of the policy's reading the second segment begins with 3, of the other one with 2: 11 is context of the policy's
+        // The second segment begins with 3 in the policy's reading, and with 2 in the other one: 11 is context of the policy's
         // second segment there, and a token of its own here.
         let (mut kept, mut later) = (Segment::default(), segment(&[3, 12]));
         kept.push_context(&[2, 11]);

@@ -121,7 +121,7 @@ impl Shell for BareShell {
         self.pty.write_all(b"echo hello\r").await?;
         read_until(&self.pty, &mut self.seen, |seen| seen.ends_with(SENTINEL)).await?;
         let text = String::from_utf8_lossy(&self.seen);
-        // What the line editor prints before the output ends with a carriage return.
+        // The text that the line editor prints before the output ends with a carriage return.
         let mut shown = text.lines().filter_map(|line| line.rsplit('\r').next());
         expect(shown.find(|line| *line == ANSWER), "step of the bare loop")
     }

@@ -22,11 +22,11 @@ pub(crate) enum StartedPrograms {
     EntrypointAndCommand,
 }
 
-/// What starts with an image, and the advice if that is refused.
+/// A process that starts with an image, and the advice if it is refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StartRules {
     pub(crate) what: StartedPrograms,
-    /// What to write instead.
+    /// The advice: a text to write instead.
     pub(crate) instead: &'static str,
 }
 

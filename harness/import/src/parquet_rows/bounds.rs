@@ -1,4 +1,4 @@
-//! Limits the resources for reading a file, whatever the file declares (P3).
+//! Limits the resources for reading a file, independent of the sizes that the file declares (P3).
 //!
 //! A page of a few bytes can expand to gigabytes: it is compressed, and a level or a dictionary entry is stored once
 //! for millions of values. Pages are counted before their values are decoded, and texts as they are copied.

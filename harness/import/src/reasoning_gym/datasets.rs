@@ -1,6 +1,6 @@
 //! How the answers of each data set are compared.
 
-/// What earns the full score.
+/// The answer that earns the full score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Marks {
     /// The answer, character by character.

@@ -1,11 +1,11 @@
-//! Members become groups, and groups are admitted or discarded.
+//! Collects members into groups, and admits or discards the groups.
 //!
-//! I1. A group is settled when its last member resolves, in whatever order they come; its episodes are in order of
-//! slot. I2. A faulted member, or one with a reward that is no number or outside of what it can be, is not a member: it enters no baseline. I3. A group
-//! with a cancelled member is not used: whoever cancelled it decides whether it is dispatched anew. I4. A group whose members
-//! are all worth the same is trained on if process rewards tell their steps apart, and those count. I5. So is one of which a
-//! teacher has something to say; and where outcomes do not count, only such a one. I6. Members of a group are punished for long
-//! replies alike, by what that costs when the group is settled.
+//! I1. A group is settled when its last member resolves, for every order of arrival; its episodes are in order of
+//! slot. I2. A faulted member, or one whose reward is not finite or out of range, is not a member: it enters no baseline. I3. A group
+//! with a cancelled member is not used: the caller that cancelled it decides whether it is dispatched again. I4. A group whose members
+//! have equal returns is trained on if process rewards are in use and differ between its steps. I5. So is a group that a
+//! teacher scores; without outcomes, only such a group. I6. All members of a group get the same rule for long replies: the one
+//! in force when the group is settled.
 
 use std::collections::BTreeMap;
 
@@ -16,29 +16,29 @@ use super::roster::Place;
 use super::weighing::{EpisodeAdvantage, Weighing};
 use crate::{Admission, Episode, Group, Lineage, Replies, Segment, TeacherView, admit};
 
-/// How the attempt that closed a slot ended, as far as learning cares.
+/// The end of a slot's final attempt, as the learner uses it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MemberResult {
     /// It ran and was graded.
     Finished {
         /// Return of the episode.
         reward: f64,
-        /// Process reward of each turn, where one was given.
+        /// Process reward of each turn that got one.
         process: Vec<Option<f64>>,
-        /// Whether every check passed. For figures only.
+        /// Whether every check passed. Used for statistics only.
         passed: bool,
-        /// What the policy said in it.
+        /// The replies of the policy in the episode.
         replies: Replies,
-        /// What can be trained on, in order.
+        /// The segments that can be trained on, in order.
         segments: Vec<Segment>,
-        /// What a teacher reads about each segment; empty without one. See [`crate::teacher_views`].
+        /// The views of the teacher on each segment; empty without a teacher. See [`crate::teacher_views`].
         views: Vec<Vec<TeacherView>>,
     },
-    /// It ran, and what it was given cannot be its reward.
+    /// It ran, and got an invalid reward.
     Unsound,
-    /// Something broke, and no retry is due.
+    /// It faulted, and is not retried.
     Faulted,
-    /// We chose to stop it.
+    /// It was cancelled by ClawRL.
     Cancelled,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Assembly {
 pub(crate) struct ResolvedTwice;
 
 impl Assembly {
-    /// Adds one member of a group of `members`; all of them once it was the last.
+    /// Adds one member of a group of `members`. Returns the settled group after the last member.
     pub(crate) fn add(
         &mut self,
         place: Place,
@@ -78,21 +78,21 @@ impl Assembly {
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) position: u32,
-    /// Of its task, by which baselines are told apart.
+    /// The kind of its task: each kind has its own baseline.
     pub(crate) kind: u32,
     pub(crate) group: Group,
     /// Members that passed.
     pub(crate) passed: u32,
-    /// Members with a reward that cannot be right.
+    /// Members with an invalid reward.
     pub(crate) unsound: u32,
-    /// Of its episodes.
+    /// Lengths of its episodes.
     pub(crate) replies: Replies,
     pub(crate) verdict: Verdict,
     /// The latest version among its trained tokens.
     newest: u64,
 }
 
-/// What a settled group is good for.
+/// The use of a settled group.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// Trained on, with the advantage of each episode.
@@ -128,7 +128,7 @@ impl Settled {
             }
         }
         if !weighing.outcome_counts {
-            // Nothing is learned from them, and they would count as trained tokens.
+            // They have no gradient, but would count as trained tokens.
             for episode in &mut group.episodes {
                 if episode.is_taught() {
                     keep_taught(episode);
@@ -168,7 +168,7 @@ impl Settled {
     }
 }
 
-/// Leaves only those tokens to be trained on that a teacher speaks of.
+/// Masks the tokens that no teacher scores.
 fn keep_taught(episode: &mut Episode) {
     for (segment, views) in episode.segments.iter_mut().zip(&episode.views) {
         let mut spoken_of = vec![false; segment.len()];
@@ -191,7 +191,7 @@ fn verdict(weighing: Weighing, group: &Group, passed: u32, trainable: bool) -> V
     let is_taught = group.episodes.iter().any(Episode::is_taught);
     let is_informative = is_taught || (tells_apart && weighing.outcome_counts);
     if is_informative && trainable {
-        // A teacher has something to say of a lone member, too, which no outcome does.
+        // A teacher can score a group of one member, which has no advantage by its outcome.
         let silent = || vec![EpisodeAdvantage::default(); group.episodes.len()];
         return Verdict::Informative(advantages.unwrap_or_else(silent));
     }
@@ -201,12 +201,12 @@ fn verdict(weighing: Weighing, group: &Group, passed: u32, trainable: bool) -> V
         Ok(Admission::Constant) if passed == 0 => Discard::ConstantFailed,
         Ok(Admission::Constant) if passed as usize == group.episodes.len() => Discard::ConstantPassed,
         Ok(Admission::Constant) => Discard::ConstantMixed,
-        // Rewards that are no numbers are no members, so that this cannot be an error.
+        // Members have finite rewards, so this cannot be an error.
         _ => Discard::TooFew,
     })
 }
 
-/// The latest version among trained tokens; nothing without trained tokens.
+/// The latest version among trained tokens; `None` without trained tokens.
 fn newest_trained(group: &Group) -> Option<u64> {
     let segments = group.episodes.iter().flat_map(|episode| &episode.segments);
     let tokens = segments.flat_map(|segment| segment.mask.iter().zip(&segment.versions));
@@ -325,13 +325,13 @@ mod tests {
             let members = members.into_iter().map(|member| (attempt, member)).collect();
             Settled::new(Weighing { outcome_counts, ..weighing(0.0) }, (0, 0), GroupId(0), members)
         };
-        // Who has no hint is left out where outcomes do not count, and nowhere else.
+        // A member without a hint is left out only if outcomes do not count.
         let segments = |outcome_counts| -> Vec<usize> {
             let settled = settled(outcome_counts, vec![taught(1.0), finished(0.0, false)]);
             settled.group.episodes.iter().map(|episode| episode.segments.len()).collect()
         };
         assert_eq!((segments(true), segments(false)), (vec![1, 1], vec![1, 0]));
-        // Nor do tokens of a turn that has no hint count there.
+        // In that case, tokens of a turn without a hint do not count either.
         let longer = || match taught(1.0) {
             MemberResult::Finished { reward, process, passed, replies, mut segments, views } => {
                 segments[0].push_sampled(1, 9, -1.0, 3, 1.0);

@@ -1,9 +1,9 @@
 //! Groups of a plan in the order of a curriculum.
 //!
-//! I1. The k-th group that is wanted is of the same suite as the k-th of the plan, so suites keep their shares; which family of it is
-//! up to the curriculum, and of a family, groups come in the order of the plan. I2. Every group is wanted once. I3. What was wanted
-//! before a stream was taken up and is not consumed is wanted first, in the same order: it has had its turn. I4. A family whose
-//! groups are used up is not on offer any more.
+//! I1. The k-th wanted group has the suite of the k-th group of the plan, so suites keep their shares. The curriculum chooses the
+//! family, and the groups of a family come in the order of the plan. I2. Every group is wanted once. I3. After a stream resumes, the
+//! groups that were wanted before and are not consumed are wanted first, in the same order, without a new choice. I4. A family
+//! whose groups are used up is not on offer any more.
 //!
 //! Pure; nothing to cancel.
 
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{Curriculum, CurriculumConfig};
 
-/// What a chooser has to know of a group.
+/// The properties of a group that a chooser uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) suite: u32,
-    /// Its family.
+    /// The family of its task.
     pub(crate) kind: u32,
-    /// Whether an earlier process used it up.
+    /// Whether an earlier process consumed it.
     pub(crate) is_consumed: bool,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Chooser {
     curriculum: Curriculum,
     /// The suite of each group of the plan.
     turns: Vec<u32>,
-    /// How many of them are taken.
+    /// Number of entries of `turns` that are used.
     taken: usize,
-    /// Open groups by suite and family, those that come first in the plan first.
+    /// Open groups by suite and family, in the order of the plan.
     open: BTreeMap<u32, BTreeMap<u32, VecDeque<u32>>>,
-    /// Of I3, what is left.
+    /// The remaining groups of I3.
     again: VecDeque<u32>,
-    /// Wanted since the stream was made.
+    /// Groups wanted since the stream was made.
     order: Vec<u32>,
 }
 
@@ -70,7 +70,7 @@ impl Chooser {
         !self.again.is_empty() || self.taken < self.turns.len()
     }
 
-    /// Wants one more group; its position.
+    /// Wants one more group. Returns its position.
     pub(crate) fn want(&mut self) -> Option<u32> {
         let position = match self.again.pop_front() {
             Some(position) => position,
@@ -86,7 +86,7 @@ impl Chooser {
             let Some(families) = self.open.get_mut(suite) else { continue };
             let mut offered: Vec<(u32, u32)> =
                 families.iter().filter_map(|(&kind, open)| Some((*open.front()?, kind))).collect();
-            // Of those that are due as much, whoever comes first in the plan.
+            // Among families that are equally due, the first one in the plan.
             offered.sort_unstable();
             let kinds: Vec<u32> = offered.into_iter().map(|(_, kind)| kind).collect();
             let chosen = self.curriculum.choose(self.config, &kinds);
@@ -97,12 +97,12 @@ impl Chooser {
         None
     }
 
-    /// Wanted since the stream was made, in this order.
+    /// Groups wanted since the stream was made, in this order.
     pub(crate) fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// Wanted before, and not yet since.
+    /// Groups wanted before the stream was made, and not yet since.
     pub(crate) fn again(&self) -> impl Iterator<Item = u32> + '_ {
         self.again.iter().copied()
     }
@@ -115,7 +115,7 @@ impl Chooser {
         self.curriculum.learn(self.config, kind, passed, attempts);
     }
 
-    /// The least and the most share that a family has of its suite, in even shares; nothing where none has a choice.
+    /// The smallest and the largest share of a family in its suite, in multiples of an even share; `None` without a choice.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let mut spread: Option<(f64, f64)> = None;
         for families in self.open.values() {
@@ -176,7 +176,7 @@ mod tests {
             plan_of in prop::collection::vec((0u32..3, 0u32..4), 0..60),
             results in prop::collection::vec(0u32..=8, 1..9),
         ) {
-            // Families are numbered through all suites.
+            // The numbers of families continue across suites.
             let groups: Vec<(u32, u32)> = plan_of.iter().map(|&(suite, family)| (suite, 4 * suite + family)).collect();
             let mut chooser = Chooser::new(CONFIG, Curriculum::default(), &plan(&groups, &[]), Vec::new());
             let mut results = results.iter().cycle();

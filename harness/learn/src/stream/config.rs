@@ -1,4 +1,4 @@
-//! How generation and training take turns.
+//! Settings of a stream: the schedule of generation and training, and the rules from rewards to advantages.
 
 use std::num::NonZeroU32;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AdvantageKind, CurriculumConfig, LengthCost};
 
-/// Which groups are generated with which parameters, and when.
+/// The schedule: which groups are generated with which parameters, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {
-    /// Generation and training take turns, and every token is of the learner's version. The sequence of batches is a
-    /// function of plan and outputs, not of who finished first. Groups that taught nothing are replaced one by one.
+    /// Generation and training alternate, and every token is of the learner's version. The sequence of batches is a
+    /// function of plan and outputs, independent of the order of completion. Groups without a gradient are replaced one by one.
     Synchronous,
     /// A batch is generated as a whole while the one before trains. Both wait for each other at each step.
     OneStepOff,
-    /// Groups stream: batches are made of what finishes first, dispatch runs ahead.
+    /// Groups stream: batches are formed in order of completion, and dispatch runs ahead.
     Asynchronous {
         /// Versions that a trained token may be behind the learner's. Dispatch runs ahead no further than this allows
         /// when groups finish in order; tokens of stragglers beyond it are masked.
@@ -40,29 +40,29 @@ impl Schedule {
 pub struct StreamConfig {
     /// How rewards of a group become advantages.
     pub advantage: AdvantageKind,
-    /// What the terms of single steps are multiplied by; 0 leaves process rewards out.
+    /// Factor on the terms of single steps; 0 leaves process rewards out.
     pub process_weight: f64,
-    /// Whether anything is learned from rewards; if not, only groups of which a teacher has something to say are trained on.
+    /// Whether anything is learned from rewards; if not, only groups that a teacher scores are trained on.
     pub outcome_counts: bool,
-    /// What long replies cost, if anything.
+    /// The penalty on long replies, if any.
     pub length: Option<LengthCost>,
-    /// How generation and training take turns.
+    /// The schedule of generation and training.
     pub schedule: Schedule,
-    /// How families are chosen; `None` where groups come in the order of the plan.
+    /// How families are chosen; `None` keeps the order of the plan.
     pub curriculum: Option<CurriculumConfig>,
-    /// Informative groups that make a batch.
+    /// Number of informative groups in a batch.
     pub batch_groups: NonZeroU32,
-    /// One batch takes at most this many times `batch_groups` groups; then it is trained with what is there. 1 means
+    /// A batch takes at most this many times `batch_groups` groups; then it is trained with the informative ones. 1 means
     /// that no group is replaced.
     pub resample_budget: NonZeroU32,
-    /// Batches after which the stream has come to its end.
+    /// Number of batches after which the stream ends.
     pub updates: u32,
     /// Root of the seeds of the batches.
     pub seed: u64,
 }
 
 impl StreamConfig {
-    /// Groups that one batch takes at most.
+    /// Maximum number of groups that one batch takes.
     pub(crate) fn budget(&self) -> usize {
         let budget = u64::from(self.batch_groups.get()) * u64::from(self.resample_budget.get());
         usize::try_from(budget).unwrap_or(usize::MAX)

@@ -1,17 +1,17 @@
-//! What became of groups, episodes and tokens, counted.
+//! Counts of groups, episodes and tokens by their outcome.
 //!
 //! I1. Every group that a batch uses up is counted once, as informative or under one reason. I2. Rewards are per
-//! episode, over the valid members of all groups that were used up, those that taught nothing included.
+//! episode, over the valid members of all groups that were used up, including groups without a gradient.
 
 use serde::{Deserialize, Serialize};
 
 use crate::TokenAges;
 
-/// Why a group is not trained on.
+/// The reason why a group is not trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discard {
-    /// Too few valid members: fewer than two where their mean is the baseline.
+    /// Too few valid members: fewer than two if their mean is the baseline.
     TooFew,
     /// Equal rewards, and every member passed.
     ConstantPassed,
@@ -21,7 +21,7 @@ pub enum Discard {
     ConstantMixed,
     /// No member has a token to train on.
     Untrainable,
-    /// Outcomes do not count, and a teacher has nothing to say.
+    /// Outcomes do not count, and no teacher scores the group.
     Untaught,
     /// Every token is older than the bound.
     Stale,
@@ -29,7 +29,7 @@ pub enum Discard {
     Cancelled,
 }
 
-/// Counts over one batch, or over all of a stream.
+/// Counts over one batch or over a whole stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamCounts {
@@ -55,15 +55,15 @@ pub struct StreamCounts {
     pub episodes: u64,
     /// Of those, members that passed.
     pub passed: u64,
-    /// Members of the informative groups that a teacher has something to say of.
+    /// Members of the informative groups that a teacher scores.
     pub taught: u64,
     /// Sum of their rewards.
     pub reward: f64,
-    /// Groups whose version was rejected; each is counted as what it was besides.
+    /// Groups whose version was rejected. Each is also counted under its outcome.
     pub rejected: u64,
     /// Members that faulted.
     pub faulted: u64,
-    /// Members whose reward was infinite, no number, or outside of what it can be.
+    /// Members whose reward was infinite, NaN or out of range.
     #[serde(alias = "not_finite")]
     pub unsound: u64,
     /// Tokens of the informative groups.
@@ -85,13 +85,13 @@ impl StreamCounts {
         self.informative + self.too_few + constant + self.untrainable + self.untaught + self.stale
     }
 
-    /// Mean reward per episode; nothing without episodes.
+    /// Mean reward per episode; `None` without episodes.
     #[must_use]
     pub fn reward_mean(&self) -> Option<f64> {
         (self.episodes > 0).then(|| self.reward / self.episodes as f64)
     }
 
-    /// Share of episodes that passed; nothing without episodes.
+    /// Share of episodes that passed; `None` without episodes.
     #[must_use]
     pub fn success_rate(&self) -> Option<f64> {
         (self.episodes > 0).then(|| self.passed as f64 / self.episodes as f64)
@@ -137,13 +137,13 @@ impl std::ops::AddAssign for StreamCounts {
     }
 }
 
-/// About one batch.
+/// Counts of one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BatchStats {
-    /// Which batch of the stream, from 0.
+    /// Number of the batch in the stream, from 0.
     pub update: u32,
     /// The learner's version at its start.
     pub version: u64,
-    /// What it uses up.
+    /// The counts that it uses up.
     pub counts: StreamCounts,
 }

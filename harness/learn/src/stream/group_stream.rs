@@ -2,18 +2,18 @@
 //!
 //! I1. Every group of the plan is used up by at most one batch, and every informative one that was dispatched is
 //! trained, waits, or is discarded under a counted reason. I2. A fault changes no baseline. I3. Synchronous: batches
-//! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot goes on with the
+//! are a function of plan and outputs. Interrupted anywhere, a stream made from the last snapshot resumes with the
 //! batches that an undisturbed one would have made. I4. No trained token is older than the schedule's bound. I5.
-//! Nothing waits for what cannot come: while there is no end, a slot is in flight, a batch is ready or in training,
+//! A stream never deadlocks: until it ends, a slot is in flight, a batch is ready or in training,
 //! or parameters are due to be published. I6. Demand only rises. I7. A version that is rejected uses up its batch and is never
-//! due to be published: what acts goes on and is as old as before, and baselines are those before the batch. I8. With a curriculum, what it
-//! knows of families follows from the batches whose versions were accepted, and changes with an update, not within a batch.
+//! due to be published: the acting policy continues with its old age, and baselines are those before the batch. I8. The statistics
+//! of a curriculum come from the batches of accepted versions, and change with an update, not within a batch.
 //!
 //! Order of calls, from one thread: [`GroupStream::resolved`] as slots close; [`GroupStream::next_batch`] when the
-//! learner is idle, then [`GroupStream::updated`] or [`GroupStream::rejected`]; [`GroupStream::published`] once the engine acts with what
-//! [`GroupStream::publish_due`] announced; [`GroupStream::demand`] after any of them.
+//! learner is idle, then [`GroupStream::updated`] or [`GroupStream::rejected`]; [`GroupStream::published`] once the engine uses the parameters that
+//! [`GroupStream::publish_due`] asked to publish; [`GroupStream::demand`] after any of them.
 //!
-//! Errors: [`StreamError`], faults of the caller; the state is as before. Pure; nothing to cancel.
+//! Errors: [`StreamError`], errors of the caller, which leave the state unchanged. Pure; nothing to cancel.
 
 use clawrl_core::{AttemptId, GroupId, SlotId, SlotSpec};
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ use crate::{Baselines, Curriculum, LengthControl, Lineage, Replies, TrainBatch};
 /// A batch to train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FormedBatch {
-    /// For the learner. Without samples when no group was informative: the update makes no step, but is one.
+    /// The input of the learner. Without samples if no group was informative: the update makes no step, but counts as an update.
     pub batch: TrainBatch,
-    /// For the metrics.
+    /// Counts for the metrics.
     pub stats: BatchStats,
 }
 
-/// Why a stream has come to its end.
+/// The reason why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamEnd {
@@ -46,12 +46,12 @@ pub enum StreamEnd {
     Updates,
     /// The plan has no more groups.
     PlanExhausted,
-    /// A member was cancelled, and the schedule is synchronous: what came after it would not be what an undisturbed
-    /// run has. A stream made from the snapshot goes on with that group.
+    /// A member was cancelled, and the schedule is synchronous: later batches would differ from those of an undisturbed
+    /// run. A stream made from the snapshot resumes with that group.
     Cancelled,
 }
 
-/// A fault of the caller.
+/// An error of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// The plan has no such slot.
@@ -72,46 +72,46 @@ pub enum StreamError {
     /// There was no batch in training.
     #[error("an update to version {0} without a batch")]
     NoBatch(u64),
-    /// Versions rise with updates, and only what is known can be published.
+    /// Versions rise with updates, and only a known version can be published.
     #[error("version {got} where the learner's is {learner}")]
     Version {
-        /// What was named.
+        /// The version that the caller named.
         got: u64,
-        /// The learner's.
+        /// The version of the learner.
         learner: u64,
     },
 }
 
-/// What a checkpoint keeps of a stream. It belongs to the parameters of `version`: a batch in training is not in it.
+/// The state of a stream in a checkpoint. It matches the parameters of `version`, so it does not contain a batch in training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamSnapshot {
     /// The learner's version.
     pub version: u64,
-    /// The version whose parameters it has, where those since were rejected; else it has its own.
+    /// The version whose parameters the learner has, if all later ones were rejected; otherwise `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<u64>,
-    /// Updates made, rejected ones among them.
+    /// Updates made, including rejected ones.
     pub updates: u32,
     /// Groups used up by them.
     pub consumed: GroupRanges,
-    /// Over all of them.
+    /// Counts over all batches.
     pub counts: StreamCounts,
-    /// Those that run along; none where advantages are relative to their group.
+    /// Running baselines; empty if advantages are relative to their group.
     #[serde(default, skip_serializing_if = "Baselines::is_empty")]
     pub baselines: Baselines,
-    /// What long replies cost; nothing where they cost nothing.
+    /// The state of the length penalty; left out if it is new.
     #[serde(default, skip_serializing_if = "LengthControl::is_new")]
     pub length: LengthControl,
-    /// What is known of families, where one chooses among them.
+    /// Statistics of families, with a curriculum.
     #[serde(default, skip_serializing_if = "Curriculum::is_empty")]
     pub curriculum: Curriculum,
-    /// Groups that it had chosen and that are not consumed, in order of choice: they have had their turn.
+    /// Groups that it had chosen and that are not consumed, in order of choice. They are not chosen again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<GroupId>,
 }
 
 impl StreamSnapshot {
-    /// Of a stream that has not begun, with a learner at this version.
+    /// The snapshot of a stream that has not started, with a learner at this version.
     #[must_use]
     pub fn at(version: u64) -> Self {
         Self {
@@ -147,10 +147,10 @@ pub struct GroupStream {
     roster: Roster,
     assembly: Assembly,
     gathering: Gathering,
-    /// As of the last update.
+    /// The snapshot as of the last update.
     done: StreamSnapshot,
     lineage: Lineage,
-    /// The version that acts.
+    /// The acting version.
     acting: u64,
     training: Option<Training>,
     /// Groups with a cancelled member, since the last batch.
@@ -165,12 +165,12 @@ enum Gathering {
     Streaming(Streaming),
 }
 
-/// The batch that the learner has.
+/// The batch in training.
 #[derive(Debug)]
 struct Training {
     groups: Vec<GroupId>,
     counts: StreamCounts,
-    /// As they are after it.
+    /// The baselines after this batch.
     baselines: Baselines,
     /// Kind, members that passed, and members that count, of each group.
     tried: Vec<(u32, u32, u32)>,
@@ -178,9 +178,9 @@ struct Training {
 }
 
 impl GroupStream {
-    /// A stream over a plan's slots. `kinds` says of which kind each task of the plan is: what runs along as a baseline is
-    /// kept for each, and tasks that it does not name are of one kind. The version that the snapshot says is accepted must act by now, and no slot of an
-    /// unconsumed group may be left out when the plan is run: an incomplete group is dispatched anew as a whole.
+    /// A stream over the slots of a plan. `kinds` gives the kind of each task: every kind has its own running baseline, and the
+    /// tasks without an entry share one kind. The accepted version of the snapshot must already act, and the plan must run every
+    /// slot of an unconsumed group: an incomplete group is dispatched again as a whole.
     ///
     /// # Errors
     /// [`StreamError::UnknownGroup`]: the snapshot is of another plan.
@@ -245,8 +245,8 @@ impl GroupStream {
         Ok(())
     }
 
-    /// How many groups from the start of the plan may be dispatched. Those consumed before are among them. With a curriculum, how
-    /// many [`Self::order`] has.
+    /// The number of groups from the start of the plan that may be dispatched, including those consumed before. With a curriculum,
+    /// the length of [`Self::order`].
     #[must_use]
     pub fn demand(&self) -> u32 {
         self.roster.demand()
@@ -258,13 +258,13 @@ impl GroupStream {
         self.roster.order()
     }
 
-    /// With a curriculum, the least and the most share that a family has of its suite by now, in even shares.
+    /// With a curriculum, the smallest and the largest current share of a family in its suite, in multiples of an even share.
     #[must_use]
     pub fn shares(&self) -> Option<(f64, f64)> {
         self.roster.chooser()?.spread()
     }
 
-    /// The most that an episode earns less by now for its length, where that costs anything.
+    /// The current maximum penalty for the length of an episode, if there is one.
     #[must_use]
     pub fn length_strength(&self) -> Option<f64> {
         self.config.length.map(|cost| self.done.length.strength(cost))
@@ -288,7 +288,7 @@ impl GroupStream {
                 streaming.expire(&self.lineage, max_staleness);
                 let groups = streaming.take(size, more);
                 if groups.is_none() {
-                    // What expired has made room.
+                    // Expired groups have made room.
                     self.replenish();
                 }
                 groups?
@@ -312,10 +312,10 @@ impl GroupStream {
         Some(FormedBatch { batch, stats: BatchStats { update, version, counts } })
     }
 
-    /// The batch in training has become the learner's new version.
+    /// Records that the batch in training became the learner's new version.
     ///
     /// # Errors
-    /// [`StreamError::NoBatch`], or [`StreamError::Version`] where it did not rise.
+    /// [`StreamError::NoBatch`], or [`StreamError::Version`] if the version did not rise.
     pub fn updated(&mut self, version: u64) -> Result<(), StreamError> {
         let training = self.use_up(version)?;
         self.done.counts += training.counts;
@@ -333,8 +333,8 @@ impl GroupStream {
         Ok(())
     }
 
-    /// The batch in training has become a version that is not to act: the learner has the parameters of the last accepted one
-    /// again, under the number of the rejected one (I7).
+    /// Records that the new version was rejected: the learner has the parameters of the last accepted version again, under the
+    /// number of the rejected one (I7).
     ///
     /// # Errors
     /// As [`Self::updated`].
@@ -350,7 +350,7 @@ impl GroupStream {
         Ok(())
     }
 
-    /// The batch in training is no more.
+    /// Removes the batch in training.
     fn use_up(&mut self, version: u64) -> Result<Training, StreamError> {
         if version <= self.done.version {
             return Err(StreamError::Version { got: version, learner: self.done.version });
@@ -364,7 +364,7 @@ impl GroupStream {
         Ok(training)
     }
 
-    /// Before any more groups are chosen.
+    /// Saves the curriculum and its choices for the snapshot. Called before more groups are chosen.
     fn note_choices(&mut self) {
         if let Some(chooser) = self.roster.chooser() {
             self.done.curriculum = chooser.curriculum().clone();
@@ -372,7 +372,7 @@ impl GroupStream {
         }
     }
 
-    /// How rewards become advantages by now.
+    /// The current rules from rewards to advantages.
     fn weighing(&self) -> Weighing {
         let StreamConfig { advantage, process_weight, outcome_counts, length, .. } = self.config;
         Weighing {
@@ -383,8 +383,8 @@ impl GroupStream {
         }
     }
 
-    /// Whether the learner's parameters are to act from now on. One step off, not before the batch that is being
-    /// generated is whole.
+    /// Whether the learner's parameters should act from now on. With a one-step schedule, not before the batch in generation is
+    /// complete.
     #[must_use]
     pub fn publish_due(&self) -> bool {
         let is_held = match (&self.gathering, self.config.schedule) {
@@ -394,13 +394,13 @@ impl GroupStream {
         self.is_behind() && !is_held
     }
 
-    /// Whether what acts is an older version than the last that was accepted, be it held back or not.
+    /// Whether the acting version is older than the last accepted one, held back or not.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.lineage.age(self.acting) > 0
     }
 
-    /// The parameters of this version act: every token sampled from now on is of it.
+    /// Records that this version acts: it samples all later tokens.
     ///
     /// # Errors
     /// [`StreamError::Version`] for one that the learner has not made, or that was rejected.
@@ -413,7 +413,7 @@ impl GroupStream {
         Ok(())
     }
 
-    /// Why nothing more is to come; nothing while there is.
+    /// The reason why the stream ended; `None` until then.
     #[must_use]
     pub fn end(&self) -> Option<StreamEnd> {
         let is_empty = match &self.gathering {
@@ -431,7 +431,7 @@ impl GroupStream {
         }
     }
 
-    /// What a checkpoint keeps, as of the last update.
+    /// The snapshot for a checkpoint, as of the last update.
     #[must_use]
     pub fn snapshot(&self) -> &StreamSnapshot {
         &self.done
@@ -468,13 +468,13 @@ impl GroupStream {
         }
         match &mut self.gathering {
             Gathering::Ordered(Some(filling)) => filling.settle(settled),
-            // Whatever is in flight belongs to the batch that is filled.
+            // All groups in flight belong to the batch that is being filled.
             Gathering::Ordered(None) => {}
             Gathering::Streaming(streaming) => streaming.settle(settled),
         }
     }
 
-    /// Wants as many groups as the schedule allows by now.
+    /// Raises the demand to the number of groups that the schedule allows now.
     fn replenish(&mut self) {
         if self.halted {
             return;
@@ -509,7 +509,7 @@ impl GroupStream {
 
     /// The number of batches from now in which a group that is dispatched now would be young enough.
     fn batches_within_age(&self) -> u64 {
-        // As old as what acts will be when the next batch starts, if the version in training is accepted.
+        // The age of the acting version when the next batch starts, if the version in training is accepted.
         let behind = self.lineage.age(self.acting) + u64::from(self.training.is_some());
         let by_age = self.config.schedule.max_staleness().saturating_add(1).saturating_sub(behind);
         by_age.min(u64::from(self.batches_left()))

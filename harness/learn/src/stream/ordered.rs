@@ -1,15 +1,15 @@
 //! A batch that is filled in order of dispatch.
 //!
-//! I1. At any time, as many groups are asked for as could all be informative, and no more: the number asked for is
-//! `batch` plus those known to have taught nothing, up to `budget`. I2. Hence, once all of them are settled, the
-//! groups are the shortest stretch of the plan with `batch` informative ones, whatever the order in which they were
+//! I1. The number of wanted groups is always `batch` plus the groups that are known to have no gradient, up to `budget`. So
+//! all other wanted groups fit into the batch, even if all of them are informative. I2. Hence, once all of them are settled, the
+//! groups are the shortest stretch of the plan with `batch` informative ones, independent of the order in which they were
 //! settled; or `budget` groups; or all that the plan had.
 
 use super::assembly::Settled;
 
 #[derive(Debug)]
 pub(crate) struct Filling {
-    /// In order of dispatch.
+    /// The groups in order of dispatch.
     places: Vec<(u32, Option<Settled>)>,
     batch: usize,
     budget: usize,
@@ -45,7 +45,7 @@ impl Filling {
         self.places.retain(|(place, _)| *place != position);
     }
 
-    /// Whether all groups are settled. More are not to come if it was offered more whenever it wanted.
+    /// Whether all groups are settled. The batch is then complete if the caller added groups whenever it wanted more.
     pub(crate) fn is_whole(&self) -> bool {
         self.places.iter().all(|(_, settled)| settled.is_some())
     }

@@ -1,4 +1,4 @@
-//! Sets of group ids that are mostly consecutive, kept as ranges: what a checkpoint lists as consumed.
+//! Sets of group ids that are mostly consecutive, kept as ranges. A checkpoint lists the consumed groups this way.
 //!
 //! I1. Ranges are half-open, not empty, ascending, and neither overlap nor touch, so equal sets are equal texts.
 
@@ -54,7 +54,7 @@ impl GroupRanges {
         self.0.iter().map(|(start, end)| (end - start) as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,7 +1,7 @@
-//! The plan's groups in order of dispatch, and which of them are wanted: so many from the start of the plan, or those that a
+//! The plan's groups in order of dispatch, and the wanted ones: the first ones of the plan, or those that a
 //! curriculum chose.
 //!
-//! I1. The number of wanted groups only rises. I2. A group that an earlier process consumed is passed over. I3. A
+//! I1. The number of wanted groups only rises. I2. A group that an earlier process consumed is skipped. I3. A
 //! group's position is that of its first slot among the first slots of all groups, as the scheduler counts them.
 
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use super::chooser::{Candidate, Chooser};
 use super::ranges::GroupRanges;
 use crate::{Curriculum, CurriculumConfig};
 
-/// Where a slot belongs.
+/// The group and the member of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     /// Position of its group.
     pub(crate) position: u32,
-    /// Its place among the members of the group, in order of slot.
+    /// The place among the members of the group, in order of slot.
     pub(crate) member: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Roster {
-    /// By slot id.
+    /// Places by slot id.
     places: Vec<Place>,
-    /// By position.
+    /// Groups by position.
     groups: Vec<PlannedGroup>,
-    /// The first group that is neither wanted nor passed over, where there is no curriculum.
+    /// Without a curriculum, the first group that is neither wanted nor skipped.
     next: u32,
     chooser: Option<Chooser>,
 }
@@ -45,12 +45,12 @@ struct PlannedGroup {
 enum Stage {
     Open,
     InFlight,
-    /// All members resolved, here or in an earlier process.
+    /// All members are resolved, in this or an earlier process.
     Closed,
 }
 
 impl Roster {
-    /// `kinds`: of tasks, by their places in the plan; 0 of those that are not there.
+    /// `kinds`: the kind of each task, by its place in the plan; 0 for tasks without an entry.
     ///
     /// # Errors
     /// A consumed group that the plan does not have.
@@ -78,7 +78,7 @@ impl Roster {
         Ok(roster)
     }
 
-    /// The same, of which a curriculum chooses. `again`: groups that were wanted before, and are not consumed.
+    /// The same with a curriculum, which chooses the groups. `again`: groups that were wanted before and are not consumed.
     ///
     /// # Errors
     /// One of those that the plan does not have.
@@ -101,13 +101,13 @@ impl Roster {
         Ok(Self { chooser: Some(Chooser::new(config, curriculum, &candidates, again)), ..self })
     }
 
-    /// How many groups may be dispatched: from the start of the plan, or of [`Self::order`].
+    /// The number of groups that may be dispatched, from the start of the plan or of [`Self::order`].
     pub(crate) fn demand(&self) -> u32 {
         // There are no more groups than slots, whose ids are 32 bits wide.
         self.order().map_or(self.next, |order| order.len() as u32)
     }
 
-    /// Positions of the groups that may be dispatched, where a curriculum chooses.
+    /// With a curriculum, the positions of the groups that may be dispatched.
     pub(crate) fn order(&self) -> Option<&[u32]> {
         self.chooser.as_ref().map(Chooser::order)
     }
@@ -120,14 +120,14 @@ impl Roster {
         self.chooser.as_mut()
     }
 
-    /// Groups that are wanted and not among these, in the order in which they came to be wanted, where a curriculum chooses.
+    /// With a curriculum, the wanted groups that are not among these, in the order in which they were chosen.
     pub(crate) fn wanted_beside(&self, consumed: &GroupRanges) -> Vec<GroupId> {
         let Some(chooser) = &self.chooser else { return Vec::new() };
         let wanted = chooser.order().iter().copied().chain(chooser.again());
         wanted.map(|position| self.id(position)).filter(|&id| !consumed.contains(id)).collect()
     }
 
-    /// Whether a group is left that is not wanted yet.
+    /// Whether the plan has a group that is not wanted yet.
     pub(crate) fn has_more(&self) -> bool {
         match &self.chooser {
             Some(chooser) => chooser.has_more(),
@@ -135,7 +135,7 @@ impl Roster {
         }
     }
 
-    /// Wants one more group; its position.
+    /// Wants one more group. Returns its position.
     pub(crate) fn want(&mut self) -> Option<u32> {
         let position = match &mut self.chooser {
             Some(chooser) => chooser.want()?,
@@ -165,7 +165,7 @@ impl Roster {
         self.groups[position as usize].id
     }
 
-    /// Of its task.
+    /// The kind of its task.
     pub(crate) fn kind(&self, position: u32) -> u32 {
         self.groups[position as usize].kind
     }

@@ -1,13 +1,13 @@
-//! Batches made of the groups that finish first.
+//! Forms batches of the groups that finish first.
 //!
 //! I1. Informative groups are used in order of completion; those past a batch wait for the next. I2. A batch is due
-//! with `batch` informative groups, or when its budget is used up, or when nothing more is to come. It takes at most
+//! with `batch` informative groups, or when its budget is used up, or when no more groups follow. It takes at most
 //! its budget. I3. In the normal course, which is that groups finish in order of dispatch, every group is trained in
-//! one of the first k batches from its dispatch, where k is what [`Streaming::wants_more`] was told.
+//! one of the first k batches from its dispatch, where k is the argument of [`Streaming::wants_more`].
 //!
-//! Why I3 holds: let d be the groups that taught nothing, and count what is in flight or waits, plus the excess of d
+//! Why I3 holds: let d be the number of groups without a gradient, and count the groups in flight or waiting, plus the excess of d
 //! over `budget - batch`. Settling a group never raises that number, and every batch lowers it by at least `batch`:
-//! one of `batch` informative groups plainly, one that used up its budget because its d exceeded `budget - batch` by
+//! a batch of `batch` informative groups directly, one that used up its budget because its d exceeded `budget - batch` by
 //! as many groups as it lacks informative ones. So a number of at most k times `batch` at dispatch is enough.
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub(crate) struct Streaming {
     in_flight: usize,
     /// Informative ones, in order of completion.
     waiting: VecDeque<Settled>,
-    /// Those that taught nothing, in order of completion, until a batch uses them up.
+    /// Groups without a gradient, in order of completion, until a batch uses them up.
     taught_nothing: VecDeque<Settled>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Streaming {
 pub(crate) struct BatchSize {
     /// Informative groups.
     pub(crate) batch: usize,
-    /// Groups at most; no less than `batch`.
+    /// Maximum number of groups; at least `batch`.
     pub(crate) budget: usize,
 }
 
 impl Streaming {
-    /// Whether one more group can be dispatched so that it is trained within so many batches from now (I3).
+    /// Whether one more group can be dispatched so that it is trained within the given number of batches (I3).
     pub(crate) fn wants_more(&self, size: BatchSize, batches: u64) -> bool {
         let excess = self.taught_nothing.len().saturating_sub(size.budget - size.batch);
         let most = usize::try_from(batches).unwrap_or(usize::MAX).saturating_mul(size.batch);
@@ -68,12 +68,12 @@ impl Streaming {
         self.waiting.len()
     }
 
-    /// Whether nothing is in flight, waits or was put aside.
+    /// Whether no group is in flight, waiting or set aside.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight == 0 && self.waiting.is_empty() && self.taught_nothing.is_empty()
     }
 
-    /// Discards what waited for too long.
+    /// Discards groups that waited for too long.
     pub(crate) fn expire(&mut self, lineage: &Lineage, max_staleness: u64) {
         for mut settled in std::mem::take(&mut self.waiting) {
             settled.expire(lineage, max_staleness);

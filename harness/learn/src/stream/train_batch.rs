@@ -1,8 +1,9 @@
-//! Settled groups become the batch of one update.
+//! Builds the batch of one update from settled groups.
 //!
-//! I1. The advantage of a token is that of its turn; advantages are those of the group's valid members, and were made before any token is masked for its age. I2.
-//! Episodes are numbered through the batch, so that those of several segments stay one. I3. A baseline that runs along is that of the
-//! batches before; all valid rewards of the batch, those of discarded groups included, enter the next one's.
+//! I1. The advantage of a token is that of its turn; it is computed over the valid members of the group, before
+//! tokens are masked for their age. I2. Episode numbers are unique in the batch, so that the segments of an episode stay
+//! together. I3. A running baseline contains the earlier batches only; all valid rewards of the batch, including those of
+//! discarded groups, enter the baseline of the next batch.
 
 use clawrl_core::derive_seed;
 
@@ -10,7 +11,7 @@ use super::assembly::{Settled, Verdict};
 use super::figures::{Discard, StreamCounts};
 use crate::{Baselines, Lineage, Objective, TrainBatch, TrainSample, mask_stale};
 
-/// Which batch, and how old its tokens may be.
+/// The number of the batch, and the maximum age of its tokens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchPlace<'a> {
     pub(crate) seed: u64,
@@ -19,7 +20,7 @@ pub(crate) struct BatchPlace<'a> {
     pub(crate) max_staleness: u64,
 }
 
-/// `baselines`: those that run along, if any do.
+/// `baselines`: the running baselines, if the kind of advantage uses them.
 pub(crate) fn train_batch(
     groups: Vec<Settled>,
     place: BatchPlace<'_>,
@@ -42,7 +43,7 @@ pub(crate) fn train_batch(
         if let Some(baselines) = baselines.as_deref_mut() {
             settled.group.episodes.iter().for_each(|episode| baselines.add(settled.kind, episode.reward));
         }
-        // Of those that are relative to their group there is none.
+        // Advantages relative to their group have no running baseline.
         let baseline = before.of(settled.kind);
         counts.faulted += u64::from(settled.group.faulted);
         counts.unsound += u64::from(settled.unsound);
@@ -134,7 +135,7 @@ mod tests {
         check(&[3, 4, 5], &[(0, &good), (0, &good), (1, &bad)], ages);
     }
 
-    /// What cannot be a reward is counted, and is in no mean.
+    /// An invalid reward is counted, and is excluded from every mean.
     #[test]
     fn unsound_rewards_are_counted_and_nothing_else() {
         let attempt = AttemptId { slot: SlotId(0), number: 0 };

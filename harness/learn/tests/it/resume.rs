@@ -76,7 +76,7 @@ fn chosen(schedule: Schedule) -> World {
     World { config, groups: 60, families: 4, constant_percent: 30, ..world }
 }
 
-/// What was chosen before a kill is known after it, and is not chosen twice.
+/// Groups that were chosen before a kill are known after it, and are not chosen twice.
 #[test]
 fn a_stream_that_is_taken_up_goes_on_with_what_was_chosen() {
     for schedule in [Schedule::OneStepOff, Schedule::Asynchronous { max_staleness: 4 }] {
@@ -251,7 +251,7 @@ fn a_rejected_version_uses_up_its_groups_and_never_acts() {
     assert_eq!((snapshot.version, snapshot.accepted(), snapshot.updates), (6, 5, 1));
     assert_eq!((snapshot.counts.rejected, snapshot.rejected_in_a_row()), (1, 1));
     assert!(snapshot.consumed.contains(GroupId(0)));
-    // Generation goes on at once, by what acted before.
+    // Generation continues at once, with the policy that acted before.
     assert!(!stream.publish_due() && stream.demand() == 2);
     assert_eq!(stream.published(6), Err(StreamError::Version { got: 6, learner: 6 }));
     let text = serde_json::to_string(&snapshot).unwrap();

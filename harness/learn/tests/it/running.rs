@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 const GOLDEN: &str = include_str!("../golden/baseline.json");
 
-/// What is run, in order, and what comes of it.
+/// The groups to run, in order, and their results.
 struct Plan {
     /// The kind of each task.
     kinds: Vec<u32>,
@@ -78,7 +78,7 @@ impl Plan {
         (0..self.groups.len() as u32 * members).map(slot).collect()
     }
 
-    /// Goes on from a snapshot for so many updates, of which these versions are rejected.
+    /// Resumes from a snapshot for `updates` updates; the versions in `rejected` are rejected.
     fn learn(&self, from: StreamSnapshot, updates: u64, rejected: &[u64]) -> Learned {
         let mut stream = GroupStream::new(self.config(), &self.slots(), &self.kinds, from).unwrap();
         let (mut advantages, mut too_few) = (Vec::new(), 0);
@@ -186,7 +186,7 @@ fn a_stream_that_is_taken_up_knows_what_was_earned() {
     assert_eq!(resumed, end);
 }
 
-/// What a rejected version earned may be what was wrong with it.
+/// The rewards of a rejected version may be the reason for its rejection.
 #[test]
 fn what_a_rejected_batch_earned_is_forgotten() {
     let (whole, _, _) = small().learn(StreamSnapshot::at(0), 3, &[]);

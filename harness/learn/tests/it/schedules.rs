@@ -1,4 +1,4 @@
-//! What holds of whole runs, in every order of arrival.
+//! Properties of whole runs, for every order of arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ fn check_baselines(world: &World, run: &Run) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// I4: what is trained is no older than the bound, and the figures say how old it is.
+/// I4: trained tokens are not older than the bound, and the figures give their age.
 fn check_staleness(world: &World, run: &Run) -> Result<(), TestCaseError> {
     for formed in &run.batches {
         let segments = formed.batch.samples.iter().map(|sample| &sample.segment);
@@ -142,7 +142,7 @@ proptest! {
             // The batches cut the plan into consecutive stretches.
             prop_assert!(used.iter().copied().eq(planned));
         } else {
-            // Suites have their turns, whatever is chosen of them.
+            // Suites take turns, independent of the families that are chosen.
             prop_assert!(used.iter().map(|&group| world.suite(group)).eq(planned.map(|group| world.suite(group))));
         }
     }

@@ -11,7 +11,7 @@ use clawrl_learn::{
 };
 use proptest::prelude::*;
 
-/// Whose slot is resolved next.
+/// The order in which slots are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Any that is in flight, drawn from this seed.
@@ -37,7 +37,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) batches: Vec<FormedBatch>,
@@ -133,7 +133,7 @@ impl World {
         slots.filter_map(|slot| self.reward(SlotId(slot))).collect()
     }
 
-    /// Whether a version is rejected, whoever makes it.
+    /// Whether a version is rejected, in every run.
     pub(crate) fn is_rejected(&self, version: u64) -> bool {
         version > 0 && derive_seed(self.seed, "reject", &[version]) % 100 < self.rejected_percent
     }
@@ -148,7 +148,7 @@ impl World {
         derive_seed(self.seed, "early", &[u64::from(slot.0 / self.members)]).is_multiple_of(2)
     }
 
-    /// What a slot resolves to, with tokens of the versions that acted at its dispatch and at its end.
+    /// The result of a slot, with tokens of the versions that acted at its dispatch and at its end.
     fn result(&self, slot: SlotId, (first, last): (u64, u64)) -> MemberResult {
         let last = if self.is_sampled_early(slot) { first } else { last };
         let Some(reward) = self.reward(slot) else { return MemberResult::Faulted };
@@ -297,7 +297,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Cancels what is in flight, and whatever is dispatched after that, while the learner goes on as long as it can.
+    /// Cancels the attempts in flight and all later ones, while the learner continues as long as it can.
     fn cancel_all(&mut self) {
         while self.stream.end().is_none() {
             for slot in std::mem::take(&mut self.in_flight).into_keys() {
