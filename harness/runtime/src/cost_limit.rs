@@ -4,7 +4,8 @@
 //! the limit is reached, so the cost may exceed it; no other attempts are started, retries included. I3. A resumed run counts its
 //! earlier cost. I4. A limit is refused if the policy or a judge has no prices.
 //!
-//! Units: billionths of US dollars; in arguments and messages, US dollars. Cancellation: a dropped call leaves its stored record.
+//! Units: billionths of US dollars; in arguments and messages, US dollars.
+//! Cancellation: a dropped call leaves its stored record.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

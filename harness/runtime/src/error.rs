@@ -1,7 +1,7 @@
 //! Errors of the runtime.
 //!
 //! The variants name who can fix an error: the caller (`Refused`), the owner of the host (`Unavailable`), the owner of the disk
-//! (`Storage`), or we (`Internal`). Each text is one message and, where there is one, a remedy.
+//! (`Storage`), or the ClawRL developers (`Internal`). Each text is one message and, where there is one, a remedy.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Requests and outcomes of trainings: the interface between the command line, which does without libtorch, and `clawrl-train`,
+//! Requests and outcomes of trainings: the interface between the command line, which does not need libtorch, and `clawrl-train`,
 //! which is linked to it.
 
 use std::path::{Path, PathBuf};

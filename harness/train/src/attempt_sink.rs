@@ -1,8 +1,8 @@
 //! Forwards stored records to the learner.
 //!
-//! I1. A record is forwarded only after it is stored. I2. Records are still stored after the learner has ended. Backpressure: the
-//! channel holds twice the concurrency, so that rollouts do not stall during an update, and memory stays bounded if the learner
-//! never returns.
+//! I1. A record is forwarded only after it is stored. I2. Records are still stored after the learner has ended.
+//! Backpressure: the channel holds twice the concurrency, so that rollouts do not stall during an update, and memory stays
+//! bounded if the learner never returns.
 
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 //! I1. The bootstrap resamples seeds with all their users: users of a seed share questions and draws, so they are not
 //! independent. I2. The result is a function of the values.
 //!
-//! Units: those of the values; ratios have none. Pure; nothing to cancel. Source: the percentile bootstrap (Efron and Tibshirani,
-//! An Introduction to the Bootstrap, chapter 13). Deviations: none.
+//! Units: those of the values; ratios have none. Pure; nothing to cancel.
+//! Source: the percentile bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13). Deviations: none.
 
 use clawrl_core::SplitMix64;
 use serde::Serialize;
