@@ -29,7 +29,7 @@ use crate::progress::Progress;
 pub struct Watch {
     /// The test of the gate.
     pub comparison: Comparison,
-    /// When to analyse.
+    /// Repeats after which an analysis is made.
     pub schedule: InterimSchedule,
     /// The run's folder.
     pub dir: PathBuf,

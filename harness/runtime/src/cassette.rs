@@ -47,7 +47,7 @@ impl PolicyResources {
     }
 }
 
-/// What this policy shows its model, for a task with this action format.
+/// The request that this policy makes to its model, for a task with this action format.
 fn asked_of(
     spec: &PolicySpec,
     format: ActionFormat,

@@ -26,7 +26,7 @@ impl ImageSettings {
     /// Reads the settings from the environment. `None` without a cache folder and a budget.
     ///
     /// # Errors
-    /// [`Exit::Refused`] for an invalid budget; [`Exit::Environment`] for a budget without a cache folder.
+    /// [`RuntimeError::Refused`] for an invalid budget; [`RuntimeError::Unavailable`] for a budget without a cache folder.
     pub(super) fn of_environment() -> Result<Option<Self>, RuntimeError> {
         let budget = Variable::ImageBudget.value().map(|text| bytes(&text)).transpose()?;
         let of_home = || Variable::Home.path().map(|home| home.join(".cache"));

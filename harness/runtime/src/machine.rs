@@ -54,7 +54,7 @@ impl Machine {
     /// Removes leftovers, probes, and starts the spawner. Call on the main thread, before anything starts a thread.
     ///
     /// # Errors
-    /// [`Exit::Environment`] if something that the plan needs is missing.
+    /// [`RuntimeError::Unavailable`] if something that the plan needs is missing.
     pub fn prepare(plans: &[&RunPlan], progress: &dyn Progress) -> Result<Self, RuntimeError> {
         Self::prepare_judged(plans, None, progress)
     }

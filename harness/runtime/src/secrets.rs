@@ -26,7 +26,7 @@ pub fn named(plan: &RunPlan) -> BTreeMap<String, String> {
 /// The values of those variables.
 ///
 /// # Errors
-/// [`Exit::Refused`] for a variable that is not set, with its name and place.
+/// [`RuntimeError::Refused`] for a variable that is not set, with its name and place.
 pub(crate) fn of(plan: &RunPlan) -> Result<BTreeMap<String, String>, RuntimeError> {
     let value = |(name, place): (String, String)| match environment::named(&name) {
         Some(value) => Ok((name, value)),

@@ -46,7 +46,7 @@ impl TestSandboxes {
     /// Probes the machine and starts the spawner. Call on the main thread, before anything starts a thread.
     ///
     /// # Errors
-    /// [`Exit::Environment`] if something is missing.
+    /// [`RuntimeError::Unavailable`] if something is missing.
     pub fn start(progress: &dyn Progress) -> Result<Self, RuntimeError> {
         open_files::raise_limit();
         let cgroups = CgroupHost::detect();

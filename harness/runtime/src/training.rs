@@ -100,7 +100,7 @@ pub enum TrainStart {
     Resume,
 }
 
-/// What to train, and where to keep it.
+/// A training to start or resume, and the folder of its results.
 #[derive(Debug, Clone)]
 pub struct TrainRequest {
     /// The checked train file.

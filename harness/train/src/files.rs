@@ -58,7 +58,6 @@ impl TrainingFiles {
         RunId::new(&name).ok_or_else(|| TrainError::internal(format!("{name} is no name of a run")))
     }
 
-    /// The training's own folder.
     pub(crate) fn folder(&self) -> PathBuf {
         self.results.join("runs").join(self.run.as_str())
     }

@@ -450,7 +450,7 @@ pub(super) fn progress_of(text: &str) -> Result<StreamSnapshot, TrainError> {
         .map_err(|error| TrainError::storage(format!("the checkpoint's progress cannot be read: {error}")))
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since the Unix epoch.
 pub(super) fn now_ms() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
 }

@@ -19,10 +19,8 @@ use super::hints::{Hint, TurnHints, deeds, with_hint};
 /// Settings to read the records of a task.
 pub(super) struct Reading<'a> {
     pub(super) chat: &'a Chat,
-    /// That of the task.
     pub(super) format: ActionFormat,
     pub(super) reward: Reward,
-    /// That of the task.
     pub(super) map: RewardMap,
     pub(super) temperature: f32,
 }

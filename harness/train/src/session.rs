@@ -131,7 +131,7 @@ impl Trainer {
     /// Trains. Blocks. Call on the main thread, before anything starts a thread: the host's spawner needs that.
     ///
     /// # Errors
-    /// What the host lacks, what broke, or that a signal ended the training; it can be resumed after the last two.
+    /// The host lacks something, an operation failed, or a signal ended the training. It can be resumed after the last two.
     pub fn run(self) -> Result<TrainOutcome, TrainError> {
         let Self { plan, split, tasks, mut layout, teacher_key, is_named, start, progress } = self;
         let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());

@@ -24,8 +24,8 @@ pub(crate) fn are_here() -> bool {
 /// Finds the browsers.
 ///
 /// # Errors
-/// [`Exit::Environment`] if a program is missing, the programs' versions do not match, or no endpoint answers; [`Exit::Refused`]
-/// for invalid endpoints.
+/// [`RuntimeError::Unavailable`] if a program is missing, the programs' versions do not match, or no endpoint answers;
+/// [`RuntimeError::Refused`] for invalid endpoints.
 pub(crate) fn find() -> Result<Browsers, RuntimeError> {
     let Some(endpoints) = endpoints()? else {
         let programs = programs().map_err(RuntimeError::from)?;

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// Finds the engines, and removes leftovers of dead runs.
 ///
 /// # Errors
-/// [`crate::exit_code::Exit::Environment`] if there is no engine whose containers this process can enter.
+/// [`RuntimeError::Unavailable`] if there is no engine whose containers this process can enter.
 pub fn prepare(progress: &dyn Progress) -> Result<Vec<EngineReport>, RuntimeError> {
     let found = asked(async {
         let engines = probe_engines(&access()).await?;

@@ -12,7 +12,7 @@ use crate::error::RuntimeError;
 /// runs on the CPU.
 ///
 /// # Errors
-/// The assignment is impossible; [`Exit::Environment`] if there is no GPU.
+/// The assignment is impossible; [`RuntimeError::Unavailable`] if there is no GPU.
 pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, RuntimeError> {
     if plan.engine.device == Device::Cpu {
         return Ok(DeviceSplit::default());

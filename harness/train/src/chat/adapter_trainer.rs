@@ -74,7 +74,6 @@ struct Progress {
     back_to: Option<u64>,
 }
 
-/// Trains one adapter.
 pub(crate) struct AdapterTrainer {
     pub(crate) name: AdapterName,
     plan: ChatPlan,
@@ -197,7 +196,7 @@ impl AdapterTrainer {
         self.progress.back_to
     }
 
-    /// Number of rollbacks.
+    /// Number of rollbacks of this adapter.
     pub(super) fn branch(&self) -> u64 {
         self.progress.given_up.len() as u64
     }

@@ -21,7 +21,7 @@ pub(super) struct Reading<'a> {
     pub(super) chat: &'a Chat,
     /// Maximum tokens of the model's context.
     pub(super) most_tokens: usize,
-    /// Whether hints are wanted.
+    /// Whether the objective needs hints.
     pub(super) wants_hints: bool,
 }
 

@@ -8,7 +8,6 @@ pub(super) use clawrl_runtime::training::Arm;
 /// Settings of an arm that learns. All others equal those of `clawrl serve`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Tuning {
-    /// The optimizer's step size.
     pub(super) learning_rate: f64,
     /// Rank of the adapter; alpha is twice that.
     pub(super) rank: u32,

@@ -29,7 +29,6 @@ use clawrl_runtime::{Progress, stamp, turn_judge};
 
 /// Maximum replies of a session.
 const TURNS: u32 = 3;
-/// Seed of the policy.
 const POLICY_SEED: u64 = 1;
 
 /// The result of the evaluation.
@@ -134,7 +133,7 @@ fn cases(arguments: &PersonalRequest, tunings: &BTreeMap<Arm, Tuning>) -> VecDeq
         .collect()
 }
 
-/// Runs cases, `jobs` at once, with one sampler.
+/// Runs cases, `jobs` at the same time, with one sampler.
 fn follow(
     policy: &Path,
     cases: VecDeque<Case>,

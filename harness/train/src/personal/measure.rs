@@ -14,7 +14,7 @@ use super::user::memory;
 use super::world::{Item, Part};
 use clawrl_runtime::training::TrainError;
 
-/// Counts of replies.
+/// Counts of replies to held-out questions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HeldOut {
     pub(super) items: u32,

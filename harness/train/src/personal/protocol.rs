@@ -80,7 +80,7 @@ pub(super) struct Course {
     pub(super) held_out: HeldOut,
 }
 
-/// The environment of cases.
+/// Resources that cases share.
 pub(super) struct CourseContext {
     pub(super) model: Model,
     pub(super) runtime: Handle,

@@ -20,7 +20,6 @@ pub(super) struct Estimate {
     pub(super) high: f64,
 }
 
-/// The mean over seeds.
 pub(super) fn mean(of_seeds: &[f64]) -> Option<Estimate> {
     let pairs: Vec<(f64, f64)> = of_seeds.iter().map(|figure| (*figure, 1.0)).collect();
     ratio(&pairs)

@@ -36,7 +36,6 @@ pub(super) enum Form {
 /// The forms that are not plain.
 const MARKED: [Form; 3] = [Form::Bold, Form::Boxed, Form::Numbered];
 
-/// A style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) form: Form,

@@ -24,7 +24,6 @@ pub(super) fn wordings(persona: Persona) -> [&'static str; 2] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
     Thanks,
-    /// The answer is wrong.
     Wrong,
     /// The style is wrong; the message does not say how.
     Vague,
