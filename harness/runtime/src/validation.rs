@@ -1,4 +1,5 @@
-//! Validation of tasks by playing the no-op, the oracle and wrong solutions: tasks that prove nothing, tasks that cannot be solved, mistakes that pass.
+//! Validation of tasks by playing the no-op, the oracle and wrong solutions: finds tasks that prove nothing, tasks that cannot be
+//! solved, and wrong solutions that pass.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;

@@ -62,8 +62,8 @@ impl Learning {
         self.gate.as_ref().is_some_and(|gate| gate.plan.evaluates(self.updates() + 1))
     }
 
-    /// Decides about the version that this batch made, as far as that is possible without an evaluation. Returns the metrics of
-    /// the decision.
+    /// Decides about the version that this batch made, as far as that is possible without an evaluation. Returns the decision and
+    /// its metrics.
     ///
     /// # Errors
     /// The learner failed.

@@ -30,8 +30,8 @@ pub(super) fn best_version(files: &TrainingFiles, evaluated: &[HeldOut]) -> Opti
     })
 }
 
-/// Recorded evaluations of the first `updates` updates, in order. An evaluation without stored metrics does not count: to repeat
-/// it finds its run finished and stores them.
+/// Recorded evaluations of the first `updates` updates, in order. An evaluation without stored metrics does not count: a resumed
+/// training repeats it, finds its run finished, and stores them.
 ///
 /// # Errors
 /// The record cannot be read.
