@@ -1,4 +1,4 @@
-//! The tests of this crate find libtorch where it was linked.
+//! Lets the tests of this crate find the libtorch that they were linked to.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

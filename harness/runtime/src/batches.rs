@@ -1,12 +1,14 @@
-//! From the scheduler to the record, with looks in between: repeats are released batch by batch.
+//! Releases repeats batch by batch, with an interim analysis after each batch.
 //!
-//! I1. A record goes on only after it is kept, and a look sees nothing but the record. I2. The next batch is released when every slot of
-//! those before is closed and the look does not end the run; what is released once stays released. I3. A budget releases no more than it
-//! has attempts for, and ends the run when it is used up: what runs by then is finished. I4. A look that cannot be taken is told and ends
-//! nothing: the run goes on to its end, where it is judged by what looks would have left. I5. A run that goes on is where it was: what it
-//! used before counts, and the last look whose batch was whole is taken again, because the record does not say whether it was.
+//! I1. A record counts only after it is stored, and an interim analysis reads only the record. I2. The next batch is released
+//! when every slot of the earlier batches is closed and the analysis does not end the run. A released batch stays released. I3. A
+//! budget releases only as many attempts as it allows, and ends the run when it is used up; running attempts finish. I4. A failed
+//! analysis is reported and does not end the run, which continues to its end and is judged with the remaining alpha. I5. A
+//! resumed run continues where it was: earlier usage counts, and the analysis after the last complete batch is repeated, because
+//! the record does not tell whether it was done.
 //!
-//! Cancellation: dropping a call leaves what it had kept; the demand stays as it was, and closes when this is dropped.
+//! Cancellation: a dropped call leaves its stored record and does not change the demand. The demand closes when `Batches` is
+//! dropped.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,71 +25,72 @@ use tokio::sync::watch;
 use crate::cost_limit::{cost_of, is_used_up};
 use crate::progress::Progress;
 
-/// What a run is looked at by.
+/// The interim analyses of a run.
 pub struct Watch {
     /// The test of the gate.
     pub comparison: Comparison,
-    /// When to look.
+    /// Repeats after which an analysis is made.
     pub schedule: InterimSchedule,
     /// The run's folder.
     pub dir: PathBuf,
 }
 
-/// Keeps records in another sink, and says how much of the run is wanted.
+/// Stores records in another sink, and controls the demand.
 pub struct Batches {
     kept: Arc<dyn EpisodeSink>,
     demand: watch::Sender<Demand>,
     watch: Option<Arc<Watch>>,
     budget: CiBudget,
     started: Instant,
-    /// Under way before that.
+    /// Duration of the run before it was resumed.
     passed: Duration,
-    /// Slots in the order of their release, by their positions.
+    /// Positions of the slots, in the order of their release.
     order: Arc<[u32]>,
-    /// How many of them are released by the end of each batch.
+    /// Number of slots released by the end of each batch.
     ends: Vec<usize>,
     state: Mutex<State>,
-    /// Where looks are told, if anywhere.
+    /// Receives reports of analyses.
     progress: Option<Arc<dyn Progress>>,
 }
 
-/// What a run has come to before it goes on.
+/// The state of a run before it is resumed.
 #[derive(Debug, Default)]
 pub struct Before {
-    /// Slots that are closed.
+    /// Closed slots.
     pub closed: BTreeSet<u32>,
-    /// Attempts that were granted.
+    /// Granted attempts.
     pub leased: u32,
     /// Cost of replies, billionths of US dollars.
     pub nano_usd: u64,
-    /// Time under way.
+    /// Duration so far.
     pub passed: Duration,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug)]
 struct State {
-    /// The batch under way.
+    /// The current batch.
     batch: usize,
-    /// Slots to close, of each batch and in all.
+    /// Open slots of each batch.
     left: Vec<usize>,
     open: usize,
     leased: u32,
     nano_usd: u64,
 }
 
-/// What follows from a record.
+/// The consequence of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Nothing,
-    /// No more is wanted.
+    /// The demand closes.
     Close,
-    /// This batch is whole.
+    /// This batch is complete.
     Next(usize),
 }
 
 impl Batches {
-    /// For a run of this plan, whose groups are slots; its first batch that is not whole is released, if no look ends the run before (I5).
+    /// For a run of this plan, whose groups are slots. Releases the first incomplete batch, unless the repeated analysis ends the
+    /// run (I5).
     pub fn new(
         plan: &RunPlan,
         before: Before,
@@ -126,7 +129,7 @@ impl Batches {
             progress,
         };
         if open == 0 {
-            // A run of which all is there is whole, not ended ahead of its end.
+            // A run without open slots is complete, not stopped early.
             batches.release(batch);
         } else if batches.budget.attempts.is_some_and(|most| leased >= most) {
             batches.close();
@@ -172,13 +175,13 @@ impl Batches {
         if *left > 0 {
             return Step::Nothing;
         }
-        // Slots that were filled by other means may complete a batch; it has no look of its own.
+        // A later batch may already be complete, if its slots were filled in another way; it has no analysis.
         let more = state.left.iter().skip(batch + 1).take_while(|left| **left == 0).count();
         state.batch += more + 1;
         Step::Next(batch + more)
     }
 
-    /// A batch is whole: looks, and releases the next one.
+    /// After a complete batch: analyses, and releases the next batch.
     async fn go_on(&self, batch: usize) {
         let ends = match self.watch.clone() {
             Some(watch) => {
@@ -190,7 +193,7 @@ impl Batches {
         self.after(batch, ends);
     }
 
-    /// Goes on behind a whole batch, unless its look ends the run.
+    /// Continues after a complete batch, unless its analysis ends the run.
     fn after(&self, batch: usize, ends: bool) {
         match self.ends.get(batch + 1) {
             Some(end) if !ends && *end > self.ends[batch] => self.release(batch + 1),
@@ -198,7 +201,7 @@ impl Batches {
         }
     }
 
-    /// Tells of a look; whether it ends the run (I4).
+    /// Reports an analysis. Returns whether it ends the run (I4).
     fn tell(&self, taken: Result<InterimAnalysis, String>) -> bool {
         match (taken, &self.progress) {
             (Ok(InterimAnalysis { taken, ends }), Some(progress)) => {
@@ -249,7 +252,7 @@ impl EpisodeSink for Batches {
     }
 }
 
-/// The look behind a batch, at what is recorded.
+/// The interim analysis of the record after a batch.
 fn look(watch: &Watch, at: usize) -> Result<InterimAnalysis, String> {
     let run = Run::open_read(&watch.dir).map_err(|error| error.to_string())?;
     watch.comparison.look(&run, &watch.schedule, at).map_err(|error| error.to_string())
@@ -259,7 +262,7 @@ fn wanted(order: &[u32], count: usize) -> GroupDemand {
     GroupDemand::These(order.iter().copied().take(count).collect())
 }
 
-/// Positions of slots by their place among the slots of their task.
+/// Positions of slots, grouped by their repeat of their task.
 fn by_repeat(plan: &RunPlan) -> Vec<Vec<u32>> {
     let mut seen = vec![0usize; plan.tasks.len()];
     let mut repeats: Vec<Vec<u32>> = Vec::new();
@@ -317,13 +320,13 @@ mod tests {
         assert_eq!(released(&demand), (vec![0, 3, 1, 4, 2, 5], false));
     }
 
-    /// I3.
+    /// Invariant I3.
     #[tokio::test]
     async fn a_budget_releases_no_more_than_it_has() {
         let budget = CiBudget { attempts: Some(3), ..CiBudget::default() };
         let (batches, demand) = batches(budget);
         assert_eq!(released(&demand), (vec![0, 3, 1], false));
-        // The retry of a fault takes one of them.
+        // The retry after a fault uses one attempt of the budget.
         for (slot, number) in [(0, 0), (0, 1)] {
             batches.leased(lease(slot, number)).await.unwrap();
             batches.resolved(record(slot, number > 0)).await.unwrap();
@@ -333,7 +336,7 @@ mod tests {
         assert!(released(&demand).1, "the third attempt is the last");
     }
 
-    /// I5.
+    /// Invariant I5.
     #[tokio::test]
     async fn a_run_that_goes_on_has_used_what_it_used() {
         let plan = PlanShape { group_size: 3, ..PlanShape::flat(2, 2) }.build();
@@ -355,7 +358,7 @@ mod tests {
         assert_eq!(released(&demand), (vec![0, 3, 1, 4, 2, 5], false));
     }
 
-    /// I2: what is released at the end of a run needs no more.
+    /// I2: the last batch releases all remaining slots.
     #[tokio::test]
     async fn a_run_that_is_filled_stays_open() {
         let (batches, demand) = batches(CiBudget::default());

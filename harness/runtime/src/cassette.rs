@@ -1,7 +1,7 @@
-//! Cassettes of policies: what each policy shows its model, how a cassette is played, and how one is written.
+//! Cassettes of policies: the request that each policy makes, and playing and writing of cassettes.
 //!
-//! I1. What is compared and what is stored is without the secrets of the run. I2. A file that is not the one of the plan is
-//! refused before anything starts.
+//! I1. Compared and stored requests do not contain the run's secrets. I2. A file that differs from the plan's is refused before
+//! anything starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,12 +21,11 @@ use super::policy::PolicyResources;
 use crate::error::RuntimeError;
 use crate::host::facts;
 
-/// Members of a remote policy's settings that a model's reply may depend on. Where the server is, how it is waited for and
-/// what it costs are none.
+/// Settings of a remote policy that a model's reply may depend on. The server's address, timeouts and prices are not among them.
 const DECISIVE: [&str; 6] = ["dialect", "model", "sampling", "tools", "headers", "body"];
 
 impl PolicyResources {
-    /// The same policy; where replies are recorded, what it says is.
+    /// Wraps a policy so that its replies are recorded, if there is a recorder.
     pub(super) fn recording(&self, policy: Arc<dyn Policy>, spec: &PolicySpec) -> Arc<dyn Policy> {
         match &self.recorder {
             None => policy,
@@ -34,7 +33,7 @@ impl PolicyResources {
         }
     }
 
-    /// What is shown by this policy, without secrets (I1).
+    /// The function from a request to what this policy shows its model, without secrets (I1).
     fn show(&self, spec: &PolicySpec) -> Show {
         let (spec, redactor) = (spec.clone(), self.redactor.clone());
         Arc::new(move |request| {
@@ -48,7 +47,7 @@ impl PolicyResources {
     }
 }
 
-/// What this policy shows a model, for a task whose actions have this format.
+/// The request that this policy makes to its model, for a task with this action format.
 fn asked_of(
     spec: &PolicySpec,
     format: ActionFormat,
@@ -63,7 +62,7 @@ fn asked_of(
             ModelRequest { settings: decisive(settings), messages, tools: told.tools.to_vec() }
         }
         embedded @ PolicySpec::Torch { .. } => {
-            // Where an action is plain text, the embedded policy is told of no tools.
+            // With plain-text actions, the embedded policy gets no tool descriptions.
             let described = matches!(format, ActionFormat::Hermes | ActionFormat::ToolCalls);
             let tools = if described { tools.to_vec() } else { Vec::new() };
             ModelRequest { settings: json!(embedded), messages, tools }
@@ -72,7 +71,7 @@ fn asked_of(
     }
 }
 
-/// What decides how a reply is drawn, one member each.
+/// The settings that affect a reply.
 fn decisive(settings: &RemoteSpec) -> Value {
     let mut all = match json!(settings) {
         Value::Object(members) => members,
@@ -80,17 +79,17 @@ fn decisive(settings: &RemoteSpec) -> Value {
     };
     all.retain(|name, _| DECISIVE.contains(&name.as_str()));
     if let Some(Value::Object(mut sampling)) = all.remove("sampling") {
-        // Two names for one thing.
+        // Only the name of a request field.
         sampling.remove("max_tokens_field");
         all.extend(sampling);
     }
     Value::Object(all)
 }
 
-/// The policy that plays the file of a plan.
+/// The policy that plays the cassette of a plan.
 ///
 /// # Errors
-/// A file that cannot be read, is no cassette, or is another one than when the plan was made (I2).
+/// The file cannot be read, is not a cassette, or has changed since the plan was made (I2).
 pub(super) fn played(
     path: &Path,
     sha256: &str,
@@ -105,7 +104,7 @@ pub(super) fn played(
     Ok(Arc::new(CassettePolicy::new(cassette, resources.show(recorded))))
 }
 
-/// What was said in an attempt, with what was asked: a function of the record (I4 of the architecture).
+/// The replies of an attempt with their requests: a function of the record (I4 of the architecture).
 pub fn replies_of(plan: &RunPlan, record: &AttemptRecord) -> Vec<Reply> {
     let Some(slot) = plan.slots.get(record.attempt.slot.0 as usize) else { return Vec::new() };
     let task = plan.task_of(slot);
@@ -124,12 +123,12 @@ pub fn replies_of(plan: &RunPlan, record: &AttemptRecord) -> Vec<Reply> {
     replies
 }
 
-/// Where the replies of a run come from.
+/// The origin of a run's replies.
 pub fn origin_of(run: RunId, spec: &PolicySpec, redacted: Vec<String>) -> Origin {
     Origin { program: facts::PROGRAM.to_owned(), run, policy: spec.speaker().clone(), redacted }
 }
 
-/// A file that is named as a cassette and is none that can be used.
+/// The error of a file that is not a usable cassette.
 pub fn unreadable(error: &CassetteError) -> RuntimeError {
     let help = match error {
         CassetteError::Io { .. } | CassetteError::NoCassette { .. } => {
@@ -141,7 +140,7 @@ pub fn unreadable(error: &CassetteError) -> RuntimeError {
     RuntimeError::refused(error.to_string()).with_help(help)
 }
 
-/// A file that cannot be written.
+/// The error of a cassette that cannot be written.
 pub fn unwritable(error: &CassetteError) -> RuntimeError {
     match error {
         CassetteError::Exists { .. } => {
@@ -204,7 +203,7 @@ mod tests {
         let torch = PolicySpec::Torch { path: "model".into(), temperature_milli: 0, max_new_tokens: 8 };
         assert_eq!(shown(&torch, ActionFormat::Raw).tools.len(), 0);
         assert_eq!(shown(&torch, ActionFormat::Hermes).tools.len(), 1);
-        // A scripted policy reads by its tools what it may play.
+        // A scripted policy uses the tools to check its actions.
         assert_eq!(shown(&PolicySpec::Oracle, ActionFormat::Raw).tools.len(), 1);
     }
 

@@ -19,10 +19,10 @@ pub struct CassetteWriter {
 }
 
 impl CassetteWriter {
-    /// Looks at the place of the file before anything runs.
+    /// Checks the path of the file before anything runs.
     ///
     /// # Errors
-    /// A file that is there, or a folder that is not.
+    /// The file exists, or its folder does not.
     pub fn new(path: &Path, plan: &RunPlan, redactor: Option<Arc<Redactor>>) -> Result<Self, RuntimeError> {
         if path.exists() {
             return Err(unwritable(&CassetteError::Exists { path: path.to_owned() }));
@@ -43,7 +43,7 @@ impl CassetteWriter {
         Ok(Self { path: path.to_owned(), policy, redacted, recorder: Arc::new(Recorder::new(is_free)) })
     }
 
-    /// Where replies go.
+    /// The recorder of replies.
     pub fn recorder(&self) -> Arc<Recorder> {
         Arc::clone(&self.recorder)
     }

@@ -1,11 +1,11 @@
 //! A limit in US dollars, beyond which a run starts no further attempt.
 //!
-//! I1. An attempt counts when its record is kept, with all of its replies and the judges'. I2. What runs when the limit is reached finishes, so that more
-//! may be spent than that; nothing else is started, retries included. I3. A run that goes on counts what it spent before. I4. A limit that nothing
-//! counts against is refused: it would be none.
+//! I1. An attempt counts when its record is stored, with all its replies and those of judges. I2. Running attempts finish after
+//! the limit is reached, so the cost may exceed it; no other attempts are started, retries included. I3. A resumed run counts its
+//! earlier cost. I4. A limit is refused if the policy or a judge has no prices.
 //!
-//! Units: billionths of US dollars; in arguments and words, US dollars.
-//! Cancellation: dropping a call leaves what it had kept.
+//! Units: billionths of US dollars; in arguments and messages, US dollars.
+//! Cancellation: a dropped call leaves its stored record.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::error::RuntimeError;
 
-/// Keeps records in another sink, and wants no more when they have cost so much.
+/// Stores records in another sink, and closes the demand at the limit.
 pub struct CostLimit {
     kept: Arc<dyn EpisodeSink>,
     most: f64,
@@ -28,12 +28,12 @@ pub struct CostLimit {
 
 struct Progress {
     nano_usd: u64,
-    /// Slots to close.
+    /// Number of open slots.
     open: usize,
 }
 
 impl CostLimit {
-    /// Of a run with so many open slots that has spent so much.
+    /// The limit of a run with this many open slots and this cost so far.
     pub fn new(
         kept: Arc<dyn EpisodeSink>,
         most_usd: f64,
@@ -50,14 +50,14 @@ impl CostLimit {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.nano_usd = progress.nano_usd.saturating_add(nano_usd);
         progress.open = progress.open.saturating_sub(usize::from(closes_slot));
-        // A run of which all is there is whole, whatever it has cost.
+        // A run without open slots is complete, regardless of its cost.
         if progress.open > 0 && is_used_up(progress.nano_usd, self.most) {
             self.demand.send_modify(|demand| demand.closed = true);
         }
     }
 }
 
-/// Whether so much has been spent.
+/// Whether the cost has reached the limit.
 pub fn is_used_up(nano_usd: u64, most_usd: f64) -> bool {
     nano_usd as f64 / 1e9 >= most_usd
 }
@@ -81,7 +81,7 @@ impl EpisodeSink for CostLimit {
     }
 }
 
-/// What an attempt cost, judges included.
+/// The cost of an attempt, judges included, billionths of US dollars.
 pub fn cost_of(record: &AttemptRecord) -> u64 {
     let replies = UsageTotal::of(record.trajectory.turns.iter().filter_map(|turn| turn.usage.as_ref()));
     let judge = record.outcome.grade().and_then(|grade| grade.judge_usage);
@@ -92,16 +92,16 @@ pub fn cost_of(record: &AttemptRecord) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// What a run has cost, judges included.
+/// The cost of a run, judges included, billionths of US dollars.
 pub fn spent(run: &Run) -> u64 {
     let usages = run.attempts().flat_map(|attempt| [attempt.usage.as_ref(), attempt.judge_usage.as_deref()]);
     usages.flatten().filter_map(|usage| usage.cost_nano_usd).fold(0, u64::saturating_add)
 }
 
-/// Refuses a limit for a run whose policy or judge has no prices (I4); `whose` says what has the limit.
+/// Refuses a limit for a run whose policy or judge has no prices (I4). `whose`: the owner of the limit, for the message.
 ///
 /// # Errors
-/// That, and what to write.
+/// No prices are known; the message shows how to set them.
 pub fn refuse_unpriced(whose: &str, plan: &RunPlan) -> Result<(), RuntimeError> {
     let (message, help) = match (plan.policy.speaker(), plan.judge.as_deref()) {
         (PolicySpec::Remote(remote), _) if remote.prices.is_none() => (
@@ -165,7 +165,7 @@ mod tests {
         let (sink, demand) = limit(1.0, 0, 3);
         sink.resolved(record(0, true, 600_000_000)).await.unwrap();
         assert!(!demand.borrow().closed);
-        // An attempt that will be tried again counts as well.
+        // A retried attempt counts as well.
         sink.resolved(record(1, false, 400_000_000)).await.unwrap();
         assert!(demand.borrow().closed);
         assert_eq!(demand.borrow().groups, GroupDemand::First(u32::MAX));

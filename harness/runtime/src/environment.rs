@@ -1,7 +1,7 @@
 //! The environment variables that `clawrl` reads: the only list.
 //!
-//! I1. Nothing else in this crate, `serve`, `chat`, `view` and `cli` reads a variable, and no other crate reads one that is not listed here;
-//! those that people name are read by [`named`] and [`all`]. Programs in sandboxes see none of them.
+//! I1. No other module of this crate, `serve`, `chat`, `view` and `cli` reads a variable, and no other crate reads one that is
+//! not listed here. Variables named by users are read by [`named`] and [`all`]. Programs in sandboxes see none of them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,59 +15,59 @@ use clawrl_core::RemoteDialect;
 pub enum Variable {
     /// Folder of results.
     Results,
-    /// Which messages of the libraries are shown.
+    /// Log filter of the libraries' messages.
     Log,
-    /// No colours.
+    /// Turns colours off.
     NoColor,
-    /// What the terminal can do.
+    /// Type of the terminal.
     Term,
-    /// How wide help is.
+    /// Width of help texts.
     Columns,
-    /// Where programs are looked for.
+    /// Folders of programs.
     Path,
-    /// Where temporary files go.
+    /// Folder of temporary files.
     Temporary,
-    /// Where container engines listen.
+    /// Addresses of container engines.
     DockerHost,
-    /// Whether engines over TCP are talked to by TLS.
+    /// Whether TCP connections to container engines use TLS.
     DockerTls,
-    /// Where the certificates for that are.
+    /// Folder of certificates for these connections.
     DockerCertificates,
-    /// Where they are otherwise.
+    /// Docker's configuration folder, the default folder of these certificates.
     DockerConfig,
-    /// Where browsers are to be had.
+    /// WebDriver endpoints of browsers.
     WebDriver,
-    /// Under which name they reach this machine.
+    /// Host name under which these browsers reach this machine.
     WebDriverHost,
-    /// Most disk of images that were fetched or built.
+    /// Maximum disk space of images that were pulled or built.
     ImageBudget,
-    /// Folder for what can be made again.
+    /// The cache folder.
     CacheHome,
-    /// The user's folder.
+    /// The user's home folder.
     Home,
-    /// The key of a remote policy, where none is named.
+    /// The default key of a remote policy.
     Key(RemoteDialect),
-    /// The key of a server of chat.
+    /// The key of a chat server.
     ChatKey,
     /// A file of certificates.
     CertificateFile,
     /// Folders of certificates.
     CertificateFolders,
-    /// Where libraries are looked for first.
+    /// Folders that the loader searches first.
     LibraryPath,
-    /// How long threads of libtorch spin.
+    /// Spin time of libtorch's threads.
     SpinCount,
-    /// How many GPUs a role of a training gets.
+    /// Number of GPUs of a role of a training.
     Gpus(GpuRole),
 }
 
-/// What is read besides, because people name it.
+/// Help text about variables named by users.
 pub const NAMED: &str = "Variables that you name are read, too: by --key-env and --redact-env, by `key_env:` \
                                 of a policy file, by `from_env:` of a suite, and, by `clawrl import`, those that tasks \
                                 name as ${NAME}.";
 
 impl Variable {
-    /// All, in the order in which they are explained.
+    /// All variables, in the order of the help text.
     pub const ALL: [Self; 27] = [
         Self::Results,
         Self::Log,
@@ -98,7 +98,7 @@ impl Variable {
         Self::Columns,
     ];
 
-    /// Its name.
+    /// The variable's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Results => "CLAWRL_RESULTS",
@@ -127,7 +127,7 @@ impl Variable {
         }
     }
 
-    /// What it does.
+    /// The effect of the variable, for the help text.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Results => "Folder that holds `runs/`, where --results does not say. Default: results.",
@@ -206,24 +206,24 @@ impl Variable {
         }
     }
 
-    /// Its value as a path, of whatever bytes; `None` when it is not set or empty.
+    /// The value as a path of any bytes; `None` if it is not set or empty.
     pub fn path(self) -> Option<PathBuf> {
         std::env::var_os(self.name()).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// Its value; `None` when it is not set, empty, or no Unicode.
+    /// The value; `None` if it is not set, empty, or not Unicode.
     pub fn value(self) -> Option<String> {
         std::env::var(self.name()).ok().filter(|value| !value.is_empty())
     }
 }
 
-/// Everything that is set, but for what is no Unicode: of these, foreign tasks name some.
+/// All variables that are set and Unicode, because imported tasks name some of them.
 pub fn all() -> BTreeMap<String, String> {
     let text = |value: OsString| value.into_string().ok();
     std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
 }
 
-/// The value of a variable that a person named; `None` when it is not set, empty, or no Unicode.
+/// The value of a variable named by the user; `None` if it is not set, empty, or not Unicode.
 pub fn named(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,7 +1,7 @@
 //! Errors of the runtime.
 //!
 //! The variants name who can fix an error: the caller (`Refused`), the owner of the host (`Unavailable`), the owner of the disk
-//! (`Storage`), or we (`Internal`). Each text is one message and, where there is one, a remedy.
+//! (`Storage`), or the ClawRL developers (`Internal`). Each text is one message and, where there is one, a remedy.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use clawrl_core::Fault;
 use clawrl_record::RecordError;
 use clawrl_scheduler::SetupError;
 
-/// What failed, and how to fix it.
+/// A failure, its cause and its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// What failed and why.
+    /// The failure and its cause.
     pub message: String,
     /// How to fix it, if that is known.
     pub help: Option<String>,

@@ -1,8 +1,7 @@
-//! The execution of plans: runtime, signals, display, metrics, scheduler, and the end of all of them.
+//! The execution of plans: runtime, signals, display, metrics, scheduler, and their shutdown.
 //!
-//! I1. When [`execute`] or [`Executor::end`] returns, nothing that was started is left: sandboxes, spawner, tasks,
-//! threads.
-//! I2. The runtime is gone before the spawner is waited for, so that no task can hold it up.
+//! I1. When [`execute`] or [`Executor::end`] returns, all sandboxes, tasks, threads and the spawner have ended. I2. The runtime
+//! ends before the spawner is awaited, so that no task can delay the spawner.
 //!
 //! Cancellation: signals, as [`crate::interrupt`] says.
 
@@ -23,13 +22,13 @@ use crate::host::facts;
 use crate::interrupt::{FirstInterrupt, Signals};
 use crate::progress::{Progress, RunningRun};
 
-/// Threads for blocking calls: fixture reads and little else.
+/// Threads for blocking calls, mostly reads of fixtures.
 const BLOCKING_THREADS: usize = 16;
 
-/// How long threads that block are waited for at the end.
+/// Time limit for blocking threads at the end.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// What is executed.
+/// Input of an execution.
 pub struct Work {
     /// The run: its tasks, limits and seeds.
     pub plan: Arc<RunPlan>,
@@ -39,15 +38,15 @@ pub struct Work {
     pub first_epoch: Epoch,
     /// Number of the next attempt, where it is not 0.
     pub attempt_numbers: BTreeMap<SlotId, u32>,
-    /// How much of it is wanted, for a consumer that says so as it goes; `None` for all.
+    /// The demand for groups, set by a consumer during the run; `None`: all slots.
     pub demand: Option<watch::Receiver<Demand>>,
     /// Chooses the actions.
     pub policy: Arc<dyn Policy>,
     /// Receives every attempt that ended.
     pub sink: Arc<dyn EpisodeSink>,
-    /// Where figures over time go, if anywhere.
+    /// Receives metrics over time, if set.
     pub metrics: Option<RunSink>,
-    /// Most memory of one session's recording; 0 records nothing.
+    /// Maximum memory of one session's recording, bytes; 0 records nothing.
     pub cast_bytes: usize,
     /// Whether the run is shown while it executes.
     pub is_shown: bool,
@@ -55,20 +54,20 @@ pub struct Work {
 
 /// How an execution ended.
 pub struct Ended {
-    /// The scheduler's own account.
+    /// The scheduler's report.
     pub report: RunReport,
-    /// Why it could not go on, if it could not.
+    /// The error that ended the execution, if there was one.
     pub error: Option<RunError>,
     /// Limits that could not be set.
     pub limits_not_set: Vec<LimitNotSet>,
-    /// What the policy has to say.
+    /// Notes of the policy.
     pub policy_notes: Vec<String>,
 }
 
-/// Runs to the end. Blocks.
+/// Executes work to its end. Blocks.
 ///
 /// # Errors
-/// What kept it from starting. An end in error is in [`Ended`].
+/// The execution could not start. Later errors are in [`Ended`].
 pub fn execute(
     machine: Machine,
     first_interrupt: FirstInterrupt,
@@ -85,7 +84,7 @@ pub fn execute(
 pub struct Executor {
     /// Threads for asynchronous work.
     threads: tokio::runtime::Runtime,
-    /// Shared with callers that make providers; they drop it before the end.
+    /// Shared with callers that make providers; they drop their copies before the end.
     runtime: Arc<Runtime>,
     limits_not_set: Vec<LimitNotSet>,
     machine_facts: BTreeMap<String, String>,
@@ -94,10 +93,10 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Starts the runtime and listens to signals from now on.
+    /// Starts the runtime, and listens to signals from now on.
     ///
     /// # Errors
-    /// What kept it from starting.
+    /// The runtime or the signal handlers could not start.
     pub fn start(
         machine: Machine,
         first_interrupt: FirstInterrupt,
@@ -110,7 +109,7 @@ impl Executor {
         let signals = Signals::register()
             .map_err(|error| RuntimeError::unavailable(format!("cannot listen to signals: {error}")))?;
         let (wanted, interrupts) = watch::channel(Interrupt::None);
-        // Ends with the runtime.
+        // This task ends with the runtime.
         threads.spawn(signals.listen(first_interrupt, wanted, Arc::clone(&progress)));
         drop(entered);
         Ok(Self { threads, runtime, limits_not_set, machine_facts, interrupts, progress })
@@ -126,30 +125,30 @@ impl Executor {
         &self.machine_facts
     }
 
-    /// For threads of our own that have something to wait for.
+    /// Handle for other threads that have to wait for futures.
     pub fn handle(&self) -> Handle {
         self.threads.handle().clone()
     }
 
-    /// What was asked for by signals so far.
+    /// The strongest interrupt so far.
     pub fn interrupt(&self) -> Interrupt {
         *self.interrupts.borrow()
     }
 
-    /// Hears of what signals ask for.
+    /// Receives interrupts.
     pub fn interrupts(&self) -> watch::Receiver<Interrupt> {
         self.interrupts.clone()
     }
 
-    /// Where providers are made.
+    /// The runtime that makes providers.
     pub fn runtime(&self) -> Arc<Runtime> {
         Arc::clone(&self.runtime)
     }
 
-    /// One run to its end: its providers are shut down when this returns. Blocks.
+    /// Executes one run. Its providers are shut down when this returns. Blocks.
     ///
     /// # Errors
-    /// What kept it from starting. An end in error is in [`Ended`].
+    /// The execution could not start. Later errors are in [`Ended`].
     pub fn run(&self, work: Work) -> Result<Ended, RuntimeError> {
         let settings = ProviderSettings { open_slots: work.open_slots.len(), cast_bytes: work.cast_bytes };
         let providers = {
@@ -180,9 +179,9 @@ impl Executor {
 
     /// Ends the runtime, then the spawner (I2).
     pub fn end(self) {
-        // Whatever still blocks a thread by now was given up on long ago.
+        // Operations that still block a thread have been abandoned long ago.
         self.threads.shutdown_timeout(LAST_WAIT);
-        // The last connection to the spawner: it is waited for here.
+        // The last connection to the spawner; this waits for the spawner's end.
         drop(self.runtime);
     }
 }
@@ -241,7 +240,7 @@ async fn run(
     }
     drop(end);
     if let Some(kept) = kept {
-        // Losing rows is no fault.
+        // Lost rows are not a fault.
         let _ = kept.await;
     }
     Ok(outcome)

@@ -1,4 +1,4 @@
-//! Which images of the container engine stay on this machine: what its settings say, and what a plan needs.
+//! Retention of container images on this machine, from its settings and a plan's needs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::environment::Variable;
 use crate::error::RuntimeError;
 use crate::progress::Progress;
 
-/// Below the user's cache folder.
+/// Path of the ledger of images in the user's cache folder.
 const LEDGER: &str = "clawrl/images.json";
 
-/// What holds for every plan.
+/// Settings for every plan.
 #[derive(Debug)]
 pub(super) struct ImageSettings {
     ledger: PathBuf,
@@ -23,10 +23,10 @@ pub(super) struct ImageSettings {
 }
 
 impl ImageSettings {
-    /// From the environment. `None` where there is no cache folder, and no budget that would need one.
+    /// Reads the settings from the environment. `None` without a cache folder and a budget.
     ///
     /// # Errors
-    /// [`Exit::Refused`] for a budget that is none; [`Exit::Environment`] for one without a cache folder.
+    /// [`RuntimeError::Refused`] for an invalid budget; [`RuntimeError::Unavailable`] for a budget without a cache folder.
     pub(super) fn of_environment() -> Result<Option<Self>, RuntimeError> {
         let budget = Variable::ImageBudget.value().map(|text| bytes(&text)).transpose()?;
         let of_home = || Variable::Home.path().map(|home| home.join(".cache"));
@@ -45,7 +45,7 @@ impl ImageSettings {
         Ok(Some(Self { ledger: cache.join(LEDGER), budget, evicted: Arc::default() }))
     }
 
-    /// For a backend that runs a plan.
+    /// The retention of a backend that runs a plan.
     pub(super) fn keeping(&self, plan: &RunPlan) -> ImageRetention {
         ImageRetention {
             ledger: self.ledger.clone(),
@@ -55,7 +55,7 @@ impl ImageSettings {
         }
     }
 
-    /// Says what was removed since it was last told.
+    /// Reports images that were removed since the last report.
     pub(super) fn tell(&self, progress: &dyn Progress) {
         let (images, bytes) = self.evicted.take();
         if images > 0 {
@@ -73,11 +73,11 @@ fn bytes(text: &str) -> Result<u64, RuntimeError> {
         let message = format!("CLAWRL_IMAGE_BUDGET_GIB is `{text}`, which is no size");
         RuntimeError::refused(message).with_help("say how many GiB, such as 100 or 0.5")
     };
-    // Not negative, and far from where a u64 ends.
+    // The number is not negative and far below the maximum of a u64.
     Ok((number.ok_or_else(refused)? * f64::from(1 << 30)) as u64)
 }
 
-/// How many containers of each image the slots of a plan need.
+/// Number of containers of each image that the slots of a plan need.
 fn to_come(plan: &RunPlan) -> HashMap<ImageSource, u32> {
     let mut to_come = HashMap::new();
     for slot in &plan.slots {
@@ -88,7 +88,7 @@ fn to_come(plan: &RunPlan) -> HashMap<ImageSource, u32> {
     to_come
 }
 
-/// Of the agent, and of a verifier apart from it.
+/// The images of the agent and of a separate verifier.
 fn images(task: &TaskSpec) -> impl Iterator<Item = &ImageSpec> {
     let (kind, image) = match &task.env {
         EnvSpec::Terminal(terminal) => (terminal.sandbox, terminal.image.as_ref()),

@@ -6,9 +6,8 @@
 //! | Ctrl-C twice | cancel what runs; everything is closed and recorded |
 //! | SIGTERM, SIGHUP | the same, at once |
 //!
-//! I1. What is wanted only ever gets stronger. I2. However often it is asked, everything is closed: only
-//! SIGKILL leaves that to the spawner. I3. A limit on file sizes is an error of a write, like a full disk, and
-//! does not end the process.
+//! I1. Requests only get stronger. I2. Everything is closed after any number of signals; only SIGKILL leaves that to the spawner.
+//! I3. A limit on file sizes is an error of a write, like a full disk, and does not end the process.
 
 use std::io;
 use std::sync::Arc;
@@ -19,30 +18,30 @@ use tokio::sync::watch;
 
 use crate::progress::Progress;
 
-/// What the first Ctrl-C means.
+/// The effect of the first Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstInterrupt {
-    /// Finish what runs: its results are kept.
+    /// Running attempts finish, and their results are kept.
     Drain,
-    /// Cancel: there is nothing to keep.
+    /// Running attempts are cancelled: there is nothing to keep.
     Cancel,
 }
 
-/// The signals, registered and not yet listened to.
+/// Registered signal handlers.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
-    /// Never looked at: that it is heard is what keeps the process alive.
+    /// Never read: its registration keeps the signal from ending the process.
     _file_too_large: Signal,
 }
 
 impl Signals {
-    /// Registers them; from now on they no longer end the process. Needs a runtime.
+    /// Registers the handlers; from now on the signals no longer end the process. Needs a runtime.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses a handler.
     pub fn register() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

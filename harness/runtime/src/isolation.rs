@@ -1,4 +1,4 @@
-//! What keeps the environments of a plan apart from this machine, and the word for them.
+//! The isolation of a plan's environments from this machine, and their name in messages.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use clawrl_core::{EnvSpec, NetworkPolicy, RunPlan, SandboxKind, TaskSpec};
 use crate::host::browser;
 use crate::progress::Progress;
 
-/// How the programs of an environment are kept apart.
+/// The kind of isolation of an environment's programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Isolation {
     pub(super) sandbox: SandboxKind,
     pub(super) network: NetworkPolicy,
 }
 
-/// The isolation of a task. `None` where its environment starts no program, so that there is nothing to keep apart.
+/// The isolation of a task. `None` if its environment starts no program.
 pub(super) fn of(task: &TaskSpec) -> Option<Isolation> {
     let (sandbox, network) = match &task.env {
         EnvSpec::Terminal(terminal) => (terminal.sandbox, terminal.network),
@@ -28,7 +28,7 @@ pub(super) fn of(task: &TaskSpec) -> Option<Isolation> {
             let workspace = custom.workspace()?;
             (workspace.sandbox, workspace.network)
         }
-        // Browsers of others are wherever those put them.
+        // The isolation of remote browsers is the responsibility of their host.
         EnvSpec::Gui(_) if !browser::are_here() => return None,
         EnvSpec::Gui(gui) => (gui.sandbox, NetworkPolicy::None),
         _ => return None,
@@ -42,13 +42,13 @@ pub(super) fn kinds(plans: &[&RunPlan]) -> HashSet<SandboxKind> {
     tasks.filter_map(|task| Some(of(task)?.sandbox)).collect()
 }
 
-/// What people are told the environments of a plan are: sandboxes where every one is in a sandbox.
+/// The name of a plan's environments in messages: sandboxes if all are in sandboxes.
 pub fn word(plan: &RunPlan) -> &'static str {
     let boxed = |task: &Arc<TaskSpec>| of(task).is_some_and(|found| found.sandbox != SandboxKind::None);
     if plan.tasks.iter().all(boxed) { "sandboxes" } else { "environments" }
 }
 
-/// Says aloud what of this machine and its network attempts reach.
+/// Warns of access to this machine and its network that attempts have.
 pub(super) fn warn_of_openness(plans: &[&RunPlan], progress: &dyn Progress) {
     let count = |open: fn(Isolation) -> bool| {
         let tasks = plans.iter().flat_map(|plan| &plan.tasks);

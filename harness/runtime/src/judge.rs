@@ -1,4 +1,4 @@
-//! The judges of plans: each is looked at once, before anything starts, and shared by the plans that name it.
+//! The judges of plans: each is checked once, before anything starts, and shared by the plans that name it.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use regex::Regex;
 use super::remote::remote_model;
 use crate::error::RuntimeError;
 
-/// The judge of turns that a plan describes: its rules, and then the model that votes, if there is one.
+/// The judge of turns of a plan: its rules, then the voting model, if there is one.
 ///
 /// # Errors
-/// A pattern that does not compile, which a checked plan does not have.
+/// A pattern does not compile; a checked plan has none of these.
 pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<Arc<dyn Judge>, RuntimeError> {
     let model = model.map(|model| Arc::new(PausingJudge::new(model, plan.concurrency)) as Arc<dyn Judge>);
     let rules = plan.rules.iter().map(|rule| {
@@ -37,24 +37,24 @@ pub fn turn_judge(plan: &JudgingPlan, model: Option<Arc<dyn Judge>>) -> Result<A
     Ok(Arc::new(RuleJudge::new(rules, model)))
 }
 
-/// The model of a plan that names one, looked at now.
+/// The model of a plan, if it names one, after a check of its server.
 ///
 /// # Errors
-/// A server that is not there, refuses the key or lacks the model.
+/// The server does not answer, refuses the key or lacks the model.
 pub fn model_of(plan: &JudgingPlan) -> Result<Option<Arc<dyn Judge>>, RuntimeError> {
     let Some(named) = plan.judge.as_deref() else { return Ok(None) };
     Ok(Some(Arc::new(ModelJudge::new(remote_model(named, "judge")?))))
 }
 
-/// Judges by what plans say of them.
+/// Judges by their settings.
 #[derive(Default)]
 pub(crate) struct Judges(Vec<(RemoteSpec, Arc<dyn Judge>)>);
 
 impl Judges {
-    /// Those of the plans, and one more of a training's turns.
+    /// The judges of the plans, and the judge of a training's turns.
     ///
     /// # Errors
-    /// A server that is not there, refuses the key or lacks the model.
+    /// The server does not answer, refuses the key or lacks the model.
     pub(crate) fn of(plans: &[&RunPlan], of_turns: Option<&RemoteSpec>) -> Result<Self, RuntimeError> {
         let mut judges = Self::default();
         for named in plans.iter().filter_map(|plan| plan.judge.as_deref()).chain(of_turns) {
@@ -71,7 +71,7 @@ impl Judges {
         plan.judge.as_deref().and_then(|named| self.find(named))
     }
 
-    /// The one with these settings, if a plan names it.
+    /// The judge with these settings, if a plan names it.
     pub(crate) fn find(&self, named: &RemoteSpec) -> Option<Arc<dyn Judge>> {
         self.0.iter().find(|(spec, _)| spec == named).map(|(_, judge)| Arc::clone(judge))
     }

@@ -1,8 +1,8 @@
-//! The host made ready for plans: swept, probed, with a spawner.
+//! Prepares the host for plans: removes leftovers, probes, starts the spawner.
 //!
-//! I1. The spawner is started from the main thread before any other thread exists: the kernel ends it, and every
-//! sandbox with it, when that thread is gone. I2. Control groups are looked at before the spawner is started,
-//! because version 2 asks this process to be alone in its group for that.
+//! I1. The spawner is started from the main thread before any other thread exists: the kernel ends it, and every sandbox with it,
+//! when that thread ends. I2. Control groups are probed before the spawner is started, because version 2 requires this process to
+//! be alone in its group for that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,33 +30,33 @@ use crate::host::browser::{self, Browsers};
 use crate::host::{engine, facts, open_files};
 use crate::progress::Progress;
 
-/// Environments made ahead of need, for each core.
+/// Environments made in advance, for each core.
 const WARM_PER_CPU: u32 = 2;
 
-/// What plans need of this machine, found and started.
+/// The resources of this machine that plans need.
 pub struct Machine {
     bubblewrap: Option<HostReport>,
-    /// None where no task of a plan asks for containers.
+    /// Empty if no task of a plan needs containers.
     engines: Vec<EngineReport>,
     images: Option<ImageSettings>,
-    /// None where no task of a plan has a browser.
+    /// `None` if no task of a plan has a browser.
     browser: Option<Browsers>,
-    /// None where no task of a plan starts a program.
+    /// `None` if no task of a plan starts a program.
     spawner: Option<Spawner>,
-    /// Some task says `sandbox: none`.
+    /// Whether a task has `sandbox: none`.
     unboxed: bool,
     judges: Judges,
-    /// Of a policy that starts programs.
+    /// The slot for the spawner, for a policy that starts programs.
     programs: Programs,
     /// Environments of this process.
     hosted: Option<Arc<dyn EnvProvider>>,
 }
 
 impl Machine {
-    /// Sweeps, probes, starts the spawner. Call on the main thread, before anything starts a thread.
+    /// Removes leftovers, probes, and starts the spawner. Call on the main thread, before anything starts a thread.
     ///
     /// # Errors
-    /// [`Exit::Environment`] when something that the plan needs is missing.
+    /// [`RuntimeError::Unavailable`] if something that the plan needs is missing.
     pub fn prepare(plans: &[&RunPlan], progress: &dyn Progress) -> Result<Self, RuntimeError> {
         Self::prepare_judged(plans, None, progress)
     }
@@ -99,7 +99,7 @@ impl Machine {
         Ok(Self { bubblewrap, engines, images, browser, spawner, unboxed, judges, programs, hosted: None })
     }
 
-    /// Has a policy start its programs here.
+    /// Lets a policy start its programs here.
     pub fn lending(self, programs: Programs) -> Self {
         Self { programs, ..self }
     }
@@ -113,7 +113,7 @@ impl Machine {
     /// Limits that the plan asks for and this machine cannot set.
     pub fn limits_not_set(&self) -> Vec<LimitNotSet> {
         let bubblewrap = self.bubblewrap.iter().flat_map(|report| &report.unavailable);
-        // What several engines lack is lacking once.
+        // A limit that several engines lack is listed once.
         let mut engines: Vec<&String> = Vec::new();
         for text in self.engines.iter().flat_map(|report| &report.unavailable) {
             if !engines.contains(&text) {
@@ -142,7 +142,7 @@ impl Machine {
     /// Connects to the spawner. Call inside a runtime.
     ///
     /// # Errors
-    /// When the spawner cannot be reached.
+    /// The spawner cannot be reached.
     pub fn attach(self) -> Result<Runtime, RuntimeError> {
         let client = self.spawner.map(SpawnerClient::attach).transpose();
         let client = client
@@ -153,7 +153,7 @@ impl Machine {
     }
 }
 
-/// A machine whose spawner listens. Dropped, it waits for the spawner's end, once all providers are gone.
+/// A machine with a connected spawner. Its drop waits for the spawner's end, after all providers are dropped.
 pub struct Runtime {
     bubblewrap: Option<HostReport>,
     engines: Vec<EngineReport>,
@@ -173,17 +173,17 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    /// Fresh providers for one of the plans. Call inside the runtime.
+    /// Makes providers for one of the plans. Call inside the runtime.
     ///
     /// # Errors
-    /// When control groups cannot be made.
+    /// Control groups cannot be created.
     pub fn providers(&self, plan: &RunPlan, settings: ProviderSettings) -> Result<Providers, RuntimeError> {
         // Shared by all providers: two backends of one kind would give the same user ids and control groups.
         let backends = match &self.client {
             Some(client) if !isolation::kinds(&[plan]).is_empty() => self.backends(client, plan)?,
             _ => Backends::new(),
         };
-        // Of the slots that are open, as large a part as of all slots.
+        // The share of open slots is assumed to equal the share of all slots.
         let marks = |needing: u64| {
             let open = (settings.open_slots as u64 * needing).div_ceil(plan.slots.len().max(1) as u64);
             warm_marks(open, plan.limits.concurrency, facts::cpus())
@@ -240,7 +240,7 @@ impl Runtime {
             let provider = GuiProvider::new(GuiConfig {
                 backends: backends.clone(),
                 source: found.source.clone(),
-                // Others may want the sessions of an endpoint, which are few: no more are asked for than are used.
+                // Sessions of an endpoint are few and may be shared with other users, so none are opened in advance.
                 marks: match found.source {
                     BrowserSource::Here(_) => marks(slots_of(&browsers, |_| true)),
                     BrowserSource::Endpoints(_) => WarmMarks { low: 0, high: 0 },
@@ -282,17 +282,17 @@ impl Runtime {
         self.judges.find(named)
     }
 
-    /// Waits for the programs of the policy; how many have not ended.
+    /// Waits for the programs of the policy. Returns how many have not ended.
     pub(super) async fn programs_ended(&self) -> u32 {
         self.programs.ended().await
     }
 
-    /// Says which images were removed for others.
+    /// Reports images that were removed to make space.
     pub(crate) fn tell_of_images(&self, progress: &dyn Progress) {
         self.images.iter().for_each(|images| images.tell(progress));
     }
 
-    /// One backend for each isolation that plans ask for.
+    /// One backend for each kind of isolation that plans need.
     fn backends(&self, client: &SpawnerClient, plan: &RunPlan) -> Result<Backends, RuntimeError> {
         let mut backends = Backends::new();
         if let Some(host) = &self.bubblewrap {
@@ -325,19 +325,19 @@ pub(super) fn start_spawner() -> Result<Spawner, RuntimeError> {
     })
 }
 
-/// By kind of environment.
+/// Providers by kind of environment.
 pub type Providers = BTreeMap<&'static str, Arc<dyn EnvProvider>>;
 
-/// What a plan does not say about its providers.
+/// Settings of providers that are not part of a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderSettings {
-    /// Slots that will be filled.
+    /// Number of slots that will be filled.
     pub open_slots: usize,
-    /// Most memory of one session's recording; 0 records nothing.
+    /// Maximum memory of one session's recording, bytes; 0 records nothing.
     pub cast_bytes: usize,
 }
 
-/// What the plan's tasks need of one kind of environment, with the number of slots that need it.
+/// The different needs of the plan's tasks for one kind of environment, with the number of slots of each.
 fn expected<T>(plan: &RunPlan, need: impl Fn(&TaskSpec) -> Option<T>) -> Vec<(T, u32)> {
     let mut slots = vec![0u32; plan.tasks.len()];
     for slot in &plan.slots {
@@ -350,7 +350,7 @@ fn slots_of<T>(expected: &[(T, u32)], counts: impl Fn(&T) -> bool) -> u64 {
     expected.iter().filter(|(need, _)| counts(need)).map(|&(_, slots)| u64::from(slots)).sum()
 }
 
-/// Says what dead processes had left.
+/// Reports leftovers of dead processes.
 pub(crate) fn tell_of_sweep(report: &SweepReport, progress: &dyn Progress) {
     if report.processes > 0 || report.cgroups > 0 {
         progress.note(format_args!(
@@ -372,8 +372,7 @@ fn limit_not_set(text: &str) -> LimitNotSet {
     LimitNotSet { limit: limit.to_owned(), reason: reason.to_owned() }
 }
 
-/// Environments are made ahead only while slots wait for others to end: a run that starts all of them at once
-/// would throw the spare ones away.
+/// Environments are made in advance only while slots wait: a run that starts all slots at once would discard the spare ones.
 fn warm_marks(open_slots: u64, concurrency: u32, cpus: u32) -> WarmMarks {
     let slots = u32::try_from(open_slots).unwrap_or(u32::MAX);
     let waiting = slots.saturating_sub(concurrency);

@@ -1,4 +1,4 @@
-//! Records kept in memory, for commands that record nothing.
+//! Keeps records in memory, for commands that do not write a run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use clawrl_core::{
     Turn,
 };
 
-/// Turns that are kept of an episode.
+/// Number of turns kept of an episode.
 const LAST_TURNS: usize = 4;
 
-/// What closed a slot.
+/// The attempt that closed a slot.
 #[derive(Debug)]
 pub struct Closed {
-    /// How it ended.
+    /// The outcome of the attempt.
     pub outcome: Outcome,
     /// The last turns of an episode that was graded and did not pass.
     pub last_turns: Vec<Turn>,
 }
 
-/// Keeps what closed each slot. Clones share it.
+/// Keeps the attempt that closed each slot. Clones share the data.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySink {
     closed: Arc<Mutex<BTreeMap<SlotId, Closed>>>,
@@ -28,7 +28,7 @@ pub struct MemorySink {
 }
 
 impl MemorySink {
-    /// What closed each slot so far.
+    /// Takes the attempts that closed slots so far.
     pub fn take(&self) -> BTreeMap<SlotId, Closed> {
         std::mem::take(&mut *self.lock())
     }

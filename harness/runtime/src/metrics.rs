@@ -1,6 +1,6 @@
-//! Once a second, and at the end: a run's figures into its record.
+//! Writes a run's metrics into its record, once a second and at the end.
 //!
-//! Losing a row is no fault: metrics promise nothing.
+//! A lost row is not a fault: metrics are best effort.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::host::capacity;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Writes rows until `ended`, and then the last ones. `isolated`: whether there may be sandboxes to count.
+/// Writes rows until `ended` resolves, then the last rows. `isolated`: whether there may be sandboxes to count.
 pub(super) async fn keep(
     sink: RunSink,
     progress: Progress,
@@ -95,7 +95,7 @@ impl Sample {
                 (Metric::SandboxesPeakCount, f64::from(usage.peak)),
             ]
         });
-        // The last rows may come right behind others; a rate over next to no time is none.
+        // The last rows may follow right after others; a rate over such a short time is meaningless.
         let is_soon = before.is_some_and(|before| self.at - before.at < PERIOD / 2);
         let is_rate = |name: Metric| {
             use Metric::{AttemptsResolvedPerSecond, HarnessCpuPercent, TurnsTakenPerSecond};

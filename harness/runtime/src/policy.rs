@@ -16,14 +16,14 @@ use crate::agent::{AgentConfig, AgentPolicy, PerAttempt};
 use crate::environment;
 use crate::error::RuntimeError;
 
-/// What a policy is given beside its plan.
+/// Resources of a policy beside its plan.
 #[derive(Default)]
 pub struct PolicyResources {
-    /// Secrets that are kept out of cassettes, in what is written and in what is compared.
+    /// Redacts secrets in cassettes, in both stored and compared requests.
     pub redactor: Option<Arc<Redactor>>,
-    /// Where replies are recorded, if they are.
+    /// The recorder of replies, if they are recorded.
     pub recorder: Option<Arc<Recorder>>,
-    /// Where programs are started; the machine of the run lends it ([`super::Machine::lending`]).
+    /// The spawner of programs; the machine of the run lends it ([`super::Machine::lending`]).
     pub programs: Programs,
     /// Loads models that this process runs itself. `None`: a plan that names one is refused.
     pub models: Option<Arc<dyn PolicyLoader>>,
@@ -44,10 +44,10 @@ pub trait PolicyLoader: Send + Sync {
     ) -> Result<Arc<dyn Policy>, RuntimeError>;
 }
 
-/// The policy of a plan. `store` is where recorded runs are.
+/// The policy of a plan. `store`: the recorded runs.
 ///
 /// # Errors
-/// A recorded run or a cassette that cannot be read, or a policy that this program does not know.
+/// A recorded run or a cassette cannot be read, or this program does not support the policy.
 pub fn policy_of(
     plan: &RunPlan,
     store: &RunStore,
@@ -60,7 +60,7 @@ pub fn policy_of(
     Ok(resources.recording(policy, &plan.policy))
 }
 
-/// A policy that speaks for itself.
+/// A policy that is not an agent program.
 fn speaking(
     spec: &PolicySpec,
     plan: &RunPlan,
@@ -93,7 +93,7 @@ fn speaking(
     })
 }
 
-/// Programs, and what answers as their model: what they are told is what is recorded.
+/// Agent programs with their model. The cassette records the model's replies.
 fn agent(
     spec: &AgentSpec,
     plan: &RunPlan,
@@ -127,10 +127,10 @@ fn agent(
     })))
 }
 
-/// Refuses a plan whose policy reads text where observations are pictures.
+/// Refuses a plan whose policy reads only text if observations are pictures.
 ///
 /// # Errors
-/// Which task it is, and what to write instead.
+/// Names the task and a fix.
 pub fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), RuntimeError> {
     let reads = matches!(plan.policy, PolicySpec::Torch { .. });
     match plan.tasks.iter().find(|task| task.env.shows_pictures()) {
@@ -147,7 +147,7 @@ pub fn refuse_unseen_pictures(plan: &RunPlan) -> Result<(), RuntimeError> {
 /// The replies of the attempts that closed a run's slots.
 ///
 /// # Errors
-/// A run that cannot be read.
+/// The run cannot be read.
 fn recordings(
     run: &RunId,
     store: &RunStore,
@@ -173,7 +173,7 @@ fn recordings(
 /// Refuses to replay replies from which a secret was redacted.
 ///
 /// # Errors
-/// A mark stands in a reply.
+/// A reply contains a redaction mark.
 fn refuse_redacted(
     run: &RunId,
     lock: &LockFile,
@@ -182,7 +182,7 @@ fn refuse_redacted(
     if lock.redacted.is_empty() {
         return Ok(());
     }
-    // Marks have no character that JSON escapes.
+    // Marks contain no character that JSON escapes.
     let text = serde_json::to_string(replies).unwrap_or_default();
     match lock.redacted.iter().find(|name| text.contains(&redaction_mark(name))) {
         None => Ok(()),
@@ -234,7 +234,7 @@ mod tests {
         check(&["KEY"], "login [redacted KEY]", true);
         check(&["OTHER", "KEY"], "login [redacted KEY]", true);
         check(&["KEY"], "login", false);
-        // The policy wrote it itself, in a run without secrets.
+        // The policy wrote this text itself, in a run without secrets.
         check(&[], "login [redacted KEY]", false);
     }
 }

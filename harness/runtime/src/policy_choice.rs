@@ -1,4 +1,4 @@
-//! `--policy`: who acts, as a person writes it.
+//! The policy as a user writes it in `--policy`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const FORMS: &str = "noop, oracle, demonstrator, demonstrator:PERCENT, random:FI
 const NO_MODEL: &str = "torch takes the folder of a model, as in torch:results/runs/RUN/checkpoints/000050/model, and after an @ the \
      temperature at which it is sampled, such as torch:DIR@0.7";
 
-/// Beyond this a sampled token says nothing of a policy.
+/// Maximum sampling temperature. Above it, samples are practically uniform.
 const MAX_TEMPERATURE: f64 = 100.0;
 
 /// A policy by its name and, after a colon, its setting.
@@ -34,14 +34,14 @@ pub enum PolicyChoice {
     Noop,
     /// Plays each task's oracle.
     Oracle,
-    /// Plays the oracle sometimes, mistakes otherwise.
+    /// Plays the oracle in a share of attempts, wrong solutions in the others.
     Demonstrator {
         /// Share of attempts that play the oracle, percent.
         oracle_percent: u8,
     },
-    /// Draws lines of a file.
+    /// Plays random lines of a file.
     Random {
-        /// One action a line.
+        /// The file, with one action per line.
         file: PathBuf,
     },
     /// Repeats a recorded run.
@@ -80,17 +80,17 @@ pub enum PolicyChoice {
     },
 }
 
-/// Which server a model is behind, for policies that name nothing but the model.
+/// The server of a policy that names only its model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerChoice {
-    /// Without slash at its end.
+    /// Base URL without a trailing slash.
     pub base_url: Option<String>,
     /// The environment variable of the key, or `none`.
     pub key_env: Option<String>,
 }
 
 impl PolicyChoice {
-    /// Reads it from an argument.
+    /// Parses an argument.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, setting) = match text.split_once(':') {
             Some((name, setting)) => (name, Some(setting)),
@@ -133,7 +133,7 @@ impl PolicyChoice {
         }
     }
 
-    /// The same, with its file or folder taken relative to this folder.
+    /// Resolves the file or folder relative to this folder.
     pub fn seen_from(self, home: &Path) -> Self {
         match self {
             Self::Random { file } => Self::Random { file: home.join(file) },
@@ -155,7 +155,7 @@ impl PolicyChoice {
         Self::Server { dialect, model: model.to_owned() }
     }
 
-    /// What goes into the plan.
+    /// The policy of the plan.
     pub fn spec(&self, server: &ServerChoice) -> Result<PolicySpec, RuntimeError> {
         if !matches!(self, Self::Server { .. }) && *server != ServerChoice::default() {
             let help = match self {
@@ -198,14 +198,14 @@ impl PolicyChoice {
     }
 }
 
-/// A path as a plan has it, from wherever the plan is read.
+/// An absolute path, for the plan.
 fn planned(path: &Path) -> Result<PathBuf, RuntimeError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     refuse_unnameable(&path).map_err(ConfigError::from)?;
     Ok(path)
 }
 
-/// What an agent file says, with the model that it names.
+/// Reads an agent file, with the model that it names.
 fn agent(file: &Path) -> Result<AgentSpec, RuntimeError> {
     let plan = clawrl_config::load_agent(file)?;
     let refused = |why: String| {
@@ -228,7 +228,7 @@ fn agent(file: &Path) -> Result<AgentSpec, RuntimeError> {
     Ok(AgentSpec { command, folder, env, secrets, door, model, limits })
 }
 
-/// A folder and, behind an `@` with a number, a temperature. A folder may have an `@` in its name.
+/// Parses `FOLDER` or `FOLDER@TEMPERATURE`. The folder's name may contain an `@`.
 fn torch(setting: &str) -> Result<PolicyChoice, String> {
     let temperature = |(folder, number): (&str, &str)| Some((folder.to_owned(), number.parse::<f64>().ok()?));
     let (folder, temperature) =

@@ -1,7 +1,7 @@
-//! A model behind a server as the policy or the judge of a run: its key, and a look at the server before anything starts.
+//! A model behind a server as the policy or the judge of a run: its key, and a check of the server before anything starts.
 //!
-//! I1. The key goes from the environment into the policy and nowhere else. I2. The look has a runtime of its own that
-//! is gone before the spawner starts.
+//! I1. The key goes from the environment into the policy and nowhere else. I2. The check has its own runtime, which ends before
+//! the spawner starts.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use tokio::runtime::Builder;
 use crate::environment;
 use crate::error::RuntimeError;
 
-/// The policy, whose server is there, takes the key and has the model.
+/// Makes the policy after checking that its server answers, accepts the key and has the model.
 ///
 /// # Errors
-/// What keeps the run from starting, and what to do about it.
+/// The check failed; the error contains a fix.
 pub(crate) fn remote_policy(settings: &RemoteSpec, plan: &RunPlan) -> Result<Arc<dyn Policy>, RuntimeError> {
     refuse_tool_calls_in_text(settings, plan)?;
     remote_model(settings, "remote policy")
 }
 
-/// The model, whose server is there, takes the key and has it. `what` it is for stands in messages.
+/// Makes the model after the same check. `what`: its purpose, for messages.
 ///
 /// # Errors
-/// What keeps the run from starting, and what to do about it.
+/// The check failed; the error contains a fix.
 pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn Policy>, RuntimeError> {
     let key = key_of(settings)?;
     warn_of_open_key(settings, key.is_some());
     let unusable = |error| unusable(&error, what);
-    // Connections belong to the runtime that opened them, so the look has a policy of its own, too.
+    // Connections belong to the runtime that opened them, so the check has its own policy, too.
     let looking = RemotePolicy::new(settings.clone(), key.clone()).map_err(unusable)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
         RuntimeError::unavailable(format!("cannot start threads: {error}")).with_help("raise `ulimit -u`")
@@ -39,10 +39,10 @@ pub(super) fn remote_model(settings: &RemoteSpec, what: &str) -> Result<Arc<dyn 
     Ok(Arc::new(RemotePolicy::new(settings.clone(), key).map_err(unusable)?))
 }
 
-/// What asks the model about tokens that are there. Nothing is asked yet. `what` it is for stands in messages.
+/// Makes a scorer of existing tokens, without a request to the server. `what`: its purpose, for messages.
 ///
 /// # Errors
-/// Settings that no request can be made of.
+/// The settings do not give a valid request.
 pub fn remote_scorer(
     settings: &RemoteSpec,
     key: Option<Secret>,
@@ -53,7 +53,7 @@ pub fn remote_scorer(
     RemoteScorer::new(settings.clone(), key, vocabulary).map_err(|error| unusable(&error, what))
 }
 
-/// Settings that no request can be made of; `what` they are for stands in the message.
+/// The error of settings that do not give a valid request. `what`: their purpose, for the message.
 pub fn unusable(error: &RemoteError, what: &str) -> RuntimeError {
     let message = format!("the {what} cannot be used: {error}");
     match error {
@@ -62,10 +62,10 @@ pub fn unusable(error: &RemoteError, what: &str) -> RuntimeError {
     }
 }
 
-/// The key of a server, where it takes one.
+/// The key of a server, if it requires one.
 ///
 /// # Errors
-/// A variable that is not set, or holds no key.
+/// The variable is not set, or does not contain a key.
 pub fn key_of(settings: &RemoteSpec) -> Result<Option<Secret>, RuntimeError> {
     let Some((name, required)) = settings.key_variable() else { return Ok(None) };
     let Some(value) = environment::named(name) else {

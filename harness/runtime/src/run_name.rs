@@ -46,7 +46,7 @@ pub fn unused_name(store: &RunStore, wanted: &str) -> Result<RunId, RuntimeError
 /// chosen name is kept.
 ///
 /// # Errors
-/// Those of `create`; a chosen name that is taken.
+/// `create` fails, or a chosen name is taken.
 pub fn create_under<W, E: From<RuntimeError> + From<RecordError>>(
     wanted: &RunId,
     is_chosen: bool,

@@ -1,4 +1,4 @@
-//! What a run has to do, and how one that was cut short is taken up again.
+//! The open slots of a run, new or resumed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use clawrl_record::{RecordError, Redactor, ResumeMode, ResumeState, Run, RunWrit
 
 use super::progress::Progress;
 
-/// What is to be filled, however it came about.
+/// The slots to fill, of a new or a resumed run.
 pub struct RunTask {
     /// The run.
     pub plan: Arc<RunPlan>,
@@ -22,7 +22,7 @@ pub struct RunTask {
 }
 
 impl RunTask {
-    /// All of a plan.
+    /// All slots of a plan.
     pub fn new(plan: RunPlan) -> Self {
         Self {
             open_slots: plan.slots.iter().map(|slot| slot.id).collect(),
@@ -64,10 +64,10 @@ impl RunTask {
     }
 }
 
-/// The writer, which strikes secrets out if there are any.
+/// The writer, with redaction if there are secrets.
 ///
 /// # Errors
-/// What is redacted cannot be noted in the record.
+/// The redacted names cannot be noted in the record.
 pub fn redacting(writer: RunWriter, redactor: Option<Arc<Redactor>>) -> Result<RunWriter, RecordError> {
     match redactor {
         Some(redactor) => writer.redacting(redactor),

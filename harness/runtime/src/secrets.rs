@@ -1,4 +1,4 @@
-//! The secrets that tasks name: read once, before anything is started.
+//! The secrets that tasks name, read once before anything is started.
 //!
 //! I1. No message shows a value, only the name of a variable and the place that asks for it.
 
@@ -9,7 +9,7 @@ use clawrl_core::{EnvSpec, RunPlan};
 use crate::environment;
 use crate::error::RuntimeError;
 
-/// The variables that tasks of a plan name, each with the first place that does.
+/// The variables that tasks of a plan name, each with the first place that names it.
 pub fn named(plan: &RunPlan) -> BTreeMap<String, String> {
     let mut named = BTreeMap::new();
     for task in &plan.tasks {
@@ -26,7 +26,7 @@ pub fn named(plan: &RunPlan) -> BTreeMap<String, String> {
 /// The values of those variables.
 ///
 /// # Errors
-/// [`Exit::Refused`] for one that is not set, with its name and its place.
+/// [`RuntimeError::Refused`] for a variable that is not set, with its name and place.
 pub(crate) fn of(plan: &RunPlan) -> Result<BTreeMap<String, String>, RuntimeError> {
     let value = |(name, place): (String, String)| match environment::named(&name) {
         Some(value) => Ok((name, value)),

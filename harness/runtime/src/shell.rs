@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A path as a shell reads it: in quotes if it needs them.
+/// A path quoted for a shell, if it needs quotes.
 pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);

@@ -1,10 +1,10 @@
 //! Runs tests of untrusted packages, each run in its own sandbox.
 //!
-//! I1. A run sees its package and the programs of this machine, has no network, and leaves nothing. I2. Results come in the
-//! order of the jobs, whatever ended first.
+//! I1. A run sees its package and the programs of this machine, has no network, and leaves nothing behind. I2. Results have the
+//! order of the jobs, not of their ends.
 //!
-//! Errors: what kept a sandbox from being started, or a command from being run. A signal ends this process, and the spawner
-//! with it every sandbox.
+//! Errors: a sandbox cannot be started, or a command cannot be run. A signal ends this process; the spawner then ends every
+//! sandbox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::error::RuntimeError;
 use crate::host::{facts, open_files};
 use crate::progress::Progress;
 
-/// Sandboxes at once, for each core: while one waits for its interpreter to be read, another computes.
+/// Concurrent sandboxes for each core: while one waits for its interpreter to be read, another computes.
 const AT_ONCE_PER_CPU: usize = 2;
 
-/// Most bytes of a log.
+/// Maximum bytes of a log.
 const LOG_BYTES: usize = 16 << 20;
 
-/// Of one run: an interpreter, a package, its tests.
+/// Limits of one run: an interpreter, a package, its tests.
 const LIMITS: SandboxLimits = SandboxLimits { memory_mib: 512, disk_mib: 128, pids: 128, cpu_percent: 100 };
 
 /// Sandboxes for tests.
@@ -43,10 +43,10 @@ pub struct TestSandboxes {
 }
 
 impl TestSandboxes {
-    /// Looks at the machine and starts the spawner. Call on the main thread, before anything starts a thread.
+    /// Probes the machine and starts the spawner. Call on the main thread, before anything starts a thread.
     ///
     /// # Errors
-    /// [`Exit::Environment`] when something is missing.
+    /// [`RuntimeError::Unavailable`] if something is missing.
     pub fn start(progress: &dyn Progress) -> Result<Self, RuntimeError> {
         open_files::raise_limit();
         let cgroups = CgroupHost::detect();
@@ -67,7 +67,7 @@ impl TestSandboxes {
         Ok(Self { runtime, backend: Arc::new(backend), at_once })
     }
 
-    /// Ends everything, and waits for it.
+    /// Ends all sandboxes and the spawner, and waits for them.
     pub fn end(self, progress: &dyn Progress) {
         for leftover in self.runtime.block_on(self.backend.shutdown()) {
             progress.warn(format_args!("left behind: {leftover}"));
@@ -90,7 +90,7 @@ impl TestRunner for TestSandboxes {
                 }
                 match running.join_next().await {
                     Some(Ok((at, Ok(run)))) => drop(runs.insert(at, run)),
-                    // The others end with the set.
+                    // The other jobs end with the set.
                     Some(Ok((_, Err(fault)))) => return Err(fault.to_string()),
                     Some(Err(error)) => return Err(error.to_string()),
                     None => return Ok(runs.into_values().collect()),
@@ -134,7 +134,7 @@ async fn run(backend: &BubblewrapBackend, at: usize, job: TestJob) -> Result<Tes
     let exec = ExecSpec {
         command: SandboxCommand {
             program: "bash".to_owned(),
-            // Read together, as what tells of a test goes to either.
+            // Both streams are read together, because test results may go to either.
             arguments: vec!["-c".to_owned(), format!("exec 2>&1\n{}", job.command)],
             environment,
         },

@@ -1,4 +1,4 @@
-//! Requests and outcomes of trainings: the interface between the command line, which does without libtorch, and `clawrl-train`,
+//! Requests and outcomes of trainings: the interface between the command line, which does not need libtorch, and `clawrl-train`,
 //! which is linked to it.
 
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ pub enum TrainStart {
     Resume,
 }
 
-/// What to train, and where to keep it.
+/// A training to start or resume, and the folder of its results.
 #[derive(Debug, Clone)]
 pub struct TrainRequest {
     /// The checked train file.

@@ -1,8 +1,8 @@
-//! Stands for a provider that could not be made, and returns the reason from each lease.
+//! Replaces a provider that could not be made. Each lease returns the reason.
 
 use clawrl_core::{Boundary, BoxFuture, CloseReport, Env, EnvProvider, Fault, LeaseRequest, ProviderUsage};
 
-/// Why there is no provider.
+/// The reason why there is no provider.
 #[derive(Debug)]
 pub struct UnavailableProvider(pub String);
 

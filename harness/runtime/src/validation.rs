@@ -1,4 +1,5 @@
-//! Validation of tasks by playing the no-op, the oracle and wrong solutions: tasks that prove nothing, tasks that cannot be solved, mistakes that pass.
+//! Validation of tasks by playing the no-op, the oracle and wrong solutions: finds tasks that prove nothing, tasks that cannot be
+//! solved, and wrong solutions that pass.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -13,40 +14,40 @@ use serde::Serialize;
 
 use super::memory_sink::Closed;
 
-/// Characters of an action that are told.
+/// Maximum characters of an action in a report.
 const ACTION_CHARS: usize = 200;
 
-/// Lines of what was seen after it, and characters of each.
+/// Maximum lines of the observation after it, and characters of each.
 const SEEN_LINES: usize = 8;
 const SEEN_CHARS: usize = 160;
 
-/// What is played against a task.
+/// A script that is played against a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     /// Nothing. Must not pass.
     Noop,
     /// Its oracle. Must pass.
     Oracle,
-    /// One of its mistakes, by number. May pass.
+    /// One of its wrong solutions, by number. May pass.
     Mistake(usize),
 }
 
-/// Everything that was found.
+/// The result of a validation.
 #[derive(Debug, Default, Serialize)]
 pub struct Verdicts {
-    /// Tasks that were played.
+    /// Number of tasks that were played.
     pub tasks: usize,
-    /// Tasks whose every case came out as it must.
+    /// Number of tasks whose cases all had the required result.
     pub valid: usize,
-    /// Cases that came out the wrong way.
+    /// Cases with a wrong result.
     pub invalid: Vec<Invalid>,
-    /// Cases that something broke.
+    /// Cases that ended in a fault.
     pub faulted: Vec<Faulted>,
-    /// Cases that were not played to the end.
+    /// Number of cases that were not played to the end.
     pub unplayed: usize,
-    /// Tasks that do not say how they are solved.
+    /// Tasks without an oracle.
     pub without_oracle: Vec<String>,
-    /// Mistakes by family, where they were played.
+    /// Wrong solutions by family, if they were played.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mistakes: BTreeMap<String, Mistakes>,
 }
@@ -55,7 +56,7 @@ pub struct Verdicts {
 #[derive(Debug, Serialize)]
 pub struct Invalid {
     task: String,
-    /// Why.
+    /// The reason.
     problem: &'static str,
     score: f64,
     checks: Vec<CheckReport>,
@@ -63,7 +64,7 @@ pub struct Invalid {
     last_turns: Vec<LastTurn>,
 }
 
-/// What was done in a turn, and the end of what was seen then.
+/// The actions of a turn, and the tail of its observation.
 #[derive(Debug, Serialize)]
 struct LastTurn {
     actions: Vec<String>,
@@ -81,7 +82,7 @@ impl LastTurn {
     }
 }
 
-/// A case that something broke.
+/// A case that ended in a fault.
 #[derive(Debug, Serialize)]
 pub struct Faulted {
     task: String,
@@ -89,14 +90,14 @@ pub struct Faulted {
     fault: String,
 }
 
-/// What the mistakes of a family came to.
+/// Results of a family's wrong solutions.
 #[derive(Debug, Default, Serialize)]
 pub struct Mistakes {
     played: usize,
     passed: usize,
 }
 
-/// Compares what happened with what must happen.
+/// Compares results with the required results.
 pub fn judge(plan: &RunPlan, cases: &[Case], closed: &BTreeMap<SlotId, Closed>) -> Verdicts {
     let mut verdicts = Verdicts::default();
     let mut all = BTreeSet::new();
@@ -171,7 +172,7 @@ impl fmt::Display for Verdicts {
             }
         }
         for Faulted { task, case, fault } in &self.faulted {
-            // In from the margin, so that no line of it can be taken for another task's.
+            // Indented, so that no line can be mistaken for another task's.
             writeln!(f, "faulted  {task}, {case}: {}", fault.replace('\n', "\n           "))?;
         }
         for task in &self.without_oracle {
@@ -198,7 +199,7 @@ impl fmt::Display for Verdicts {
     }
 }
 
-/// A plan whose slots are cases, and which case each of them is.
+/// A plan whose slots are cases, and the case of each slot.
 pub struct Cases {
     /// The plan.
     pub plan: RunPlan,
@@ -206,7 +207,7 @@ pub struct Cases {
     pub cases: Vec<Case>,
 }
 
-/// Makes a slot of every case. The script of a case is put where the oracle policy finds it.
+/// Makes a slot for each case. The script of a case replaces the task's oracle, so that the oracle policy plays it.
 pub fn cases_of(plan: &RunPlan, mistakes: bool) -> Cases {
     let mut tasks: Vec<Arc<TaskSpec>> = Vec::new();
     let mut slots: Vec<SlotSpec> = Vec::new();
@@ -243,7 +244,7 @@ pub struct CasePolicy {
 }
 
 impl CasePolicy {
-    /// For these cases of a plan, by slot.
+    /// The policy of these cases of a plan, by slot.
     pub fn new(cases: &[Case], plan: &RunPlan) -> Self {
         Self { noop: noop_slots(cases), oracle: Oracle::new(plan.into()) }
     }
@@ -259,7 +260,7 @@ impl Policy for CasePolicy {
     }
 }
 
-/// A call in a line: its name and its arguments.
+/// A call in one line: its name and its arguments.
 pub fn call_text(call: &ToolCall) -> String {
     let arguments = call.arguments.as_object().filter(|map| map.len() == 1);
     match arguments.and_then(|map| map.values().next()?.as_str()) {

@@ -1,9 +1,9 @@
-//! What a new version has to pass before it acts.
+//! Acceptance of a new version before it acts.
 //!
-//! I1. A version that is rejected is never published: the last accepted one goes on acting, and the learner has its parameters,
-//! moments and following teacher again. I2. No checkpoint holds a version that was not accepted. I3. What a training that is
-//! taken up compares with is what it compared with before: the bounds are those of the plan, the last accepted evaluation is
-//! in the figures, the accepted version in the checkpoint, and a divergence is a function of the batch.
+//! I1. A rejected version is never published. The last accepted version continues to act, and the learner restores that version's
+//! parameters, moments and EMA teacher. I2. Checkpoints contain accepted versions only. I3. A resumed training compares with the
+//! same values as before: the bounds are in the plan, the last accepted evaluation is in the metrics, the accepted version is in
+//! the checkpoint, and the divergence is a function of the batch.
 
 use clawrl_config::GatePlan;
 use clawrl_learn::{BatchStats, GateBounds, GateFindings, Learner, Rejection, TrainBatch, UpdateReport};
@@ -13,7 +13,7 @@ use super::learning::{Learning, broken, now_ms};
 use super::versions::Made;
 use clawrl_runtime::training::TrainError;
 
-/// The gate of a training.
+/// Decides whether the versions of a training may act.
 #[derive(Debug)]
 pub(super) struct UpdateAcceptance {
     plan: GatePlan,
@@ -21,20 +21,20 @@ pub(super) struct UpdateAcceptance {
     candidate: Option<Candidate>,
 }
 
-/// A version that passed all but its evaluation. The stream does not know of it yet.
+/// A version that passed everything except its evaluation. It has not been reported to the stream yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) version: u64,
-    /// Updates made with it.
+    /// Number of updates, the one that made this version included.
     pub(super) updates: u32,
 }
 
-/// What became of a version.
+/// The decision about a version.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum UpdateOutcome {
     /// It may act.
     Accepted,
-    /// It is evaluated first.
+    /// It has to be evaluated first.
     Waits,
     /// It never acts.
     Rejected(Rejection),
@@ -62,11 +62,11 @@ impl Learning {
         self.gate.as_ref().is_some_and(|gate| gate.plan.evaluates(self.updates() + 1))
     }
 
-    /// Decides about the version that this batch made, as far as can be without an evaluation. The figures are those of the
-    /// gate.
+    /// Decides about the version that this batch made, as far as that is possible without an evaluation. Returns the decision and
+    /// its metrics.
     ///
     /// # Errors
-    /// The learner gave up.
+    /// The learner failed.
     pub(super) fn judge(
         &mut self,
         batch: &TrainBatch,
@@ -92,10 +92,10 @@ impl Learning {
         Ok((outcome, vec![(Metric::TrainGateKlNats, kl), rejected_figure(outcome)]))
     }
 
-    /// Decides about the version that waits, from its held-out success and that of the last accepted evaluation.
+    /// Decides about the waiting version from its held-out success and that of the last accepted evaluation.
     ///
     /// # Errors
-    /// The learner gave up.
+    /// The learner failed.
     pub(super) fn decide(
         &mut self,
         now: f64,
@@ -114,7 +114,7 @@ impl Learning {
         Ok((outcome, vec![(Metric::TrainGateSuccessRatio, now), rejected_figure(outcome)]))
     }
 
-    /// Tells stream and learner.
+    /// Passes the outcome to the stream and the learner.
     fn settle(&mut self, version: u64, outcome: UpdateOutcome) -> Result<(), TrainError> {
         match outcome {
             UpdateOutcome::Waits => Ok(()),
@@ -137,11 +137,11 @@ impl Learning {
         }
     }
 
-    /// Ends the training if as many versions in a row were rejected as may be, with a checkpoint of the accepted one. A training that is
-    /// taken up after that may have as many again.
+    /// Ends the training if the allowed number of versions in a row were rejected, after a checkpoint of the accepted version.
+    /// The count starts again when the training is resumed.
     ///
     /// # Errors
-    /// That it ends.
+    /// The training ends.
     pub(super) fn halt_if_hopeless(&mut self, outcome: UpdateOutcome) -> Result<(), TrainError> {
         let (Some(gate), UpdateOutcome::Rejected(why)) = (&self.gate, outcome) else { return Ok(()) };
         let in_a_row = self.stream.snapshot().rejected_in_a_row();
@@ -162,8 +162,8 @@ impl Learning {
     }
 }
 
-/// Held-out success of the last accepted evaluation, by the figures of a training: that before the first update, or a later one
-/// of the gate. No number where there is none.
+/// Held-out success of the last accepted evaluation in these metrics: the evaluation before the first update, or a later one of a
+/// candidate. NaN if there is none.
 pub(super) fn accepted_success(figures: &[UpdateMetrics]) -> f64 {
     let of = |figures: &UpdateMetrics| match figures.update {
         0 => figures.get(Metric::TrainHeldOutSuccessRatio),

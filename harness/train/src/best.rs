@@ -1,7 +1,7 @@
-//! The evaluations of a training, which of them was the best, and what is kept and told because of that.
+//! The evaluations of a training: the best one, the weights kept because of it, and the warning about a drop.
 //!
-//! I1. The weights of version 0 and those of the best evaluation stay, whatever `keep_weights` says. I2. What is kept and
-//! told is a function of what is recorded, so that it is the same after a kill.
+//! I1. The weights of version 0 and those of the best evaluation are kept, regardless of `keep_weights`. I2. The kept weights and
+//! the warning are a function of the record, so they are the same after a kill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,11 +30,11 @@ pub(super) fn best_version(files: &TrainingFiles, evaluated: &[HeldOut]) -> Opti
     })
 }
 
-/// Evaluations that are recorded of the first `updates` updates, in order. One whose figures were not kept any more is none:
-/// doing it again finds its run finished, and keeps them.
+/// Recorded evaluations of the first `updates` updates, in order. An evaluation without stored metrics does not count: a resumed
+/// training repeats it, finds its run finished, and stores them.
 ///
 /// # Errors
-/// What cannot be read.
+/// The record cannot be read.
 pub(super) fn recorded(
     files: &TrainingFiles,
     plan: &TrainPlan,
@@ -61,7 +61,7 @@ pub(super) fn recorded(
         let is_evaluated =
             plan.evaluation.is_due(at, all) && (branch.is_some() || has(Metric::TrainHeldOutSuccessRatio));
         let mut found = if is_evaluated { read(files.evaluation(at, branch)?, false) } else { None };
-        // What a gate evaluated and let act was evaluated as well.
+        // An accepted candidate has been evaluated, too.
         let is_accepted =
             of.and_then(|of| of.get(Metric::TrainVersionsRejectedCount)) == Some(0.0) && branch.is_none();
         if found.is_none() && is_accepted && has(Metric::TrainGateSuccessRatio) {
@@ -72,13 +72,13 @@ pub(super) fn recorded(
     Ok(evaluated)
 }
 
-/// The version whose checkpoint was written after so many updates, and that is not one that was gone back to.
+/// The version whose checkpoint was written after so many updates, without versions made by a rollback.
 fn version_after(updates: u32, made: &BTreeMap<u64, Made>) -> u64 {
     let own = made.values().rev().find(|made| made.updates == updates && made.instead_of.is_none());
     own.map_or(u64::from(updates), |made| made.version)
 }
 
-/// The newest version and all that it came from.
+/// The newest version and its ancestors.
 fn line_of(made: &BTreeMap<u64, Made>) -> BTreeSet<u64> {
     let mut line = BTreeSet::new();
     let mut next = made.keys().next_back().copied();
@@ -88,17 +88,17 @@ fn line_of(made: &BTreeMap<u64, Made>) -> BTreeSet<u64> {
     line
 }
 
-/// Whether a version was not given up. The checkpoint of one that was rejected has what its parent has.
+/// Whether a version was not abandoned by a rollback. The checkpoint of a rejected version equals its parent's.
 fn is_of(version: u64, line: &BTreeSet<u64>, made: &BTreeMap<u64, Made>) -> bool {
     let instead = made.get(&version).filter(|made| made.rejected.is_some()).and_then(|made| made.parent);
     line.contains(&version) || instead.is_some_and(|parent| line.contains(&parent))
 }
 
-/// Keeps evaluations where `clawrl show` finds them, with the weights of the best one and of version 0 (I1), and writes
-/// the page.
+/// Stores evaluations where `clawrl show` finds them, keeps the weights of the best one and of version 0 (I1), and writes the
+/// page.
 ///
 /// # Errors
-/// What cannot be written.
+/// Something cannot be written.
 pub(super) fn keep(files: &TrainingFiles, plan: &TrainPlan, evaluated: &[HeldOut]) -> Result<(), TrainError> {
     write_held_out(&files.folder(), evaluated)?;
     let wanted = best_of(evaluated).map(|best| best.version).into_iter().chain([0]).collect();
@@ -108,7 +108,7 @@ pub(super) fn keep(files: &TrainingFiles, plan: &TrainPlan, evaluated: &[HeldOut
     page::write(files, plan, evaluated)
 }
 
-/// That the last of these evaluations is a fall, in words, and what is kept.
+/// The warning that the last of these evaluations is a drop, with the kept version.
 pub(super) fn warning(files: &TrainingFiles, evaluated: &[HeldOut]) -> Option<String> {
     let words = fall_of(evaluated).map(fall_text)?;
     let Some(BestVersion { version, policy: Some(folder), .. }) = best_version(files, evaluated) else {
@@ -129,7 +129,7 @@ pub fn way_back(run: &RunId, results: &Path) -> Result<Option<WayBack>, TrainErr
     else {
         return Ok(None);
     };
-    // The checkpoint of a version that was rejected has what the one before it has.
+    // The checkpoint of a rejected version equals the one before it.
     let made = VersionLog::of(&files).read();
     let newest = made.values().rev().find(|made| made.rejected.is_none()).map(|made| made.version);
     let newest = newest.filter(|newest| *newest != version).map(|newest| NewestVersion {

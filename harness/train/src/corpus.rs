@@ -1,6 +1,6 @@
-//! The text that a tokenizer is trained on: what a policy will read and write in these tasks.
+//! The training text of a tokenizer: text that a policy will read and write in these tasks.
 //!
-//! I1. Only tasks to train on are looked at. I2. The order of texts is that of the tasks.
+//! I1. Only training tasks are used. I2. The order of texts is that of the tasks.
 
 use clawrl_core::{
     ActionFormat, AnswerCheck, Check, EnvSpec, FixtureContent, FixtureFile, Script, TaskSpec, ToolCall,
@@ -8,11 +8,11 @@ use clawrl_core::{
 };
 use serde_json::Value;
 
-/// What tool-call environments say of calls that were refused, failed or took too long. No suite spells it out.
+/// Messages of tool-call environments about calls that were refused, failed or timed out. Suites do not contain them.
 const TOOL_PHRASES: &str = "error tool is missing a string number expected not of type there no key action must be one \
     get set delete list full answer within output call calls refused limit more than left end task submit";
 
-/// What observations of pages say besides what the pages do.
+/// Text that observations of pages add to the pages' own.
 const PAGE_PHRASES: &str = "error: url: http://.localhost/ title: tabs: dialog: downloaded: [1] [2] [3] button link textbox \
     checkbox radio combobox option listbox list listitem heading form table row cell tab dialog image checked disabled \
     focused selected expanded options: \"\" =";
@@ -67,7 +67,7 @@ fn files(files: &[FixtureFile], texts: &mut Vec<String>) {
     }
 }
 
-/// What tools are called, what is told of them, and what they answer.
+/// Names, descriptions and results of tools.
 fn tools(toolcall: &ToolcallSpec, texts: &mut Vec<String>) {
     for tool in &toolcall.tools {
         texts.extend([tool.name.clone(), tool.description.clone()]);
@@ -88,7 +88,7 @@ fn tools(toolcall: &ToolcallSpec, texts: &mut Vec<String>) {
     }
 }
 
-/// The actions of a script as they are written, with the submission that ends each.
+/// The actions of a script in each text format, each script with its submission.
 fn written(script: &Script) -> impl Iterator<Item = String> + '_ {
     let submit = ToolCall::new("submit", Value::Object(serde_json::Map::new()));
     let actions = script.calls().iter().map(|call| hermes_text(std::slice::from_ref(call)));

@@ -1,7 +1,7 @@
-//! A trained policy in a run of its own.
+//! A trained policy in a run without training.
 //!
-//! I1. What is wrong with the folder is told before the run begins. I2. The engine's thread starts with the first
-//! reply: until then the spawner of sandboxes may not have any thread beside it.
+//! I1. Errors in the folder are reported before the run starts. I2. The sampler's thread starts with the first reply, because the
+//! spawner of sandboxes has to start before any other thread.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -15,13 +15,13 @@ use clawrl_torch::{
 use super::libtorch::check_libtorch;
 use clawrl_runtime::RuntimeError;
 
-/// What the engine calls the adapter that acts, of which a run and a training have one.
+/// The sampler's name for the acting adapter. A run or training has one.
 pub(super) const ADAPTER: &str = "policy";
 
-/// The policy in a folder: a model's, or an adapter's, whose model is served with it.
+/// Loads the policy in a folder: a model, or an adapter together with its model.
 ///
 /// # Errors
-/// A folder that holds no model, or one that this program cannot run.
+/// The folder does not contain a model, or this program cannot run it.
 pub(crate) fn embedded_policy(
     folder: &Path,
     temperature_milli: u32,
@@ -41,7 +41,7 @@ pub(crate) fn embedded_policy(
         name: format!("torch:{}", folder.display()),
         chat: Arc::new(chat),
         sampling,
-        // A tensor goes from thread to thread, but is not shared.
+        // Tensors are `Send` but not `Sync`.
         params: std::sync::Mutex::new(Some(params)),
         running: OnceLock::new(),
     }))
@@ -51,14 +51,14 @@ struct Embedded {
     name: String,
     chat: Arc<Chat>,
     sampling: ReplySampling,
-    /// The model, and an adapter of it, until the engine has them.
+    /// The model and its adapter, until the sampler takes them.
     params: std::sync::Mutex<Option<(Params, Option<Params>)>>,
     running: OnceLock<Result<Running, Fault>>,
 }
 
 struct Running {
     policy: TorchPolicy,
-    /// Ends with the policy.
+    /// The sampler; it ends with the policy.
     _engine: Engine,
 }
 
@@ -76,7 +76,7 @@ impl Embedded {
         let name = adapter.as_ref().map(|_| AdapterName::from(ADAPTER));
         if let Some((name, adapter)) = name.as_ref().zip(adapter) {
             let handed_over = engine.handle().publish_adapter(name, 0, &adapter);
-            // It is there before any request that comes later: no need to wait, which a runtime's thread must not.
+            // The adapter arrives before any later request, so there is no need to wait, which a runtime's thread must not do.
             drop(handed_over.map_err(|error| gone(error.to_string()))?);
         }
         let policy =

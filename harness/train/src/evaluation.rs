@@ -13,22 +13,22 @@ use clawrl_runtime::host::facts;
 use clawrl_runtime::training::TrainError;
 use clawrl_runtime::{Ended, Executor, Progress, Work};
 
-/// A run of a training that is filled completely, and taken up where it was left.
+/// A run of a training that is always completed, and resumed if it was interrupted.
 pub(super) struct WholeRun<'a> {
     pub(super) executor: &'a Executor,
     pub(super) files: &'a TrainingFiles,
     pub(super) plan: RunPlan,
     pub(super) policy: Arc<dyn Policy>,
-    /// Most memory of one session's recording.
+    /// Maximum memory of one session's recording, bytes.
     pub(super) cast_bytes: usize,
     pub(super) progress: &'a dyn Progress,
 }
 
 impl WholeRun<'_> {
-    /// Fills what is open of it.
+    /// Fills the open slots.
     ///
     /// # Errors
-    /// A person ended it, or it broke; what was recorded is taken up by the next try.
+    /// A signal ended the run, or it failed; the next try resumes from the record.
     pub(super) fn fill(self) -> Result<Run, TrainError> {
         let results = self.files.results();
         if let Some(run) = finished(results, &self.plan)? {
@@ -79,7 +79,7 @@ impl WholeRun<'_> {
     }
 }
 
-/// The run of this plan, if it is there and came to its end.
+/// The run of this plan, if it exists and is complete.
 fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, TrainError> {
     match RunStore::open(results)?.run(&plan.run) {
         Ok(run) => {
@@ -92,10 +92,10 @@ fn finished(results: &Path, plan: &RunPlan) -> Result<Option<Run>, TrainError> {
     }
 }
 
-/// The scheduler's account of an execution that did not break; what it left behind is told.
+/// The scheduler's report of an execution that did not fail. Leftovers are reported as warnings.
 ///
 /// # Errors
-/// It broke.
+/// The execution failed.
 pub(super) fn account(ended: Ended, progress: &dyn Progress) -> Result<RunReport, TrainError> {
     for leftover in &ended.report.leftovers {
         progress.warn(format_args!("left behind: {leftover}"));
@@ -110,12 +110,12 @@ pub(super) fn account(ended: Ended, progress: &dyn Progress) -> Result<RunReport
     }
 }
 
-/// The failure of a training that a person ended.
+/// The error of a training that a signal ended.
 pub(super) fn interrupted() -> TrainError {
     TrainError::interrupted("the training was ended").with_help("`clawrl train --resume` goes on with it")
 }
 
-/// What an evaluation came to, of this version, after so many updates.
+/// The result of an evaluation of this version after so many updates.
 pub(super) fn held_out(run: &Run, updates: u32, version: u64) -> HeldOut {
     let plan = run.plan();
     let mut families: BTreeMap<String, (u32, u32)> = BTreeMap::new();

@@ -1,8 +1,7 @@
-//! What a training keeps where.
+//! Files and folders of a training.
 //!
-//! The training is a run: its folder holds the train file, the journal of its groups, figures, checkpoints, the
-//! policy it began from and the page. Demonstrations and evaluations are runs of their own beside it, which
-//! `clawrl show` opens like any other.
+//! The training is a run: its folder holds the train file, the journal of its groups, metrics, checkpoints, the initial policy
+//! and the page. Demonstrations and evaluations are runs of their own beside it, which `clawrl show` opens like any other.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -19,10 +18,10 @@ pub(crate) struct TrainingFiles {
 }
 
 impl TrainingFiles {
-    /// Of the training of this name.
+    /// The files of the training of this name.
     ///
     /// # Errors
-    /// A name that leaves no room for those of its parts.
+    /// The name is too long for the names of its parts.
     pub(crate) fn new(run: RunId, results: PathBuf) -> Result<Self, TrainError> {
         check_training_name(&run)?;
         Ok(Self { run, results })
@@ -41,7 +40,7 @@ impl TrainingFiles {
         self.part("demonstrations")
     }
 
-    /// The run of the evaluation after this many updates; of a version that the training went back to then, one of its own.
+    /// The run of the evaluation after this many updates; with `branch`, the evaluation of the version that a rollback made then.
     pub(crate) fn evaluation(&self, updates: u32, branch: Option<u64>) -> Result<RunId, TrainError> {
         match branch {
             Some(version) => self.part(&format!("eval-v{version:06}")),
@@ -59,16 +58,14 @@ impl TrainingFiles {
         RunId::new(&name).ok_or_else(|| TrainError::internal(format!("{name} is no name of a run")))
     }
 
-    /// The training's own folder.
     pub(crate) fn folder(&self) -> PathBuf {
         self.results.join("runs").join(self.run.as_str())
     }
 
-    /// Makes the training this process's alone, until the file is dropped or the process is gone. The folder has to be
-    /// there.
+    /// Locks the training for this process until the file is dropped or the process ends. The folder has to exist.
     ///
     /// # Errors
-    /// Another process has it, or the file cannot be made.
+    /// Another process holds the lock, or the file cannot be created.
     pub(crate) fn lock(&self) -> Result<File, TrainError> {
         let path = self.folder().join(TRAINING_LOCK);
         let failed =
@@ -84,17 +81,16 @@ impl TrainingFiles {
         }
     }
 
-    /// The policy that a preset was made into.
+    /// Folder of the policy that was created from a preset.
     pub(crate) fn policy(&self) -> PathBuf {
         self.folder().join("policy")
     }
 
-    /// The page.
     pub(crate) fn page(&self) -> PathBuf {
         self.folder().join("report.html")
     }
 
-    /// The weights of the last checkpoint as a model's folder.
+    /// Model folder of the weights of this version's checkpoint.
     pub(crate) fn model_of(&self, version: u64) -> PathBuf {
         self.folder().join("checkpoints").join(format!("{version:06}")).join("model")
     }

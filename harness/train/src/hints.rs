@@ -1,9 +1,8 @@
-//! Hints: what a teacher reads behind the instruction, and the policy does not.
+//! Hints: text after the instruction that only a teacher reads, not the policy.
 //!
-//! I1. A hint says what somebody else did that passed, in the words in which the policy would do it, what the checks said, or what
-//! judges said of single turns.
-//! Nobody is shown what it did itself, whoever else did the same. I2. Two readings of an episode differ by the hint alone. I3. Hints are a function
-//! of the group's records, of what judges said, and of the plan.
+//! I1. A hint contains another member's successful actions as the policy would write them, the messages of the failed checks, or
+//! judges' hints about single turns. No member is shown its own actions, even if another member did the same. I2. Two views of an
+//! episode differ only by the hint. I3. Hints are a function of the group's records, the judges' results and the plan.
 //!
 //! Pure; nothing to cancel.
 
@@ -18,25 +17,25 @@ use clawrl_torch::{Chat, written_text};
 use super::attempt_sink::ScoredAttempt;
 use super::samples::worth;
 
-/// What stands between an instruction and a hint.
+/// Separator between an instruction and a hint.
 pub(super) const HINT_MARK: &str = "\n\n[hint]\n";
 
-/// What becomes of an episode's hint.
+/// The hint of an episode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hint {
-    /// There is none.
+    /// There is no hint.
     None,
-    /// So many are longer than the plan allows.
+    /// This many hints are longer than the plan allows.
     TooLong(u64),
-    /// None is wanted: the teacher reads the episode as it is.
+    /// The plan wants no hint: the teacher reads the episode unchanged.
     Plain,
-    /// It goes behind the instruction.
+    /// A hint after the instruction.
     Given(String),
-    /// They go behind what stands before single turns.
+    /// Hints before single turns.
     OfTurns {
         /// At least one, of different turns.
         turns: Vec<TurnHints>,
-        /// Others that are longer than the plan allows.
+        /// Number of other hints that are longer than the plan allows.
         too_long: u64,
     },
 }
@@ -44,10 +43,9 @@ pub(super) enum Hint {
 /// Hints of one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TurnHints {
-    /// From 0.
+    /// Index of the turn, from 0.
     pub(super) turn: usize,
-    /// At least one, the shortest first: one where a teacher is asked about sampled tokens, [`MAX_HINTS`] at most where it is asked about
-    /// candidates.
+    /// At least one, the shortest first: one if the teacher scores sampled tokens, at most [`MAX_HINTS`] if it scores candidates.
     pub(super) hints: Vec<String>,
 }
 
@@ -98,7 +96,7 @@ pub(super) fn hints(
     members.iter().map(of).collect()
 }
 
-/// What judges say of turns, as far as the plan allows; and how many of their hints are too long.
+/// Judges' hints about turns, as far as the plan allows, and the number of hints that are too long.
 fn of_turns(plan: &DistillationPlan, chat: &Chat, judged: &[JudgedTurn]) -> (Vec<TurnHints>, u64) {
     let most = if plan.top_k.is_some() { MAX_HINTS } else { 1 };
     let (mut turns, mut too_long) = (Vec::new(), 0);
@@ -117,19 +115,19 @@ fn of_turns(plan: &DistillationPlan, chat: &Chat, judged: &[JudgedTurn]) -> (Vec
     (turns, too_long)
 }
 
-/// What cannot be encoded is longer than anything.
+/// A hint that cannot be encoded counts as too long.
 fn tokens(chat: &Chat, hint: &str) -> usize {
     chat.tokenizer().encode_content(hint).map_or(usize::MAX, |ids| ids.len())
 }
 
-/// What these turns did, one after the other: what could not be read as an action did nothing.
+/// The actions of these turns, in order. Replies without a valid action are left out.
 pub(super) fn deeds(turns: &[Turn]) -> String {
     let acted = turns.iter().filter(|turn| !turn.flags.malformed);
     acted.map(|turn| turn.reply.joined_text()).collect::<Vec<_>>().join("\n")
 }
 
 /// A conversation that begins with this prompt, with a hint: at the end of the prompt's last message that is not the policy's.
-/// Nothing else of it changes, and what the prompt's own parts are followed by stays behind them.
+/// Nothing else changes: text that follows the prompt's own parts stays after them.
 pub(super) fn with_hint(prompt: &[Message], mut conversation: Vec<Message>, hint: &str) -> Vec<Message> {
     if let Some(at) = prompt.iter().rposition(|message| message.role != Role::Assistant)
         && let Some(message) = conversation.get_mut(at)
@@ -149,7 +147,7 @@ fn is_constant(members: &[ScoredAttempt], reward: Reward) -> bool {
     worths().fold(f64::NEG_INFINITY, f64::max) - worths().fold(f64::INFINITY, f64::min) <= CONSTANT_SPREAD
 }
 
-/// What members did that passed, the shortest first.
+/// The actions of members that passed, the shortest first.
 fn successes(members: &[ScoredAttempt]) -> Vec<String> {
     let records = members.iter().map(|member| &member.record);
     let passed = records.filter(|member| member.outcome.grade().is_some_and(|grade| grade.passed));
@@ -159,7 +157,7 @@ fn successes(members: &[ScoredAttempt]) -> Vec<String> {
     found
 }
 
-/// The task's oracle as the policy would write it; nothing of a solver, or where the format has no words for it.
+/// The task's oracle as the policy would write it. `None` for a solver, or if the format cannot express it.
 fn demonstration(task: &TaskSpec, tools: &[ToolSpec]) -> Option<String> {
     let actions = script_actions(task.oracle.as_ref()?, tools);
     let written: Option<Vec<String>> = actions
@@ -169,7 +167,7 @@ fn demonstration(task: &TaskSpec, tools: &[ToolSpec]) -> Option<String> {
     written.filter(|written| !written.is_empty()).map(|written| written.join("\n"))
 }
 
-/// What the checks say that were not met.
+/// The messages of the failed checks.
 fn feedback(grade: &Grade) -> Option<String> {
     let unmet = |check: &&CheckReport| check.score < 1.0 && !check.message.is_empty();
     let said: Vec<&str> = grade.checks.iter().filter(unmet).map(|check| check.message.as_str()).collect();
@@ -248,7 +246,7 @@ mod tests {
         record(Outcome::Faulted(Fault::permanent(Boundary::Env, "gone", "gone")), &["rm"])
     }
 
-    /// Of members whose turns nobody judged.
+    /// Hints of members without judged turns.
     fn unjudged(plan: &DistillationPlan, task: &TaskSpec, members: &[AttemptRecord]) -> Vec<Hint> {
         let members: Vec<ScoredAttempt> = members.iter().cloned().map(ScoredAttempt::from).collect();
         hints(plan, &chat(), Reward::Passed, task, &members)
@@ -329,7 +327,7 @@ mod tests {
         let longer = [finished(1.0, &["cp apple melon melon"]), finished(0.0, &["rm"])];
         let task = clawrl_testkit::task("copy");
         assert_eq!(unjudged(&plan, &task, &longer), [Hint::None, Hint::TooLong(1)]);
-        // One that fits comes before none at all.
+        // A hint that fits is preferred to none.
         let said = chat().tokenizer().encode_content("a is missing").unwrap().len() as u32;
         let hints = vec![HintSource::Sibling, HintSource::Feedback];
         let both = DistillationPlan { hints, max_hint_tokens: said.max(most), ..plan };
@@ -379,7 +377,7 @@ mod tests {
             too_long: 2,
         };
         assert_eq!(found(candidates, &member), expected);
-        // Where nothing fits, whoever is named next is asked.
+        // If no hint of a source fits, the next source is used.
         let only_long = ScoredAttempt { turns: vec![judged(2, 1, &[long])], ..member.clone() };
         assert_eq!(found(from(&[HintSource::Judge]), &only_long), Hint::TooLong(1));
         let plan = from(&[HintSource::Judge, HintSource::Feedback]);

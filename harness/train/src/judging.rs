@@ -1,11 +1,12 @@
-//! Turns are judged between the record and the learner.
+//! Judges turns between the record and the learner.
 //!
-//! I1. An attempt waits for what is said of its turns as long as the plan allows, and goes on to the learner without what is missing;
-//! nobody else waits for it. I2. What was said is kept before anybody learns from it. I3. Turns of an attempt whose environment
-//! gave process rewards are not judged for theirs. I4. What is asked, and by which seed, is a function of plan and record.
+//! I1. An attempt waits for its judgements at most as long as the plan allows, then is forwarded to the learner without the
+//! missing ones. Other attempts do not wait for it. I2. Judgements are stored before the learner uses them. I3. Turns of an
+//! attempt whose environment gave process rewards are not judged for rewards. I4. Questions and their seeds are a function of
+//! plan and record.
 //!
-//! The attempts that wait here are those of groups that are wanted and not whole, which the demand bounds, so none has to wait
-//! for a place. Cancellation: the task is its stretch's; a second interrupt lets everything that waits go on at once.
+//! Attempts that wait here belong to demanded, incomplete groups. The demand bounds their number, so no queue is needed.
+//! Cancellation: the task belongs to its stretch; a second interrupt forwards all waiting attempts at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,12 +27,12 @@ use super::attempt_sink::{Resolved, ScoredAttempt};
 use clawrl_runtime::training::TrainError;
 use clawrl_runtime::turn_judge;
 
-/// Who is asked about turns, and for what.
+/// The judge of turns, and the questions it is asked.
 pub(super) struct TurnJudge {
     judge: Arc<dyn Judge>,
     votes: u32,
     timeout: Duration,
-    /// Of the training.
+    /// Seed of the training.
     seed: u64,
     rewards: bool,
     hints: bool,
@@ -39,27 +40,27 @@ pub(super) struct TurnJudge {
 
 /// Attempts on their way through the judge.
 pub(super) struct ScoredAttempts {
-    /// Attempts with what was said of them.
+    /// Attempts with their judgements.
     pub(super) attempts: Resolved,
-    /// Ends when all attempts came and went.
+    /// Ends when all attempts have been forwarded.
     pub(super) task: JoinHandle<()>,
 }
 
-/// What a stretch gives to its judge.
+/// Input of the judge for one stretch.
 pub(super) struct Incoming {
     pub(super) plan: Arc<RunPlan>,
     pub(super) resolved: Resolved,
-    /// Attempts that the channel to the learner holds.
+    /// Capacity of the channel to the learner, in attempts.
     pub(super) capacity: usize,
     pub(super) sink: RunSink,
     pub(super) interrupts: watch::Receiver<Interrupt>,
 }
 
 impl TurnJudge {
-    /// The judge of a plan, by rules and by the model that votes, if it names one.
+    /// The judge of a plan: its rules and, if the plan names one, a voting model.
     ///
     /// # Errors
-    /// A pattern that does not compile, which a checked plan does not have.
+    /// A pattern does not compile; a checked plan has none of these.
     pub(super) fn new(
         rl: &RlPlan,
         plan: &JudgingPlan,
@@ -76,7 +77,7 @@ impl TurnJudge {
         })
     }
 
-    /// Judges attempts as they come, each beside the others.
+    /// Judges attempts concurrently as they arrive.
     pub(super) fn judge_all(self: &Arc<Self>, incoming: Incoming, runtime: &Handle) -> ScoredAttempts {
         let (learner, attempts) = mpsc::channel(incoming.capacity);
         let task = runtime.spawn(Arc::clone(self).run(incoming, learner));
@@ -85,7 +86,7 @@ impl TurnJudge {
 
     async fn run(self: Arc<Self>, incoming: Incoming, learner: mpsc::Sender<ScoredAttempt>) {
         let Incoming { plan, mut resolved, sink, interrupts, .. } = incoming;
-        // Dropped, it ends what it has.
+        // Dropping the set ends its tasks.
         let mut attempts = JoinSet::new();
         loop {
             tokio::select! {
@@ -107,7 +108,7 @@ impl TurnJudge {
         }
     }
 
-    /// What is said of every turn of an attempt, in order.
+    /// The judgements of an attempt's turns, in order.
     async fn turns(&self, task: &Arc<TaskSpec>, record: &AttemptRecord) -> Vec<JudgedTurn> {
         let turns = &record.trajectory.turns;
         let rewards = self.rewards && turns.iter().all(|turn| turn.process_reward.is_none());
@@ -157,9 +158,9 @@ impl TurnJudge {
     }
 }
 
-/// Goes on with a panic of a task that ended.
+/// Resumes the panic of an ended task.
 pub(super) fn resume(ended: Result<(), tokio::task::JoinError>) {
-    // Without it a group would be waited for that never becomes whole.
+    // Otherwise the learner would wait for a group that never completes.
     if let Err(error) = ended
         && error.is_panic()
     {
@@ -179,7 +180,7 @@ impl OneAttempt {
     async fn judge(mut self, record: AttemptRecord, learner: mpsc::Sender<ScoredAttempt>) {
         let turns = tokio::select! {
             biased;
-            // Nobody learns any more.
+            // The learner has ended.
             () = learner.closed() => return,
             () = given_up(&mut self.interrupts) => Vec::new(),
             turns = self.judge.turns(&self.task, &record) => turns,
@@ -187,7 +188,7 @@ impl OneAttempt {
         if !turns.is_empty()
             && let Err(error) = self.sink.judgements(turns.clone()).await
         {
-            // Losing what was said is no reason to stop, nor to learn from it.
+            // A judgement that cannot be stored does not stop the training, but is not used either.
             tracing::warn!(
                 "what was said of attempt {} is not kept, and not learned from: {error}",
                 record.attempt
@@ -195,12 +196,12 @@ impl OneAttempt {
             let _ = learner.send(record.into()).await;
             return;
         }
-        // Gone is the learner once it has given up.
+        // The receiver is gone once the learner has ended.
         let _ = learner.send(ScoredAttempt { record, turns, teacher_scores: None }).await;
     }
 }
 
-/// Waits until a person wants no more.
+/// Waits for the second interrupt.
 pub(super) async fn given_up(interrupts: &mut watch::Receiver<Interrupt>) {
     if interrupts.wait_for(|interrupt| *interrupt == Interrupt::CancelAll).await.is_err() {
         std::future::pending().await
@@ -211,7 +212,7 @@ pub(super) async fn given_up(interrupts: &mut watch::Receiver<Interrupt>) {
 fn before(prompt: &[Message], turns: &[Turn]) -> String {
     let messages = context(prompt, turns);
     let (opening, rest) = messages.split_at(prompt.len().min(messages.len()));
-    // The instruction is the first part of the opening message; what was seen then stands behind it.
+    // The instruction is the first part of the opening message; the first observation follows it.
     let seen =
         opening.iter().flat_map(|message| message.parts.iter().skip(1).map(move |part| (message.role, part)));
     let seen = seen.map(|(role, part)| {
@@ -238,7 +239,7 @@ fn said(message: &Message) -> String {
     text.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
 }
 
-/// What followed a turn, and who said it: what the policy was shown then.
+/// The message that the policy was shown after a turn, with its role.
 fn next(turns: &[Turn], number: usize) -> Option<(Role, String)> {
     let turn = &turns[number];
     let shown = context(&[], std::slice::from_ref(turn));

@@ -1,4 +1,4 @@
-//! What a training is made of before it begins: its name, the plans of its runs, and where its policy is.
+//! The parts of a training before it starts: its name, the plans of its runs, and its policy's folder.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,22 @@ use clawrl_runtime::create_under;
 use clawrl_runtime::host::capacity;
 use clawrl_runtime::training::{TrainError, TrainStart};
 
-/// Everything in it follows from the name.
+/// The parts of a training; all follow from its name.
 pub(super) struct Layout {
     pub(super) files: TrainingFiles,
     pub(super) policy_folder: PathBuf,
-    /// Of reinforcement learning.
+    /// Plan of reinforcement learning.
     pub(super) rl: RunPlan,
-    /// Of the first evaluation.
+    /// Plan of the first evaluation.
     evaluation: RunPlan,
     pub(super) demonstrations: Option<RunPlan>,
 }
 
 impl Layout {
-    /// Of the training of this name.
+    /// The layout of the training of this name.
     ///
     /// # Errors
-    /// What is wrong with a plan; a training to go on with whose suites have changed.
+    /// A plan is invalid, or the suites of a resumed training have changed.
     pub(super) fn new(
         run: RunId,
         results: PathBuf,
@@ -44,7 +44,7 @@ impl Layout {
             TrainStart::New => tasks.rl_plan(&policy_folder, &part(files.run().clone()))?,
             TrainStart::Resume => recorded_plan(&files, tasks)?,
         };
-        // Looked at now, so that what is wrong with it is told before minutes have passed.
+        // Checked now, so that errors are reported before minutes of work.
         let evaluation = tasks.evaluation_plan(&policy_folder, &part(files.evaluation(0, None)?))?;
         let demonstrations = match &plan.warm_start {
             Some(_) => Some(tasks.demonstration_plan(&part(files.demonstrations()?))?),
@@ -53,15 +53,15 @@ impl Layout {
         Ok(Self { files, policy_folder, rl, evaluation, demonstrations })
     }
 
-    /// The plans of its runs.
+    /// The plans of all runs.
     pub(super) fn plans(&self) -> Vec<&RunPlan> {
         [&self.rl, &self.evaluation].into_iter().chain(&self.demonstrations).collect()
     }
 
-    /// Makes the training's run. If its name was generated and is taken by now, it gets another one.
+    /// Creates the training's run. A generated name that was taken in the meantime is replaced.
     ///
     /// # Errors
-    /// A name that is taken; what cannot be written.
+    /// The name is taken, or the run cannot be written.
     pub(super) fn create(
         mut self,
         is_named: bool,
@@ -85,7 +85,7 @@ impl Layout {
     }
 }
 
-/// A name that is taken. Parts of an older training of the same name must not be taken for parts of a new one.
+/// Refuses a name that is taken. Parts of an older training must not become parts of a new one of the same name.
 fn refuse_taken(files: &TrainingFiles, is_named: bool) -> Result<(), TrainError> {
     let store = RunStore::open(files.results())?;
     let run = files.run();
@@ -94,7 +94,7 @@ fn refuse_taken(files: &TrainingFiles, is_named: bool) -> Result<(), TrainError>
         return Err(TrainError::no_such_run(format!("run {run} exists already")).with_help(help));
     }
     for part in [files.demonstrations()?, files.evaluation(0, None)?] {
-        // Without a name of one's own it may be of a training that began just now.
+        // A generated name may belong to a training that has just started.
         if store.run(&part).is_ok() && (is_named || store.run(run).is_err()) {
             let help = format!("choose another name with --name, or delete it: clawrl clean {part}");
             let message = format!("run {part} is there already, of an older training of this name");
@@ -104,7 +104,7 @@ fn refuse_taken(files: &TrainingFiles, is_named: bool) -> Result<(), TrainError>
     Ok(())
 }
 
-/// The plan of a training that is taken up, which goes on with the suites that it began with.
+/// The recorded plan of a resumed training, which has to have the same suites as at its start.
 fn recorded_plan(files: &TrainingFiles, tasks: &TrainTasks) -> Result<RunPlan, TrainError> {
     let plan = RunStore::open(files.results())?.run(files.run())?.plan().clone();
     let changed = tasks.suites().iter().zip(&plan.suites).find(|(now, then)| now.sha256() != then.sha256);

@@ -1,9 +1,9 @@
-//! The learner's thread: records in, updates out.
+//! The learner's thread: it takes records and makes updates.
 //!
-//! I1. An update is made as soon as there is a batch; generation goes on meanwhile as far as the demand allows.
-//! I2. A checkpoint is written before anything that was consumed can be forgotten: after every so many updates and
-//! whenever the thread comes to its end in order; not while a version waits for its evaluation. I3. When it ends, in order or not, the demand is closed, so that the
-//! scheduler finishes what runs and ends, too.
+//! I1. An update is made as soon as there is a batch; generation continues meanwhile as far as the demand allows. I2. A
+//! checkpoint is written before consumed groups can be lost: every `checkpoint_every` updates and when the thread ends normally,
+//! but not while a version waits for its evaluation. I3. When the thread ends, normally or not, the demand is closed, so that the
+//! scheduler finishes running attempts and ends, too.
 //!
 //! Cancellation: the channel of records ends with the scheduler's run, and this thread with it.
 
@@ -35,7 +35,7 @@ use super::versions::{Made, VersionLog};
 use clawrl_runtime::Progress;
 use clawrl_runtime::training::TrainError;
 
-/// What goes on from one stretch of a training to the next.
+/// State that outlives one stretch of a training.
 pub(super) struct Learning {
     pub(super) rl: RlPlan,
     pub(super) learner: TorchLearner,
@@ -45,25 +45,25 @@ pub(super) struct Learning {
     pub(super) progress: Arc<dyn Progress>,
     /// Version of the last checkpoint.
     pub(super) checkpointed: u64,
-    /// The last accepted version of which there is a checkpoint.
+    /// The last accepted version that has a checkpoint.
     pub(super) parent: u64,
     pub(super) versions: VersionLog,
-    /// With a teacher or a judge: members of groups that are not whole.
+    /// With a teacher or a judge: members of incomplete groups.
     pub(super) unsettled: BTreeMap<GroupId, Vec<ScoredAttempt>>,
     /// Attempts whose record could not be read; they count as faulted.
     pub(super) unreadable: u64,
     pub(super) no_signal: NoSignalGuard,
-    /// Where the training watches its policy.
+    /// The collapse detector, if the plan has one.
     pub(super) guard: Option<CollapseGuard>,
-    /// What a version has to pass before it acts, if anything.
+    /// The acceptance of versions, if the plan has one.
     pub(super) gate: Option<UpdateAcceptance>,
-    /// The teacher, where it is behind a server.
+    /// The remote teacher, if there is one.
     pub(super) teacher: Option<Arc<RemoteTeacher>>,
 }
 
-/// What one stretch is joined to the rest by.
+/// The connections of one stretch to the rest of the training.
 pub(super) struct LoopChannels {
-    /// Whose attempts are resolved.
+    /// The plan whose attempts arrive.
     pub(super) plan: Arc<RunPlan>,
     pub(super) resolved: Resolved,
     pub(super) demand: watch::Sender<Demand>,
@@ -71,7 +71,7 @@ pub(super) struct LoopChannels {
     pub(super) runtime: Handle,
 }
 
-/// Since the update before.
+/// Counters since the previous update.
 struct Interval {
     began: Instant,
     sampled: Sampled,
@@ -89,10 +89,11 @@ impl Learning {
         self.stream.snapshot().updates
     }
 
-    /// Learns until so many updates are made, a version waits for its evaluation, nothing more can come, or the run is over.
+    /// Learns until so many updates are made, a version waits for its evaluation, no more attempts can arrive, or the run is
+    /// over.
     ///
     /// # Errors
-    /// The learner gave up, or a checkpoint could not be written.
+    /// The learner failed, or a checkpoint could not be written.
     pub(super) fn until(&mut self, target: u32, channels: LoopChannels) -> Result<(), TrainError> {
         let LoopChannels { plan, mut resolved, demand, metrics, runtime } = channels;
         let mut interval = Interval::new();
@@ -101,9 +102,9 @@ impl Learning {
             while open {
                 self.publish_if_due()?;
                 open = self.updates() < target && self.candidate().is_none() && self.stream.end().is_none();
-                // A batch that is formed has to be trained: not before it is known that there is to be one more update.
+                // A formed batch has to be trained, so none is formed unless another update follows.
                 let Some(formed) = open.then(|| self.stream.next_batch()).flatten() else { break };
-                // Whoever is killed during the evaluation of the next version makes that one again, and no other.
+                // A process that is killed during the evaluation of the next version makes exactly that version again.
                 if self.next_is_evaluated() && self.learner.version() > self.checkpointed {
                     self.checkpoint()?;
                 }
@@ -112,9 +113,9 @@ impl Learning {
                 let figure = |name| rows.iter().find(|row| row.name == name).map(|row| row.value);
                 let collapse =
                     self.guard.as_mut().zip(vitals(figure)).and_then(|(guard, now)| guard.after(now));
-                // Losing a figure is no reason to stop.
+                // A lost metric does not stop the training.
                 let _ = runtime.block_on(metrics.metrics(rows));
-                // After the figures: those of an update that no checkpoint holds are taken back by whoever resumes.
+                // After the metrics: a resumed training removes the metrics of updates that no checkpoint contains.
                 let is_due = self.updates().is_multiple_of(self.checkpoint_every.max(1));
                 if is_due && self.candidate().is_none() {
                     let seconds = timed(|| self.checkpoint())?.as_secs_f64();
@@ -140,7 +141,7 @@ impl Learning {
                 more || closes
             });
             if self.updates() >= self.rl.updates {
-                // Nothing is learned from what still runs, nor waited for what judges say of it.
+                // Running attempts are no longer used, and their judgements not awaited.
                 break;
             }
             match resolved.blocking_recv() {
@@ -154,7 +155,7 @@ impl Learning {
         Ok(())
     }
 
-    /// The groups that may be dispatched by now.
+    /// The groups that may be dispatched now.
     pub(super) fn wanted(&self) -> GroupDemand {
         self.stream.order().map_or_else(
             || GroupDemand::First(self.stream.demand()),
@@ -162,7 +163,7 @@ impl Learning {
         )
     }
 
-    /// What the stream came to, if it did.
+    /// The reason why the stream ended, if it did.
     pub(super) fn end(&self) -> Option<StreamEnd> {
         self.stream.end()
     }
@@ -186,7 +187,8 @@ impl Learning {
         if self.rl.distillation.is_none() && !self.rl.judges_turns() {
             return self.resolve(task, &judged, false, Hint::None, interval);
         }
-        // What is hinted at a member may be what another one did, and verdicts are compared with nothing else.
+        // A member's hint may come from another member, and verdicts are compared within the group, so the group has to be
+        // complete.
         let group = self.unsettled.entry(slot.group).or_default();
         group.push(judged);
         if group.len() < self.rl.group_size as usize {
@@ -195,7 +197,7 @@ impl Learning {
         let mut members = self.unsettled.remove(&slot.group).unwrap_or_default();
         members.sort_by_key(|member| member.record.attempt);
         let version = self.learner.version();
-        // Who is no longer asked needs no hint, and no group is kept for one. A teacher behind a server has read them already.
+        // A teacher that is no longer asked needs no hints, so no group is kept for it. A remote teacher has read them already.
         let asks = |it: &&DistillationPlan| {
             self.teacher.is_none() && it.fade_updates.is_none_or(|fade| version < u64::from(fade))
         };
@@ -259,7 +261,7 @@ impl Learning {
                 }
             }
         }
-        // Behind the views, which ask about every token that was sampled.
+        // After the views, which cover every sampled token.
         if let MemberResult::Finished { reward, segments, .. } = &mut result {
             let (replies, is_cut) = lengths(record);
             let limit = self.rl.sampling.max_new_tokens;
@@ -278,7 +280,7 @@ impl Learning {
         let FormedBatch { batch, stats } = formed;
         let began = Instant::now();
         let mut times = UpdateTimes { wait: began - interval.began, ..UpdateTimes::default() };
-        // What acted on this batch, before it changes anything.
+        // The policy's health on this batch, before the update changes it.
         let (shares, length_strength) = (self.stream.shares(), self.stream.length_strength());
         let report = self.learner.update(&batch).map_err(|error| gave_up(&error))?;
         let (outcome, of_gate) = self.judge(&batch, &stats, &report)?;
@@ -289,7 +291,7 @@ impl Learning {
 
         let counts = &stats.counts;
         let seconds = (times.wait + times.update).as_secs_f64().max(1e-9);
-        // Of nothing there is no mean.
+        // Without values there is no mean.
         let over = |count: u64| if count == 0 { f64::NAN } else { count as f64 };
         let per_turn = sampled.tokens as f64 / over(sampled.turns);
         let constant = counts.constant_passed + counts.constant_failed + counts.constant_mixed;
@@ -369,11 +371,11 @@ impl Learning {
         if self.stream.publish_due() { self.publish() } else { Ok(()) }
     }
 
-    /// Has the last accepted version act, also one that a schedule holds back until a batch is whole. Between two stretches,
-    /// when nothing is being sampled.
+    /// Publishes the last accepted version, even if the schedule holds it back until a batch is complete. Call between two
+    /// stretches, when nothing is being sampled.
     ///
     /// # Errors
-    /// When the engine does not take it.
+    /// The sampler does not take it.
     pub(super) fn publish(&mut self) -> Result<(), TrainError> {
         if self.stream.is_behind() {
             self.learner.publish().map_err(|error| gave_up(&error))?;
@@ -383,10 +385,10 @@ impl Learning {
         Ok(())
     }
 
-    /// Writes a checkpoint of the parameters and of what they consumed.
+    /// Writes a checkpoint of the parameters and the consumed groups.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The checkpoint cannot be written.
     pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         let progress = serde_json::to_string(self.stream.snapshot())
             .map_err(|error| TrainError::internal(format!("progress cannot be written: {error}")))?;
@@ -395,7 +397,7 @@ impl Learning {
         self.checkpointed = version;
         let (updates, accepted) = (self.updates(), self.stream.snapshot().accepted());
         if accepted < version {
-            // It has what the accepted version has, and was noted when it was rejected.
+            // The weights equal the accepted version's, and the rejection was noted when it happened.
             return Ok(());
         }
         self.parent = version;
@@ -410,7 +412,7 @@ impl Learning {
     }
 }
 
-/// The verdicts on so many turns, as process rewards.
+/// The verdicts as process rewards, one for each of so many turns.
 fn verdicts(judged: &[JudgedTurn], turns: usize) -> Vec<Option<f64>> {
     let mut rewards = vec![None; turns];
     for turn in judged {
@@ -421,8 +423,8 @@ fn verdicts(judged: &[JudgedTurn], turns: usize) -> Vec<Option<f64>> {
     rewards
 }
 
-/// What a guard looks at in the figures of an update; nothing where no token was trained, or no reply came since the update
-/// before.
+/// The collapse detector's input from the metrics of an update. `None` if no token was trained, or no reply arrived since the
+/// previous update.
 pub(super) fn vitals(figure: impl Fn(Metric) -> Option<f64>) -> Option<Vitals> {
     let reply_tokens = figure(Metric::TrainReplyTokensMean)?;
     let is_known = figure(Metric::TrainTokensTrainedCount)? > 0.0 && reply_tokens.is_finite();
@@ -442,13 +444,13 @@ fn halted(collapse: &Collapse) -> TrainError {
 /// The progress that a checkpoint holds.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text is invalid.
 pub(super) fn progress_of(text: &str) -> Result<StreamSnapshot, TrainError> {
     serde_json::from_str(text)
         .map_err(|error| TrainError::storage(format!("the checkpoint's progress cannot be read: {error}")))
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since the Unix epoch.
 pub(super) fn now_ms() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
 }
@@ -458,7 +460,7 @@ fn timed<E>(work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
     work().map(|()| began.elapsed())
 }
 
-/// The failure of a learner that cannot go on.
+/// The error of a learner that cannot continue.
 pub(super) fn gave_up(error: &LearnError) -> TrainError {
     match error {
         LearnError::NotFinite { .. } => TrainError::aborted(format!("the training is given up: {error}"))

@@ -1,9 +1,10 @@
 //! Training: demonstrations, imitation, reinforcement learning, evaluations, learning from chat, and models for both.
 //!
-//! [`Trainer::plan`] checks a request, [`Trainer::run`] trains. The scheduler runs on the calling thread and fills slots on demand;
-//! the learner has a thread of its own, which collects episodes into groups, makes updates and publishes parameters; the engine
-//! has another. They are connected by three things only: the channel of resolved attempts, the demand for groups, and published
-//! weights. Requests, outcomes and errors are in [`clawrl_runtime::training`], so that programs without libtorch know them.
+//! [`Trainer::plan`] checks a request, [`Trainer::run`] trains. The scheduler runs on the calling thread and fills slots on
+//! demand; the learner has a thread of its own, which collects episodes into groups, makes updates and publishes parameters; the
+//! sampler has another. They are connected by three things only: the channel of resolved attempts, the demand for groups, and
+//! published weights. Requests, outcomes and errors are in [`clawrl_runtime::training`], so that programs without libtorch know
+//! them.
 
 mod acceptance;
 mod attempt_sink;

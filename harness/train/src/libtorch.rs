@@ -1,4 +1,4 @@
-//! Loaders of models, and the libtorch that was loaded, which must be the one that this program was built for.
+//! Model loaders, and the check that the loaded libtorch is the version that this program was built for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,18 +34,18 @@ impl ChatModelLoader for Libtorch {
     }
 }
 
-/// Looks at it; before anything else of it is used, and before anything is written.
+/// Checks the version. Call before any other use of libtorch, and before anything is written.
 ///
 /// # Errors
-/// Another version, as one that LD_LIBRARY_PATH names.
+/// Another version was loaded, for example from LD_LIBRARY_PATH.
 pub(super) fn check_libtorch() -> Result<(), RuntimeError> {
     facts().map(|_| ())
 }
 
-/// GPUs that libtorch sees; none are looked for where all runs on the processor.
+/// Number of GPUs that libtorch sees; 0 without a check if everything runs on the CPU.
 ///
 /// # Errors
-/// With `cuda`, that there is none, and why.
+/// With `cuda`, no GPU is usable; the message has the reason.
 pub(super) fn gpus(device: Device) -> Result<u32, TrainError> {
     match (device, &facts()?.cuda) {
         (Device::Cpu, _) | (Device::Auto, CudaFacts::Absent { .. }) => Ok(0),

@@ -1,4 +1,4 @@
-//! `clawrl policy merge`: an adapter and the model that it is for, as one model that any program serves.
+//! `clawrl policy merge`: merges an adapter into its model, as one model that any program can serve.
 
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,10 @@
-//! Demonstrations with other words in them: names of which one is as good as another trade places.
+//! Data augmentation of demonstrations: interchangeable names trade places.
 //!
-//! A policy of half a million parameters learns a few thousand demonstrations by heart before it learns to copy a name
-//! out of the instruction. If each demonstration comes with other names each time, there is nothing but copying to
-//! learn.
+//! A policy of half a million parameters memorises a few thousand demonstrations before it learns to copy a name from the
+//! instruction. If a demonstration has other names each time, only copying helps.
 //!
-//! I1. An shuffle is a permutation of each list, the same in all that a policy says and sees in a demonstration.
-//! I2. None turns a demonstration into one of a held-out instruction. I3. Exchanges are a function of lists, seed and
-//! order of calls.
+//! I1. A shuffle is a permutation of each list, applied to all actions and observations of a demonstration. I2. A shuffle never
+//! makes a held-out instruction. I3. Shuffles are a function of lists, seed and order of calls.
 
 use std::collections::HashMap;
 
@@ -14,11 +12,11 @@ use clawrl_config::is_word_char;
 use clawrl_core::{Message, Part, Split, SplitMix64, Trajectory};
 use serde_json::Value;
 
-/// Exchanges tried before a demonstration is shown as it was recorded. Four in five instructions are of the training
-/// part, so that the chance of coming to this end is one in two hundred million.
+/// Maximum shuffles tried before a demonstration is used unchanged. Four in five instructions are training instructions, so the
+/// chance of this is one in two hundred million.
 const MAX_TRIES: u32 = 12;
 
-/// Draws exchanges.
+/// Draws shuffles.
 pub(super) struct NameShuffle<'a> {
     lists: &'a [Vec<String>],
     random: SplitMix64,
@@ -29,7 +27,7 @@ impl<'a> NameShuffle<'a> {
         Self { lists, random: SplitMix64::new(seed) }
     }
 
-    /// The demonstration of a task of this family and instruction with other words in it; as it is without lists.
+    /// A demonstration of a task of this family and instruction with shuffled names; unchanged if there are no lists.
     pub(super) fn of(&mut self, demonstration: &Trajectory, family: &str, instruction: &str) -> Trajectory {
         for _ in 0..MAX_TRIES {
             let renaming = self.draw();
@@ -53,7 +51,7 @@ impl<'a> NameShuffle<'a> {
     }
 }
 
-/// One word for another.
+/// The replacement of each word.
 struct Renaming<'a> {
     others: HashMap<&'a str, &'a str>,
 }
@@ -147,7 +145,7 @@ mod tests {
         }
     }
 
-    /// The words that one shuffle put in place of apple, melon, red and blue, if it did so everywhere.
+    /// The words that one shuffle put in place of apple, melon, red and blue. Panics unless it replaced them everywhere.
     fn renamed(shown: &Trajectory) -> [String; 4] {
         let command = shown.turns[0].reply.joined_text();
         let words: Vec<&str> = command.split(|c: char| !c.is_alphabetic()).collect();
@@ -155,7 +153,7 @@ mod tests {
         assert_eq!(shown.prompt[0].joined_text(), format!("Copy {apple}.txt to {red}/{melon}.csv"));
         assert_eq!(shown.turns[0].calls[0].arguments, json!({ "commands": [command], "secs": 3 }));
         let observation = shown.turns[0].observation.joined_text();
-        // A word that contains one of the list is another word.
+        // A word that only contains a listed word is not replaced.
         let start = format!("cp: cannot stat '{apple}.txt'\nin crabapples/");
         let blue = observation.strip_prefix(&start).unwrap_or_else(|| panic!("{observation}"));
         [apple, melon, red, blue].map(str::to_owned)
@@ -171,7 +169,7 @@ mod tests {
             assert!(Split::Train.contains(FAMILY, &shown.prompt[0].joined_text()));
             seen.insert(renamed(&shown));
         }
-        // 4 times 3 pairs of fruit with 2 colours, less the fifth or so that is held out.
+        // 4 times 3 pairs of fruit with 2 colours, minus about a fifth that is held out.
         let possible = lists[0].iter().flat_map(|a| lists[0].iter().map(move |b| (a, b)));
         let possible = possible.filter(|(a, b)| a != b).flat_map(|(a, b)| {
             [["red", "blue"], ["blue", "red"]].map(|[x, y]| [a.as_str(), b, x, y].map(str::to_owned))

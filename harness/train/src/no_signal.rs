@@ -1,17 +1,16 @@
-//! When a training has nothing to learn from: groups whose members all get the same reward have no gradient.
+//! Detects trainings without a learning signal: groups whose members all have the same reward have no gradient.
 //!
-//! I1. Only updates in a row count: one informative group starts the count again. I2. What is told is what became of
-//! the groups of those updates.
+//! I1. Only consecutive updates count: one informative group restarts the count. I2. The message counts the groups of these
+//! updates by result.
 
 use clawrl_learn::StreamCounts;
 
 use clawrl_runtime::training::TrainError;
 
-/// Updates in a row without an informative group after which a training is given up: more of the same costs time and
-/// teaches nothing.
+/// Consecutive updates without an informative group after which a training is aborted, because more of them would teach nothing.
 const MAX_UPDATES: u32 = 5;
 
-/// Updates in a row that had nothing to learn from.
+/// Counts consecutive updates without a learning signal.
 #[derive(Debug, Default)]
 pub(super) struct NoSignalGuard {
     updates: u32,
@@ -19,10 +18,10 @@ pub(super) struct NoSignalGuard {
 }
 
 impl NoSignalGuard {
-    /// One more update, and what became of its groups.
+    /// Adds an update and the results of its groups.
     ///
     /// # Errors
-    /// There was nothing to learn from for too long.
+    /// There was no learning signal for too long.
     pub(super) fn after(&mut self, counts: &StreamCounts) -> Result<(), TrainError> {
         if counts.informative > 0 {
             *self = Self::default();

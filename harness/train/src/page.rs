@@ -1,4 +1,4 @@
-//! The page about a training, written anew after every evaluation.
+//! The HTML report of a training, rewritten after every evaluation.
 
 use std::fs;
 
@@ -9,10 +9,10 @@ use super::files::TrainingFiles;
 use clawrl_runtime::host::facts;
 use clawrl_runtime::training::TrainError;
 
-/// Writes it from what is recorded.
+/// Writes the page from the record.
 ///
 /// # Errors
-/// When the record cannot be read or the page not be written.
+/// The record cannot be read, or the page cannot be written.
 pub(super) fn write(files: &TrainingFiles, plan: &TrainPlan, held_out: &[HeldOut]) -> Result<(), TrainError> {
     let updates = Run::open_read(&files.folder())?.updates()?;
     let train_json = serde_json::to_string_pretty(plan)
@@ -30,7 +30,7 @@ pub(super) fn write(files: &TrainingFiles, plan: &TrainPlan, held_out: &[HeldOut
         .map_err(|error| TrainError::storage(format!("cannot write {}: {error}", path.display())))
 }
 
-/// What the policy was before the first update.
+/// Describes the policy before the first update.
 pub(super) fn warm_start_words(plan: &TrainPlan) -> String {
     let Some(warm_start) = &plan.warm_start else {
         return "None: reinforcement learning began from the policy as it was given.".to_owned();

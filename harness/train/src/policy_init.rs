@@ -18,7 +18,7 @@ pub fn init_policy(init: &InitRequest, progress: &dyn Progress) -> Result<ModelS
     let suites = read_suites(&init.suites, progress)?;
     let run = RunId::new("policy-init").ok_or_else(|| TrainError::internal("a bad name of a run"))?;
     let host = clawrl_runtime::host::capacity::probe();
-    // What is held out is not to be looked at, by a tokenizer neither.
+    // Held-out tasks must not be used for the tokenizer, either.
     let options = PlanOptions { split: Split::Train, ..PlanOptions::new(run, PolicySpec::Noop, host) };
     let plan = resolve_plan(&suites, &options)?;
     let texts = corpus(plan.tasks.iter().map(|task| &**task));

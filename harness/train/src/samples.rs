@@ -1,7 +1,7 @@
-//! From recorded attempts to what is learned from.
+//! Converts recorded attempts to training samples.
 //!
-//! I1. The context trained on is the context acted on: it is computed again from the trajectory by the scheduler's own
-//! function. I2. An attempt that cannot be read so teaches nothing, and says why.
+//! I1. Training uses the same context as acting: the scheduler's own function computes it again from the trajectory. I2. An
+//! attempt for which this fails is not trained on, and the reason is reported.
 
 use std::borrow::Cow;
 
@@ -16,13 +16,11 @@ use clawrl_torch::{Chat, SampledTurn, demonstrated_tokens, described_tools, segm
 
 use super::hints::{Hint, TurnHints, deeds, with_hint};
 
-/// How the records of a task are read.
+/// Settings to read the records of a task.
 pub(super) struct Reading<'a> {
     pub(super) chat: &'a Chat,
-    /// That of the task.
     pub(super) format: ActionFormat,
     pub(super) reward: Reward,
-    /// That of the task.
     pub(super) map: RewardMap,
     pub(super) temperature: f32,
 }
@@ -31,7 +29,7 @@ impl Reading<'_> {
     /// The result of the attempt that closed its slot, for the stream of groups, without a teacher's views.
     ///
     /// # Errors
-    /// What is wrong with the recorded tokens.
+    /// The recorded tokens are invalid.
     pub(super) fn member(&self, record: &AttemptRecord) -> Result<MemberResult, String> {
         let (grade, reward) = match (&record.outcome, worth(&record.outcome, self.reward)) {
             (Outcome::Finished { grade, .. }, Some(reward)) => (grade, reward),
@@ -51,11 +49,11 @@ impl Reading<'_> {
         Ok(MemberResult::Finished { reward, process, passed, replies, segments, views })
     }
 
-    /// What a teacher reads about each of these segments of an attempt, with a hint or as it is; and how many hints are left out, because
-    /// they are more than the plan allows or than `most_tokens` with all that is read with them.
+    /// The teacher's views of these segments of an attempt, with a hint or without, and the number of hints that are left out
+    /// because they exceed the plan's limit, or `most_tokens` together with the rest of the view.
     ///
     /// # Errors
-    /// What is wrong with the recorded tokens.
+    /// The recorded tokens are invalid.
     pub(super) fn views_with(
         &self,
         trajectory: &Trajectory,
@@ -78,11 +76,10 @@ impl Reading<'_> {
         }
     }
 
-    /// What a teacher reads about each of these segments of an attempt, with a hint in the prompt. Nothing where that is more than
-    /// `most_tokens` at once.
+    /// The teacher's views of these segments of an attempt, with a hint in the prompt. `None` if a view exceeds `most_tokens`.
     ///
     /// # Errors
-    /// What is wrong with the recorded tokens.
+    /// The recorded tokens are invalid.
     fn views(
         &self,
         trajectory: &Trajectory,
@@ -95,11 +92,11 @@ impl Reading<'_> {
         Ok(Some(views).filter(|views| views.iter().flatten().all(|view| view.ids.len() <= most_tokens)))
     }
 
-    /// What a teacher reads about turns of an attempt, each with a hint at the end of the last message before it that is not the
-    /// policy's; and how many hints are more than `most_tokens` with all that stands before them.
+    /// The teacher's views of turns of an attempt, each with a hint at the end of the last message before the turn that is not
+    /// the policy's, and the number of hints that exceed `most_tokens` together with their context.
     ///
     /// # Errors
-    /// What is wrong with the recorded tokens.
+    /// The recorded tokens are invalid.
     fn views_of_turns(
         &self,
         trajectory: &Trajectory,
@@ -123,7 +120,7 @@ impl Reading<'_> {
         Ok((views, too_long))
     }
 
-    /// The attempt up to a turn, with a hint before that.
+    /// The attempt up to a turn, with a hint before the turn.
     fn hinted_turn(
         &self,
         trajectory: &Trajectory,
@@ -141,7 +138,7 @@ impl Reading<'_> {
         segments(self.chat, turns, self.temperature).map_err(|error| error.to_string())
     }
 
-    /// The segments of an attempt, with a hint in its prompt where there is one.
+    /// The segments of an attempt, with a hint in its prompt if there is one.
     fn segments(&self, trajectory: &Trajectory, hint: Option<&str>) -> Result<Vec<Segment>, String> {
         let mut turns = Vec::with_capacity(trajectory.turns.len());
         let told = tools_told(trajectory, self.format);
@@ -157,7 +154,7 @@ impl Reading<'_> {
     }
 }
 
-/// What an episode is worth; nothing of one that did not finish.
+/// The reward of an episode; `None` if it did not finish.
 pub(super) fn worth(outcome: &Outcome, reward: Reward) -> Option<f64> {
     match outcome {
         Outcome::Finished { grade, reward: mapped, .. } => Some(match reward {
@@ -168,8 +165,8 @@ pub(super) fn worth(outcome: &Outcome, reward: Reward) -> Option<f64> {
     }
 }
 
-/// Tokens of each reply of an attempt, with whether its limit cut it, and whether its turns or its time cut the attempt. Three
-/// malformed replies in a row do not: how long they are is not what is wrong with them.
+/// Tokens of each reply of an attempt, with whether the token limit cut it; and whether the limit of turns or time cut the
+/// attempt. An end by three malformed replies in a row does not count as cut, because length is not their defect.
 pub(super) fn lengths(record: &AttemptRecord) -> (Vec<(u32, bool)>, bool) {
     let reply = |turn: &Turn| {
         let tokens = turn.tokens.as_ref().map_or(0, |tokens| tokens.ids.len());
@@ -182,7 +179,7 @@ pub(super) fn lengths(record: &AttemptRecord) -> (Vec<(u32, bool)>, bool) {
     (record.trajectory.turns.iter().map(reply).collect(), is_cut)
 }
 
-/// Whether an episode can be worth that: rounding apart, no less than the least and no more than the most that scores from 0 to 1 become.
+/// Whether an episode can have this reward: up to rounding, it lies in the range that scores from 0 to 1 map to.
 fn can_be(reward: f64, kind: Reward, map: RewardMap) -> bool {
     let (one, other) = match kind {
         Reward::Passed => (0.0, 1.0),
@@ -192,21 +189,21 @@ fn can_be(reward: f64, kind: Reward, map: RewardMap) -> bool {
     (one.min(other) - slack..=one.max(other) + slack).contains(&reward)
 }
 
-/// What a demonstration is shown under.
+/// The prompt under which a demonstration is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Showing<'a> {
     /// Its own prompt.
     Plain,
     /// Its own prompt, with itself as a hint.
     Hinted,
-    /// Another one's prompt, with itself as a hint: what it does follows from the hint alone.
+    /// Another demonstration's prompt, with itself as a hint: its actions follow from the hint alone.
     Contradicted(&'a [Message]),
 }
 
-/// What a demonstration of this task shows.
+/// The training segments of a demonstration of this task.
 ///
 /// # Errors
-/// A call that the task's action format has no text for.
+/// The task's action format cannot express a call.
 pub(super) fn demonstrated(
     chat: &Chat,
     task: &TaskSpec,
@@ -239,8 +236,7 @@ pub(super) fn demonstrated(
     segments(chat, turns, 1.0).map_err(|error| error.to_string())
 }
 
-/// What is shown before a turn. A hint leaves out no other turns than without it: what is left out follows from the prompt as it
-/// was.
+/// The messages before a turn. A hint does not change which turns are left out: that follows from the original prompt.
 fn shown(prompt: &[Message], turns: &[Turn], hint: Option<&str>) -> Vec<Message> {
     let conversation = context(prompt, turns);
     match hint {
@@ -249,7 +245,7 @@ fn shown(prompt: &[Message], turns: &[Turn], hint: Option<&str>) -> Vec<Message>
     }
 }
 
-/// The tools that the policy was told of before each turn (I1): those on offer, where its format describes them.
+/// The tools described to the policy before each turn (I1): the available ones, if its format describes tools.
 fn tools_told(trajectory: &Trajectory, format: ActionFormat) -> impl Iterator<Item = &[ToolSpec]> {
     let mut offered = trajectory.reset.tools.as_slice();
     trajectory.turns.iter().map(move |turn| {
@@ -272,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// Names the tools it is told of, as templates of larger models do.
+    /// Names the available tools, as templates of larger models do.
     const TEMPLATE: &str = "{% for tool in tools or [] %}<|system|>{{ tool.function.name }}<|end|>{% endfor %}\
                             {% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>\
                             {% endfor %}<|assistant|>";

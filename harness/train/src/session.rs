@@ -1,12 +1,12 @@
-//! A training from its plan to its page.
+//! The steps of a training, from its plan to its page.
 //!
-//! It is a chain of steps, each of which leaves what the next needs on disk and is skipped when that is there: the
-//! policy's folder, the run of the demonstrations, the checkpoint of the warm start, evaluations, checkpoints of
-//! reinforcement learning. So a training that was killed goes on with the step it was in.
+//! Each step leaves the input of the next one on disk and is skipped if its output exists: the policy's folder, the run of the
+//! demonstrations, the checkpoint of the warm start, evaluations, checkpoints of reinforcement learning. A killed training
+//! therefore resumes at the interrupted step.
 //!
-//! I1. What a resumed training does is a function of the last checkpoint and the plan: groups that the checkpoint had
-//! not consumed are run again as a whole. With `reproducible: true` it ends with the same bits as an undisturbed one.
-//! I2. Held-out tasks are only ever evaluated on.
+//! I1. A resumed training is a function of the last checkpoint and the plan: groups that the checkpoint had not consumed run
+//! again completely. With `reproducible: true` its result has the same bits as that of an uninterrupted training. I2. Held-out
+//! tasks are used for evaluation only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -54,32 +54,32 @@ use clawrl_runtime::host::{capacity, facts, room};
 use clawrl_runtime::training::{TrainError, TrainOutcome, TrainRequest, TrainStart};
 use clawrl_runtime::{Executor, FirstInterrupt, Machine, Progress, Work, key_of, refuse_unseen_pictures};
 
-/// Groups of evaluations and reinforcement learning record terminals only where a person will look: of evaluations.
+/// Maximum terminal recording of one session, bytes. Only evaluations record terminals, because people look at those.
 const EVALUATION_CAST_BYTES: usize = 64 << 10;
 
-/// Everything that the steps share.
+/// State that the steps share.
 pub(super) struct Session<'a> {
     pub(super) plan: TrainPlan,
-    /// Of reinforcement learning.
+    /// Slots of reinforcement learning.
     slots: Vec<SlotSpec>,
-    /// Of the tasks of those: the number of its family.
+    /// The family number of each task of reinforcement learning.
     kinds: Vec<u32>,
     pub(super) tasks: TrainTasks,
     pub(super) files: TrainingFiles,
     pub(super) policy_folder: PathBuf,
-    /// Where the learner computes.
+    /// The learner's device.
     pub(super) device: Device,
-    /// Between the learner and the engine.
+    /// Shares a device between the learner and the sampler.
     pub(super) turns: Turns,
     executor: &'a Executor,
-    /// Where turns are judged.
+    /// The judge of turns, if the plan has one.
     judge: Option<Arc<TurnJudge>>,
-    /// Of the server of a teacher that asks for one.
+    /// The key of the teacher's server, if it requires one.
     teacher_key: Option<Secret>,
     progress: Arc<dyn Progress>,
 }
 
-/// Who judges the turns of reinforcement learning, if anybody does.
+/// The judge of reinforcement learning's turns, if the plan has one.
 fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJudge>>, TrainError> {
     let Some((rl, judging)) = plan.rl.as_ref().and_then(|rl| Some((rl, rl.judging.as_ref()?))) else {
         return Ok(None);
@@ -88,7 +88,7 @@ fn turn_judge(plan: &TrainPlan, executor: &Executor) -> Result<Option<Arc<TurnJu
     TurnJudge::new(rl, judging, model, plan.seed).map(|judge| Some(Arc::new(judge)))
 }
 
-/// The number of each task's family among those of all suites, in alphabetical order.
+/// The number of each task's family in the alphabetical order of all suites' families.
 fn kinds<'a>(suites_and_families: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<u32> {
     let names: BTreeSet<(&str, &str)> = suites_and_families.clone().collect();
     let numbers: BTreeMap<(&str, &str), u32> = names.into_iter().zip(0..).collect();
@@ -138,7 +138,7 @@ impl Trainer {
     /// Trains. Blocks. Call on the main thread, before anything starts a thread: the host's spawner needs that.
     ///
     /// # Errors
-    /// What the host lacks, what broke, or that a signal ended the training; it can be resumed after the last two.
+    /// The host lacks something, an operation failed, or a signal ended the training. It can be resumed after the last two.
     pub fn run(self) -> Result<TrainOutcome, TrainError> {
         let Self { plan, split, tasks, mut layout, teacher_key, is_named, start, progress, hosted } = self;
         let judging = plan.rl.as_ref().and_then(|rl| rl.judging.as_ref());
@@ -153,7 +153,7 @@ impl Trainer {
         }
         let Layout { files, policy_folder, rl: rl_plan, demonstrations, .. } = layout;
         progress.training_started(files.run());
-        // Held to the end: between two stretches nobody writes the run, and yet it is ours.
+        // Held to the end: between two stretches no writer holds the run, but other processes must not take it.
         let _alone = files.lock()?;
         let executor = Executor::start(machine, FirstInterrupt::Drain, Arc::clone(&progress))?;
         let judge = turn_judge(&plan, &executor)?;
@@ -194,8 +194,8 @@ impl Session<'_> {
             about.evaluation_tasks
         ));
         self.make_policy()?;
-        // This thread imitates, with nothing beside it: it may have every core, unless the bits are to be the same on
-        // machines with other numbers of them.
+        // Imitation runs alone on this thread and may use every core, unless results have to be the same on machines with other
+        // core counts.
         let all = if self.plan.reproducible { 1 } else { facts::cpus() };
         configure_threads(settings::threads(self.plan.engine.of_learner().max(all))).map_err(|error| {
             TrainError::unavailable(error.to_string()).with_help("`clawrl doctor` looks at everything")
@@ -219,7 +219,7 @@ impl Session<'_> {
         }
     }
 
-    /// The teacher that is behind a server, if one is, looked at before any episode.
+    /// The remote teacher, if there is one, checked before any episode.
     fn remote_teacher(
         &self,
         chat: &Arc<Chat>,
@@ -235,7 +235,7 @@ impl Session<'_> {
         Ok(teacher)
     }
 
-    /// A training without reinforcement learning: what imitation came to.
+    /// Evaluates the result of imitation, for a training without reinforcement learning.
     fn judge_imitation(&self, chat: &Arc<Chat>, checkpoint: &Checkpoint) -> Result<TrainOutcome, TrainError> {
         let engine = self.engine(checkpoint.version, &checkpoint.params, None)?;
         let mut evaluated = best::recorded(&self.files, &self.plan, 0)?;
@@ -245,7 +245,7 @@ impl Session<'_> {
         self.end(0, checkpoint.version, &evaluated)
     }
 
-    /// The preset's folder, unless it is there.
+    /// Creates the preset's folder, unless it exists.
     fn make_policy(&self) -> Result<(), TrainError> {
         let PolicySource::Preset(preset) = &self.plan.policy else { return Ok(()) };
         if ModelFiles::of(&self.policy_folder).config().exists() {
@@ -280,17 +280,17 @@ impl Session<'_> {
         Ok(found.checkpoint)
     }
 
-    /// Leaves checkpoint 0.
+    /// Imitates demonstrations and writes checkpoint 0.
     fn warm_start(&self, chat: &Chat, plan: Option<RunPlan>) -> Result<(), TrainError> {
-        // Where nothing is computed, memory of a GPU is not taken either.
+        // Without a warm start nothing is computed, so no GPU memory is used.
         let device = if self.plan.warm_start.is_some() { self.device } else { Device::Cpu };
-        // An adapter that is learned on from becomes part of the model.
+        // An initial adapter is merged into the model.
         let params = load_merged(&self.policy_folder, device).map_err(unusable)?;
         let params = match (&self.plan.warm_start, plan) {
             (Some(warm_start), Some(plan)) => self.imitate(warm_start, plan, chat, params)?,
             _ => params,
         };
-        // It learns nothing: it writes the checkpoint.
+        // This learner only writes the checkpoint.
         let reinforcing = || {
             let rl = self.plan.rl.as_ref()?;
             let (loss, teacher) = (PolicyLoss::default(), None);
@@ -342,7 +342,7 @@ impl Session<'_> {
         Ok(learner.params().share())
     }
 
-    /// What watches the policy; of a training that is taken up, with what its updates showed.
+    /// The collapse detector; for a resumed training, with the metrics of its updates.
     fn guard(&self, rl: &RlPlan, updates: u32) -> Result<Option<CollapseGuard>, TrainError> {
         let Some(bounds) = settings::collapse_bounds(&rl.guards) else { return Ok(None) };
         let figures = RunStore::open(self.files.results())?.run(self.files.run())?.updates()?;
@@ -355,7 +355,7 @@ impl Session<'_> {
         Ok(Some(guard))
     }
 
-    /// From a checkpoint to the last update, with evaluations where they are due.
+    /// Trains from a checkpoint to the last update, with the evaluations that are due.
     fn reinforce(
         &self,
         rl: &RlPlan,
@@ -390,13 +390,13 @@ impl Session<'_> {
             teacher,
         };
         learning.versions.forget_rejected_after(snapshot.version)?;
-        // After a kill: groups that the checkpoint had not consumed run again as a whole.
+        // After a kill: groups that the checkpoint had not consumed run again completely.
         let mut mode = ResumeMode::RollBack {
             update: u64::from(snapshot.updates),
             consumed: snapshot.consumed.iter().collect::<BTreeSet<_>>(),
         };
         let mut evaluated = best::recorded(&self.files, &self.plan, snapshot.updates)?;
-        // Whoever was killed in between may have kept less than was evaluated.
+        // A process killed in between may not have stored all evaluations.
         best::keep(&self.files, &self.plan, &evaluated)?;
         loop {
             let at = learning.updates();
@@ -453,7 +453,7 @@ impl Session<'_> {
         self.end(learning.updates(), version, &evaluated)
     }
 
-    /// Keeps an evaluation beside the earlier ones, in place of one that a gate made of the same version, and warns of a fall.
+    /// Stores an evaluation with the earlier ones, in place of the same version's evaluation as a candidate, and warns of a drop.
     fn keep_evaluation(&self, evaluated: &mut Vec<HeldOut>, held_out: HeldOut) -> Result<(), TrainError> {
         evaluated.retain(|past| past.updates != held_out.updates);
         evaluated.push(held_out);
@@ -557,7 +557,7 @@ impl Session<'_> {
             let learned = learner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, TrainError>((ended, learned))
         })?;
-        // They end with the scheduler's run, or with whoever learns.
+        // The tasks end with the scheduler's run or with the learner.
         for task in judging.into_iter().chain(teaching) {
             if let Err(error) = self.executor.handle().block_on(task)
                 && error.is_panic()
@@ -565,7 +565,7 @@ impl Session<'_> {
                 std::panic::resume_unwind(error.into_panic());
             }
         }
-        // The learner's failure comes first: the scheduler ended because of it.
+        // The learner's error has priority: the scheduler ended because of it.
         learned?;
         account(ended?, &*self.progress)?;
         writer.close()?;
@@ -576,7 +576,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Journals that the training is over, unless it was: after the last evaluation, whose figures it holds, too.
+    /// Journals the end of the training, unless that was done: after the last evaluation, because the entry contains its metrics.
     fn finish(&self) -> Result<(), TrainError> {
         let run = RunStore::open(self.files.results())?.run(self.files.run())?;
         if run.state().is_none_or(|state| state.finished().is_none()) {
@@ -587,7 +587,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Evaluates the version that waits for it, by an engine of its own, and decides whether it may act; what it came to, if so.
+    /// Evaluates the candidate with a separate sampler and decides whether it may act. Returns the evaluation if it may.
     fn try_candidate(
         &self,
         learning: &mut Learning,
@@ -597,7 +597,7 @@ impl Session<'_> {
         let began = std::time::Instant::now();
         let run = self.files.gate_evaluation(candidate.updates)?;
         let store = RunStore::open(self.files.results())?;
-        // Of a process that was killed: what it evaluated may have had other bits.
+        // The run of a killed process: its candidate may have had other bits.
         match store.remove_run(&run) {
             Ok(()) | Err(RecordError::NoSuchRun { .. }) => {}
             Err(other) => return Err(other.into()),
@@ -621,7 +621,7 @@ impl Session<'_> {
         Ok((outcome == UpdateOutcome::Accepted).then_some(HeldOut { by_gate: true, ..held_out }))
     }
 
-    /// A greedy run of the policy of an engine over the held-out tasks.
+    /// A greedy run of a sampler's policy over the held-out tasks.
     fn measure(
         &self,
         run: RunId,
@@ -638,7 +638,7 @@ impl Session<'_> {
         Ok(held_out(&run, updates, version))
     }
 
-    /// Greedy success of the acting version, which the checkpoint of `version` has.
+    /// Greedy success of the acting version, which equals the checkpoint of `version`.
     fn evaluate(
         &self,
         at: u32,
@@ -659,7 +659,7 @@ impl Session<'_> {
         if held_out.faulted > 0 {
             self.progress.warn(format_args!("{} held-out tasks faulted and are left out", held_out.faulted));
         }
-        // The update's own figure is of the version that it made.
+        // The update's own metric belongs to the version that the update made.
         if branch.is_some() {
             return Ok(held_out);
         }
@@ -693,7 +693,7 @@ impl Session<'_> {
         }
     }
 
-    /// Adds figures to the training's own record.
+    /// Adds metrics to the training's own record.
     fn keep_metrics(&self, rows: Vec<MetricRow>) -> Result<(), TrainError> {
         let (writer, ..) = RunWriter::resume(self.files.results(), self.files.run(), ResumeMode::OpenSlots)?;
         let kept = self.executor.handle().block_on(writer.sink().metrics(rows));

@@ -1,4 +1,4 @@
-//! From the words of a train plan to the settings of those who compute.
+//! Converts a train plan to settings of learners and samplers.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -16,21 +16,21 @@ use clawrl_torch::{
     Activations, Decay, Dtype, EngineConfig, LearnerConfig, LoraConfig, LoraTarget, OptimizerConfig, Teacher,
 };
 
-/// Tokens that go through the learner's model together. Enough that operations dominate their overhead, few enough
-/// that activations stay small.
+/// Tokens of one forward pass of the learner. Large enough that computation dominates overhead, small enough for the memory of
+/// activations.
 const MICRO_BATCH_TOKENS: NonZeroU32 = NonZeroU32::new(8192).unwrap();
 
-/// A number of at least 1, as a checked plan has it.
+/// Converts a number that a checked plan guarantees to be at least 1.
 fn positive(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
 }
 
-/// Threads inside one operation.
+/// Threads of one operation.
 pub(super) fn threads(number: u32) -> NonZeroUsize {
     NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The engine of a training.
+/// Settings of a training's sampler.
 pub(super) fn engine(plan: &TrainPlan) -> EngineConfig {
     EngineConfig {
         max_batch: plan.engine.max_batch as usize,
@@ -48,7 +48,7 @@ fn dtype(dtype: clawrl_config::Dtype) -> Dtype {
     }
 }
 
-/// A learner as `engine:` says that it computes.
+/// Applies the plan's `engine:` settings to a learner.
 pub(super) fn computing(plan: &TrainPlan, config: LearnerConfig) -> LearnerConfig {
     let activations = match plan.engine.activations {
         KeptActivations::Keep => Activations::Keep,
@@ -57,7 +57,7 @@ pub(super) fn computing(plan: &TrainPlan, config: LearnerConfig) -> LearnerConfi
     LearnerConfig { dtype: dtype(plan.engine.dtype), activations, ..config }
 }
 
-/// The adapter that is learned.
+/// Settings of the trained adapter.
 pub(super) fn lora(plan: &LoraPlan) -> LoraConfig {
     let target = |target: &clawrl_config::LoraTarget| match target {
         clawrl_config::LoraTarget::QProj => LoraTarget::QProj,
@@ -72,7 +72,7 @@ pub(super) fn lora(plan: &LoraPlan) -> LoraConfig {
     LoraConfig { rank: i64::from(plan.rank), alpha: plan.alpha, targets }
 }
 
-/// The stream of groups.
+/// Settings of the stream of groups.
 pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
     StreamConfig {
         advantage: match rl.advantage {
@@ -101,7 +101,7 @@ pub(super) fn stream(rl: &RlPlan, seed: u64) -> StreamConfig {
     }
 }
 
-/// What is done about what a limit cut.
+/// Handling of episodes that a limit cut.
 pub(super) fn overlong(plan: OverlongPlan) -> Overlong {
     match plan {
         OverlongPlan::Train => Overlong::Train,
@@ -110,13 +110,13 @@ pub(super) fn overlong(plan: OverlongPlan) -> Overlong {
     }
 }
 
-/// What a guard of the policy looks for; nothing where it is not to.
+/// The bounds of the collapse detector; `None` if the plan turns it off.
 pub(super) fn collapse_bounds(plan: &GuardPlan) -> Option<CollapseBounds> {
     let GuardPlan { entropy, shortest, longest, repetition, updates } = *plan;
     (updates > 0).then_some(CollapseBounds { entropy, shortest, longest, repetition, updates })
 }
 
-/// The learner of reinforcement learning. `episode_tokens` is the most that an episode can have sampled.
+/// Settings of the learner of reinforcement learning. `episode_tokens`: maximum sampled tokens of an episode.
 pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
     LearnerConfig {
         loss: PolicyLoss {
@@ -134,7 +134,7 @@ pub(super) fn learner(rl: &RlPlan, episode_tokens: u64) -> LearnerConfig {
     }
 }
 
-/// The learner of chat.
+/// Settings of the learner of chat.
 pub(super) fn chat_learner(plan: &ChatPlan) -> LearnerConfig {
     let hinted = plan.objective != ChatObjective::Binary;
     let weight = CandidateWeight::Renormalised;
@@ -145,13 +145,14 @@ pub(super) fn chat_learner(plan: &ChatPlan) -> LearnerConfig {
         loss: PolicyLoss {
             outcome_weight: f64::from(u8::from(plan.objective != ChatObjective::Opd)),
             distillation: hinted.then_some(taught),
-            // Turns wait for somebody to judge them, so that many are of older versions.
+            // Turns wait for feedback, so many were sampled by older versions.
             weighting: Weighting::IcePop { low: 0.5, high: 5.0 },
             ..PolicyLoss::default()
         },
         optimizer: OptimizerConfig {
             learning_rate: plan.learning_rate,
-            // No momentum: updates are few, and it would go on for ten of them behind the last complaint, where nothing is to be learned any more.
+            // No momentum: updates are rare, and momentum would continue for ten updates after the last complaint, when there is
+            // nothing left to learn.
             beta1: 0.0,
             beta2: 0.98,
             weight_decay: 0.1,
@@ -163,7 +164,7 @@ pub(super) fn chat_learner(plan: &ChatPlan) -> LearnerConfig {
         minibatches: NonZeroU32::MIN,
         micro_batch_tokens: MICRO_BATCH_TOKENS,
         activations: Activations::Keep,
-        // A version without a step would have used its samples up.
+        // A version without a step would consume its samples for nothing.
         max_skipped_steps: 0,
         teacher: hinted.then_some(Teacher::Ema { decay: 0.95 }),
         dtype: Dtype::Fp32,
@@ -194,7 +195,7 @@ fn teacher(plan: &DistillationPlan) -> Teacher {
     }
 }
 
-/// The learner of imitation.
+/// Settings of the learner of imitation.
 pub(super) fn imitator(warm_start: &WarmStartPlan) -> LearnerConfig {
     LearnerConfig {
         loss: PolicyLoss::default(),
@@ -266,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// Memory is counted in a crate that knows neither model nor engine.
+    /// The memory estimate is in a crate that knows neither model nor sampler.
     #[test]
     fn what_memory_is_counted_by_is_what_computes() {
         let config = ModelConfig::tiny(1_500, 0);

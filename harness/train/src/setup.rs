@@ -1,6 +1,6 @@
-//! What acts and what learns, made from parameters.
+//! Makes samplers and learners from parameters.
 //!
-//! I1. An adapter is served with the model that it is for, and learned with that model beside it.
+//! I1. An adapter is sampled and trained together with its model.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::session::Session;
 use super::settings;
 use clawrl_runtime::training::TrainError;
 
-/// Folder of the policy that reinforcement learning began with, in the training's own.
+/// Folder of reinforcement learning's initial policy, in the training's folder.
 const REFERENCE: &str = "reference";
-/// The same from the folder of a checkpoint's model.
+/// The same, relative to the folder of a checkpoint's model.
 const REFERENCE_OF_CHECKPOINT: &str = "../../../reference";
 
-/// What a learner begins from.
+/// The initial state of a learner.
 pub(super) struct LearnerStart {
     params: Params,
     base: Option<Base>,
@@ -30,18 +30,18 @@ pub(super) struct LearnerStart {
 }
 
 impl LearnerStart {
-    /// A whole model that nothing was learned of.
+    /// A full model without training state.
     pub(super) fn whole(params: Params) -> Self {
         Self { params, base: None, version: 0, reference: None }
     }
 }
 
-/// Publishes the adapter of a training.
+/// Makes the publisher of a training's adapter.
 fn adapter_of(engine: &Engine) -> AdapterPublisher {
     AdapterPublisher { engine: engine.handle(), name: AdapterName::from(ADAPTER) }
 }
 
-/// With a gate, what a learner begins from is accepted.
+/// With acceptance, the learner's initial version counts as accepted.
 fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, TrainError> {
     if rl.gate.is_some() {
         learner.accept().map_err(unusable)?;
@@ -49,14 +49,14 @@ fn accepting(rl: &RlPlan, mut learner: TorchLearner) -> Result<TorchLearner, Tra
     Ok(learner)
 }
 
-/// Whether the loss or a teacher looks at the policy that reinforcement learning began with.
+/// Whether the loss or a teacher needs the initial policy.
 fn looks_back(rl: &RlPlan) -> bool {
     let teacher = rl.distillation.as_ref().map(|distillation| distillation.teacher);
     rl.loss.kl.is_some() || teacher == Some(Teacher::Frozen)
 }
 
 impl Session<'_> {
-    /// An engine that acts by these parameters; those of an adapter, with the model that it is for.
+    /// A sampler with these parameters; for an adapter, together with its model.
     pub(super) fn engine(
         &self,
         version: u64,
@@ -96,8 +96,9 @@ impl Session<'_> {
         Ok(learner)
     }
 
-    /// The policy that reinforcement learning began with, where the loss or a teacher looks at it, or an adapter changes it: kept
-    /// when it begins, since checkpoints of that time go. In the machine's memory; what of it is computed with goes where that is.
+    /// The initial policy of reinforcement learning, if the loss or a teacher needs it, or if an adapter is trained on it. It is
+    /// stored at the start, because early checkpoints are deleted. The result is in CPU memory; parts are moved to the device
+    /// that computes with them.
     fn first_policy(&self, rl: &RlPlan, checkpoint: &Checkpoint) -> Result<Option<Params>, TrainError> {
         if !looks_back(rl) && rl.lora.is_none() {
             return Ok(None);
@@ -127,12 +128,12 @@ impl Session<'_> {
         params.copy().map(Some).map_err(unusable)
     }
 
-    /// What acts and what learns from a checkpoint on.
+    /// The sampler and the learner from a checkpoint.
     ///
-    /// `accepted`: the version that has the checkpoint's parameters, which is an earlier one where those after it were rejected.
+    /// `accepted`: the version whose parameters the checkpoint contains; an earlier one if later versions were rejected.
     ///
     /// # Errors
-    /// What cannot be served or learned.
+    /// The policy cannot be sampled or trained.
     pub(super) fn take_up(
         &self,
         rl: &RlPlan,
@@ -151,10 +152,10 @@ impl Session<'_> {
             return Ok((engine, accepting(rl, learner)?));
         };
         let is_adapter = checkpoint.params.layout().lora().is_some();
-        // Those of a whole model are of no use to an adapter, and take twice as much as it.
+        // A full model's moments are useless for an adapter, and are twice as large as the model.
         let moments = checkpoint.moments.filter(|_| is_adapter);
         let checkpoint = Checkpoint { moments, ..checkpoint };
-        // Until its first update a training has a whole model.
+        // Before the first update, the checkpoint contains a full model.
         let params = if is_adapter {
             checkpoint.params.on(self.device, Dtype::Fp32).map_err(unusable)?
         } else {
@@ -162,7 +163,7 @@ impl Session<'_> {
                 .map_err(unusable)?
         };
         let engine = self.engine(accepted, &params, Some(model))?;
-        // An adapter of zeros changes nothing: it is the model that learning began with.
+        // A zero adapter equals the initial model.
         let unchanged = || Params::zeros(Arc::clone(params.layout()), self.device).map_err(unusable);
         let reference = looks_back(rl).then(unchanged).transpose()?;
         let base = Some(Base { params: model.share(), found: REFERENCE_OF_CHECKPOINT.to_owned() });
@@ -175,7 +176,7 @@ impl Session<'_> {
     }
 }
 
-/// The failure of what cannot be read, served or learned.
+/// The error of a policy that cannot be read, sampled or trained.
 pub(super) fn unusable(error: TorchError) -> TrainError {
     let message = error.to_string();
     match error {

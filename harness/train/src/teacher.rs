@@ -1,13 +1,13 @@
-//! A teacher behind a server: whole groups are read to it between the record and the learner.
+//! A remote teacher: complete groups are sent to it between the record and the learner.
 //!
-//! I1. A group waits for what is said of it as long as the plan allows, and goes on to the learner without what is missing; nobody else
-//! waits for it. I2. What is asked is a function of plan and record, and nothing of the answers is kept: groups that a kill loses
-//! run again, and are asked about anew. I3. The server has the policy's tokens: looked at before any episode, of every token that has a
-//! text of its own, and with every answer. I4. Where a reading had its time and nothing at all was heard of the server in the meantime,
-//! it is left alone for [`PAUSE`] times as long, as judges are.
+//! I1. A group waits for its scores at most as long as the plan allows, then is forwarded to the learner without the missing
+//! ones. Other groups do not wait for it. I2. Requests are a function of plan and record, and answers are not stored: groups that
+//! a kill loses run again and are scored again. I3. The server has the policy's tokens. This is checked before any episode, for
+//! every token with a unique text, and with every answer. I4. If a view timed out and the server sent nothing in the meantime,
+//! the server is not asked for [`PAUSE`] times as long, as for judges.
 //!
-//! What waits here are members of groups that are wanted, which the demand bounds. Members of groups that are not whole stay
-//! from one stretch to the next. Cancellation: the task is its stretch's; a second interrupt lets everything that waits go on at once.
+//! Waiting attempts belong to demanded groups, so the demand bounds their number. Members of incomplete groups stay from one
+//! stretch to the next. Cancellation: the task belongs to its stretch; a second interrupt forwards all waiting attempts at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,13 +33,13 @@ use super::samples::Reading;
 use clawrl_runtime::remote_scorer;
 use clawrl_runtime::training::TrainError;
 
-/// Tokens of one request of the look before a training.
+/// Tokens of one request of the check before a training.
 const LOOK_TOKENS: usize = 1024;
 
-/// How long one of those may take: a server that loads its model first needs most of that.
+/// Time limit of such a request. A server that first loads its model needs most of it.
 const LOOK_TIME: Duration = Duration::from_secs(120);
 
-/// Asks a teacher behind a server.
+/// Sends views to a remote teacher.
 pub(super) struct RemoteTeacher {
     scorer: RemoteScorer,
     timeout: Duration,
@@ -49,48 +49,48 @@ pub(super) struct RemoteTeacher {
     reward: Reward,
     temperature: f32,
     group_size: usize,
-    /// Tokens of the longest reading.
+    /// Maximum tokens of a view.
     most_tokens: usize,
     chat: Arc<Chat>,
-    /// Every id that is a token.
+    /// All valid token ids.
     tokens: Vec<u32>,
-    /// Members of groups that are not whole.
+    /// Members of incomplete groups.
     unsettled: Mutex<BTreeMap<GroupId, Vec<ScoredAttempt>>>,
 }
 
 #[derive(Debug, Default)]
 struct Hearing {
-    /// When the last answer came.
+    /// Time of the last answer.
     heard: Option<Instant>,
-    /// Nobody is asked before.
+    /// The server is not asked before this time.
     silent_until: Option<Instant>,
-    /// Troubles that a person was told of.
+    /// Kinds of errors that were reported.
     told: BTreeSet<&'static str>,
 }
 
-/// What a stretch gives to its teacher.
+/// Input of the teacher for one stretch.
 pub(super) struct Arriving {
     pub(super) plan: Arc<RunPlan>,
     pub(super) resolved: Resolved,
-    /// Attempts that the channel to the learner holds.
+    /// Capacity of the channel to the learner, in attempts.
     pub(super) capacity: usize,
     pub(super) interrupts: watch::Receiver<Interrupt>,
 }
 
-/// What is read to a teacher about a member of a group.
+/// The views of a member of a group.
 #[derive(Debug, Default)]
 struct Readings {
-    /// One entry for each segment, or none at all.
+    /// One entry for each segment, or empty.
     views: Vec<Vec<TeacherView>>,
-    /// Hints that were left out.
+    /// Number of hints that were left out because they are too long.
     too_long: u64,
 }
 
 impl RemoteTeacher {
-    /// The teacher of a plan, if it is behind a server. `most_tokens` is how many the model reads at once.
+    /// The teacher of a plan, if it is remote. `most_tokens`: context length of the model.
     ///
     /// # Errors
-    /// Settings that no request can be made of.
+    /// The settings do not give a valid request.
     pub(super) fn new(
         rl: &RlPlan,
         key: Option<Secret>,
@@ -125,10 +125,10 @@ impl RemoteTeacher {
         })))
     }
 
-    /// Looks whether the server is there, says what is asked of it, and has the policy's tokens (I3).
+    /// Checks that the server answers, supports scoring, and has the policy's tokens (I3).
     ///
     /// # Errors
-    /// What keeps it from teaching, with the first token that differs.
+    /// The reason why the server cannot teach, with the first token that differs.
     pub(super) async fn look(&self) -> Result<(), TrainError> {
         for ids in self.tokens.chunks(LOOK_TOKENS.min(self.most_tokens.saturating_sub(1).max(1))) {
             let looked = self.scorer.score(ids, 0, Instant::now() + LOOK_TIME).await;
@@ -137,7 +137,7 @@ impl RemoteTeacher {
         Ok(())
     }
 
-    /// Reads groups to the teacher as they become whole, each beside the others.
+    /// Sends groups to the teacher concurrently as they complete.
     pub(super) fn teach_all(self: &Arc<Self>, arriving: Arriving, runtime: &Handle) -> ScoredAttempts {
         let (learner, attempts) = mpsc::channel(arriving.capacity);
         let task = runtime.spawn(Arc::clone(self).run(arriving, learner));
@@ -146,7 +146,7 @@ impl RemoteTeacher {
 
     async fn run(self: Arc<Self>, arriving: Arriving, learner: mpsc::Sender<ScoredAttempt>) {
         let Arriving { plan, mut resolved, interrupts, .. } = arriving;
-        // Dropped, it ends what it has.
+        // Dropping the set ends its tasks.
         let mut groups = JoinSet::new();
         loop {
             tokio::select! {
@@ -166,7 +166,7 @@ impl RemoteTeacher {
         }
     }
 
-    /// The members of a group, in order, once it is whole.
+    /// The members of a group, in order, once it is complete.
     fn settled(&self, group: GroupId, judged: ScoredAttempt) -> Option<Vec<ScoredAttempt>> {
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
         let members = unsettled.entry(group).or_default();
@@ -194,7 +194,7 @@ impl RemoteTeacher {
         let (members, readings) = match read.await {
             Ok(read) => read,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The runtime ends, and everybody with it.
+            // The runtime is shutting down.
             Err(_) => return,
         };
         let deadline = Instant::now() + self.timeout;
@@ -204,7 +204,7 @@ impl RemoteTeacher {
         }));
         let said = tokio::select! {
             biased;
-            // Nobody learns any more.
+            // The learner has ended.
             () = learner.closed() => return,
             () = given_up(&mut interrupts) => Vec::new(),
             said = asked => said,
@@ -212,12 +212,12 @@ impl RemoteTeacher {
         let mut said = said.into_iter();
         for (member, readings) in members.into_iter().zip(readings) {
             let taught = taught(readings, said.next().unwrap_or_default());
-            // Gone is the learner once it has given up.
+            // The receiver is gone once the learner has ended.
             let _ = learner.send(ScoredAttempt { teacher_scores: Some(taught), ..member }).await;
         }
     }
 
-    /// What is read about each member.
+    /// The views of each member.
     fn readings(&self, task: &TaskSpec, members: &[ScoredAttempt]) -> Vec<Readings> {
         let hints = hints(&self.distillation, &self.chat, self.reward, task, members);
         let reading = Reading {
@@ -228,7 +228,7 @@ impl RemoteTeacher {
             temperature: self.temperature,
         };
         let of = |(member, hint): (&ScoredAttempt, Hint)| {
-            // Who cannot be read is told of where it is learned from.
+            // The learner reports attempts that cannot be read.
             let Ok(MemberResult::Finished { segments, .. }) = reading.member(&member.record) else {
                 return Readings::default();
             };
@@ -243,7 +243,7 @@ impl RemoteTeacher {
         members.iter().zip(hints).map(of).collect()
     }
 
-    /// What is said of each view; nothing of one that was not answered.
+    /// The scores of each view; `None` for a view without an answer.
     async fn ask_all(
         &self,
         views: &[Vec<TeacherView>],
@@ -259,9 +259,9 @@ impl RemoteTeacher {
             return None;
         }
         let asked = Instant::now();
-        // The semaphore is never closed, so an error is the time that is up.
+        // The semaphore is never closed, so an error means a timeout.
         let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else { return None };
-        // It may have been found silent by whoever had the place.
+        // Another request may have found the server silent in the meantime.
         if self.is_silent() {
             return None;
         }
@@ -271,7 +271,7 @@ impl RemoteTeacher {
             Err(ScoreError { code: "server-silent", message, may_pass: true, heard: false })
         });
         self.hear(answer.as_ref().err(), asked, deadline);
-        // The first token is predicted by nothing, and no view asks about it.
+        // The first token has no context, and no view asks about it.
         let logprobs = answer.ok()?;
         view.places.iter().map(|place| logprobs.get(place.view.checked_sub(1)?).copied()).collect()
     }
@@ -281,7 +281,7 @@ impl RemoteTeacher {
         hearing.silent_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Takes in what came of a question that was put at a time and had to be answered by another (I4).
+    /// Notes the result of a request with its start time and deadline (I4).
     fn hear(&self, error: Option<&ScoreError>, asked: Instant, deadline: Instant) {
         let mut hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -304,7 +304,7 @@ impl RemoteTeacher {
     }
 }
 
-/// The views that were answered, and whether any was not.
+/// The answered views, and whether any was not answered.
 fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> TeacherScores {
     let Readings { views, too_long } = readings;
     let (mut said, mut is_unanswered) = (said.into_iter(), false);
@@ -323,7 +323,7 @@ fn taught(readings: Readings, said: Vec<Vec<Option<Vec<f32>>>>) -> TeacherScores
     TeacherScores { views, too_long, is_unanswered }
 }
 
-/// The failure of a look.
+/// The error of a failed check.
 fn unfit(error: &ScoreError, url: &str) -> TrainError {
     let help = match error.code {
         "other-tokenizer" => {

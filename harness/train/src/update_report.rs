@@ -1,4 +1,4 @@
-//! The figures of one update, for its progress report.
+//! The metrics of one update, for its progress report.
 
 use std::time::Duration;
 
@@ -7,53 +7,53 @@ use clawrl_learn::{BatchStats, UpdateReport};
 use clawrl_record::JudgedTurn;
 use clawrl_runtime::training::UpdateProgress;
 
-/// Figures of one update beside those of learner and stream.
+/// Metrics of one update that neither learner nor stream report.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct UpdateTimes {
-    /// Waiting for a batch.
+    /// Time spent waiting for a batch.
     pub(super) wait: Duration,
-    /// Learning.
+    /// Time spent learning.
     pub(super) update: Duration,
-    /// Handing over the parameters.
+    /// Time spent publishing the parameters.
     pub(super) publish: Duration,
 }
 
-/// What was sampled since the update before.
+/// Totals of the samples since the previous update.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sampled {
     pub(super) episodes: u64,
     pub(super) tokens: u64,
     pub(super) turns: u64,
-    /// Sum over replies.
+    /// Repetition, summed over replies.
     pub(super) repetition: f64,
-    /// Hints that were left out.
+    /// Number of hints that were left out because they are too long.
     pub(super) hints_too_long: u64,
-    /// Episodes that a teacher behind a server was asked about, and did not answer.
+    /// Episodes that a remote teacher did not score completely.
     pub(super) unanswered: u64,
-    /// Episodes that a limit cut, or one of whose replies.
+    /// Episodes that a limit cut, in the episode or in one of its replies.
     pub(super) overlong: u64,
-    /// Tokens that are not trained on because of that.
+    /// Tokens that are not trained on because of a cut.
     pub(super) overlong_tokens: u64,
     pub(super) judging: JudgingFigures,
 }
 
-/// What came of questions about turns.
+/// Results of questions about turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JudgingFigures {
     /// Questions with a verdict.
     pub(super) judged: u64,
-    /// Questions of which too few votes came.
+    /// Questions with too few votes.
     pub(super) unjudged: u64,
     pub(super) missing_votes: u64,
-    /// Questions with two votes or more, and the sum of how far those agree.
+    /// Questions with at least two votes, and the sum of their agreement.
     pub(super) compared: u64,
     pub(super) agreement: f64,
-    /// What the votes took, where the judge says.
+    /// Token usage of the votes, if the judge reports it.
     pub(super) usage: UsageTotal,
 }
 
 impl JudgingFigures {
-    /// Takes in what was said of a turn.
+    /// Adds the judgement of a turn.
     pub(super) fn add(&mut self, turn: &JudgedTurn) {
         for judgement in turn.process.iter().chain(&turn.hint) {
             match judgement.verdict {
@@ -69,7 +69,7 @@ impl JudgingFigures {
         }
     }
 
-    /// Mean; not a number where there is nothing to compare.
+    /// Mean agreement; NaN if there is nothing to compare.
     pub(super) fn mean_agreement(&self) -> f64 {
         if self.compared == 0 { f64::NAN } else { self.agreement / self.compared as f64 }
     }

@@ -1,8 +1,8 @@
-//! The versions of a training's policy: which followed from which, and `clawrl policy versions`, `rollback` and `diff`.
+//! The versions of a training's policy: their parents, and `clawrl policy versions`, `rollback` and `diff`.
 //!
-//! I1. What a training goes back to is a new version of what an older one has, with a number that no checkpoint had. I2. What was consumed stays consumed: a training that went back goes on with other groups. I3. What is
-//! told about versions is in `versions.jsonl` of the training's folder, a line for each checkpoint, also of those
-//! whose files went since, and one for each version that was rejected.
+//! I1. A rollback makes a new version with the parameters of an older one, under a number that no checkpoint had. I2. Consumed
+//! groups stay consumed: a training continues with new groups after a rollback. I3. `versions.jsonl` in the training's folder has
+//! one line for each checkpoint, including deleted ones, and for each rejected version.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -25,24 +25,24 @@ use clawrl_runtime::training::{
     PolicyVersion, RollbackOutcome, TrainError, VersionDiff, VersionList, read_plan,
 };
 
-/// What became of one version.
+/// The history of one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Made {
     pub(super) version: u64,
-    /// The checkpoint that it followed from; nothing before the first update.
+    /// The checkpoint that this version was made from; `None` before the first update.
     pub(super) parent: Option<u64>,
-    /// Updates made by then.
+    /// Number of updates up to this version.
     pub(super) updates: u32,
     pub(super) t_ms: u64,
-    /// The version that was given up for it.
+    /// The version that a rollback replaced by this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) instead_of: Option<u64>,
-    /// Why it never acted. A checkpoint of this number, if there is one, has what its parent has.
+    /// The reason of a rejection. A checkpoint of this number, if there is one, equals its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rejected: Option<String>,
 }
 
-/// I3.
+/// The file `versions.jsonl` (I3).
 #[derive(Debug, Clone)]
 pub(super) struct VersionLog {
     path: PathBuf,
@@ -53,24 +53,23 @@ impl VersionLog {
         Self { path: files.folder().join("versions.jsonl") }
     }
 
-    /// All that was noted, by version; of one that was made again after a kill the later note. What a kill tore is left
-    /// out.
+    /// All notes by version. The last note counts if a version was made again after a kill. A torn line is ignored.
     pub(super) fn read(&self) -> BTreeMap<u64, Made> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let notes = text.lines().filter_map(|line| serde_json::from_str::<Made>(line).ok());
         notes.map(|made| (made.version, made)).collect()
     }
 
-    /// What a training went back to, by the updates that it had made then: the last one.
+    /// Versions made by rollbacks, by the number of updates at that time; the last one for each number.
     pub(super) fn branches(&self) -> BTreeMap<u32, u64> {
         let branches = self.read().into_values().filter(|made| made.instead_of.is_some());
         branches.map(|made| (made.updates, made.version)).collect()
     }
 
-    /// Notes a version, unless it is noted so.
+    /// Notes a version, unless the same note exists.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// The file cannot be written.
     pub(super) fn add(&self, made: &Made) -> Result<(), TrainError> {
         let told = |made: &Made| (made.parent, made.instead_of, made.rejected.clone());
         let same = |known: &Made| told(known) == told(made);
@@ -87,10 +86,11 @@ impl VersionLog {
         file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| failed(&error))
     }
 
-    /// Forgets versions that were rejected after this one: whoever goes on from it makes them again, and maybe others.
+    /// Removes notes of versions that were rejected after this one: a training that resumes from it makes them again, possibly
+    /// with other results.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// The file cannot be written.
     pub(super) fn forget_rejected_after(&self, version: u64) -> Result<(), TrainError> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let is_stale = |line: &str| {
@@ -108,10 +108,10 @@ impl VersionLog {
             .map_err(|error| TrainError::storage(format!("cannot write {}: {error}", self.path.display())))
     }
 
-    /// Notes the version of a checkpoint that is taken up, which a kill may have left without a note.
+    /// Notes the version of a resumed checkpoint, because a kill may have prevented its note.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// The file cannot be written.
     pub(super) fn add_found(
         &self,
         version: u64,
@@ -126,7 +126,7 @@ impl VersionLog {
     }
 }
 
-/// A version of which there is a checkpoint, among others.
+/// The history of a version with a checkpoint but without a note.
 fn found(version: u64, branch: Option<Branch>, updates: u32, known: &BTreeMap<u64, Made>) -> Made {
     let before = known.range(..version).next_back().map(|(&version, _)| version);
     let parent = branch.map_or(before, |branch| Some(branch.from));
@@ -134,13 +134,13 @@ fn found(version: u64, branch: Option<Branch>, updates: u32, known: &BTreeMap<u6
     Made { version, parent, updates, t_ms: now_ms(), instead_of, rejected: None }
 }
 
-/// The checkpoints of a training, kept as its plan says.
+/// The checkpoints of a training, with its plan's retention.
 pub(super) fn checkpoints_of(files: &TrainingFiles, keep: CheckpointPlan) -> Checkpoints {
     let retention = Retention { weights: keep.keep_weights, moments: keep.keep_moments };
     Checkpoints::new(&files.folder().join("checkpoints"), retention)
 }
 
-/// A training that is there.
+/// An existing training.
 struct Training {
     files: TrainingFiles,
     run: Run,
@@ -162,12 +162,12 @@ impl Training {
         Ok(Self { files, run: found, plan, checkpoints })
     }
 
-    /// Everything known, and what is wrong with checkpoints.
+    /// All known versions, and the damage of checkpoints.
     fn versions(&self) -> Result<(Vec<PolicyVersion>, Vec<String>), TrainError> {
         let (kept, damaged) = self.checkpoints.list().map_err(results)?;
         let figures = self.run.updates()?;
         let mut made = VersionLog::of(&self.files).read();
-        // Checkpoints of programs that kept no notes.
+        // Checkpoints of older programs, which wrote no notes.
         for checkpoint in &kept {
             if checkpoint.branch.is_some() || !made.contains_key(&checkpoint.version) {
                 let updates = progress_of(&checkpoint.progress)?.updates;
@@ -189,7 +189,7 @@ impl Training {
         figures: &[UpdateMetrics],
         best: Option<u64>,
     ) -> Result<PolicyVersion, TrainError> {
-        // What a training went back to was measured when it was new, and maybe again.
+        // The target of a rollback was measured when it was new, and possibly again.
         let mut measured = this;
         let mut again = None;
         while measured.instead_of.is_some() {
@@ -199,7 +199,7 @@ impl Training {
         }
         let of_update = figures.iter().find(|figures| figures.update == u64::from(measured.updates));
         let figure = |metric| of_update.and_then(|figures| figures.get(metric));
-        // What a gate measured of a version that it rejected is not what the checkpoint of that number has.
+        // The measurement of a rejected candidate does not apply to the checkpoint of that number.
         let of_gate = figure(Metric::TrainGateSuccessRatio).filter(|_| this.rejected.is_none());
         let kept = kept.iter().find(|checkpoint| checkpoint.version == this.version);
         Ok(PolicyVersion {
@@ -218,7 +218,7 @@ impl Training {
         })
     }
 
-    /// Held-out success of a version that the training went back to, where it was evaluated as that.
+    /// Held-out success of a version made by a rollback, if it was evaluated after the rollback.
     fn measured_again(&self, branch: &Made) -> Result<Option<f64>, TrainError> {
         let run = self.files.evaluation(branch.updates, Some(branch.version))?;
         let Ok(run) = RunStore::open(self.files.results())?.run(&run) else { return Ok(None) };
@@ -277,7 +277,7 @@ pub fn roll_back(
     let mut stream = progress_of(&newest.progress)?;
     stream.version = version;
     stream.accepted = None;
-    // What the version that is given up earned says nothing of the one that is gone back to.
+    // Results of the abandoned version do not apply to the restored one.
     let before = progress_of(&target.progress)?;
     stream.curriculum = stream.curriculum.with_success_of(&before.curriculum);
     (stream.baselines, stream.length) = (before.baselines, before.length);
@@ -325,7 +325,7 @@ pub fn diff_versions(
         })
     };
     let (first, second) = (known(first)?, known(second)?);
-    // Of adapters, what they make of the model: factors say little by themselves.
+    // Adapters are compared by the merged model: their factors alone say little.
     let load = |version| {
         training.checkpoints.load(version)?;
         load_merged(&training.files.model_of(version), Device::Cpu)

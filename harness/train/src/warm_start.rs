@@ -1,7 +1,7 @@
 //! The warm start: imitation of recorded demonstrations.
 //!
-//! I1. The result is a function of parameters, demonstrations, plan, seed and number of threads. I2. Every demonstration
-//! that finished is learned from, whether or not it passed: what the demonstrator is, is the plan's to say.
+//! I1. The result is a function of parameters, demonstrations, plan, seed and number of threads. I2. Every finished demonstration
+//! is imitated, passed or not: the plan decides what the demonstrator does.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use super::samples::{Showing, demonstrated};
 use clawrl_runtime::Progress;
 use clawrl_runtime::training::TrainError;
 
-/// Steps between two lines about the loss.
+/// Steps between two reports of the loss.
 const TOLD_EVERY: u32 = 50;
 
-/// What was demonstrated.
+/// The demonstrations to imitate.
 pub(super) struct Demonstrations {
-    /// Of those that finished and say something, in order of slot.
+    /// Finished demonstrations with at least one segment, in the order of slots.
     shown: Vec<Shown>,
     pub(super) attempts: u32,
     pub(super) passed: u32,
@@ -37,7 +37,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// As the segments of one episode, all tokens of which count alike.
+    /// A training sample for each segment of one episode; all tokens have the same weight.
     fn samples(
         &self,
         chat: &Chat,
@@ -48,7 +48,7 @@ impl Shown {
     ) -> Result<Vec<TrainSample>, TrainError> {
         let trajectory = shuffle.of(&self.trajectory, &self.task.family, &self.task.instruction);
         let mut segments = self.segments(chat, &trajectory, showing)?;
-        // What fits the model without a hint may not do so with one.
+        // A segment that fits the model without a hint may not fit with one.
         if segments.iter().any(|segment| segment.len() > most_tokens) {
             segments = self.segments(chat, &trajectory, Showing::Plain)?;
         }
@@ -77,11 +77,10 @@ impl Shown {
 }
 
 impl Demonstrations {
-    /// Reads them out of their run.
+    /// Reads the demonstrations from their run.
     ///
     /// # Errors
-    /// A run that cannot be read, a demonstration that cannot be said in its task's action format, or none that
-    /// finished.
+    /// The run cannot be read, a demonstration cannot be expressed in its task's action format, or none finished.
     pub(super) fn read(run: &Run, chat: &Chat) -> Result<Self, TrainError> {
         let mut all = Self { shown: Vec::new(), attempts: 0, passed: 0 };
         let plan = run.plan();
@@ -97,7 +96,7 @@ impl Demonstrations {
             if matches!(outcome, Outcome::Finished { .. }) {
                 trajectory.cast = None;
                 let shown = Shown { attempt, task: Arc::clone(plan.task_of(slot)), trajectory };
-                // What cannot be said is found out before anything is learned; what says nothing is not imitated.
+                // Demonstrations that cannot be expressed are found before training starts; empty ones are not imitated.
                 if !shown.segments(chat, &shown.trajectory, Showing::Plain)?.is_empty() {
                     all.shown.push(shown);
                 }
@@ -110,10 +109,10 @@ impl Demonstrations {
         Ok(all)
     }
 
-    /// Imitates them for as many steps as planned. `interrupted_by` is looked at between steps.
+    /// Imitates the demonstrations for the planned number of steps. `interrupted_by` is checked between steps.
     ///
     /// # Errors
-    /// The learner gave up, a demonstration cannot be said in its task's action format, or a person ended it.
+    /// The learner failed, a demonstration cannot be expressed in its task's action format, or a signal ended the training.
     pub(super) fn imitate(
         &self,
         learner: &mut TorchLearner,
@@ -155,7 +154,7 @@ impl Demonstrations {
 }
 
 impl Demonstrations {
-    /// Whether the demonstration at this place is shown with a hint, and behind whose prompt.
+    /// Draws whether the demonstration at this index is shown with a hint, and under which prompt.
     fn showing(&self, at: usize, plan: &WarmStartPlan, random: &mut SplitMix64) -> Showing<'_> {
         let mut chance = |percent: u8| percent > 0 && random.below(100) < u64::from(percent);
         if !chance(plan.hinted_percent) {
@@ -170,17 +169,17 @@ impl Demonstrations {
     }
 }
 
-/// How demonstrations are imitated.
+/// Settings of imitation.
 #[derive(Clone, Copy)]
 pub(super) struct Imitation<'a> {
     pub(super) plan: &'a WarmStartPlan,
     pub(super) chat: &'a Chat,
-    /// Lists of words that trade places.
+    /// Lists of interchangeable words.
     pub(super) interchangeable: &'a [Vec<String>],
     pub(super) seed: u64,
 }
 
-/// Positions without repetition, shuffled anew whenever all were given.
+/// Draws indices without repetition, and shuffles again after each pass.
 struct Order {
     positions: Vec<usize>,
     left: usize,
@@ -196,7 +195,7 @@ impl Order {
         if self.left == 0 {
             self.left = self.positions.len();
         }
-        // Fisher and Yates, one draw at a time.
+        // Fisher-Yates shuffle, one draw at a time.
         let drawn = self.random.below(self.left as u64) as usize;
         self.left -= 1;
         self.positions.swap(drawn, self.left);

@@ -1,13 +1,13 @@
-//! A request for a chat completion, in OpenAI's form, as messages and tools of ours.
+//! Parses an OpenAI chat completion request into ClawRL's messages and tools.
 //!
-//! I1. What a request asks for and cannot have is refused by name, never left out in silence; but sampling, which is the
-//! policy's to say: `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and the like. I2. What is not known is passed over.
+//! I1. Unsupported features are refused by name, never ignored silently. Sampling parameters (`temperature`, `top_p`,
+//! `max_tokens`, `seed`, `stop` and the like) are ignored, because the policy defines sampling. I2. Unknown fields are ignored.
 
 use clawrl_core::openai::{text_messages, usable_tools};
 use clawrl_core::{Message, ToolSpec, read_json, utf8_text};
 use serde_json::{Map, Value, json};
 
-/// What is asked of the model.
+/// A parsed request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Completion {
     pub(super) messages: Vec<Message>,
@@ -19,7 +19,7 @@ pub(super) struct Completion {
 /// Reads a request.
 ///
 /// # Errors
-/// What is wrong with the request, for its sender.
+/// The request is invalid; the message is for its sender.
 pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
     let no_request = |why: String| format!("this is no request: {why}");
     let text = utf8_text(bytes).map_err(|error| no_request(error.to_string()))?;
@@ -36,7 +36,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Completion, String> {
     Ok(Completion { messages, tools, stream, wants_usage })
 }
 
-/// I1.
+/// Refuses unsupported features (I1).
 fn refuse(rest: &Map<String, Value>) -> Result<(), String> {
     let said = |name: &str| rest.get(name).filter(|value| !value.is_null());
     let is_had = |name: &str, value: &Value| match name {

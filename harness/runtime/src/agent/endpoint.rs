@@ -1,9 +1,9 @@
-//! The endpoint of programs: chat completions of OpenAI's form, and the environment for those who ask over HTTP.
+//! The HTTP endpoint of agent programs: OpenAI chat completions, and the environment for programs that use HTTP.
 //!
-//! I1. It listens on the loopback address alone, and answers only requests with the key of a running attempt.
-//! I2. What is read is bounded; so is how many are answered at once. I3. Its tasks end with it, or with the runtime.
+//! I1. The endpoint listens on loopback only, and answers only requests with the key of a running attempt. I2. Request sizes and
+//! the number of concurrent requests are bounded. I3. The endpoint's tasks end with the endpoint or with the runtime.
 //!
-//! Cancellation: a client that goes away gives its request up.
+//! Cancellation: a request is cancelled when its client disconnects.
 
 use std::collections::HashMap;
 use std::io;
@@ -33,40 +33,40 @@ use super::reply::{MODEL, events, name_calls, whole};
 use super::session::Session;
 use crate::env_server::MAX_LINE_BYTES;
 
-/// Connections at once: some for each attempt that a machine holds.
+/// Maximum connections: several for each attempt that a machine can run.
 const CONNECTIONS: usize = 4_096;
 
-/// How long the head of a request may take.
+/// Time limit of a request's head.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
-/// Pause after a connection could not be accepted: without free descriptors the next one fails at once, too.
+/// Pause after a failed accept: without free descriptors the next accept would fail at once, too.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What answers, if anything of ours does, and how it writes calls.
+/// The model that answers, and its format of calls.
 #[derive(Clone)]
 pub(super) struct Model {
     pub(super) policy: Arc<dyn Policy>,
     pub(super) format: ActionFormat,
 }
 
-/// Listens until it is dropped.
+/// The endpoint; listens until dropped.
 pub(super) struct Endpoint {
     address: SocketAddr,
     doors: Arc<EndpointTable>,
     accepting: AbortHandle,
 }
 
-/// Who is let in.
+/// The admitted sessions, by key.
 struct EndpointTable {
     model: Option<Model>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
 
 impl Endpoint {
-    /// Begins to listen. Call inside a runtime.
+    /// Starts to listen. Call inside a runtime.
     ///
     /// # Errors
-    /// When there is no port to listen on.
+    /// No port is free.
     pub(super) async fn open(model: Option<Model>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -75,19 +75,19 @@ impl Endpoint {
         Ok(Self { address, doors, accepting })
     }
 
-    /// Without a slash at its end.
+    /// Base URL without a trailing slash.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Lets a key in, until what is given for it is dropped. What is then being answered is given up by the session's end.
+    /// Admits a key until the returned guard is dropped. The end of the session cancels requests that run then.
     pub(super) fn admit(&self, key: String, session: Arc<Session>) -> Admission {
         self.doors.sessions().insert(key.clone(), session);
         Admission { doors: Arc::clone(&self.doors), key }
     }
 }
 
-/// A key that is let in.
+/// Guard of an admitted key.
 pub(super) struct Admission {
     doors: Arc<EndpointTable>,
     key: String,
@@ -107,10 +107,10 @@ impl Drop for Endpoint {
 
 async fn accept(listener: TcpListener, doors: Arc<EndpointTable>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    // Dropped with this task, it ends all of them (I3).
+    // Dropped with this task, the set ends all connections (I3).
     let mut connections = JoinSet::new();
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         let stream = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -174,11 +174,11 @@ impl EndpointTable {
         }
     }
 
-    /// I1.
+    /// The session of a request's key (I1).
     fn session(&self, request: &Request<Incoming>) -> Option<Arc<Session>> {
         let shown = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
         let key = shown.strip_prefix("Bearer ")?.trim();
-        // Found by a hash that is seeded by chance: how long it takes tells nothing of other keys.
+        // The hash map is randomly seeded, so the time of a lookup reveals nothing about other keys.
         self.sessions().get(key).map(Arc::clone)
     }
 
@@ -207,12 +207,12 @@ impl EndpointTable {
     }
 }
 
-/// Asks the model, for as long as the attempt lasts.
+/// Asks the model; cancelled at the end of the attempt.
 async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<clawrl_core::Action, Fault> {
-    // What is asked decides, and not when: the same question is answered alike, and another one draws anew.
+    // The seed depends on the request and not on its time: equal requests have equal answers, other requests draw again.
     let written = serde_json::to_vec(&asked.messages).unwrap_or_default();
     let seed = derive_seed(session.seed, "request", &[stable_hash(&written)]);
-    // No client sends images here.
+    // Requests contain no images.
     let (blobs, nothing) = (MemoryBlobs::new(0), Observation::default());
     let messages = with_calls_written(&asked.messages, model.format, |message| session.recall(message));
     let request = PolicyRequest {
@@ -256,7 +256,7 @@ async fn ask(session: &Session, model: &Model, asked: &Completion) -> Result<cla
 }
 
 /// # Errors
-/// Why the body cannot be had.
+/// The body is too large or cannot be read.
 async fn body(request: Request<Incoming>) -> Result<Bytes, String> {
     let limited = Limited::new(request.into_body(), MAX_LINE_BYTES);
     match limited.collect().await {
@@ -280,7 +280,7 @@ fn error(status: StatusCode, code: &str, message: &str) -> Response<Full<Bytes>>
     object(status, &json!({ "error": { "message": message, "type": kind, "param": null, "code": code } }))
 }
 
-/// The model's own policy has tried again where that helps, so clients need not.
+/// The model's policy has already retried where that helps, so clients need not.
 fn of_fault(fault: &Fault) -> Response<Full<Bytes>> {
     let (status, code) = match (fault.code.as_str(), fault.retry) {
         ("context-too-long", _) => (StatusCode::BAD_REQUEST, "context_length_exceeded"),

@@ -1,14 +1,14 @@
-//! Keys of attempts: what a program shows at our endpoint.
+//! Keys of attempts, which authenticate programs at the endpoint.
 
 use clawrl_core::{Boundary, Fault};
 
-/// Bytes by chance.
+/// Number of random bytes.
 const BYTES: usize = 24;
 
 /// An unguessable key. It opens only the endpoint, and only during its attempt.
 ///
 /// # Errors
-/// A machine without randomness.
+/// The machine has no source of randomness.
 pub(super) fn fresh() -> Result<String, Fault> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {

@@ -1,5 +1,4 @@
-//! Agent programs as policies: a program of the user's own for each attempt, which drives the environment and asks a model
-//! of ours.
+//! Agent programs as policies: for each attempt, a program of the user drives the environment and asks a model of ClawRL.
 //!
 //! ```text
 //! scheduler ─ act ─► AgentPolicy ◄─ visits ─ stdin/stdout or /env ─┐
@@ -7,12 +6,12 @@
 //!     └── action ◄───────┘        model ◄─ /v1/chat/completions ────┘
 //! ```
 //!
-//! The scheduler goes on to ask a policy for each turn; here that means to wait until the program asks for a step, which becomes
-//! the action. So limits, records, grades and faults are those of every policy.
+//! The scheduler asks this policy for each turn, too; the policy then waits until the program requests a step, which becomes the
+//! action. Limits, records, grades and faults are therefore the same as for every policy.
 //!
-//! A1. A program is started once for an attempt, and ends with it, with all that it started. A2. Whatever it writes, memory is
-//! bounded. A3. A key is good for one attempt, while that lasts. A4. What the model took stands with the action that it led to.
-//! A5. After a `cassette-miss` the attempt faults, whatever its program makes of the answer.
+//! A1. A program is started once for each attempt, and ends with it, with all its child processes. A2. Memory is bounded for any
+//! output. A3. A key is valid for one attempt, until its end. A4. The model's usage is recorded with the action that it led to.
+//! A5. After a `cassette-miss` the attempt faults, regardless of the program's reaction.
 
 mod completion;
 mod endpoint;

@@ -1,8 +1,8 @@
-//! What answers at the endpoint: a policy that is asked by a program, and not by the scheduler.
+//! The model behind the endpoint: a policy that a program asks instead of the scheduler.
 //!
-//! I1. A request is the whole conversation, and has nothing to do with the one before it: an embedded policy, which keeps a
-//! conversation for each attempt, is asked each time as if an attempt began. I2. A model that writes calls as text is shown its earlier
-//! calls as it wrote them, and those that it did not write in the same form.
+//! I1. A request contains the whole conversation and is independent of earlier requests: an embedded policy, which keeps a
+//! conversation for each attempt, sees each request as a new attempt. I2. A model that writes calls as text sees its earlier
+//! calls as it wrote them, and other calls in the same format.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use clawrl_core::{
     PolicySpec, SlotId, ToolSpec, hermes_text, parse_calls,
 };
 
-/// How calls are written by models that only write text.
+/// The call format of models that only write text.
 pub(super) const TEXT_TOOLS: ActionFormat = ActionFormat::Hermes;
 
-/// Whether a policy can answer programs: it acts on what it is shown, not on the task.
+/// Whether a policy can answer programs: it depends on messages only, not on the task.
 pub(crate) fn may_answer(spec: &PolicySpec) -> bool {
     matches!(
         spec,
@@ -27,7 +27,7 @@ pub(crate) fn may_answer(spec: &PolicySpec) -> bool {
     )
 }
 
-/// How the model of a program writes calls.
+/// The call format of a program's model.
 pub(super) fn format_of(spec: &PolicySpec) -> ActionFormat {
     match spec.speaker() {
         PolicySpec::Remote(_) => ActionFormat::ToolCalls,
@@ -35,7 +35,7 @@ pub(super) fn format_of(spec: &PolicySpec) -> ActionFormat {
     }
 }
 
-/// The calls in a text are read, as servers do for their clients; what is no call is left as text.
+/// Parses the calls in a text, as servers do for their clients; the rest stays text.
 pub(super) fn with_calls_read(mut said: Action, format: ActionFormat, tools: &[ToolSpec]) -> Action {
     if format == TEXT_TOOLS
         && said.tool_calls.is_empty()
@@ -49,7 +49,7 @@ pub(super) fn with_calls_read(mut said: Action, format: ActionFormat, tools: &[T
     said
 }
 
-/// The messages of a request with their calls as this model writes its own (I2); `recall` knows what it wrote.
+/// The messages of a request with calls in this model's format (I2). `recall` returns the model's original text.
 pub(super) fn with_calls_written(
     messages: &[Message],
     format: ActionFormat,
@@ -72,7 +72,7 @@ pub(super) fn with_calls_written(
     messages.iter().map(written).collect()
 }
 
-/// A policy for which each request begins an attempt (I1).
+/// A policy that treats each request as a new attempt (I1).
 pub(crate) struct PerAttempt {
     policy: Arc<dyn Policy>,
     next: AtomicU32,
@@ -84,7 +84,7 @@ impl PerAttempt {
     }
 }
 
-/// Tells the policy that an attempt is over, also when its request was dropped.
+/// Ends an attempt at the policy, even if its request was dropped.
 struct Farewell<'a>(&'a dyn Policy, AttemptId);
 
 impl Drop for Farewell<'_> {
@@ -99,7 +99,7 @@ impl Policy for PerAttempt {
     }
 
     fn act<'a>(&'a self, request: PolicyRequest<'a>) -> BoxFuture<'a, Result<Action, Fault>> {
-        // No plan has so many slots.
+        // No plan has this many slots.
         let attempt = AttemptId { slot: SlotId(u32::MAX), number: self.next.fetch_add(1, Ordering::Relaxed) };
         Box::pin(async move {
             let _farewell = Farewell(&*self.policy, attempt);
@@ -142,7 +142,7 @@ mod tests {
             };
             assert_eq!(policy.act(request).await.unwrap().text, "0");
         }
-        // Neither asked after its end nor left open: each had a name of its own.
+        // Each request had its own attempt id: none was used after its end or left open.
         assert_eq!(scripted.violations(), [""; 0]);
     }
 

@@ -1,8 +1,8 @@
-//! The policy: an attempt is a program, and a turn is what it asks for next.
+//! The policy: an attempt is a program, a turn is the program's next request.
 //!
-//! I1. A program is started at the first turn of its attempt, and told that it is over at the end, however that came. I2. A step
-//! of the program is one action, and is answered by the observation that follows it. I3. A program that ends in order, closes the
-//! attempt, or has used up its time has done what it would do: the attempt is submitted and graded. One that fails is a fault.
+//! I1. A program is started at the first turn of its attempt, and notified at the end, for any reason of the end. I2. A step of
+//! the program is one action; the observation after it is the answer. I3. If a program exits with 0, closes the attempt, or runs
+//! out of time, the attempt is submitted and graded. A failed program is a fault.
 //!
 //! Cancellation: dropping the future of `act` changes nothing; the end of the attempt ends its program.
 
@@ -28,28 +28,29 @@ use crate::env_server::{Refusal, Request, answer, begun, closed, images, stepped
 use crate::environment;
 use crate::programs::Programs;
 
-/// Bytes of an instruction that is put into a variable; the kernel takes no longer ones. `reset` tells all of it.
+/// Maximum bytes of an instruction in an environment variable, due to a limit of the kernel. `reset` returns the whole
+/// instruction.
 const MAX_INSTRUCTION_BYTES: usize = 100_000;
 
-/// What a policy of programs is made of.
+/// Settings of an [`AgentPolicy`].
 pub(crate) struct AgentConfig {
     pub(crate) spec: AgentSpec,
     pub(crate) run: RunId,
     pub(crate) determinism: Determinism,
-    /// What answers as their model, if anything of ours does.
+    /// The programs' model, if ClawRL provides it.
     pub(crate) model: Option<Arc<dyn Policy>>,
     pub(crate) programs: Programs,
 }
 
-/// Plays attempts by programs.
+/// Runs a program for each attempt.
 pub(crate) struct AgentPolicy {
     config: AgentConfig,
-    /// Made with the first attempt, inside the runtime.
+    /// Created at the first attempt, inside the runtime.
     runtime: OnceCell<AgentRuntime>,
     slots: Mutex<HashMap<AttemptId, Arc<AttemptSlot>>>,
 }
 
-/// Where programs run, and where they ask.
+/// The spawner of programs and their endpoint.
 struct AgentRuntime {
     backend: LocalBackend,
     endpoint: Endpoint,
@@ -57,20 +58,20 @@ struct AgentRuntime {
 
 /// One attempt.
 struct AttemptSlot {
-    /// Of its key; taken at the end of the attempt.
+    /// Guard of the key; taken at the end of the attempt.
     admission: Mutex<Option<Admission>>,
     session: Arc<Session>,
-    /// Held by the turn that is under way, of which there is one.
+    /// Locked by the current turn; there is at most one.
     talk: tokio::sync::Mutex<Talk>,
 }
 
 struct Talk {
     running: Running,
     visits: mpsc::Receiver<Visit>,
-    /// The step that became the last action.
+    /// The step that became the last action, and the channel of its answer.
     open: Option<(Value, oneshot::Sender<Value>)>,
     is_begun: bool,
-    /// Nothing more comes of it.
+    /// The program makes no more requests.
     is_done: bool,
     until: Option<Instant>,
 }
@@ -120,7 +121,7 @@ impl AgentPolicy {
         let (session, visits) = Session::new(request.attempt, task, seed, calls);
         let environment = self.environment(request, &runtime.endpoint.url(), &key);
         let (command, folder, door) = (spec.command.as_slice(), spec.folder.as_path(), spec.door);
-        // Before it runs, so that its first request finds it there.
+        // Before the program starts, so that its first request is admitted.
         let admission = runtime.endpoint.admit(key, Arc::clone(&session));
         let live = self.config.programs.begin();
         let start = Start { command, folder, environment, door, live };
@@ -173,7 +174,7 @@ impl AgentPolicy {
         let mut talk = slot.talk.lock().await;
         talk.answer_step(&request).await?;
         if talk.is_done {
-            // The environment has no `submit`, or did not end by it.
+            // The environment has no `submit`, or `submit` did not end the episode.
             return Ok(submission(String::new(), None));
         }
         let outcome = talk.listen(&slot.session, &request, &self.config.spec).await?;
@@ -189,7 +190,7 @@ impl AgentPolicy {
     }
 }
 
-/// What a program wants next.
+/// The next request of a program.
 enum Wanted {
     Step(Vec<ToolCall>),
     Done,
@@ -201,18 +202,18 @@ fn submission(text: String, usage: Option<clawrl_core::Usage>) -> Action {
 }
 
 impl Talk {
-    /// Tells what came of the last step (I2).
+    /// Answers the last step with its result (I2).
     async fn answer_step(&mut self, request: &PolicyRequest<'_>) -> Result<(), Fault> {
         let Some((id, sender)) = self.open.take() else { return Ok(()) };
         let seen = request.observation.clone();
         let shown = images(&seen, request.blobs).await?;
         let result = StepResult { observation: seen, end: None, process_reward: None };
-        // It may have ended; then that is heard next.
+        // The program may have ended; `listen` reports that next.
         let _ = sender.send(answer(id, Ok(stepped(&result, shown))));
         Ok(())
     }
 
-    /// Waits for what the program wants.
+    /// Waits for the next request of the program.
     async fn listen(
         &mut self,
         session: &Session,
@@ -272,7 +273,7 @@ impl Talk {
         }
     }
 
-    /// I3.
+    /// The result of a program's end (I3).
     fn ended(&mut self, session: &Session, spec: &AgentSpec) -> Result<Wanted, Fault> {
         if session.missed.is_cancelled() {
             return Err(miss(session));
@@ -288,7 +289,7 @@ impl Talk {
         };
         let permanent = |code: &str, what: String| Fault::permanent(Boundary::Policy, code, words(what));
         match end {
-            // What it did without an answer that it had asked for is not what it would have done.
+            // Without an answer from the model, the program's behaviour does not count.
             Some(Ok(Some(0))) => session.fault().map_or(Ok(Wanted::Done), |fault| {
                 Err(Fault { message: words(format!("{}, and `{name}` gave up", fault.message)), ..fault })
             }),
@@ -298,7 +299,7 @@ impl Talk {
                 Err(permanent("agent-not-run", what))
             }
             Some(Ok(code)) => {
-                // What made it fail says more than that it did.
+                // The model's fault explains the failure better than the exit code.
                 if let Some(fault) = session.fault() {
                     return Err(Fault {
                         message: words(format!("{}, and `{name}` failed", fault.message)),
@@ -313,7 +314,7 @@ impl Talk {
         }
     }
 
-    /// The attempt is over: what is open is answered, and nothing more is heard.
+    /// Ends the attempt: answers the open request and accepts no more.
     fn close(&mut self) {
         self.visits.close();
         if let Some((id, sender)) = self.open.take() {
@@ -331,7 +332,7 @@ impl Talk {
     }
 }
 
-/// A5.
+/// The fault of a `cassette-miss` (A5).
 fn miss(session: &Session) -> Fault {
     session.fault().unwrap_or_else(|| {
         Fault::permanent(

@@ -1,8 +1,8 @@
-//! The process of an attempt: how it is started, heard and ended.
+//! The process of an attempt: start, output and end.
 //!
-//! I1. It is a program of the spawner's, marked, so that it ends with the harness, with all that inherited the mark. I2. All it
-//! writes is read, and only the end of it is kept. I3. When the attempt is over it is told so, has [`GRACE`] to end, and is
-//! killed.
+//! I1. The spawner starts the program with a mark, so that it ends with the harness, together with all processes that inherited
+//! the mark. I2. All output is read, and only the tail is kept. I3. At the end of the attempt the program is notified, has
+//! [`GRACE`] to exit, and is then killed.
 //!
 //! Cancellation: dropping the task kills the program in the background.
 
@@ -24,37 +24,37 @@ use tokio::time::timeout;
 use super::session::Session;
 use super::speech::speak;
 
-/// How long a program has to end by itself when its attempt is over.
+/// Time for a program to exit by itself after the end of its attempt.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long what it left in its pipes is read after its end: others may hold them open.
+/// Time to read the remaining output after the program's end: other processes may hold the pipes open.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// Read at once.
+/// Bytes of one read.
 const CHUNK: usize = 16 * 1024;
 
 /// Maximum unread output that is buffered, bytes; a pipe holds less.
 const MAX_UNREAD_BYTES: usize = 1 << 20;
 
-/// How a program ended: its exit code, 128 + n for signal n, `None` where we killed it.
+/// The end of a program: its exit code, 128 + n for signal n, `None` if the harness killed it.
 pub(super) type End = Result<Option<i32>, String>;
 
-/// The end of its output since the last read.
+/// The tail of a program's output since the last read.
 pub(super) type Written = Arc<Mutex<Tail>>;
 
-/// A program that was started.
+/// A started program.
 #[derive(Debug)]
 pub(super) struct Running {
     /// `None` until it has ended.
     pub(super) ended: watch::Receiver<Option<End>>,
     written: Written,
-    /// Its pipes once more, but for one that requests come by.
+    /// Duplicates of the output pipes, without the one that carries requests.
     pipes: Vec<OwnedFd>,
 }
 
 impl Running {
-    /// Takes what it wrote since the last time. What it wrote before it asked is in it, whether or not the runtime
-    /// has heard of it yet.
+    /// Takes the output since the last call. Everything that the program wrote before its request is included, even if the
+    /// runtime has not read it yet.
     pub(super) fn take_written(&self) -> String {
         let mut tail = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         for pipe in &self.pipes {
@@ -66,26 +66,26 @@ impl Running {
     }
 }
 
-/// What is started.
+/// Settings of a program's start.
 pub(super) struct Start<'a> {
     pub(super) command: &'a [String],
     pub(super) folder: &'a std::path::Path,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) door: AgentDoor,
-    /// Until it has ended, with all that it started.
+    /// Held until the program and its child processes have ended.
     pub(super) live: Live,
 }
 
 /// Starts the program of an attempt. Its task ends when the session is over, or with the runtime.
 ///
 /// # Errors
-/// A [`Fault`] of the machine. That the program cannot be run is told by its end.
+/// A [`Fault`] of the machine. A program that cannot be run is reported by [`End`].
 pub(super) async fn start(
     backend: &dyn SandboxBackend,
     start: Start<'_>,
     session: Arc<Session>,
 ) -> Result<Running, Fault> {
-    // An idle program keeps the place, and the agent's runs beside it, on pipes.
+    // An idle program holds the sandbox; the agent runs beside it, on pipes.
     let started = backend.start(place()).await?;
     let folder = start.folder.to_string_lossy().into_owned();
     let arguments = ["-C".to_owned(), folder].into_iter().chain(start.command.iter().cloned());
@@ -104,7 +104,7 @@ pub(super) async fn start(
     let (tell, ended) = watch::channel(None);
     let errors = program.errors.as_fd().try_clone_to_owned();
     let output = (start.door == AgentDoor::Http).then(|| program.output.as_fd().try_clone_to_owned());
-    // Without a copy, what it wrote may be told a turn later.
+    // Without a duplicate, output may be reported one turn late.
     let pipes = output.into_iter().chain([errors]).flatten().collect();
     let written = Written::default();
     let life =
@@ -134,10 +134,10 @@ fn place() -> SandboxSpec {
     }
 }
 
-/// What lives as long as the program.
+/// Resources that live as long as the program.
 struct Life {
     sandbox: Box<dyn Sandbox>,
-    /// Hung up, it would end the idle program.
+    /// A hang-up of this terminal would end the idle program.
     _terminal: Terminal,
     session: Arc<Session>,
     tell: watch::Sender<Option<End>>,
@@ -152,7 +152,7 @@ impl Life {
             let speaking = async {
                 match (door, input) {
                     (AgentDoor::Stdio, Some(input)) => speak(&session, input, output, &written).await,
-                    // Its input has ended, and only a reader needs its output.
+                    // The program's input has ended; its output is only collected.
                     _ => listen(output, &written).await,
                 }
             };

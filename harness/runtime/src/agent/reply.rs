@@ -1,6 +1,6 @@
-//! What a model said, as the answer to a request for a chat completion.
+//! Writes a model's reply as a chat completion response.
 //!
-//! I1. Equal replies to equal requests are equal answers, but for the time in them: ids follow from what was asked.
+//! I1. Equal replies to equal requests give equal responses except for timestamps: ids are derived from the request.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use super::completion::Completion;
 
-/// What stands where a server names its model.
+/// The model name in responses.
 pub(super) const MODEL: &str = "clawrl";
 
-/// Gives calls their ids, where the model gave none (I1).
+/// Gives ids to calls for which the model gave none (I1).
 pub(super) fn name_calls(asked: &Completion, said: &mut Action) {
     for (index, call) in said.tool_calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
         call.id = format!("call_{:016x}_{index}", digest(asked));
     }
 }
 
-/// An answer, whole.
+/// The response as one object.
 pub(super) fn whole(asked: &Completion, said: &Action) -> Value {
     let mut message = json!({ "role": "assistant", "content": content(said) });
     if !said.tool_calls.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn whole(asked: &Completion, said: &Action) -> Value {
     answer
 }
 
-/// The same as events.
+/// The response as server-sent events.
 pub(super) fn events(asked: &Completion, said: &Action) -> String {
     let chunk = |choices: Value, usage: Option<Value>| {
         let mut chunk = envelope(asked, "chat.completion.chunk");
@@ -63,7 +63,7 @@ fn envelope(asked: &Completion, object: &str) -> Value {
     json!({ "id": id, "object": object, "created": created, "model": MODEL })
 }
 
-/// I1.
+/// A hash of the request, for ids (I1).
 fn digest(asked: &Completion) -> u64 {
     stable_hash(json!([asked.messages, asked.tools]).to_string().as_bytes())
 }

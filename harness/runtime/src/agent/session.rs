@@ -1,7 +1,7 @@
-//! What belongs to one attempt: its key, what its program asks for, what its model took.
+//! State of one attempt: its program's requests and its model's usage.
 //!
-//! I1. One request of the program is open at a time; others wait. I2. Answers of the model are counted before they are
-//! asked for. I3. What the model wrote is known by its calls, for as long as the attempt lasts.
+//! I1. One request of the program is open at a time; others wait. I2. Answers of the model are counted before they are requested.
+//! I3. The model's original texts are found by their calls until the end of the attempt.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::env_server::{Asked, Refusal, Request, answer, read};
 
-/// Requests that wait behind the open one. A program makes one at a time; this is for one that does not.
+/// Requests that wait behind the open one. Programs should make one at a time; this is for programs that do not.
 pub(super) const WAITING: usize = 1;
 
 /// A request of the program, and where its answer goes.
@@ -27,33 +27,33 @@ pub(super) struct Visit {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) attempt: AttemptId,
-    /// As it is put to the model: how it has to write calls.
+    /// The task as shown to the model, with its call format.
     pub(super) task: TaskView,
-    /// Of everything that the model is asked: those requests have no turns.
+    /// Seed of all requests to the model, because these have no turns.
     pub(super) seed: u64,
-    /// Most answers of the model.
+    /// Maximum answers of the model.
     pub(super) most_calls: u32,
     /// Fires when the attempt is over.
     pub(super) over: CancelToken,
-    /// Fires when the model had nothing recorded (A5).
+    /// Fires at a `cassette-miss` (A5).
     pub(super) missed: CancelToken,
     visits: mpsc::Sender<Visit>,
     ledger: Mutex<Ledger>,
 }
 
-/// What the model did.
+/// Results of the model.
 #[derive(Debug, Default)]
 struct Ledger {
     calls: u32,
-    /// Since the last action.
+    /// Usage since the last action.
     taken: Option<Usage>,
-    /// The last one.
+    /// The last fault.
     fault: Option<Fault>,
-    /// By the id of the first call; equal requests have equal ones, and may have other answers.
+    /// Answers by the id of their first call. Equal requests have equal ids, but may have different answers.
     written: HashMap<String, Vec<Written>>,
 }
 
-/// An answer with calls, as its model wrote it and as the program was told.
+/// An answer with calls: the model's text, and the message sent to the program.
 #[derive(Debug)]
 struct Written {
     whole: String,
@@ -73,7 +73,7 @@ impl Session {
         (Arc::new(Self { attempt, task, seed, most_calls, over, missed, visits, ledger }), heard)
     }
 
-    /// Hands a line of the program in and waits for its answer.
+    /// Passes on a line of the program and waits for the answer.
     pub(super) async fn ask(&self, line: &[u8]) -> Value {
         let Asked { id, request } = match read(line) {
             Ok(asked) => asked,
@@ -88,13 +88,13 @@ impl Session {
             return answer;
         }
         if is_close {
-            // It is as closed as can be.
+            // The attempt is already closed.
             return answer(id, Ok(crate::env_server::closed(&[])));
         }
         answer(id, Err(Refusal::out_of_order("the attempt is over; the program can end").into()))
     }
 
-    /// Counts one more answer of the model (I2); false where there may be no more.
+    /// Counts one more answer of the model (I2); false at the limit.
     pub(super) fn admit(&self) -> bool {
         let mut ledger = self.ledger();
         let admitted = ledger.calls < self.most_calls;
@@ -102,7 +102,7 @@ impl Session {
         admitted
     }
 
-    /// The model has answered, whatever it did before, and what that took.
+    /// Notes an answer of the model with its usage, and clears an earlier fault.
     pub(super) fn took(&self, usage: Option<Usage>) {
         let mut ledger = self.ledger();
         if !self.missed.is_cancelled() {
@@ -123,7 +123,7 @@ impl Session {
         }
     }
 
-    /// What the model wrote where this message is an answer of it, unchanged.
+    /// The model's original text, if this message is an unchanged answer of it.
     pub(super) fn recall(&self, message: &Message) -> Option<String> {
         let ledger = self.ledger();
         let text = message.joined_text();
@@ -136,7 +136,7 @@ impl Session {
     pub(super) fn broke(&self, fault: Fault) {
         let is_miss = fault.code == "cassette-miss";
         let mut ledger = self.ledger();
-        // A miss is what counts, whatever comes after it.
+        // A cassette miss is kept; later faults do not replace it.
         if !self.missed.is_cancelled() {
             ledger.fault = Some(fault);
         }
@@ -146,18 +146,18 @@ impl Session {
         }
     }
 
-    /// Takes what the model took since it was last asked for (A4).
+    /// Takes the model's usage since the last call (A4).
     pub(super) fn taken(&self) -> Option<Usage> {
         self.ledger().taken.take()
     }
 
-    /// Why the model did not answer, if it did not the last time.
+    /// The fault of the last request to the model, if it failed.
     pub(super) fn fault(&self) -> Option<Fault> {
         self.ledger().fault.clone()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Sums: a panic can at most leave one of them out.
+        // The data are sums: a panic can lose at most one addend.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,7 +193,7 @@ mod tests {
         };
         check("Look:", &[call("1", "a"), call("2", "b")], Some("Look:  <tool_call>{..}"));
         check("", &[call("1", "c")], Some("<tool_call> {..}"));
-        // What the program has edited is not what the model wrote.
+        // A message that the program edited is not the model's.
         check("See:", &[call("1", "a"), call("2", "b")], None);
         check("Look:", &[call("1", "a")], None);
         check("Look:", &[call("2", "b")], None);

@@ -1,7 +1,7 @@
 //! The protocol on a program's standard input and output.
 //!
-//! I1. A line has one answer, in order. I2. A line that is too long is refused, and nothing of it is kept. I3. When the attempt
-//! is over, the input is closed behind the last answer, and what is still written is read.
+//! I1. Every line has one answer, in order. I2. A line that is too long is refused and discarded. I3. At the end of the attempt
+//! the program's input is closed after the last answer, and its remaining output is read.
 
 use std::io;
 use std::sync::PoisonError;
@@ -15,17 +15,17 @@ use super::program::Written;
 use super::session::Session;
 use crate::env_server::{MAX_LINE_BYTES, Refusal, answer};
 
-/// Read at once.
+/// Bytes of one read.
 const CHUNK: usize = 16 * 1024;
 
-/// Answers lines until the output is at its end.
+/// Answers lines until the end of the output.
 pub(super) async fn speak(session: &Session, input: pipe::Sender, output: pipe::Receiver, written: &Written) {
     let mut input = Some(input);
     let mut lines = Lines { output, unfinished: Vec::new(), looked: 0, skipping: false };
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
-            // I3: a program that waits for more learns that there is none.
+            // I3: the closed input ends a program that waits for more.
             () = session.over.cancelled(), if input.is_some() => {
                 input = None;
                 continue;
@@ -38,7 +38,7 @@ pub(super) async fn speak(session: &Session, input: pipe::Sender, output: pipe::
             }
             Ok(Some(Received::Line(line))) => {
                 if line.first() != Some(&b'{') {
-                    // Programs print what they do; a request is an object, and stands in a line of its own.
+                    // Programs also print logs; a request is a JSON object on its own line.
                     let mut tail: std::sync::MutexGuard<'_, Tail> =
                         written.lock().unwrap_or_else(PoisonError::into_inner);
                     tail.push(&line);
@@ -54,23 +54,23 @@ pub(super) async fn speak(session: &Session, input: pipe::Sender, output: pipe::
             None => true,
         };
         if !is_taken {
-            // It has closed its input, and may go on for all that.
+            // The program has closed its input, but may continue.
             input = None;
         }
     }
 }
 
-/// What was heard.
+/// A read from the program's output.
 enum Received {
     Line(Vec<u8>),
     TooLong,
 }
 
-/// Lines of an output. May be dropped and asked again: nothing that was read is lost.
+/// Reads lines of an output. Cancel-safe: nothing that was read is lost.
 struct Lines {
     output: pipe::Receiver,
     unfinished: Vec<u8>,
-    /// Bytes of it that were looked through for an end of line.
+    /// Bytes that were searched for an end of line.
     looked: usize,
     /// The rest of a line that was too long.
     skipping: bool,
@@ -99,7 +99,7 @@ impl Lines {
             let mut chunk = [0; CHUNK];
             let count = self.output.read(&mut chunk).await?;
             if count == 0 {
-                // A last line without its end is a line.
+                // A last line without a line feed counts.
                 let line = std::mem::take(&mut self.unfinished);
                 self.looked = 0;
                 return Ok((!line.is_empty() && !self.skipping).then_some(Received::Line(line)));

@@ -1,9 +1,8 @@
-//! One attempt, from its lease to its end, as requests come.
+//! One attempt from its lease to its end, driven by requests.
 //!
-//! I1. The order is that of every attempt: `reset` once, `step`s, `grade` once, `close`; whatever is out of it is refused, and
-//! nothing is done. I2. After a fault the environment is only closed: it is neither asked again nor graded. I3. Every
-//! operation has the limit that the task gives it. The program that drives the attempt limits its turns and its
-//! time; they are not counted here.
+//! I1. The order is that of every attempt: `reset` once, `step`s, `grade` once, `close`. Requests out of order are refused
+//! without effect. I2. After a fault the environment is only closed, neither stepped nor graded. I3. Every operation has the
+//! task's time limit. The program that drives the attempt limits its turns and its time; these are not counted here.
 //!
 //! Cancellation: the token. Operations see it themselves and return early; closing is shielded from it.
 
@@ -20,29 +19,29 @@ use tokio::time::timeout;
 
 use super::message::{Refusal, Request, Wrong, begun, closed, graded, images, stepped};
 
-/// How long an environment may be late in returning by itself.
+/// Time that an environment may exceed its deadline before it is dropped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Where the attempt is.
+/// The stage of the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     New,
     Acting,
-    /// The environment ended the episode; it is to be graded.
+    /// The environment ended the episode, which can be graded.
     Over,
     Graded,
-    /// It faulted.
+    /// The environment faulted.
     Broken,
     Closed,
 }
 
-/// An attempt of a task for which nothing is leased yet.
+/// An attempt of a task, driven by another program. Leases its environment at `reset`.
 pub struct ServedAttempt {
     provider: Arc<dyn EnvProvider>,
     task: Arc<TaskSpec>,
     slot: SlotSpec,
     cancel: CancelToken,
-    /// What is shown is told whole, at once; see `message.rs`.
+    /// Pictures of observations; responses contain them completely, see `message.rs`.
     blobs: Arc<MemoryBlobs>,
     env: Option<Box<dyn Env>>,
     stage: Stage,
@@ -58,12 +57,12 @@ impl ServedAttempt {
         Self { provider, task, slot, cancel, blobs, env: None, stage: Stage::New, seq: 0, faulted: false }
     }
 
-    /// Fired, it gives up what is under way.
+    /// The token that cancels the running operation.
     pub(super) fn cancel_token(&self) -> CancelToken {
         self.cancel.clone()
     }
 
-    /// Whether something broke, other than by being given up.
+    /// Whether an operation failed other than by cancellation.
     pub(super) fn faulted(&self) -> bool {
         self.faulted
     }
@@ -72,7 +71,7 @@ impl ServedAttempt {
         self.stage == Stage::Closed
     }
 
-    /// Obeys one request.
+    /// Executes one request.
     pub(super) async fn obey(
         &mut self,
         request: Request,
@@ -108,7 +107,7 @@ impl ServedAttempt {
             cancel: self.cancel.clone(),
             blobs: Arc::clone(&self.blobs) as Arc<dyn BlobStore>,
         };
-        // Dropping a lease gives it up.
+        // Dropping the future cancels the lease.
         let leased = tokio::select! {
             leased = timeout(limits.lease, self.provider.lease(request)) => leased,
             () = self.cancel.cancelled() => return Err(given_up()),
@@ -144,20 +143,20 @@ impl ServedAttempt {
         Ok(graded(&grade))
     }
 
-    /// Ends everything of the attempt, and says what it could not. Idempotent.
+    /// Ends everything that the attempt started, and returns what is left over. Idempotent.
     pub(super) async fn close(&mut self) -> Vec<String> {
         self.stage = Stage::Closed;
         let Some(mut env) = self.env.take() else { return Vec::new() };
         let length = self.task.timeouts.close;
         match timeout(length, env.close()).await {
             Ok(report) => report.leftovers,
-            // Dropping it is the backstop.
+            // Dropping the environment is the backstop.
             Err(_) => vec![Fault::limit(Boundary::Env, Limit::Close, length).to_string()],
         }
     }
 }
 
-/// Why a request has no place in this stage, if it has none.
+/// The reason why a request is out of order in this stage, if it is.
 fn order(stage: Stage, request: &Request) -> Option<&'static str> {
     match (request, stage) {
         (Request::Close, _)
@@ -173,7 +172,7 @@ fn order(stage: Stage, request: &Request) -> Option<&'static str> {
     }
 }
 
-/// There is one in every stage that asks for it.
+/// The leased environment. Every stage that uses it has one.
 fn leased(env: &mut Option<Box<dyn Env>>) -> Result<&mut Box<dyn Env>, Fault> {
     env.as_mut().ok_or_else(|| Fault::permanent(Boundary::Harness, "not-leased", "no environment was leased"))
 }
@@ -182,7 +181,7 @@ fn ctx(seq: u32, length: Duration, cancel: &CancelToken) -> StepCtx {
     StepCtx { seq, deadline: Instant::now() + length, cancel: cancel.clone() }
 }
 
-/// Environments keep to their deadlines themselves; one that does not is given up.
+/// Environments keep their deadlines themselves; an operation that does not is dropped.
 async fn kept_to<T>(
     boundary: Boundary,
     limit: Limit,

@@ -1,9 +1,9 @@
-//! Lines of the input.
+//! Reads lines of the input.
 //!
-//! I1. Memory is bounded: of a line that is too long nothing is kept. I2. The end of the input is known while a request is
-//! under way. A last line without its end is a line.
+//! I1. Memory is bounded: a line that is too long is discarded. I2. The end of the input is noticed while a request is executed.
+//! A last line without a line feed counts.
 //!
-//! The thread that reads ends with the input, or with the process: a read cannot be given up.
+//! The thread that reads ends with the input, or with the process, because a read cannot be cancelled.
 
 use std::io::{self, BufRead};
 
@@ -12,30 +12,30 @@ use tokio::sync::mpsc;
 
 use crate::error::RuntimeError;
 
-/// Most bytes of a line. A diff that is handed in has at most 8 MiB, before it is written as JSON.
+/// Maximum bytes of a line. A submitted diff has at most 8 MiB before it is encoded as JSON.
 pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Lines that wait to be looked at. One request at a time is made, so this is for those who do not keep to it.
+/// Maximum queued lines. Clients make one request at a time; this is for clients that do not.
 const WAITING: usize = 1;
 
-/// A line, or that it was too long.
+/// A line, or the information that it was too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
     TooLong,
 }
 
-/// Reads lines on a thread of its own; fires the token at the end of the input.
+/// Reads lines on a separate thread; fires the token at the end of the input.
 ///
 /// # Errors
-/// When there can be no further thread.
+/// No thread can be started.
 pub(super) fn read_lines(
     mut input: impl BufRead + Send + 'static,
     ended: CancelToken,
 ) -> Result<mpsc::Receiver<Line>, RuntimeError> {
     let (sender, lines) = mpsc::channel(WAITING);
     let read = move || {
-        // An input that cannot be read is at its end.
+        // A read error counts as the end of the input.
         while let Ok(Some(line)) = next(&mut input, MAX_LINE_BYTES) {
             if sender.blocking_send(line).is_err() {
                 break;
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn i1_lines_are_whole_or_too_long() {
         let check = |text: &str, expected: &[Option<&str>]| {
-            // Buffers of every size give the same.
+            // Every buffer size gives the same result.
             for size in 1..=text.len() + 1 {
                 let mut input = BufReader::with_capacity(size, text.as_bytes());
                 let mut found = Vec::new();

@@ -1,9 +1,8 @@
-//! What is asked of a driven attempt, a line each, and how it is answered: JSON-RPC 2.0, version 1 of the protocol that
+//! Requests to a driven attempt, one per line, and their responses: JSON-RPC 2.0, version 1 of the protocol that
 //! `harness/docs/environments/custom.md` describes, seen from the environment's side.
 //!
-//! M1. Whatever a line holds, it is a request or a [`Refusal`]. M2. A fault is told whole: boundary, code, message, retry;
-//! it has no score. M3. Keys that are not known are passed over, so that whoever speaks to a server of others can speak
-//! to this.
+//! M1. Every line is a request or a [`Refusal`]. M2. A fault is reported completely: boundary, code, message, retry. A fault has
+//! no score. M3. Unknown keys are ignored, so that clients of other servers can use this one.
 
 use std::time::Duration;
 
@@ -18,23 +17,23 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Characters of a wrong line that are repeated.
+/// Maximum characters of an invalid line that its error repeats.
 const SHOWN: usize = 200;
 
-/// Code of a fault in JSON-RPC's error; those of refusals are below 0.
+/// Code of a fault in JSON-RPC's error; codes of refusals are negative.
 const FAULT: i64 = 1;
 
-/// Longest time that may be asked for, in seconds.
+/// Maximum time limit of a request, seconds.
 const LONGEST: f64 = 1e6;
 
-/// What is asked for.
+/// The operation of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Request {
-    /// Begin; `seed` instead of the plan's.
+    /// Starts the episode; `seed` replaces the plan's seed.
     Reset {
         seed: Option<u64>,
     },
-    /// Run calls, within a time that may be shorter than the task's.
+    /// Runs calls, within a time limit that may be shorter than the task's.
     Step {
         calls: Vec<ToolCall>,
         within: Option<Duration>,
@@ -43,19 +42,19 @@ pub(crate) enum Request {
     Close,
 }
 
-/// A line that was understood.
+/// A valid request with its id.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) id: Value,
     pub(crate) request: Request,
 }
 
-/// Why a line is not obeyed. The attempt goes on as if it had not come.
+/// The reason why a line is refused. The attempt continues as if the line had not been sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// JSON-RPC's number.
+    /// Error code of JSON-RPC.
     number: i64,
-    /// Stable name.
+    /// Stable name of the error.
     kind: &'static str,
     message: String,
 }
@@ -70,18 +69,18 @@ impl Refusal {
         Self::new(-32600, "message-too-large", message)
     }
 
-    /// A request of another party.
+    /// A request that this party does not accept.
     pub(crate) fn not_here(message: impl Into<String>) -> Self {
         Self::new(-32000, "not-here", message)
     }
 
-    /// A request that has its place elsewhere.
+    /// A request out of order.
     pub(crate) fn out_of_order(message: impl Into<String>) -> Self {
         Self::new(-32000, "out-of-order", message)
     }
 }
 
-/// Why there is no result.
+/// The reason of an error response.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Wrong {
     Refused(Refusal),
@@ -131,10 +130,10 @@ struct CallParams {
     arguments: Map<String, Value>,
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// A [`Refusal`], with the id of the request if that much could be read.
+/// A [`Refusal`], with the id of the request if it could be read.
 pub(crate) fn read(line: &[u8]) -> Result<Asked, (Value, Refusal)> {
     let not_json = |why: String| {
         (Value::Null, Refusal::new(-32700, "not-json", format!("{} is not JSON: {why}", shown(line))))
@@ -295,10 +294,10 @@ pub(crate) fn closed(leftovers: &[String]) -> Value {
     if leftovers.is_empty() { json!({}) } else { json!({ "leftovers": leftovers }) }
 }
 
-/// The images that an observation shows, in order: the client has no record to look them up in.
+/// The images of an observation, in order. They are sent inline, because the client has no record to look them up in.
 ///
 /// # Errors
-/// A harness [`Fault`] of one that is not kept.
+/// A harness [`Fault`] if an image is not stored.
 pub(crate) async fn images(observation: &Observation, blobs: &dyn BlobStore) -> Result<Vec<Value>, Fault> {
     let mut images = Vec::new();
     for part in &observation.parts {
@@ -331,7 +330,7 @@ fn tools(tools: &[ToolSpec]) -> Value {
     json!(tools)
 }
 
-/// Why the episode is over, as the protocol writes it.
+/// The protocol's name of a stop reason.
 fn done(end: &StopReason) -> &str {
     match end {
         StopReason::Submitted => "submitted",
@@ -386,7 +385,7 @@ mod tests {
         let submit = vec![ToolCall::new("submit", json!({}))];
         check(short, Ok(Request::Step { calls: submit, within: Some(Duration::from_millis(500)) }));
         check(r#"{"id":3,"method":"grade","params":{"answer":null}}"#, Ok(Request::Grade));
-        // Half of a character.
+        // A truncated character.
         let cut = vec![ToolCall::new("say", json!({ "text": "\u{fffd}" }))];
         let step =
             r#"{"id":2,"method":"step","params":{"calls":[{"name":"say","arguments":{"text":"\ud83d"}}]}}"#;

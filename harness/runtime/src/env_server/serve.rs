@@ -1,7 +1,7 @@
 //! Answers requests until the attempt is closed or the input ends.
 //!
-//! I1. Every line of the input has one answer, in its order. I2. The end of the input or a signal gives up what is under way,
-//! and everything is closed. I3. A reader of answers that does not read holds up the end for [`LAST_WORD`] at most.
+//! I1. Every line of the input has one answer, in order. I2. The end of the input or a signal cancels the running operation and
+//! closes everything. I3. A client that does not read answers delays the end by [`LAST_WORD`] at most.
 
 use std::io::{self, BufRead};
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use super::lines::{Line, MAX_LINE_BYTES, read_lines};
 use super::message::{Asked, Refusal, answer, read};
 use crate::error::RuntimeError;
 
-/// How long an answer may still be on its way once the end has come.
+/// Time limit of the last write after the end.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// How it went.
+/// The result of serving an attempt.
 #[derive(Debug)]
 pub struct ServeOutcome {
-    /// Something broke.
+    /// Whether an operation failed.
     pub faulted: bool,
-    /// What could not be removed.
+    /// Resources that could not be removed.
     pub leftovers: Vec<String>,
 }
 
 /// Reads requests from `input` and gives each answer to `write`. When this returns, the attempt is closed.
 ///
 /// # Errors
-/// When the input cannot be listened to, or answers cannot be written.
+/// The input cannot be read, or answers cannot be written.
 pub async fn serve(
     mut attempt: ServedAttempt,
     input: impl BufRead + Send + 'static,
@@ -43,7 +43,7 @@ pub async fn serve(
     let end = attempt.cancel_token();
     let mut lines = read_lines(input, end.clone())?;
     let interrupted = end.clone();
-    // Ends with the runtime.
+    // This task ends with the runtime.
     tokio::spawn(async move {
         if interrupts.wait_for(|wanted| *wanted != Interrupt::None).await.is_ok() {
             interrupted.cancel();
@@ -55,7 +55,7 @@ pub async fn serve(
     while !attempt.is_closed() && written.is_ok() {
         let line = tokio::select! {
             biased;
-            // What came before the end has its answer.
+            // Lines before the end of the input are answered.
             line = lines.recv() => line,
             () = end.cancelled() => None,
         };
@@ -77,7 +77,7 @@ fn understood(line: &Line) -> Result<Asked, (Value, Refusal)> {
     }
 }
 
-/// On a thread that may wait for a reader, since nothing else may.
+/// Writes on a blocking thread, because the write may wait for the reader.
 async fn write_answer(
     answer: Value,
     output: Arc<impl Fn(&Value) -> io::Result<()> + Send + Sync + 'static>,
@@ -86,7 +86,7 @@ async fn write_answer(
     let writing = spawn_blocking(move || output(&answer));
     let patience = async {
         end.cancelled().await;
-        // timer: nothing tells that a reader will never read.
+        // timer: no event tells that a client will never read.
         tokio::time::sleep(LAST_WORD).await;
     };
     tokio::select! {

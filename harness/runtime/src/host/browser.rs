@@ -1,4 +1,4 @@
-//! Where browsers come from: programs of this machine, or WebDriver endpoints that the user names.
+//! Finds browsers: programs of this machine, or WebDriver endpoints named by the user.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::finding::{Finding, Health};
 use crate::environment::Variable;
 use crate::error::RuntimeError;
 
-/// What browsers are, for the record, and where they come from.
+/// The source of browsers, and their description for the record.
 pub(crate) struct Browsers {
     pub(crate) source: BrowserSource,
     pub(crate) version: String,
 }
 
-/// Whether browsers are to be started here.
+/// Whether browsers run on this machine.
 pub(crate) fn are_here() -> bool {
     Variable::WebDriver.value().is_none()
 }
 
-/// Finds them.
+/// Finds the browsers.
 ///
 /// # Errors
-/// [`Exit::Environment`] when a program is missing, the programs are no pair, or no endpoint answers;
-/// [`Exit::Refused`] for endpoints that are none.
+/// [`RuntimeError::Unavailable`] if a program is missing, the programs' versions do not match, or no endpoint answers;
+/// [`RuntimeError::Refused`] for invalid endpoints.
 pub(crate) fn find() -> Result<Browsers, RuntimeError> {
     let Some(endpoints) = endpoints()? else {
         let programs = programs().map_err(RuntimeError::from)?;
@@ -41,7 +41,7 @@ pub(crate) fn find() -> Result<Browsers, RuntimeError> {
     Ok(Browsers { source: BrowserSource::Endpoints(Arc::new(endpoints)), version: spelled(&answers) })
 }
 
-/// For `clawrl doctor`. Runs work without them, as long as no task has a browser.
+/// For `clawrl doctor`. Only tasks with a browser need them.
 pub(crate) fn finding() -> Finding {
     let endpoints = match endpoints() {
         Ok(Some(endpoints)) => endpoints,
@@ -77,11 +77,11 @@ fn finding_of_programs() -> Finding {
 }
 
 fn programs() -> Result<BrowserPrograms, Fault> {
-    // A folder whose name is no Unicode is passed over, and the others are looked into.
+    // Folders whose names are not Unicode are skipped.
     find_programs(&Variable::Path.path().unwrap_or_default().to_string_lossy())
 }
 
-/// `None` where none are named.
+/// The endpoints named by the user; `None` without any.
 fn endpoints() -> Result<Option<Endpoints>, RuntimeError> {
     let Some(addresses) = Variable::WebDriver.value() else { return Ok(None) };
     let host = Variable::WebDriverHost.value();

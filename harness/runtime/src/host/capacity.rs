@@ -1,4 +1,4 @@
-//! How much of everything is free, for the plan to choose and check concurrency by.
+//! Free resources of the host, from which the plan chooses and checks the concurrency.
 //!
 //! I1. The tightest of all limits counts: machine, user, container.
 
@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::proc_text::{keyed, line, number};
 use super::{browser, facts, open_files};
 
-/// Looks. Takes well under a millisecond.
+/// Measures the capacity. Takes well under a millisecond.
 pub fn probe() -> HostCapacity {
     HostCapacity {
         cpus: facts::cpus(),
@@ -23,7 +23,7 @@ pub fn probe() -> HostCapacity {
     }
 }
 
-/// Memory that can be had: the machine's, or what the control groups around us leave.
+/// Available memory: that of the machine, or less if a control group limits it.
 pub fn memory_available_mib() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = keyed(&text, "MemAvailable:").map_or(u64::MAX, |kib| kib / 1024);
@@ -40,19 +40,19 @@ pub fn memory_available_mib() -> u64 {
     groups.fold(machine, u64::min)
 }
 
-/// Page cache that counts as used and is given up when needed.
+/// Page cache that counts as used but is reclaimed under pressure.
 fn reclaimable(group: &Path) -> u64 {
     let text = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     keyed(&text, "total_inactive_file ").unwrap_or(0)
 }
 
-/// Pseudo-terminals that can still be opened.
+/// Number of pseudo-terminals that can still be opened.
 pub fn ptys_free() -> u64 {
     let most = number("/proc/sys/kernel/pty/max").unwrap_or(4096);
     most.saturating_sub(number("/proc/sys/kernel/pty/nr").unwrap_or(0))
 }
 
-/// Processes and threads that can still be started.
+/// Number of processes and threads that can still be started.
 pub fn pids_free() -> u64 {
     let threads = line("/proc/loadavg")
         .and_then(|text| text.split_whitespace().nth(3)?.split_once('/')?.1.parse::<u64>().ok())
@@ -70,7 +70,7 @@ pub fn pids_free() -> u64 {
     groups.fold(machine.min(user), u64::min)
 }
 
-/// The folders of our own control group and its ancestors, for one controller, where they are mounted as usual.
+/// The folders of this process's control group and its ancestors, for one controller, at the usual mount points.
 fn own_groups(controller: &str) -> Vec<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut folders = Vec::new();

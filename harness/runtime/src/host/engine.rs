@@ -1,6 +1,6 @@
 //! The container engines, asked before any thread exists.
 //!
-//! The questions run on the calling thread, which is still the only thread afterwards, as the spawner needs it.
+//! The requests run on the calling thread, which is still the only thread afterwards, as the spawner requires.
 
 use clawrl_container::{
     ContainerSweep, DEFAULT_SOCKET, EngineAccess, EngineReport, probe_engines, sweep_containers,
@@ -12,10 +12,10 @@ use crate::environment::Variable;
 use crate::error::RuntimeError;
 use crate::progress::Progress;
 
-/// Finds the engines, and removes what dead runs left there.
+/// Finds the engines, and removes leftovers of dead runs.
 ///
 /// # Errors
-/// [`crate::exit_code::Exit::Environment`] when there is none that containers can be entered of.
+/// [`RuntimeError::Unavailable`] if there is no engine whose containers this process can enter.
 pub fn prepare(progress: &dyn Progress) -> Result<Vec<EngineReport>, RuntimeError> {
     let found = asked(async {
         let engines = probe_engines(&access()).await?;
@@ -32,7 +32,7 @@ pub fn prepare(progress: &dyn Progress) -> Result<Vec<EngineReport>, RuntimeErro
     Ok(engines)
 }
 
-/// Removes what dead runs left.
+/// Removes leftovers of dead runs.
 pub fn sweep() -> Result<ContainerSweep, Fault> {
     asked(async { swept(&probe_engines(&access()).await?).await })
 }
@@ -47,7 +47,7 @@ async fn swept(engines: &[EngineReport]) -> Result<ContainerSweep, Fault> {
     Ok(all)
 }
 
-/// For `clawrl doctor`. Runs work without one, as long as no task asks for containers.
+/// For `clawrl doctor`. Only tasks with containers need an engine.
 pub fn finding() -> Finding {
     match asked(async { probe_engines(&access()).await }) {
         Ok(engines) => {
@@ -80,7 +80,7 @@ fn access() -> EngineAccess {
     EngineAccess { addresses, certificates }
 }
 
-/// Answers a question on a runtime of its own, which is gone afterwards.
+/// Runs a request on a separate runtime, which ends afterwards.
 pub(super) fn asked<T>(question: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =

@@ -1,4 +1,4 @@
-//! What `clawrl doctor` looks at.
+//! The checks of `clawrl doctor`.
 
 use std::fs;
 use std::io::Write;
@@ -12,15 +12,14 @@ use super::finding::{Finding, Health};
 use super::{browser, capacity, engine, facts, open_files};
 use crate::environment::Variable;
 
-/// Below this, runs of hundreds of sandboxes will not fit.
+/// With fewer pseudo-terminals, runs of hundreds of sandboxes do not fit.
 const FEW_TERMINALS: u64 = 512;
 const FEW_PROCESSES: u64 = 4_096;
 const FEW_FILES: u64 = 4_096;
 const LITTLE_MEMORY_MIB: u64 = 1_024;
 const LITTLE_DISK_MIB: u64 = 1_024;
 
-/// Examines the host. `results`: the folder that runs are written to. `training`: whether this program can train, which the
-/// program knows itself.
+/// Examines the host. `results`: the folder of runs. `training`: whether the calling program can train.
 pub fn examine(results: &Path, training: Finding) -> Vec<Finding> {
     let mut findings = vec![
         Finding::ok("clawrl", facts::PROGRAM),
@@ -119,7 +118,7 @@ fn sandboxes() -> Vec<Finding> {
     findings
 }
 
-/// What is mounted, whether or not we may use it.
+/// The mounted versions, usable or not.
 fn cgroup_versions(mountinfo: &str) -> &'static str {
     let mounted = |kind: &str| mountinfo.lines().any(|line| line.contains(kind));
     match (mounted(" - cgroup "), mounted(" - cgroup2 ")) {
@@ -136,7 +135,7 @@ fn few(name: &'static str, found: u64, enough: u64, unit: &str, advice: &str) ->
 }
 
 fn results_folder(results: &Path) -> Vec<Finding> {
-    // The folder need not be there yet: then the nearest one that is decides.
+    // If the folder does not exist yet, its nearest existing ancestor decides.
     let existing = results.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
     let probe = existing.join(format!(".clawrl-doctor-{}", std::process::id()));
     let written = fs::File::create_new(&probe).and_then(|mut file| file.write_all(b"x"));

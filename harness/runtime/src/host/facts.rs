@@ -30,14 +30,14 @@ fn machine() -> String {
     rustix::system::uname().machine().to_string_lossy().into_owned()
 }
 
-/// The distribution, as it calls itself.
+/// The distribution's name for itself.
 pub fn system() -> Option<String> {
     let text = fs::read_to_string("/etc/os-release").ok()?;
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
 }
 
-/// What a lock file says of every machine.
+/// The facts that every lock file contains.
 pub fn of_every_machine() -> BTreeMap<String, String> {
     let mut facts = BTreeMap::from([
         ("cpus".to_owned(), cpus().to_string()),

@@ -19,9 +19,9 @@ pub enum Health {
 pub struct Finding {
     /// Stable name.
     pub name: &'static str,
-    /// Its state.
+    /// Health of the examined thing.
     pub health: Health,
-    /// What was found.
+    /// The observation, in one line.
     pub found: String,
     /// How to improve it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! GPUs of this machine: how many, how large, and what was asked for.
+//! GPUs of this machine: their memory, and the numbers that variables request.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use clawrl_config::{DeviceWish, GpuRole};
 use crate::environment::Variable;
 use crate::error::RuntimeError;
 
-/// Memory of each GPU that the driver's own program lists, MiB; none where there is no such program.
+/// Memory of each GPU that `nvidia-smi` lists, MiB; empty if there is no such program.
 pub(crate) fn memory_mib() -> Vec<u64> {
     let asked = Command::new("nvidia-smi")
         .args(["--query-gpu=memory.total", "--format=csv,noheader,nounits"])
@@ -21,10 +21,10 @@ fn listed(text: &str) -> Vec<u64> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// What variables ask for.
+/// The numbers of GPUs that variables request.
 ///
 /// # Errors
-/// One that is no number of GPUs.
+/// A variable is not a number of GPUs.
 pub(crate) fn wish() -> Result<DeviceWish, RuntimeError> {
     wished(|role| Variable::Gpus(role).value())
 }

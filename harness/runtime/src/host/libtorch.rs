@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 
 use crate::environment::Variable;
 
-/// The library that everything else follows from.
+/// The library whose presence decides.
 const LIBRARY: &str = "libtorch_cpu.so";
 
 /// The libtorch that `clawrl-torch` was linked to.
@@ -26,11 +26,11 @@ pub struct LinkedLibtorch {
 /// Where libtorch is, or why it cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Libtorch {
-    /// This program was built without.
+    /// This program was built without libtorch.
     Unknown,
     /// PyTorch is not installed in the Python environment of this program.
     NotInstalled,
-    /// In this folder, and it may be read.
+    /// It is in this folder and readable.
     There(PathBuf),
     /// This file is missing.
     Missing(PathBuf),
@@ -118,7 +118,7 @@ fn closed_part(path: &Path) -> PathBuf {
     folders.reverse();
     let is_closed = |folder: &&Path| access(*folder, Access::EXEC_OK).is_err();
     let closed = folders.into_iter().find(is_closed).unwrap_or(path);
-    // Of a link, what it leads to is closed, and its own path opens nothing.
+    // If the path is a link, its target is closed; to open the link's own path would not help.
     fs::canonicalize(closed).unwrap_or_else(|_| closed.to_owned())
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn linked(folder: Option<&Path>) -> Option<LinkedLibtorch> {
-        // One that lives as long as the process, as in a program.
+        // A string with static lifetime, as in a program.
         let folder = folder.map(|folder| &*folder.to_str().unwrap().to_owned().leak());
         Some(LinkedLibtorch { version: "2.11.0", folder })
     }

@@ -1,4 +1,4 @@
-//! What the host offers: read from `/proc` and `/sys`, never assumed.
+//! Resources and programs of the host: read from `/proc` and `/sys`, never assumed.
 
 pub(crate) mod browser;
 pub mod capacity;

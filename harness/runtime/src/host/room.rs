@@ -1,4 +1,4 @@
-//! Whether this machine has room for a training: its GPUs dealt out, its memory counted beforehand.
+//! Resource check of a training: assigns GPUs and estimates memory.
 
 use clawrl_config::{
     ConfigError, Device, DeviceError, DeviceSplit, MemoryBudget, MemoryNeeds, MemoryPlace, ModelShape,
@@ -8,11 +8,11 @@ use clawrl_config::{
 use super::{capacity, facts, gpus};
 use crate::error::RuntimeError;
 
-/// Whose GPUs are whose, of `there` that this machine has. Variables say what the train file does not; they are not looked at
-/// where all runs on the processor.
+/// Assigns the `there` GPUs of this machine to roles. Variables set what the train file does not; they are ignored if everything
+/// runs on the CPU.
 ///
 /// # Errors
-/// What cannot be, in words; [`Exit::Environment`] where there is no GPU at all.
+/// The assignment is impossible; [`RuntimeError::Unavailable`] if there is no GPU.
 pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, RuntimeError> {
     if plan.engine.device == Device::Cpu {
         return Ok(DeviceSplit::default());
@@ -23,7 +23,7 @@ pub fn split(plan: &TrainPlan, there: u32) -> Result<DeviceSplit, RuntimeError> 
     split.map_err(|error| refused(&error))
 }
 
-/// The failure of what cannot be dealt out.
+/// The error of an impossible assignment.
 fn refused(error: &DeviceError) -> RuntimeError {
     let message = error.to_string();
     let error_of =
@@ -36,7 +36,7 @@ pub fn gpu_count() -> u32 {
     u32::try_from(gpus::memory_mib().len()).unwrap_or(u32::MAX)
 }
 
-/// Who computes where, in a line.
+/// Describes the devices of learner and sampler in one line.
 pub fn who_where(split: &DeviceSplit) -> String {
     let place = |gpus: &std::ops::Range<u32>| match gpus.len() {
         0 => "the processor".to_owned(),
@@ -50,10 +50,10 @@ pub fn who_where(split: &DeviceSplit) -> String {
     format!("learner on {learner}, engine on {engine}")
 }
 
-/// Counts the memory that a training takes, and refuses one for which a place has too little.
+/// Estimates the memory of a training, and refuses one that does not fit.
 ///
 /// # Errors
-/// A policy whose shape cannot be read; too little memory, with the whole table.
+/// The policy's shape cannot be read, or memory is insufficient; the message contains the whole table.
 pub fn budget(plan: &TrainPlan, split: &DeviceSplit, concurrency: u32) -> Result<MemoryBudget, RuntimeError> {
     let shape = ModelShape::of(&plan.policy)?;
     let needs = MemoryNeeds { plan, shape, split, concurrency, cores: facts::cpus() };
@@ -62,7 +62,7 @@ pub fn budget(plan: &TrainPlan, split: &DeviceSplit, concurrency: u32) -> Result
     for place in budget.places() {
         let available = match place {
             MemoryPlace::Processor => Some(capacity::memory_available_mib()),
-            // Numbers may be those of others than the driver's own: what the smallest has, all have.
+            // libtorch may number GPUs differently from the driver, so the smallest memory counts for all.
             MemoryPlace::Gpu(_) => gpus.iter().copied().min(),
         };
         let shortage = available.and_then(|mib| needs.shortage(place, mib.saturating_mul(1 << 20)));

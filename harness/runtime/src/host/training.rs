@@ -1,4 +1,4 @@
-//! Whether this program can train: whether the one that is linked to libtorch is there, and starts.
+//! Whether this program can train: whether the program linked to libtorch exists and starts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,22 +6,22 @@ use std::process::Command;
 use super::finding::{Finding, Health};
 use super::libtorch::Libtorch;
 
-/// What `clawrl doctor` calls it.
+/// Name of the finding in `clawrl doctor`.
 const NAME: &str = "libtorch";
 
 /// The program that trains.
 #[derive(Debug, Clone)]
 pub enum TrainingProgram {
-    /// This one.
+    /// This program.
     This,
-    /// Another one, at this path.
+    /// Another program, at this path.
     Other(PathBuf),
-    /// None: this build cannot train.
+    /// No program: this build cannot train.
     None,
 }
 
-/// Examines whether there is training. A program other than this one is started: nothing but the loader itself knows all that it
-/// needs. `build`: how to build the program.
+/// Examines whether training is available. Another program is started as a test, because only the loader knows all its
+/// dependencies. `build`: how to build the program.
 pub fn training_finding(program: &TrainingProgram, libtorch: &Libtorch, build: &str) -> Finding {
     match program {
         TrainingProgram::This => can_train(libtorch),

@@ -9,15 +9,14 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use clawrl_gateway::UserId;
 use clawrl_torch::AdapterName;
 
-/// The adapter of all who share.
+/// The adapter of all users who share.
 pub(super) const SHARED: &str = "shared";
-/// What names of other adapters begin with.
+/// Prefix of the names of other adapters.
 const OF_USER: &str = "user-";
 
-/// Adapters by user.
 #[derive(Debug)]
 pub(super) struct AdapterRouter {
-    /// The adapter that the policy came with, if it is one.
+    /// The policy's own adapter, if the policy is an adapter.
     first: Option<AdapterName>,
     state: RwLock<State>,
 }
@@ -25,17 +24,17 @@ pub(super) struct AdapterRouter {
 #[derive(Debug, Default)]
 struct State {
     sharing: BTreeSet<UserId>,
-    /// The version of each adapter that answers.
+    /// The version of each adapter in use.
     versions: BTreeMap<AdapterName, u64>,
 }
 
 impl AdapterRouter {
-    /// Without trained adapters.
+    /// A router without trained adapters.
     pub(super) fn new(first: Option<AdapterName>) -> Self {
         Self { first, state: RwLock::default() }
     }
 
-    /// The adapter that answers a user, and its version; nothing for the policy's model itself.
+    /// The adapter that answers a user, and its version. `None`: the policy's model without an adapter.
     pub(super) fn of(&self, user: &UserId) -> Option<(AdapterName, u64)> {
         let state = self.state();
         let name = name_of(user, state.sharing.contains(user));
@@ -50,17 +49,17 @@ impl AdapterRouter {
         name_of(user, self.state().sharing.contains(user))
     }
 
-    /// Whether an adapter of this name is the policy as it was.
+    /// Whether this name stands for the policy before any learning.
     pub(super) fn is_first(&self, name: Option<&str>) -> bool {
         name.is_none() || name == self.first.as_deref()
     }
 
-    /// These share, and nobody else.
+    /// Sets the users who share.
     pub(super) fn share(&self, users: Vec<UserId>) {
         self.state.write().unwrap_or_else(PoisonError::into_inner).sharing = users.into_iter().collect();
     }
 
-    /// A version of an adapter answers from now on.
+    /// Uses this version of an adapter from the next request.
     pub(super) fn answers(&self, name: AdapterName, version: u64) {
         self.state.write().unwrap_or_else(PoisonError::into_inner).versions.insert(name, version);
     }
@@ -70,7 +69,7 @@ impl AdapterRouter {
     }
 }
 
-/// The adapter of a user, which is the name of a folder, too: signs that are none of a name are written as numbers.
+/// The adapter of a user. The name is also that of a folder, so characters that names may not contain are written as numbers.
 pub(super) fn name_of(user: &UserId, shares: bool) -> String {
     if shares {
         return SHARED.to_owned();
@@ -86,7 +85,7 @@ pub(super) fn name_of(user: &UserId, shares: bool) -> String {
     name
 }
 
-/// Whom an adapter answers, in words.
+/// Describes the users that an adapter answers.
 pub(super) fn whom(name: &str) -> String {
     match name.strip_prefix(OF_USER) {
         Some(user) => format!("`{user}`"),

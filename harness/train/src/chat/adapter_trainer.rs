@@ -1,8 +1,8 @@
-//! One adapter that is learned from chat: its learner, its gate, its checkpoints.
+//! Training of one adapter from chat: its learner, its acceptance bounds, its checkpoints.
 //!
-//! I1. What a version was made of is in its checkpoint, which is on disk before the version answers. I2. A version that the gate
-//! rejects leaves nothing behind but its number. I3. Nothing that was sampled by a version that was given up is learned from, nor what
-//! another adapter has sampled: how old that is cannot be told.
+//! I1. The checkpoint of a version lists its samples and is on disk before the version answers. I2. A rejected version leaves
+//! only its number behind. I3. Samples of abandoned versions and of other adapters are not trained on, because their staleness is
+//! unknown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,36 +29,36 @@ use super::super::setup::unusable;
 use super::feedback_sample::Reading;
 use clawrl_runtime::training::TrainError;
 
-/// Versions that can be gone back to; an adapter is small.
+/// Versions to which a rollback is possible. Adapters are small.
 const KEPT: Retention = Retention { weights: 32, moments: 2 };
-/// Replies that the drift from the first policy is measured at.
+/// Number of replies on which the drift from the first policy is measured.
 const REPLIES: usize = 32;
-/// Of these, as many have to have been liked, or not complained of, for the others not to count.
+/// If at least this many of them were liked or not complained about, only those count.
 const LIKED: usize = 8;
 
-/// An update that is too far is shortened to a 64th of its way at least, and else given up.
+/// An update that goes too far is scaled down to a 64th at least, otherwise dropped.
 const MIN_SHARE: f64 = 1.0 / 64.0;
 
-/// Signs of a collapse, by which learning pauses; of repetition, by how much more of it there is than at the first update.
+/// Signs of a collapse, which pause learning. Repetition is measured as the increase since the first update.
 const COLLAPSE: CollapseBounds =
     CollapseBounds { entropy: 0.05, shortest: 0.5, longest: 2.0, repetition: 0.2, updates: 3 };
 
-/// The policy that adapters are learned for.
+/// The policy that adapters are trained for.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) params: Params,
     pub(crate) files: ModelFiles,
-    /// Its folder, from anywhere.
+    /// The policy's folder, absolute.
     pub(crate) folder: PathBuf,
-    /// The adapter that it came with, from which others begin.
+    /// The policy's own adapter, from which others start.
     pub(crate) first: Option<Params>,
-    /// What tells it from other policies.
+    /// A fingerprint of the policy's weights.
     pub(crate) mark: String,
     pub(crate) engine: EngineHandle,
     pub(crate) chat: Arc<Chat>,
 }
 
-/// What a checkpoint says beside the weights.
+/// The content of a checkpoint beside the weights.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Progress {
     /// The policy that the adapter is for.
@@ -66,15 +66,14 @@ struct Progress {
     /// Samples that the weights were trained on.
     samples: Vec<u64>,
     baselines: Baselines,
-    /// By their numbers in the baselines.
+    /// Users, in the order of their numbers in the baselines.
     users: Vec<String>,
-    /// First and last of the versions that were given up.
+    /// First and last version of each range that was abandoned.
     given_up: Vec<(u64, u64)>,
-    /// The version whose weights these are, under a new number.
+    /// The older version that these weights equal, after a rollback.
     back_to: Option<u64>,
 }
 
-/// See the module.
 pub(crate) struct AdapterTrainer {
     pub(crate) name: AdapterName,
     plan: ChatPlan,
@@ -82,42 +81,42 @@ pub(crate) struct AdapterTrainer {
     checkpoints: Checkpoints,
     progress: Progress,
     lineage: Lineage,
-    /// What learning began with.
+    /// Parameters before the first update.
     first: Params,
     replies: Replies,
-    /// Nothing before the first update, which it compares with.
+    /// `None` before the first update, which is its reference.
     guard: Option<CollapseGuard>,
     seed: u64,
 }
 
-/// What came of an update.
+/// The result of an update.
 #[derive(Debug)]
 pub(crate) struct Learned {
-    /// Samples that are not in it, and why.
+    /// Samples that were left out, with reasons.
     pub(crate) left_out: Vec<(SampleId, String)>,
     pub(crate) outcome: UpdateOutcome,
-    /// Figures by name.
+    /// Metrics by name.
     pub(crate) metrics: BTreeMap<String, f64>,
-    /// That the policy collapses.
+    /// The sign of a collapse, if there was one.
     pub(crate) collapse: Option<Collapse>,
 }
 
-/// What became of the version that it made.
+/// The outcome of the version that an update made.
 #[derive(Debug)]
 pub(crate) enum UpdateOutcome {
     /// There was nothing to learn from.
     Nothing,
-    /// It may answer.
+    /// The version may answer.
     Accepted { version: u64, checkpoint: PathBuf },
-    /// It never does.
+    /// The version never answers.
     Rejected { why: String },
 }
 
 impl AdapterTrainer {
-    /// The adapter of this name, as its last checkpoint in `folder` has it.
+    /// Loads the adapter of this name from its last checkpoint in `folder`.
     ///
     /// # Errors
-    /// Checkpoints that cannot be read, or that are of another policy.
+    /// Checkpoints cannot be read or belong to another policy.
     pub(crate) fn begin(
         model: &Model,
         plan: &ChatPlan,
@@ -160,7 +159,7 @@ impl AdapterTrainer {
                         "serve the policy that it was learned for, or name another folder with `--data`";
                     return Err(TrainError::refused(message).with_help(help));
                 }
-                // Of another shape: the plan has changed.
+                // Another shape: the plan has changed.
                 let other = |error: TorchError| TrainError::storage(error.to_string());
                 learner.restore(checkpoint).map_err(other)?;
             }
@@ -182,35 +181,35 @@ impl AdapterTrainer {
         })
     }
 
-    /// The version whose weights it has.
+    /// The version of the current weights.
     pub(crate) fn version(&self) -> u64 {
         self.lineage.accepted()
     }
 
-    /// All samples that its weights were trained on.
+    /// All samples that the current weights were trained on.
     pub(super) fn samples(&self) -> Vec<SampleId> {
         self.progress.samples.iter().copied().map(SampleId).collect()
     }
 
-    /// The version that it went back to, where that was the last thing it did.
+    /// The version that was rolled back to, if that was the last change.
     pub(super) fn back_to(&self) -> Option<u64> {
         self.progress.back_to
     }
 
-    /// How often it went back to an older version.
+    /// Number of rollbacks of this adapter.
     pub(super) fn branch(&self) -> u64 {
         self.progress.given_up.len() as u64
     }
 
-    /// Where the checkpoint of a version is, as long as it is kept.
+    /// Folder of the checkpoint of a version while it is kept.
     pub(super) fn checkpoint_of(&self, version: u64) -> PathBuf {
         self.checkpoints.folder_of(version)
     }
 
-    /// Learns from samples, and decides about what comes of it. Nothing answers otherwise before [`Self::publish`].
+    /// Learns from samples and decides about the new version. Answers do not change before [`Self::publish`].
     ///
     /// # Errors
-    /// The learner gave up; it has what it had before.
+    /// The learner failed; its state is restored.
     pub(crate) fn learn(
         &mut self,
         chat: &Chat,
@@ -298,30 +297,30 @@ impl AdapterTrainer {
         self.lineage.rise(version);
         let checkpoint = self.checkpoint_of(version);
         let vitals = vitals(&made, &report);
-        // Whoever always repeats themselves has not begun to.
+        // A policy that has always repeated itself has not collapsed.
         let repetition = COLLAPSE.repetition + vitals.repetition;
         let begun = || CollapseGuard::new(CollapseBounds { repetition, ..COLLAPSE });
         let collapse = self.guard.get_or_insert_with(begun).after(vitals);
         Ok(Learned { left_out, outcome: UpdateOutcome::Accepted { version, checkpoint }, metrics, collapse })
     }
 
-    /// Somebody has seen the signs of a collapse, and wants it to go on: what is seen from now on counts.
+    /// A user has seen the signs of a collapse and resumes learning: the detector starts anew.
     pub(super) fn watch_anew(&mut self) {
         self.guard = None;
     }
 
-    /// Makes its version answer.
+    /// Publishes the current version.
     ///
     /// # Errors
-    /// The engine is gone.
+    /// The sampler has ended.
     pub(crate) fn publish(&mut self) -> Result<(), TrainError> {
         self.learner.publish().map_err(|error| gave_up(&error))
     }
 
-    /// Goes back to what a version has, under a new number, which is returned. Nothing answers otherwise before [`Self::publish`].
+    /// Restores an older version under a new number, which is returned. Answers do not change before [`Self::publish`].
     ///
     /// # Errors
-    /// [`TrainerError`]; it has what it had before.
+    /// [`TrainerError`]; the state is unchanged.
     pub(super) fn roll_back(&mut self, to: u64) -> Result<u64, TrainerError> {
         let now = self.version();
         if to == now {
@@ -358,7 +357,7 @@ impl AdapterTrainer {
         Ok(version)
     }
 
-    /// What learning began with is known without a checkpoint.
+    /// Starts a branch from the first parameters, which need no checkpoint.
     fn begin_anew(&mut self, branch: Branch, version: u64, progress: String) -> Result<(), TrainerError> {
         let broken = |error: TorchError| TrainerError::Refused(error.to_string());
         let first = Checkpoint {
@@ -375,14 +374,15 @@ impl AdapterTrainer {
         };
         self.learner.restore(first).map_err(broken)?;
         self.learner.checkpoint(&progress).map_err(|error| {
-            // It has what it had before; that this fails, too, would take a broken libtorch.
+            // Restores the state. This fails only if libtorch is broken.
             let _ = self.learner.reject();
             TrainerError::Refused(error.to_string())
         })
     }
 
-    /// Halves the way from the accepted version until it is near enough to that: what was said is learned from as far as the bound goes, and is not
-    /// lost. Not for the drift: a storm would go on and on in steps that become smaller, and has to be stopped.
+    /// Halves the step from the accepted version until its divergence is within the bound, so that feedback is used as far as the
+    /// bound allows. The drift does not shorten steps: a flood of feedback would continue in ever smaller steps, and has to be
+    /// stopped.
     fn shorten(&mut self, samples: &[TrainSample]) -> Result<Way, TorchError> {
         let (mut share, mut kl) = (1.0, self.learner.divergence(samples)?);
         while kl > self.plan.max_kl && share > MIN_SHARE {
@@ -394,7 +394,7 @@ impl AdapterTrainer {
         Ok(Way { share, kl, drift: self.learner.divergence_from(&self.first, at)? })
     }
 
-    /// Why the version may not answer, if it may not.
+    /// The reason why the version may not answer, if there is one.
     fn decide(
         &self,
         made: &FeedbackBatch,
@@ -421,7 +421,7 @@ impl AdapterTrainer {
             ("outcome_rms", report.outcome_rms),
             ("teacher_rms", report.teacher_rms),
         ];
-        // Of nothing there is no mean.
+        // Without values there is no mean.
         let known = figures.into_iter().filter(|(_, figure)| figure.is_finite());
         metrics.extend(known.map(|(name, figure)| (name.to_owned(), figure)));
         let bounds = GateBounds { max_kl: self.plan.max_kl, max_drop_points: 100.0 };
@@ -434,20 +434,20 @@ impl AdapterTrainer {
             return Some(rejection.to_string());
         }
         let most = self.plan.max_reference_kl;
-        // What is no number is not within bounds.
+        // NaN is not within bounds.
         (drift.is_nan() || drift > most).then(|| {
             format!("it is {drift:.4} nats a token from the policy that learning began with, and {most} are allowed")
         })
     }
 
-    /// The learner has what it had before its last update.
+    /// Restores the learner to the state before its last update.
     fn back(&mut self) -> Result<(), TrainError> {
         self.learner.reject().map_err(unusable)?;
         self.lineage.reject(self.learner.version());
         Ok(())
     }
 
-    /// Whether no version that was given up has sampled it (I3).
+    /// Refuses a sample of an abandoned version (I3).
     fn kept(&self, sample: &TakenSample) -> Result<(), String> {
         let given_up = |version: u64| {
             self.progress.given_up.iter().any(|(first, last)| (*first..=*last).contains(&version))
@@ -468,18 +468,18 @@ impl AdapterTrainer {
     }
 }
 
-/// How far an update has come.
+/// The distance that an update has covered.
 #[derive(Debug, Clone, Copy)]
 struct Way {
-    /// Of the way that its steps made.
+    /// Share of the full step.
     share: f64,
-    /// From the accepted version, nats a token.
+    /// Divergence from the accepted version, nats a token.
     kl: f64,
-    /// From what learning began with, nats a token.
+    /// Divergence from the first policy, nats a token.
     drift: f64,
 }
 
-/// Replies of late, at which the drift from the first policy is measured.
+/// Recent replies, on which the drift from the first policy is measured.
 #[derive(Debug, Default)]
 struct Replies {
     liked: Vec<TrainSample>,
@@ -493,12 +493,12 @@ impl Replies {
             if place.len() == REPLIES {
                 place.remove(0);
             }
-            // What it was worth, and what a teacher reads, is not looked at.
+            // Reward and teacher views are not needed for this.
             place.push(TrainSample { teacher: Vec::new(), candidates: Vec::new(), ..sample.clone() });
         }
     }
 
-    /// Those that count.
+    /// The replies that count.
     fn chosen(&self) -> Vec<TrainSample> {
         let others = if self.liked.len() < LIKED { self.others.as_slice() } else { &[] };
         self.liked.iter().chain(others).cloned().collect()

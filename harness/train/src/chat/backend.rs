@@ -1,9 +1,9 @@
-//! A model in this process, as what answers chat.
+//! A model in this process as a chat backend.
 //!
-//! I1. What goes to the record are the tokens as fed and as sampled. I2. A prompt that is too long is refused, and never cut: what was
-//! left out could not be learned from.
+//! I1. The record stores the tokens as fed and as sampled. I2. A prompt that is too long is refused, never truncated: training
+//! needs the whole prompt.
 //!
-//! Cancellation: dropping the pieces of an answer ends it in the engine before the next step.
+//! Cancellation: dropping the stream of an answer ends it in the sampler before the next step.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,19 +36,19 @@ use clawrl_runtime::quoted;
 use clawrl_runtime::training::TrainError;
 use clawrl_serve::{Announce, ChatModel};
 
-/// A model, its engine, and how it writes.
+/// A model, its sampler, and its chat format.
 struct EmbeddedBackend {
     name: String,
     engine: EngineHandle,
     chat: Arc<Chat>,
     router: Arc<AdapterRouter>,
-    /// Most tokens of a prompt and its answer.
+    /// Maximum tokens of a prompt and its answer.
     positions: usize,
-    /// Ends with the backend.
+    /// The sampler; it ends with the backend.
     _engine: Engine,
 }
 
-/// A model that answers, and may learn.
+/// A model that answers and can be trained.
 struct Embedded {
     backend: Arc<EmbeddedBackend>,
     model: Model,
@@ -81,10 +81,10 @@ impl ChatModel for Embedded {
     }
 }
 
-/// The model in a folder, an adapter's or a whole one, under a name.
+/// Loads the model in a folder, an adapter or a full model, under a name.
 ///
 /// # Errors
-/// A folder that holds no model, or one that this program cannot run.
+/// The folder does not contain a model, or this program cannot run it.
 pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatModel>, TrainError> {
     check_libtorch()?;
     let refused = |why: String| {
@@ -131,14 +131,14 @@ pub(crate) fn embedded_model(folder: &Path, name: &str) -> Result<Box<dyn ChatMo
     Ok(Box::new(Embedded { backend, model }))
 }
 
-/// Tells one policy from another by its weights.
+/// Fingerprint of a policy's weights.
 fn mark(model: &Params, adapter: Option<&Params>) -> Result<String, TorchError> {
     let of = |params: &Params| Ok::<_, TorchError>(format!("{:016x}", params.norm()?.to_bits()));
     let adapter = adapter.map(of).transpose()?.unwrap_or_default();
     Ok(format!("{}-{}{adapter}", model.layout().parameters(), of(model)?))
 }
 
-/// Where the model that adapters are for is found from anywhere.
+/// Absolute path of the model that adapters are for.
 fn model_folder(folder: &Path) -> Result<PathBuf, TrainError> {
     let lost =
         |why: String| TrainError::refused(format!("{} cannot be found again: {why}", folder.display()));
@@ -177,7 +177,7 @@ impl Backend for EmbeddedBackend {
         Box::pin(async move {
             let chat = Arc::clone(&self.chat);
             let (body, prompt) = (Arc::clone(&ask.body), ask.prompt.clone());
-            // Long conversations take milliseconds to encode, which other requests do not wait for.
+            // Long conversations take milliseconds to encode; other requests must not wait for that.
             let written = spawn_blocking(move || prompt_ids(&chat, &body, prompt)).await;
             let ids: Arc<[u32]> = written.map_err(|error| BackendError::Broken(error.to_string()))??.into();
             if ids.len() >= self.positions {
@@ -207,7 +207,7 @@ impl Backend for EmbeddedBackend {
 
     fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            // A token of its own is the only answer that counts.
+            // The answer has to be one token of the vocabulary.
             let request = GenerateRequest {
                 prompt: Arc::from([self.chat.end_id()]),
                 max_new_tokens: 1,
@@ -257,7 +257,7 @@ fn told(chat: &Chat, token: StreamedToken) -> Token {
     let StreamedToken { id, logprob, version, most_probable } = token;
     let said = |id| tokenizer.token_bytes(id).unwrap_or_default();
     let name = String::from_utf8_lossy(&said(id)).into_owned();
-    // What ends a reply is no part of it, whether it is marked special or not.
+    // The stop token is not part of a reply, whether it is marked special or not.
     let is_markup = tokenizer.is_special(id) || chat.stop_ids().contains(&id);
     let bytes = if is_markup { Vec::new() } else { said(id) };
     let most_probable = most_probable.into_iter().map(|(id, logprob)| (said(id), logprob)).collect();
@@ -271,7 +271,7 @@ fn prompt_ids(
 ) -> Result<Vec<u32>, BackendError> {
     match prompt {
         Prompt::Ids(ids) => Ok(ids),
-        // Whoever writes a text by hand may write markup.
+        // A raw text prompt may contain markup.
         Prompt::Text(text) => {
             let refused = |error: clawrl_torch::TokenizerError| refused("prompt", error.to_string());
             chat.tokenizer().encode_markup(&text).map_err(refused)
@@ -303,7 +303,7 @@ fn backend_error(error: EngineError) -> BackendError {
         EngineError::EmptyPrompt => refused("prompt", error.to_string()),
         EngineError::UnknownToken { .. } => refused("prompt", error.to_string()),
         EngineError::BadSampling(_) => refused("temperature", error.to_string()),
-        // A rollback, or the end of a user's adapter: the next request is answered by what is there then.
+        // A rollback, or the end of a user's adapter: the next request uses the adapter that exists then.
         EngineError::NoAdapter(_) => BackendError::Unavailable {
             message: "the model is being exchanged".to_owned(),
             retry_after: None,

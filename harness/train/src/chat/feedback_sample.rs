@@ -1,8 +1,8 @@
-//! From the ledger's samples to what is learned from.
+//! Converts ledger samples to training samples.
 //!
-//! I1. What is trained on are the tokens as fed and as sampled, from the record: nothing of it is rendered anew. I2. A teacher reads the
-//! request as it would be rendered now, with the hint at the end of the last message that is not the policy's, and then the same sampled
-//! tokens. I3. A hint with which there is more than the model reads is left out; its turn is learned from without.
+//! I1. Training uses the recorded tokens as fed and as sampled; nothing is rendered again. I2. A teacher reads the request as it
+//! would be rendered now, with the hint at the end of the last message that is not the policy's, and then the same sampled
+//! tokens. I3. A hint that would exceed the model's context is left out, and its turn is trained on without it.
 //!
 //! Pure; nothing to cancel.
 
@@ -16,12 +16,12 @@ use serde_json::{Map, Value};
 use super::super::hints::with_hint;
 use super::messages::messages;
 
-/// How samples are read.
+/// Settings of the conversion.
 pub(super) struct Reading<'a> {
     pub(super) chat: &'a Chat,
-    /// Most tokens that the model reads at once.
+    /// Maximum tokens of the model's context.
     pub(super) most_tokens: usize,
-    /// Whether hints are wanted.
+    /// Whether the objective needs hints.
     pub(super) wants_hints: bool,
 }
 
@@ -36,7 +36,7 @@ impl Reading<'_> {
     /// The feedback sample of a ledger sample, whose user has this number.
     ///
     /// # Errors
-    /// What is wrong with the record, in words.
+    /// A description of the defect in the record.
     pub(super) fn feedback(&self, sample: &TakenSample, user: u32) -> Result<Read, String> {
         let TakenSample { prompt_ids, sampled_ids, logprobs, reward, hint, is_cut, .. } = sample;
         if sampled_ids.is_empty() || sampled_ids.len() != logprobs.len() || prompt_ids.is_empty() {
@@ -53,7 +53,7 @@ impl Reading<'_> {
         Ok(Read { feedback, is_hint_too_long: !is_fitting })
     }
 
-    /// What a teacher reads.
+    /// The view that a teacher reads.
     fn view(&self, sample: &TakenSample, plain: &Segment, hint: &str) -> Result<Option<TeacherView>, String> {
         let body: Map<String, Value> =
             serde_json::from_str(&sample.body).map_err(|error| error.to_string())?;
@@ -68,7 +68,7 @@ impl Reading<'_> {
         Ok(view.map(|(_, view)| view))
     }
 
-    /// These tokens as context, and what was sampled behind them.
+    /// A segment with these tokens as context, followed by the sampled tokens.
     fn segment(&self, context: &[u32], sample: &TakenSample) -> Segment {
         let mut segment = Segment::default();
         segment.push_context(context);

@@ -1,7 +1,8 @@
 //! Messages and tools of a chat request as the policy reads them.
 //!
-//! I1. What the client sends is content: none of it becomes markup. I2. Calls of earlier answers are written as the policy writes its own.
-//! I3. Content that the policy cannot read, such as images, is refused by name. I4. Reasoning of earlier answers is not shown again.
+//! I1. Client input is content and never becomes markup. I2. Calls of earlier answers are written as the policy writes its own.
+//! I3. Content that the policy cannot read, such as images, is refused by name. I4. Reasoning of earlier answers is not shown
+//! again.
 
 use clawrl_core::openai::{RequestError, text_messages};
 use clawrl_core::{Message, Part, Role, hermes_text};

@@ -1,10 +1,10 @@
-//! Learning beside the answers: the thread that takes samples from the ledger, updates adapters and puts them in use.
+//! Online training: the thread that takes samples from the ledger, updates adapters and publishes them.
 //!
-//! I1. One thread makes all updates, one after the other; nobody who is answered waits for it. I2. What is in a checkpoint and what the
-//! ledger says are the same again when learning begins ([`RecorderHandle::reconcile`]). I3. Whatever goes wrong with an adapter pauses
-//! that one, with the reason, and nothing else.
+//! I1. One thread makes all updates, one after the other; requests never wait for it. I2. Checkpoints and ledger are reconciled
+//! when learning starts ([`RecorderHandle::reconcile`]). I3. An error in one adapter pauses only that adapter and records the
+//! reason.
 //!
-//! Cancellation: [`OnlineTrainer`] owns the thread; dropping it ends it after the update that is being made.
+//! Cancellation: [`OnlineTrainer`] owns the thread; dropping it ends the thread after the current update.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,34 +32,34 @@ use super::adapter_trainer::{AdapterTrainer, Learned, Model, UpdateOutcome};
 use clawrl_runtime::training::TrainError;
 use clawrl_serve::Announce;
 
-/// Commands that wait. More than a few come only from somebody who does not wait for answers.
+/// Maximum queued commands. Only a client that does not wait for answers sends more than a few.
 const COMMANDS: usize = 64;
-/// As many times the samples with which an update begins are in it at most: where more come than are trained, they would be too old
-/// before their turn came.
+/// An update takes at most this many times the samples that trigger it. If samples arrive faster than they are trained on, they
+/// would otherwise be too stale before they are used.
 const MAX_BATCHES: u32 = 4;
-/// The file of an adapter that says why no updates are made.
+/// File in an adapter's folder with the reason why learning is paused.
 const PAUSED: &str = "paused";
-/// Between two looks at what waits, where nothing happens.
+/// Interval between checks of the waiting samples when no event arrives.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Owns the trainer thread.
 #[derive(Debug)]
 pub(crate) struct OnlineTrainer {
     shared: Arc<Shared>,
     commands: Option<mpsc::Sender<Asked>>,
     thread: Option<JoinHandle<()>>,
-    /// Keeps who shares; ended with this.
+    /// Task that updates the list of users who share; aborted with this struct.
     sharing: task::JoinHandle<()>,
 }
 
-/// What is asked of the thread.
+/// A command for the thread.
 struct Asked {
     user: UserId,
     command: Command,
     reply: oneshot::Sender<Result<(), TrainerError>>,
 }
 
-/// What is read while the thread works.
+/// State that other threads read.
 #[derive(Debug)]
 struct Shared {
     plan: ChatPlan,
@@ -68,7 +68,7 @@ struct Shared {
     standings: Mutex<BTreeMap<String, AdapterState>>,
 }
 
-/// How it stands with an adapter.
+/// State of an adapter.
 #[derive(Debug, Clone, Default)]
 struct AdapterState {
     version: u64,
@@ -77,24 +77,24 @@ struct AdapterState {
     rejected_in_a_row: u32,
 }
 
-/// What a online_trainer is made from.
+/// Settings of an [`OnlineTrainer`].
 pub(super) struct OnlineTrainerSetup {
     pub(super) model: Model,
     pub(super) router: Arc<AdapterRouter>,
     pub(super) plan: ChatPlan,
-    /// A folder for each adapter.
+    /// Parent of the adapters' folders.
     pub(super) folder: PathBuf,
-    /// Told of versions that answer, and of learning that pauses by itself.
+    /// Receives new versions in use, and automatic pauses.
     pub(super) announce: Announce,
     pub(super) recorder: RecorderHandle,
     pub(super) runtime: Handle,
 }
 
 impl OnlineTrainer {
-    /// Adapters that are there answer when this returns.
+    /// Starts the thread. Existing adapters are in use when this returns.
     ///
     /// # Errors
-    /// Checkpoints that cannot be read or are of another policy, or a ledger that cannot be written.
+    /// Checkpoints cannot be read or belong to another policy, or the ledger cannot be written.
     pub(super) fn start(setup: OnlineTrainerSetup) -> Result<Self, TrainError> {
         let OnlineTrainerSetup { model, router, plan, folder, announce, recorder, runtime } = setup;
         let shared = Arc::new(Shared { plan, router, recorder, standings: Mutex::default() });
@@ -131,7 +131,7 @@ impl Drop for OnlineTrainer {
         self.sharing.abort();
         self.commands = None;
         if let Some(thread) = self.thread.take() {
-            // It has told what was wrong.
+            // The thread has reported its error.
             let _ = thread.join();
         }
     }
@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-/// Where the thread works.
+/// State of the thread.
 struct Room {
     model: Model,
     folder: PathBuf,
@@ -201,18 +201,18 @@ struct Room {
     shared: Arc<Shared>,
     runtime: Handle,
     trainers: BTreeMap<String, AdapterTrainer>,
-    /// Updates that were begun, for their keys.
+    /// Number of started updates, for their keys.
     made: u64,
 }
 
-/// What the thread wakes up for.
+/// Reason why the thread wakes up.
 enum Woken {
     Asked(Asked),
     Look,
     End,
 }
 
-/// Who shares is known to the next request, whatever the thread is at.
+/// Applies changes of the users who share to the next request, independently of the trainer thread.
 async fn keep_sharing(shared: Arc<Shared>) {
     let mut events = shared.recorder.events();
     loop {
@@ -232,7 +232,7 @@ async fn keep_sharing(shared: Arc<Shared>) {
 }
 
 impl Room {
-    /// Takes up all adapters that are there.
+    /// Loads all existing adapters.
     fn begin(&mut self) -> Result<(), TrainError> {
         let sharing = self.runtime.block_on(self.shared.recorder.sharing());
         self.shared.router.share(sharing.map_err(|error| unrecordable(&error))?);
@@ -243,11 +243,11 @@ impl Room {
         };
         for entry in folders {
             let entry = entry.map_err(|error| unreadable(&self.folder, &error))?;
-            // Names of adapters are of signs that every system has.
+            // Names of adapters contain only characters that every file system allows.
             if let Some(name) = entry.file_name().to_str().filter(|_| entry.path().is_dir()) {
                 match self.take_up(name) {
                     Ok(()) => {}
-                    // Whoever serves another policy than before has to know.
+                    // An operator who serves another policy than before has to know.
                     Err(error) if error.is_refused() => return Err(error),
                     Err(failure) => self.pause(name, &failure.to_string()),
                 }
@@ -256,7 +256,7 @@ impl Room {
         Ok(())
     }
 
-    /// An adapter, and the ledger as its checkpoint has it (I2).
+    /// Loads an adapter and reconciles the ledger with its checkpoint (I2).
     fn take_up(&mut self, name: &str) -> Result<(), TrainError> {
         if self.trainers.contains_key(name) {
             return Ok(());
@@ -285,12 +285,12 @@ impl Room {
     fn work(&mut self, mut asked: mpsc::Receiver<Asked>, mut events: broadcast::Receiver<LedgerEvent>) {
         let runtime = self.runtime.clone();
         loop {
-            // Between two updates whoever asks comes first.
+            // Commands have priority between two updates.
             let patience = if self.train_due() { Duration::ZERO } else { LOOK };
             match runtime.block_on(woken(&mut asked, &mut events, patience)) {
                 Woken::Look => {}
                 Woken::Asked(Asked { user, command, reply }) => {
-                    // Whoever asked may be gone.
+                    // The sender may be gone.
                     let _ = reply.send(self.obey(&user, command));
                 }
                 Woken::End => break,
@@ -298,7 +298,7 @@ impl Room {
         }
     }
 
-    /// Makes the update that is due for the longest time, if one is; whether one was.
+    /// Makes the update that has been due longest, if any. Returns whether one was due.
     fn train_due(&mut self) -> bool {
         let ChatPlan { train_every_turns, train_every_secs, .. } = self.shared.plan;
         let waiting = match self.runtime.block_on(self.shared.recorder.waiting()) {
@@ -329,13 +329,13 @@ impl Room {
         true
     }
 
-    /// After something went wrong, which is for the log.
+    /// Pauses learning after an error, and logs the reason.
     fn pause(&self, name: &str, why: &str) {
         tracing::error!("learning of the adapter `{name}` is paused: {why}");
         self.set_paused(name, Some("something went wrong; the server's log says what".to_owned()));
     }
 
-    /// Kept, so that whoever starts the server again does not start this again.
+    /// Stored on disk, so that a restarted server does not resume learning.
     fn set_paused(&self, name: &str, why: Option<String>) {
         let file = self.folder.join(name).join(PAUSED);
         let kept = match &why {
@@ -402,11 +402,11 @@ impl Room {
             standing.last = Some(format!("version {to} was gone back to, as version {version}"));
         });
         (self.announce)(&format!("version {version} answers {} now: it is version {to} again", whom(name)));
-        // The checkpoint has it, and the ledger is told before the next update.
+        // The checkpoint is written; the ledger is updated before the next update at the latest.
         recorded.map_err(|error| TrainerError::Ended(error.to_string()))
     }
 
-    /// One update of an adapter from what waits for it.
+    /// One update of an adapter from its waiting samples.
     fn train(&mut self, name: &str, owner: Option<UserId>) -> Result<(), String> {
         self.take_up(name).map_err(|failure| failure.to_string())?;
         self.made += 1;
@@ -423,7 +423,7 @@ impl Room {
             version: before,
             limit: shared.plan.train_every_turns.saturating_mul(MAX_BATCHES),
         };
-        // It may not have been written when it was done, and is nowhere once there is another version.
+        // The rollback may not be in the ledger yet, and the information is lost once there is another version.
         runtime.block_on(tell_back(recorder, adapter_trainer, name)).map_err(written)?;
         let Taken { update, samples } = runtime.block_on(recorder.take(new)).map_err(written)?;
         let router = Arc::clone(&shared.router);
@@ -432,7 +432,7 @@ impl Room {
             Ok(learned) => learned,
             Err(failure) => {
                 let why = failure.to_string();
-                // It may name files, which are not for everybody whose turns are in it.
+                // The error may name files, which the users of these turns must not see.
                 let reasons = vec!["something went wrong; the server's log says what".to_owned()];
                 let finish = Finish::Returned { reasons };
                 runtime.block_on(recorder.finish(update, finish)).map_err(written)?;
@@ -464,7 +464,7 @@ impl Room {
         let finished = runtime.block_on(recorder.finish(update, finish)).map_err(written);
         let finished = left_out.and(finished);
         if let UpdateOutcome::Accepted { version, .. } = outcome {
-            // The checkpoint is what counts, whatever the ledger says.
+            // The checkpoint is authoritative, not the ledger.
             adapter_trainer.publish().map_err(|failure| failure.to_string())?;
             shared.router.answers(adapter_trainer.name.clone(), version);
             shared.change(name, |standing| (standing.version, standing.rejected_in_a_row) = (version, 0));
@@ -502,7 +502,7 @@ fn counted(turns: usize) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
 }
 
-/// Tells the ledger that an older version was gone back to, if the newest one was made so; once or again.
+/// Writes a rollback to the ledger, if the newest version is one. Idempotent.
 async fn tell_back(
     recorder: &RecorderHandle,
     adapter_trainer: &AdapterTrainer,
@@ -514,10 +514,10 @@ async fn tell_back(
     recorder.roll_back(RollBack { adapter: name.to_owned(), to, version, checkpoint }).await
 }
 
-/// Samples that wait for each adapter, since when the oldest does, and whose adapter it is.
+/// Waiting samples of each adapter: their number, the time of the oldest, and the adapter's owner.
 fn by_adapter(waiting: &[Waiting]) -> BTreeMap<String, ((u64, i64), Option<UserId>)> {
     let mut found = BTreeMap::new();
-    // By the ledger, which an update asks, too: what it would not take is not due.
+    // The ledger decides, as for an update: samples that an update would not take are not due.
     for Waiting { user, shares, samples, since_ms } in waiting {
         let name = name_of(user, *shares);
         let owner = (name != SHARED).then(|| user.clone());
@@ -536,7 +536,7 @@ async fn woken(
     let event = async {
         loop {
             match events.recv().await {
-                // One look sees all that has come until then.
+                // One check covers all events until then.
                 Ok(LedgerEvent { what: LedgerChange::Judged, .. }) if events.is_empty() => {
                     return Woken::Look;
                 }

@@ -1,22 +1,21 @@
-//! The arms: what becomes of what users say.
+//! The arms: ways to use the feedback of users.
 
 use clawrl_config::{ChatObjective, ChatPlan, LoraPlan};
 use serde::{Deserialize, Serialize};
 
 pub(super) use clawrl_runtime::training::Arm;
 
-/// How an arm that learns does so. Other settings are those of `clawrl serve`.
+/// Settings of an arm that learns. All others equal those of `clawrl serve`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Tuning {
-    /// The optimizer's step size.
     pub(super) learning_rate: f64,
     /// Rank of the adapter; alpha is twice that.
     pub(super) rank: u32,
-    /// Samples of an update.
+    /// Number of samples of an update.
     pub(super) train_every_turns: u32,
-    /// Candidates that a teacher is asked about; 0 for the sampled token.
+    /// Number of candidate tokens that a teacher scores; 0: only the sampled token.
     pub(super) top_k: u32,
-    /// Most divergence of a version from the one before, nats a token.
+    /// Maximum divergence from the previous version, nats a token.
     pub(super) max_kl: f64,
 }
 
@@ -29,7 +28,8 @@ fn objective(arm: Arm) -> Option<ChatObjective> {
     }
 }
 
-/// The settings that it adapted soonest with, among those that cost a point of correctness at most, on seeds that are not reported.
+/// The settings with the fastest adaptation among those that cost at most one percentage point of correctness, tuned on seeds
+/// that are not reported.
 pub(super) fn tuning(arm: Arm) -> Tuning {
     let (learning_rate, max_kl) = match arm {
         Arm::Opd | Arm::Combined => (8e-3, 0.15),
@@ -38,7 +38,7 @@ pub(super) fn tuning(arm: Arm) -> Tuning {
     Tuning { learning_rate, rank: 8, train_every_turns: 4, top_k: 4, max_kl }
 }
 
-/// How an arm learns; nothing where it does not.
+/// The chat plan of an arm; `None` if the arm does not learn.
 pub(super) fn plan(arm: Arm, tuning: Tuning) -> Option<ChatPlan> {
     let Tuning { learning_rate, rank, train_every_turns, top_k, max_kl } = tuning;
     let default = ChatPlan::default();

@@ -1,6 +1,6 @@
 //! The evaluation from its request to its report.
 //!
-//! Cancellation: none; who ends the process keeps the policy and the courses that came to their end, and goes on with the same command and `--out`.
+//! Cancellation: none; the policy and finished courses are on disk, and the same command with `--out` resumes an ended process.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -27,12 +27,11 @@ use super::user::Persona;
 use clawrl_runtime::training::{PersonalOutcome, PersonalRequest, TrainError};
 use clawrl_runtime::{Progress, stamp, turn_judge};
 
-/// Replies of a session at most.
+/// Maximum replies of a session.
 const TURNS: u32 = 3;
-/// Decides the policy.
 const POLICY_SEED: u64 = 1;
 
-/// All that is known at the end.
+/// The result of the evaluation.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
     pub(super) protocol: Protocol,
@@ -48,7 +47,7 @@ pub(super) struct Outcome {
 /// Runs the evaluation and writes its report.
 ///
 /// # Errors
-/// A folder that is not empty, a disk that refuses, a learner that was aborted.
+/// The folder is not empty, the disk cannot be written, or the learner was aborted.
 pub fn evaluate_personal(
     arguments: &PersonalRequest,
     progress: &dyn Progress,
@@ -83,7 +82,7 @@ pub fn evaluate_personal(
         (case.seed, case.persona, case.arm) == (course.seed, course.persona, course.arm)
     };
     let mut wanted = cases(arguments, &tunings);
-    // What an earlier command tried of others is kept, and is no part of this one.
+    // Other cases of an earlier command stay on disk, but are not part of this result.
     let done: Vec<Course> =
         done.into_iter().filter(|course| wanted.iter().any(|case| is_of(case, course))).collect();
     wanted.retain(|case| !done.iter().any(|course| is_of(case, course)));
@@ -93,7 +92,7 @@ pub fn evaluate_personal(
     let work = out.join("adapters");
     remove(&work)?;
     let courses = follow(&policy, wanted, (kept, done), &protocol, &work, jobs, &say)?;
-    // Adapters are of no use to anybody when all are compared.
+    // Adapters are not needed after the comparison.
     remove(&work)?;
     let outcome = Outcome {
         findings: findings(&courses, protocol.sessions),
@@ -119,7 +118,7 @@ pub fn evaluate_personal(
     })
 }
 
-/// All cases, those of a seed beside each other.
+/// All cases, ordered by seed.
 fn cases(arguments: &PersonalRequest, tunings: &BTreeMap<Arm, Tuning>) -> VecDeque<Case> {
     let mut personas: Vec<Persona> = arguments.personas.clone();
     personas.sort_unstable();
@@ -134,7 +133,7 @@ fn cases(arguments: &PersonalRequest, tunings: &BTreeMap<Arm, Tuning>) -> VecDeq
         .collect()
 }
 
-/// Tries cases, as many at once, with one engine.
+/// Runs cases, `jobs` at the same time, with one sampler.
 fn follow(
     policy: &Path,
     cases: VecDeque<Case>,
@@ -149,7 +148,7 @@ fn follow(
         .build()
         .map_err(|error| TrainError::unavailable(format!("there is no runtime: {error}")))?;
     let params = load_params(&ModelFiles::of(policy), Device::Cpu).map_err(unusable)?;
-    // What a case comes to does not depend on those that are tried beside it.
+    // The result of a case does not depend on concurrent cases.
     let config = EngineConfig { reproducible: true, ..EngineConfig::default() };
     let engine = Engine::start(config, 0, &params).map_err(unusable)?;
     let judge = turn_judge(&ChatPlan::default().judging, None)?;
@@ -188,7 +187,7 @@ fn context(
     })
 }
 
-/// What threads share: cases that nobody has begun, and what came of the others.
+/// State shared by threads: cases that have not started, and the results of the others.
 struct Shared<'a> {
     cases: Mutex<VecDeque<Case>>,
     courses: Mutex<(Kept, Vec<Course>)>,
@@ -202,7 +201,7 @@ impl Shared<'_> {
             let next = self.cases.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(case) = next else { return Ok(()) };
             let course = context.follow(case).inspect_err(|_| {
-                // The others come to their end with the case that they have.
+                // The other threads end after their current case.
                 self.cases.lock().unwrap_or_else(PoisonError::into_inner).clear();
             })?;
             let mut courses = self.courses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,7 +216,7 @@ impl Shared<'_> {
     }
 }
 
-/// Removes the adapters of cases; those that an ended process left are of nobody.
+/// Removes the adapters of cases, including those that an ended process left.
 fn remove(work: &Path) -> Result<(), TrainError> {
     fs::remove_dir_all(work).or_else(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Ok(()),

@@ -1,6 +1,7 @@
-//! From courses to what is claimed: sessions, compliance, correctness, each with its interval, and what they say.
+//! From courses to claims: sessions, compliance and correctness with their intervals, and the conclusions.
 //!
-//! I1. Arms are compared seed by seed. I2. Who was never adapted to counts with the last session. I3. What was not tried is not claimed.
+//! I1. Arms are compared seed by seed. I2. Users who never adapt are censored at the last session. I3. Nothing is claimed about
+//! cases that were not run.
 //!
 //! Units: sessions; shares. Pure; nothing to cancel.
 
@@ -13,49 +14,49 @@ use super::protocol::Course;
 use super::statistics::{Estimate, mean, ratio};
 use super::user::Persona;
 
-/// By how much correctness may fall, as a share.
+/// Non-inferiority margin of correctness, as a share.
 const MARGIN: f64 = 0.02;
-/// What of the compliance with a prompt memory is to be there without one.
+/// Required ratio of compliance without a prompt memory to compliance with one.
 const KEPT: f64 = 0.9;
 
-/// Figures of an arm, over all personas or one.
+/// Metrics of an arm, over all personas or one.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ArmFigures {
     pub(super) arm: Arm,
-    /// Sessions until the third first reply in a row that satisfies.
+    /// Sessions until the third consecutive session whose first reply satisfies.
     pub(super) sessions: Option<Estimate>,
-    /// Users that were adapted to.
+    /// Users to whom the policy adapted.
     pub(super) adapted: u32,
     pub(super) users: u32,
-    /// Of held-out replies.
+    /// Compliance of held-out replies.
     pub(super) compliance: Option<Estimate>,
     pub(super) correctness: Option<Estimate>,
     pub(super) held_out_items: u32,
     pub(super) replies: u32,
     pub(super) updates: u32,
     pub(super) rejected: u32,
-    /// Signs of a collapse.
+    /// Number of signs of a collapse.
     pub(super) alarms: u32,
-    /// Users at whom learning was paused.
+    /// Users for whom learning was paused.
     pub(super) paused: u32,
-    /// Tokens that the memory added to prompts, on average over prompts that it was in.
+    /// Mean tokens that the memory added to the prompts that contain it.
     pub(super) memory_tokens: f64,
-    /// Share of first replies as wanted, by session.
+    /// Share of compliant first replies, by session.
     pub(super) curve: Vec<f64>,
 }
 
-/// A difference between two arms, or a ratio.
+/// A difference or ratio of two arms.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Comparison {
     pub(super) what: String,
     pub(super) estimate: Estimate,
-    /// Whether the interval is where the claim needs it.
+    /// Whether the interval supports the claim.
     pub(super) holds: bool,
-    /// In words.
+    /// The conclusion in one sentence.
     pub(super) verdict: String,
 }
 
-/// All of it.
+/// All metrics and comparisons.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Findings {
     pub(super) arms: Vec<ArmFigures>,
@@ -63,7 +64,7 @@ pub(super) struct Findings {
     pub(super) comparisons: Vec<Comparison>,
 }
 
-/// From courses of as many sessions.
+/// Computes the findings from courses of this many sessions.
 pub(super) fn findings(courses: &[Course], sessions: u32) -> Findings {
     let arms: BTreeSet<Arm> = courses.iter().map(|course| course.arm).collect();
     let personas: BTreeSet<Persona> = courses.iter().map(|course| course.persona).collect();
@@ -91,7 +92,7 @@ fn sums(courses: &[&Course], arm: Arm, figure: impl Fn(&Course) -> f64) -> BTree
     sums
 }
 
-/// Two sums of each seed that has both.
+/// The pairs of sums of the seeds that have both.
 fn paired(first: &BTreeMap<u64, f64>, second: &BTreeMap<u64, f64>) -> Vec<(f64, f64)> {
     first.iter().filter_map(|(seed, first)| Some((*first, *second.get(seed)?))).collect()
 }
@@ -141,7 +142,7 @@ fn comparisons(courses: &[&Course], sessions: u32) -> Vec<Comparison> {
     found
 }
 
-/// Whether the combined arm adapts in fewer sessions than another.
+/// Compares the combined arm's sessions until adaptation with another arm's.
 fn sooner(courses: &[&Course], than: Arm, sessions: u32) -> Option<Comparison> {
     let of = |arm| sums(courses, arm, |course| sessions_of(course, sessions));
     let users = sums(courses, Arm::Combined, |_| 1.0);
@@ -164,7 +165,7 @@ fn sooner(courses: &[&Course], than: Arm, sessions: u32) -> Option<Comparison> {
     Some(Comparison { what, estimate, holds: estimate.high < 0.0, verdict })
 }
 
-/// What of the memory's compliance the combined arm has without a memory.
+/// Compares the combined arm's compliance, without a memory, with the memory arm's.
 fn kept(courses: &[&Course]) -> Option<Comparison> {
     let of = |arm| sums(courses, arm, |course| f64::from(course.held_out.wanted));
     let estimate = ratio(&paired(&of(Arm::Combined), &of(Arm::Memory)))?;
@@ -182,7 +183,7 @@ fn kept(courses: &[&Course]) -> Option<Comparison> {
     Some(Comparison { what, estimate, holds: estimate.low >= KEPT, verdict })
 }
 
-/// Whether an arm's answers are not worse than those of the policy before anything was learned.
+/// Tests whether an arm's correctness is not worse than the untrained policy's.
 fn no_worse(courses: &[&Course], arm: Arm) -> Option<Comparison> {
     let of = |arm| sums(courses, arm, |course| f64::from(course.held_out.correct));
     let items = sums(courses, arm, |course| f64::from(course.held_out.items));

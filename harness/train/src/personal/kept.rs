@@ -1,9 +1,9 @@
-//! What a measurement keeps while it is under way, so that one that was ended goes on where it was.
+//! Storage of finished courses, so that an interrupted evaluation can resume.
 //!
-//! I1. A folder has courses of one protocol, one policy and one tuning alone. I2. A course is kept whole or not at all: half a line, of a process that was
-//! killed, is passed over and written anew.
+//! I1. A folder contains courses of one protocol, one policy and one tuning only. I2. A course is stored completely or not at
+//! all: half a line of a killed process is ignored and written again.
 //!
-//! Errors: a folder of something else is refused; a disk that refuses.
+//! Errors: a folder with other content is refused; the disk cannot be written.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +19,7 @@ use clawrl_runtime::training::TrainError;
 const SETTINGS: &str = "settings.json";
 const COURSES: &str = "courses.jsonl";
 
-/// What all courses of a folder have in common.
+/// Settings that all courses of a folder share.
 #[derive(Debug, Serialize)]
 pub(super) struct Settings<'a> {
     pub(super) protocol: &'a Protocol,
@@ -27,7 +27,7 @@ pub(super) struct Settings<'a> {
     pub(super) tunings: &'a BTreeMap<Arm, Tuning>,
 }
 
-/// The folder.
+/// The folder of an evaluation.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
@@ -35,10 +35,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// A new or an empty folder, or one that was begun with these settings; and the courses that are in it.
+    /// Opens a new or empty folder, or one that was started with these settings. Returns the courses in it.
     ///
     /// # Errors
-    /// A folder with something else in it.
+    /// The folder has other content.
     pub(super) fn open(folder: &Path, settings: &Settings<'_>) -> Result<(Self, Vec<Course>), TrainError> {
         let text = serde_json::to_string_pretty(settings)
             .map_err(|error| TrainError::internal(format!("settings cannot be written: {error}")))?;
@@ -62,10 +62,10 @@ impl Kept {
         Ok((Self { path, file }, courses))
     }
 
-    /// Keeps one more.
+    /// Stores one more course.
     ///
     /// # Errors
-    /// A disk that refuses.
+    /// The disk cannot be written.
     pub(super) fn add(&mut self, course: &Course) -> Result<(), TrainError> {
         let line = serde_json::to_string(course)
             .map_err(|error| TrainError::internal(format!("a course cannot be written: {error}")))?;
@@ -73,10 +73,10 @@ impl Kept {
     }
 }
 
-/// Whether something is in the way, before anything is made.
+/// Checks the folder before anything is created.
 ///
 /// # Errors
-/// A folder that is neither new nor empty nor of an earlier measurement.
+/// The folder is neither new nor empty nor of an earlier evaluation.
 pub(super) fn refuse_what_is_in_the_way(folder: &Path) -> Result<(), TrainError> {
     if folder.join(SETTINGS).is_file() { Ok(()) } else { refuse_what_is_not_empty(folder) }
 }

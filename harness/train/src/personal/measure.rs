@@ -1,4 +1,4 @@
-//! What a policy has become: held-out questions, each asked once, in a session of its own.
+//! The final measurement of a policy: held-out questions, each asked once in a separate session.
 //!
 //! I1. The questions and the seeds of the sampling are the same for every persona and arm of a seed.
 
@@ -14,17 +14,17 @@ use super::user::memory;
 use super::world::{Item, Part};
 use clawrl_runtime::training::TrainError;
 
-/// What the replies were, of so many.
+/// Counts of replies to held-out questions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HeldOut {
     pub(super) items: u32,
-    /// As the persona wants it.
+    /// Replies as the persona wants them.
     pub(super) wanted: u32,
-    /// With the right answer.
+    /// Replies with the right answer.
     pub(super) correct: u32,
 }
 
-/// Asks all of them, with what is remembered if anything is.
+/// Asks all held-out questions, with the memory if there is one.
 pub(super) fn measure(
     context: &CourseContext,
     case: Case,

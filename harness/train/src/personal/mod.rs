@@ -1,7 +1,8 @@
-//! `clawrl eval personal`: simulated users with a preference each, and how soon a policy that is learned from their chat has it.
+//! `clawrl eval personal`: measures how soon a policy learns the preferences of simulated users from their chat.
 //!
-//! The protocol is that of OpenClaw-RL (arXiv 2603.10165, and its later revision) with users that are programs, in a world that is small enough for
-//! a policy of half a million parameters. What it asks and what it finds is in `harness/docs/algorithms/personalization.md`.
+//! The protocol is that of OpenClaw-RL (arXiv 2603.10165, and its later revision) with simulated users and questions that are
+//! simple enough for a policy of half a million parameters. Questions and findings are in
+//! `harness/docs/algorithms/personalization.md`.
 
 mod arm;
 mod command;

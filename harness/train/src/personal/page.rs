@@ -1,4 +1,4 @@
-//! The report: tables in Markdown, the curves as a picture beside it.
+//! The report: tables in Markdown, the curves as a separate picture.
 //!
 //! Pure; nothing to cancel.
 
@@ -10,15 +10,14 @@ use super::findings::{ArmFigures, Comparison};
 use super::statistics::Estimate;
 use super::style::TEMPERATURE;
 
-/// Name of the picture.
+/// File name of the picture.
 pub(super) const PICTURE: &str = "curves.svg";
-/// Sessions that a point of a curve is the mean of.
+/// Sessions averaged in one point of a curve.
 const BLOCK: usize = 4;
 
 pub(super) const HEADINGS: [&str; 7] =
     ["arm", "sessions", "adapted", "compliance", "correct", "updates", "memory tokens"];
 
-/// The page.
 pub(super) fn page(outcome: &Outcome) -> String {
     let Outcome { protocol, seeds, first_seed, findings, tunings, .. } = outcome;
     let mut text = "# How soon chat is learned from\n\n".to_owned();
@@ -103,7 +102,7 @@ fn table(arms: &[ArmFigures]) -> String {
     text
 }
 
-/// The means of blocks of sessions.
+/// Means over blocks of sessions.
 fn blocks(figures: &ArmFigures) -> Vec<f64> {
     figures.curve.chunks(BLOCK).map(|block| block.iter().sum::<f64>() / block.len() as f64).collect()
 }
@@ -121,7 +120,7 @@ fn curves(arms: &[ArmFigures]) -> String {
     text
 }
 
-/// The curves of all arms.
+/// SVG of the curves of all arms.
 pub(super) fn picture(arms: &[ArmFigures]) -> String {
     const SIZE: (f64, f64) = (640.0, 320.0);
     const MARGIN: f64 = 40.0;

@@ -1,9 +1,10 @@
-//! One user and one arm: sessions, one after the other, and what the user says in them.
+//! One user and one arm: consecutive sessions, and the user's messages in them.
 //!
-//! I1. Questions, draws and seeds of the sampling depend on seed, persona, session and turn alone, and are the same in every arm. I2. Learning is that of
-//! `clawrl serve`: the same judge, the same samples, the same gates. A sign of a collapse is counted, and learning goes on, as where somebody says
-//! so: a preference about length is such a sign by itself. I3. Sessions go on behind the first three in
-//! a row that satisfy, in every arm as many, so that no session of a curve is of those alone who took longer.
+//! I1. Questions, draws and seeds of the sampling depend only on seed, persona, session and turn, and are the same in every arm.
+//! I2. Learning equals that of `clawrl serve`: same judge, samples and acceptance bounds. A sign of a collapse is counted, but
+//! learning continues, as if a user resumed it: a preference about length is such a sign by itself. I3. Sessions continue after
+//! the first three consecutive ones that satisfy, the same number in every arm, so that later points of a curve do not cover only
+//! the slower users.
 //!
 //! Cancellation: none; a case takes seconds.
 
@@ -28,21 +29,21 @@ use super::world::{Item, Part};
 use clawrl_runtime::training::TrainError;
 use clawrl_serve::{asked_of, worth};
 
-/// Tokens of a reply; the longest that is right has about 60.
+/// Maximum tokens of a reply; the longest correct one has about 60.
 pub(super) const MAX_TOKENS: u32 = 80;
-/// First replies in a row that satisfy whoever has been adapted to.
+/// Consecutive satisfying first replies that count as adaptation.
 const IN_A_ROW: u32 = 3;
 
-/// What is the same for all cases.
+/// Settings that all cases share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Protocol {
-    /// Sessions of a user; who is not adapted to by then counts with as many.
+    /// Sessions of a user. Users who never adapt are censored at this value.
     pub(super) sessions: u32,
-    /// Replies of a session at most.
+    /// Maximum replies of a session.
     pub(super) turns: u32,
-    /// Complaints about style that say what is wanted, in percent.
+    /// Complaints about style that state the preference, percent.
     pub(super) wanted_percent: u8,
-    /// Held-out questions at the end.
+    /// Number of held-out questions at the end.
     pub(super) held_out: u32,
 }
 
@@ -55,21 +56,21 @@ pub(super) struct Case {
     pub(super) tuning: Tuning,
 }
 
-/// What became of it.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Course {
     pub(super) seed: u64,
     pub(super) persona: Persona,
     pub(super) arm: Arm,
-    /// The session that was the third in a row whose first reply satisfied, from 1; nothing where none was.
+    /// The third consecutive session whose first reply satisfied, from 1; `None` if there was none.
     pub(super) adapted_at: Option<u32>,
-    /// Whether the first reply of each session was as wanted.
+    /// Whether the first reply of each session was compliant.
     pub(super) first: Vec<bool>,
-    /// Replies in all.
+    /// Total number of replies.
     pub(super) replies: u32,
     pub(super) updates: u32,
     pub(super) rejected: u32,
-    /// Signs of a collapse at which `clawrl serve` pauses until somebody goes on; here somebody does at once.
+    /// Signs of a collapse. `clawrl serve` pauses at each until a user resumes; here learning resumes at once.
     pub(super) alarms: u32,
     /// Why learning was paused before the end.
     pub(super) paused: Option<String>,
@@ -79,21 +80,21 @@ pub(super) struct Course {
     pub(super) held_out: HeldOut,
 }
 
-/// Where cases are tried.
+/// Resources that cases share.
 pub(super) struct CourseContext {
     pub(super) model: Model,
     pub(super) runtime: Handle,
     pub(super) judge: Arc<dyn Judge>,
     pub(super) protocol: Protocol,
-    /// For the checkpoints of adapters.
+    /// Folder of the adapters' checkpoints.
     pub(super) folder: PathBuf,
 }
 
 impl CourseContext {
-    /// Tries a case from its first session to the questions at the end.
+    /// Runs a case from its first session to the final questions.
     ///
     /// # Errors
-    /// A learner or an engine that gave up, a disk that refuses.
+    /// The learner or the sampler failed, or the disk cannot be written.
     pub(super) fn follow(&self, case: Case) -> Result<Course, TrainError> {
         let Case { seed, persona, arm, .. } = case;
         let mut learning = Learning::begin(self, case)?;
@@ -129,7 +130,7 @@ impl CourseContext {
         Ok(course)
     }
 
-    /// One session. Whether its first reply satisfied.
+    /// Runs one session. Returns whether its first reply satisfied.
     fn session(
         &self,
         case: Case,
@@ -177,7 +178,7 @@ impl CourseContext {
         Ok(is_pleased)
     }
 
-    /// The tokens of messages, without the mark that opens a reply.
+    /// Number of tokens of messages, without the marker that opens a reply.
     fn tokens(&self, messages: &[Value]) -> Result<u64, TrainError> {
         Ok(self.prompt(messages)?.len().saturating_sub(1) as u64)
     }
@@ -230,7 +231,7 @@ impl CourseContext {
     }
 }
 
-/// A reply as it was sampled.
+/// A sampled reply.
 struct Answer {
     prompt: Vec<u32>,
     sampled: Vec<u32>,
@@ -238,7 +239,7 @@ struct Answer {
     versions: Vec<VersionSegment>,
     text: String,
     is_cut: bool,
-    /// Who answered.
+    /// The adapter that answered.
     adapter: Option<AdapterName>,
 }
 
@@ -248,7 +249,7 @@ struct Learning<'a> {
     adapter_trainer: AdapterTrainer,
     waiting: Vec<TakenSample>,
     every: usize,
-    /// Versions in a row that may be rejected.
+    /// Consecutive versions that were rejected.
     failures: u32,
     rejected_in_a_row: u32,
     paused: Option<String>,
@@ -275,12 +276,12 @@ impl<'a> Learning<'a> {
         }))
     }
 
-    /// Who answers: the policy itself before anything is learned.
+    /// The adapter that answers; `None`, the policy itself, before the first update.
     fn answers(&self) -> Option<AdapterName> {
         (self.adapter_trainer.version() > 0).then(|| self.adapter_trainer.name.clone())
     }
 
-    /// Takes what a user says as what a turn was worth, and learns where enough turns wait.
+    /// Uses a user's message as feedback on a turn, and learns when enough turns wait.
     fn hear(
         &mut self,
         messages: &[Value],
@@ -336,7 +337,7 @@ impl<'a> Learning<'a> {
     }
 }
 
-/// The engine gave up.
+/// The error of a failed sampler.
 pub(super) fn broken(error: &EngineError) -> TrainError {
     TrainError::internal(format!("the policy does not answer: {error}"))
 }

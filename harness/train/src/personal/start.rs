@@ -1,9 +1,9 @@
-//! The tiny policy that every arm begins with: made once, from nothing, and kept in the results folder.
+//! The tiny policy that every arm starts from: trained once from scratch and stored in the results folder.
 //!
-//! I1. It is a function of the seed, the steps and the code of this folder; with others of these it is another folder. I2. The folder appears
-//! complete or not at all.
+//! I1. The policy is a function of the seed, the steps and the code in this folder; other values give another folder. I2. The
+//! folder appears complete or not at all.
 //!
-//! Cancellation: none; a process that is killed leaves a folder `.making`, which the next one replaces.
+//! Cancellation: none; a killed process leaves a folder `.making`, which the next process replaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,18 +29,18 @@ use super::world::WORDS;
 use super::{style, user};
 use clawrl_runtime::training::TrainError;
 
-/// Rises whenever the same seed and steps make another policy.
+/// Increase whenever the same seed and steps make another policy.
 const EDITION: u64 = 2;
-/// Conversations of a step.
+/// Conversations per step.
 const BATCH: u32 = 64;
-/// Steps between two lines about the loss.
+/// Steps between two reports of the loss.
 const TOLD_EVERY: u32 = 100;
 
-/// What the policy is made by.
+/// Settings of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Making {
     pub(super) seed: u64,
-    /// Steps of imitation.
+    /// Number of imitation steps.
     pub(super) steps: u32,
 }
 
@@ -52,10 +52,10 @@ impl Making {
     }
 }
 
-/// The policy's folder in `folder`; it is made where it is not there.
+/// The policy's folder in `folder`. Trains the policy if the folder does not exist.
 ///
 /// # Errors
-/// A disk that refuses, or a learner that gave up.
+/// The disk cannot be written, or the learner failed.
 pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Result<PathBuf, TrainError> {
     let place = folder.join(making.folder_name());
     if place.is_dir() {
@@ -77,10 +77,10 @@ pub(super) fn policy(folder: &Path, making: Making, say: &dyn Fn(&str)) -> Resul
     Ok(place)
 }
 
-/// The policy in a folder, as a learner and whoever renders for it need it.
+/// Loads the policy in a folder for the learner and the renderer.
 ///
 /// # Errors
-/// A folder that holds no policy.
+/// The folder does not contain a policy.
 pub(super) fn model(folder: &Path, engine: EngineHandle) -> Result<Model, TrainError> {
     let files = ModelFiles::of(folder);
     let params = load_params(&files, Device::Cpu).map_err(unusable)?;
@@ -89,7 +89,7 @@ pub(super) fn model(folder: &Path, engine: EngineHandle) -> Result<Model, TrainE
     Ok(Model { params, files, folder: folder.to_owned(), first: None, mark, engine, chat: Arc::new(chat) })
 }
 
-/// What the policy reads and writes.
+/// Texts that the policy reads and writes, for its tokenizer.
 fn texts() -> Vec<String> {
     let questions = ["First: Last: After".to_owned(), HINT_MARK.to_owned(), WORDS.join(" ")];
     questions.into_iter().chain(user::texts()).chain(style::texts()).collect()
@@ -147,7 +147,7 @@ fn imitate(files: &ModelFiles, making: Making, say: &dyn Fn(&str)) -> Result<(),
     save_params(files, learner.params()).map_err(unusable)
 }
 
-/// A conversation as context, and its last reply as what was sampled.
+/// A training sample with the conversation as context and its last reply as sampled tokens.
 fn sample(chat: &Chat, taught: &SftExample, episode: u32) -> Result<TrainSample, TrainError> {
     let unsayable = |why: String| TrainError::internal(format!("what is taught cannot be said: {why}"));
     let mut segment = Segment::default();
@@ -166,10 +166,10 @@ fn sample(chat: &Chat, taught: &SftExample, episode: u32) -> Result<TrainSample,
     })
 }
 
-/// The tokens of a request's messages, as the policy is fed them.
+/// The prompt tokens of a request's messages.
 ///
 /// # Errors
-/// In words, what the policy cannot be shown.
+/// A description of the content that the policy cannot read.
 pub(super) fn prompt(chat: &Chat, written: &[Value]) -> Result<Vec<u32>, String> {
     let body: Map<String, Value> =
         [("messages".to_owned(), Value::Array(written.to_vec()))].into_iter().collect();

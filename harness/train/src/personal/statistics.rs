@@ -1,18 +1,18 @@
 //! Means with intervals over seeds.
 //!
-//! I1. What is drawn again are seeds, each with all its users: users of a seed share questions and draws, and are no independent cases.
-//! I2. The result is a function of the figures.
+//! I1. The bootstrap resamples seeds with all their users: users of a seed share questions and draws, so they are not
+//! independent. I2. The result is a function of the values.
 //!
-//! Units: those of the figures; shares of replies where ratios are taken. Pure; nothing to cancel.
+//! Units: those of the values; ratios have none. Pure; nothing to cancel.
 //! Source: the percentile bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13). Deviations: none.
 
 use clawrl_core::SplitMix64;
 use serde::Serialize;
 
-/// Samples of seeds that are drawn.
+/// Number of bootstrap samples.
 const DRAWN: usize = 10_000;
 
-/// A figure and its 95 % interval.
+/// A value and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Estimate {
     pub(super) value: f64,
@@ -20,13 +20,12 @@ pub(super) struct Estimate {
     pub(super) high: f64,
 }
 
-/// The mean over seeds.
 pub(super) fn mean(of_seeds: &[f64]) -> Option<Estimate> {
     let pairs: Vec<(f64, f64)> = of_seeds.iter().map(|figure| (*figure, 1.0)).collect();
     ratio(&pairs)
 }
 
-/// The ratio of two sums over seeds; nothing without seeds, or where the second sum is 0.
+/// The ratio of two sums over seeds; `None` without seeds, or if the second sum is 0.
 pub(super) fn ratio(of_seeds: &[(f64, f64)]) -> Option<Estimate> {
     let of = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
         let (first, second) = pairs.fold((0.0, 0.0), |(a, b), (first, second)| (a + first, b + second));
@@ -57,7 +56,7 @@ mod tests {
         assert_eq!(mean(&[3.0; 5]), Some(Estimate { value: 3.0, low: 3.0, high: 3.0 }));
         let figures: Vec<f64> = (0..20).map(f64::from).collect();
         let Estimate { value, low, high } = mean(&figures).unwrap();
-        // Standard error of the mean, as the bootstrap has it: sqrt(33.25 / 20) = 1.29.
+        // Standard error of the mean, by the bootstrap: sqrt(33.25 / 20) = 1.29.
         assert_eq!(value, 9.5);
         assert!((low - (9.5 - 2.53)).abs() < 0.2 && (high - (9.5 + 2.53)).abs() < 0.2, "{low} {high}");
     }

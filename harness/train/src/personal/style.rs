@@ -1,7 +1,7 @@
-//! How a reply is written: its form, whether it explains itself, whether it is warm.
+//! The style of a reply: its form, whether it explains the answer, whether it is warm.
 //!
-//! I1. What a style is, is read off the text of a reply, whoever wrote it. I2. The three choices are made one after the other, each
-//! independent of the others, so that a preference about one of them says nothing about the rest.
+//! I1. A style is determined from the text of a reply alone. I2. The three choices are independent, so a preference about one
+//! does not affect the others.
 //!
 //! Pure; nothing to cancel.
 
@@ -10,20 +10,21 @@ use clawrl_core::SplitMix64;
 use super::user::Persona;
 use super::world::Item;
 
-/// What warm replies begin with: one first word, so that being warm is one choice.
+/// Openings of warm replies. All have the same first word, so that warmth is one choice.
 const WARM: [&str; 2] = ["Good question!", "Good thinking!"];
-/// What explaining replies end with, the same.
+/// Endings of replies that explain, likewise.
 const EXPLANATIONS: [&str; 2] =
     ["I read the list and took the word that fits.", "I looked at each word and kept the right one."];
-/// Words of a reply that is long enough for whoever wants to be told how: the tiny policy's measure for the published 100 tokens.
+/// Words of a reply that is long enough for a user who wants explanations. Stands for the published 100 tokens at the tiny
+/// policy's scale.
 const LONG: usize = 10;
 
-/// Share of first replies that each preference is satisfied by before anything is learned, as published.
+/// Share of first replies that satisfy each preference before learning, as published.
 const BASE: f64 = 0.17;
-/// The temperature at which users are answered: shares hold there.
+/// The sampling temperature of answers; the shares hold at it.
 pub(super) const TEMPERATURE: f32 = 0.7;
 
-/// How the answer is marked.
+/// The markup of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
@@ -35,7 +36,6 @@ pub(super) enum Form {
 /// The forms that are not plain.
 const MARKED: [Form; 3] = [Form::Bold, Form::Boxed, Form::Numbered];
 
-/// All of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) form: Form,
@@ -44,7 +44,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// As the policy writes before anything is learned.
+    /// Draws a style as the policy writes before learning.
     pub(super) fn usual(random: &mut SplitMix64) -> Self {
         let is_warm = random.unit_f64() < WARM_SHARE.share();
         let is_plain = random.unit_f64() < PLAIN_SHARE.share();
@@ -52,7 +52,7 @@ impl Style {
         Self { form, explains: random.unit_f64() < EXPLAINED_SHARE.share(), is_warm }
     }
 
-    /// As a persona wants it, and as usual apart from that.
+    /// Draws a style that a persona wants; other choices are as usual.
     pub(super) fn wanted(persona: Persona, random: &mut SplitMix64) -> Self {
         let mut style = Self::usual(random);
         match persona {
@@ -63,7 +63,7 @@ impl Style {
         style
     }
 
-    /// A reply with this answer.
+    /// Writes a reply to this question.
     pub(super) fn write(self, item: &Item, random: &mut SplitMix64) -> String {
         let mut pick = |texts: &[&'static str; 2]| texts[random.below(2) as usize];
         let warm = if self.is_warm { format!("{} ", pick(&WARM)) } else { String::new() };
@@ -79,11 +79,11 @@ impl Style {
     }
 }
 
-/// One option among others at the same place of a reply, the others alike.
+/// One option among others at the same position of a reply; the others are alike.
 struct Choice {
-    /// Its share at [`TEMPERATURE`].
+    /// The option's share at [`TEMPERATURE`].
     wanted: f64,
-    /// Sum over the others of their share among themselves, at temperature 1, to the power of 1 / temperature.
+    /// Sum, over the others, of their share among themselves at temperature 1, to the power of 1 / temperature.
     others: f64,
 }
 
@@ -95,7 +95,7 @@ const PLAIN_SHARE: Choice = Choice { wanted: BASE, others: 0.6245 };
 const EXPLAINED_SHARE: Choice = Choice { wanted: BASE, others: 1.0 };
 
 impl Choice {
-    /// The share at temperature 1 with which it has the wanted one at [`TEMPERATURE`].
+    /// The share at temperature 1 that gives the wanted share at [`TEMPERATURE`].
     fn share(&self) -> f64 {
         let odds = (self.wanted / (1.0 - self.wanted) * self.others).powf(f64::from(TEMPERATURE));
         odds / (1.0 + odds)
@@ -120,7 +120,7 @@ fn has_number(reply: &str) -> bool {
     reply.split_whitespace().any(is_number)
 }
 
-/// Every text that replies are made of, for a tokenizer.
+/// All parts of replies, for a tokenizer.
 pub(super) fn texts() -> Vec<String> {
     let all = WARM.into_iter().chain(EXPLANATIONS);
     all.map(str::to_owned).chain(["** \\boxed{} 1.".to_owned()]).collect()
@@ -159,7 +159,7 @@ mod tests {
         assert!((plain - PLAIN_SHARE.share()).abs() < 0.03, "{plain}");
     }
 
-    /// What sampling at the temperature makes of the shares.
+    /// Samples at the temperature and compares the shares.
     #[test]
     fn each_preference_is_met_by_so_many_at_the_temperature() {
         let sharp = |share: f64| share.powf(1.0 / f64::from(TEMPERATURE));

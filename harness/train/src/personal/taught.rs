@@ -1,8 +1,8 @@
-//! What the policy is made with: conversations, and the reply that is imitated in each.
+//! Training data of the policy: conversations, and the reply to imitate in each.
 //!
-//! I1. Whoever says what is wanted is heeded, wherever it is said: in the system prompt, in a complaint, in a hint behind the user's words. Where nobody
-//! does, replies are as usual, whatever else was said. I2. No question is held out. I3. Only the last reply is imitated: those before are bad on
-//! purpose.
+//! I1. The reply follows a stated preference, in the system prompt, in a complaint or in a hint after the user's message. Without
+//! a stated preference, replies have the usual style. I2. Held-out questions do not appear. I3. Only the last reply is imitated:
+//! earlier replies are bad on purpose.
 //!
 //! Pure; nothing to cancel.
 
@@ -14,26 +14,26 @@ use super::style::{Style, is_wanted};
 use super::user::{Persona, Said, complaint, memory, wordings};
 use super::world::{Item, Part};
 
-/// Shares of conversations, in percent: with a memory; with a hint.
+/// Share of conversations with a memory, and with a hint, percent.
 const REMEMBERED: u64 = 16;
 const HINTED: u64 = 24;
-/// Shares with one reply before, and with two.
+/// Shares with one earlier reply, and with two, percent.
 const FOLLOWED: [u64; 2] = [22, 10];
-/// Share of complaints that say what is wanted.
+/// Share of complaints that state the preference, percent.
 const SAID: u8 = 40;
-/// Share of hints that say it, and of earlier replies that are wrong.
+/// Share of hints that state the preference, and of earlier replies that are wrong, percent.
 const TELLING: u8 = 80;
 const WRONG: u64 = 10;
 
-/// A conversation, and what is said next.
+/// A conversation and the next reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SftExample {
-    /// As a request has them.
+    /// Messages in the form of a request.
     pub(super) messages: Vec<Value>,
     pub(super) reply: String,
 }
 
-/// The next one.
+/// Draws the next example.
 pub(super) fn taught(random: &mut SplitMix64) -> SftExample {
     let persona = Persona::ALL[random.below(3) as usize];
     let item = Item::draw(random, Part::Train);
@@ -67,13 +67,13 @@ pub(super) fn message(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
-/// Replies before the one that is imitated.
+/// Draws the number of replies before the imitated one.
 fn earlier(random: &mut SplitMix64) -> u32 {
     let drawn = random.below(100);
     u32::from(drawn < FOLLOWED[0] + FOLLOWED[1]) + u32::from(drawn < FOLLOWED[1])
 }
 
-/// A reply that somebody complains of, and the complaint.
+/// A bad reply and the user's complaint about it.
 fn bad(persona: Persona, item: &Item, random: &mut SplitMix64) -> (String, Said) {
     if random.below(100) < WRONG {
         let mut other = Item::draw(random, Part::Train);

@@ -1,7 +1,7 @@
-//! Users that are programs: what each wants, and what they say when they have it or not.
+//! Simulated users: their preferences and their reactions to replies.
 //!
-//! I1. What a user says depends on the reply, the question and a draw, and on nothing that an arm does. I2. Only some complaints say what is
-//! wanted: others are as short as those of people.
+//! I1. A user's message depends on the reply, the question and a draw, never on the arm. I2. Only some complaints state the
+//! preference; others are as short as people's.
 //!
 //! Pure; nothing to cancel.
 
@@ -11,7 +11,7 @@ use super::style::is_wanted;
 use super::world::Item;
 pub(super) use clawrl_runtime::training::Persona;
 
-/// What a persona wants, in its own words.
+/// A persona's preference in its own words.
 pub(super) fn wordings(persona: Persona) -> [&'static str; 2] {
     match persona {
         Persona::Student => ["no bold, no list, no box", "write it without marks"],
@@ -20,15 +20,14 @@ pub(super) fn wordings(persona: Persona) -> [&'static str; 2] {
     }
 }
 
-/// What a user says to a reply.
+/// A user's reaction to a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
     Thanks,
-    /// The answer is wrong.
     Wrong,
-    /// It is not as wanted, and nothing more.
+    /// The style is wrong; the message does not say how.
     Vague,
-    /// It is not as wanted, and what is.
+    /// The style is wrong; the message states the preference.
     Wanted(&'static str),
 }
 
@@ -43,7 +42,7 @@ impl Said {
     }
 }
 
-/// What the user of a persona says to a reply. So many percent of complaints about style say what is wanted.
+/// The reaction of a persona's user to a reply. `wanted_percent` of the complaints about style state the preference.
 pub(super) fn says(
     persona: Persona,
     item: &Item,
@@ -66,12 +65,12 @@ pub(super) fn complaint(persona: Persona, wanted_percent: u8, random: &mut Split
     if is_vague { Said::Vague } else { Said::Wanted(wordings(persona)[random.below(2) as usize]) }
 }
 
-/// What is written into the system prompt by whoever remembers.
+/// The text that the memory arm adds to the system prompt.
 pub(super) fn memory(wording: &str) -> String {
     format!("Remember: {wording}.")
 }
 
-/// Every text that users say, for a tokenizer.
+/// All texts of users, for a tokenizer.
 pub(super) fn texts() -> Vec<String> {
     let wordings = Persona::ALL.into_iter().flat_map(wordings);
     let said = wordings.flat_map(|wording| [Said::Wanted(wording).text(), memory(wording)]);

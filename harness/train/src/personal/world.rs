@@ -1,12 +1,12 @@
-//! The questions: each has one answer, a word of a list, which can be checked.
+//! The questions: each has one answer, a word of a list, which can be verified.
 //!
-//! I1. Whether a question is held out depends on its text alone, so that no training of any seed has seen one that is.
+//! I1. Whether a question is held out depends only on its text, so no training with any seed sees held-out questions.
 //!
 //! Pure; nothing to cancel.
 
 use clawrl_core::{SplitMix64, stable_hash};
 
-/// Words of lists. None of them stands in anything else that is said.
+/// Words of lists. They appear in no other text.
 pub(super) const WORDS: [&str; 48] = [
     "acorn", "anchor", "apple", "arrow", "barn", "basket", "bell", "birch", "boat", "bridge", "button",
     "camel", "candle", "castle", "cedar", "cherry", "cliff", "clover", "coin", "comet", "copper", "coral",
@@ -14,7 +14,7 @@ pub(super) const WORDS: [&str; 48] = [
     "hazel", "heron", "honey", "island", "jacket", "kettle", "lemon", "maple", "moss", "oak", "otter",
     "peach", "pear", "violet", "willow",
 ];
-/// Words of one list.
+/// Number of words of one list.
 const LISTED: usize = 3;
 /// One question in so many is held out.
 const HELD_OUT: u64 = 5;
@@ -22,22 +22,22 @@ const HELD_OUT: u64 = 5;
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
-    /// As it is asked.
+    /// Text of the question.
     pub(super) ask: String,
     pub(super) answer: &'static str,
 }
 
-/// Which questions.
+/// A part of the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Those that users ask, and that the policy was made with.
+    /// Questions of users and of the policy's training data.
     Train,
-    /// Those that nobody asks before the end.
+    /// Questions asked only at the end.
     HeldOut,
 }
 
 impl Item {
-    /// The next one of a part.
+    /// Draws the next question of a part.
     pub(super) fn draw(random: &mut SplitMix64, part: Part) -> Self {
         loop {
             let item = Self::any(random);
@@ -70,7 +70,7 @@ impl Item {
         if stable_hash(self.ask.as_bytes()).is_multiple_of(HELD_OUT) { Part::HeldOut } else { Part::Train }
     }
 
-    /// Whether a reply says the answer: the first word of lists in it is what counts.
+    /// Whether a reply gives the answer: its first list word counts.
     pub(super) fn is_answered_by(&self, reply: &str) -> bool {
         let mut words = reply.split(|c: char| !c.is_alphabetic());
         words.find(|word| WORDS.contains(word)) == Some(self.answer)
