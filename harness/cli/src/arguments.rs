@@ -12,7 +12,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 
-/// Runs suites of tasks in thousands of sandboxed environments, against any policy.
+/// Runs and trains language-model agents in thousands of sandboxed environments.
 #[derive(Debug, Parser)]
 #[command(
     name = "clawrl",

@@ -10,14 +10,14 @@ use crate::plan_request::{base_url, key_env};
 /// Who judges, as commands that play suites take it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct JudgeArguments {
-    /// Who says whether answers meet a suite's `answer_rubric`: openai:MODEL, anthropic:MODEL or remote:FILE, as of
+    /// Model that judges answers against a suite's `answer_rubric`: openai:MODEL, anthropic:MODEL or remote:FILE, as in
     /// --policy.
     #[arg(long, value_name = "MODEL", value_parser = judge)]
     judge: Option<PolicyChoice>,
-    /// As --base-url, of --judge.
+    /// URL of the judge's server, as in --base-url.
     #[arg(long, value_name = "URL", value_parser = base_url)]
     judge_base_url: Option<String>,
-    /// As --key-env, of --judge.
+    /// Environment variable with the judge's key, as in --key-env.
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     judge_key_env: Option<String>,
 }

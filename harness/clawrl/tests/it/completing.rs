@@ -86,7 +86,7 @@ fn groff_sets_the_page() {
     };
     let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.is_empty(), "{said}");
-    for part in ["EXIT STATUS", "clawrl-run(1)", "CLAWRL_LOG", "A training was given up"] {
+    for part in ["EXIT STATUS", "clawrl-run(1)", "CLAWRL_LOG", "Training aborted"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 }

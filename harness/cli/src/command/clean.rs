@@ -18,30 +18,30 @@ use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 
-/// Deletes runs, or what dead processes left behind.
+/// Deletes runs, or cleans up after dead processes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl clean --older-than 7d\n  clawrl clean my-run --yes\n  clawrl clean --orphans"
 )]
 pub(crate) struct Arguments {
-    /// Names of runs.
+    /// Runs to delete.
     #[arg(value_name = "RUN", value_parser = parse_run_name)]
     runs: Vec<RunId>,
-    /// Runs that began longer ago: 90s, 30m, 12h, 7d, 4w.
+    /// Delete runs that began longer ago than this, such as 90s, 30m, 12h, 7d or 4w.
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with_all = ["runs", "all"])]
     older_than: Option<Duration>,
-    /// Every run that is not under way.
+    /// Delete every run that is not in progress.
     #[arg(long, conflicts_with = "runs")]
     all: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// End processes and remove control groups and containers of runs whose process is dead.
+    /// Kill leftover processes and remove control groups and containers of runs whose process is dead.
     #[arg(long)]
     orphans: bool,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Print what was deleted as JSON.
+    /// Print the deleted items as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
 
-/// Convert the tasks of another project into a suite.
+/// Converts the tasks of another project into a suite.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl import harbor my-task --output tasks/my-tasks")]
 pub(crate) struct Arguments {

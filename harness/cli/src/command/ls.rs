@@ -11,16 +11,16 @@ use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 use crate::table::aligned;
 
-/// Lists runs, the latest first.
+/// Lists runs, newest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl ls --json")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     results: ResultsArguments,
-    /// Also list the demonstrations and evaluations of trainings. As JSON, they always are.
+    /// Also list demonstrations and evaluations of trainings; --json always does.
     #[arg(long)]
     all: bool,
-    /// Print them as JSON.
+    /// Print the runs as JSON.
     #[arg(long)]
     json: bool,
 }

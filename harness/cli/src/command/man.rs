@@ -17,11 +17,11 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Prints the manual page of `clawrl`, or writes those of all commands into a folder.
+/// Prints the manual page of `clawrl`, or writes the pages of all commands to a folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl man | man -l -\n  clawrl man --output ~/.local/share/man/man1")]
 pub(crate) struct Arguments {
-    /// Write clawrl.1, clawrl-run.1 and so on into this folder, and make it where there is none.
+    /// Write clawrl.1, clawrl-run.1 and so on to this folder, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

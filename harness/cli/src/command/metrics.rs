@@ -29,26 +29,26 @@ use crate::results::ResultsArguments;
 /// How often a run under way is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Figures of a run over time, in the formats of programs that draw them.
+/// Exports the metrics of a run for TensorBoard, Prometheus or Weights & Biases.
 ///
-/// Without --tensorboard and --listen: the history as JSON lines, as Weights & Biases logs it, on standard output.
+/// Without --tensorboard and --listen, prints the history as JSON lines in the format of Weights & Biases.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl metrics my-run > history.jsonl\n  \
                   clawrl metrics my-run --tensorboard events --follow\n  \
                   clawrl metrics my-run --listen 127.0.0.1:9464")]
 pub(crate) struct Arguments {
-    /// Name of the run, or of the training.
+    /// Name of the run or training.
     #[arg(value_parser = parse_run_name)]
     run: RunId,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Write an event file of TensorBoard into this folder (`tensorboard --logdir DIR`).
+    /// Write a TensorBoard event file to this folder (`tensorboard --logdir DIR`).
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
-    /// With --tensorboard: write on until the run ends.
+    /// With --tensorboard: continue until the run ends.
     #[arg(long, requires = "tensorboard")]
     follow: bool,
-    /// Serve the newest figures to Prometheus, at /metrics of this address, until interrupted.
+    /// Serve current metrics to Prometheus at /metrics of this address, until interrupted.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "tensorboard")]
     listen: Option<SocketAddr>,
 }

@@ -20,8 +20,8 @@ use crate::output::{print, print_json};
 use crate::plan_request::{PlanArguments, Resolved};
 use crate::results::ResultsArguments;
 
-/// Shows what `clawrl run` would do with the same arguments, or `clawrl train` with a train file in place of suites, and the
-/// memory that it would take; runs nothing.
+/// Shows what `clawrl run` would do with these arguments, or `clawrl train` with a train file, and how much memory it
+/// needs; runs nothing.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "clawrl plan [OPTIONS] [SUITE]...\n       clawrl plan [--set KEY=VALUE]... [--json] TRAIN.yaml",
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     judge: JudgeArguments,
     #[command(flatten)]
     results: ResultsArguments,
-    /// With a train file: another value of one of its keys, as of `clawrl train`. May be repeated.
+    /// With a train file: override one of its keys, as with `clawrl train`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<TrainSetting>,
-    /// Print the plan's figures as JSON.
+    /// Print the plan as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -19,7 +19,7 @@ const PAGE: &str = "report.html";
 /// In the folder of a training, whose report.html is about what was learned.
 const PAGE_OF_TRAINING: &str = "run-report.html";
 
-/// Writes one page of HTML about a run, with every attempt, and prints its figures.
+/// Writes an HTML report of a run with all attempts, and prints its statistics.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl report my-run\n  clawrl report my-run --json > figures.json\n  \
                   clawrl report my-run --output my-run.html --atif trajectories --casts recordings\n  \
@@ -33,22 +33,22 @@ pub(crate) struct Arguments {
     /// Write the page to this file [default: report.html in the run's folder; run-report.html for a training].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Room for attempts in the page; what is beyond is left out, terminal recordings first, and the page says so.
+    /// Size limit for attempts in the page, in MiB. Terminal recordings are omitted first; the page lists omissions.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(0..=4096))]
     page_mib: u64,
-    /// Write every attempt as an ATIF-v1.8 trajectory into this folder: s12.0.json and so on.
+    /// Write every attempt as an ATIF-v1.8 trajectory to this folder: s12.0.json and so on.
     #[arg(long, value_name = "DIR")]
     atif: Option<PathBuf>,
-    /// Write every recording of a terminal into this folder: s12.0.cast and so on (asciicast v2).
+    /// Write every terminal recording to this folder: s12.0.cast and so on (asciicast v2).
     #[arg(long, value_name = "DIR")]
     casts: Option<PathBuf>,
-    /// Write a case for each slot into this file, as JUnit XML.
+    /// Write one JUnit XML test case per slot to this file.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write a row for each slot into this file, as CSV.
+    /// Write one CSV row per slot to this file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Print the figures as JSON, with every task and group.
+    /// Print the statistics of every task and group as JSON.
     #[arg(long)]
     json: bool,
 }

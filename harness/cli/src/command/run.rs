@@ -33,10 +33,10 @@ use crate::training::LinkedModels;
 /// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
 const CAST_BYTES: usize = 256 << 10;
 
-/// Runs suites, or goes on with a run.
+/// Runs suites, or resumes a run.
 ///
-/// On Ctrl-C, what runs is finished and nothing more is started; on a second, what runs is cancelled. Either way
-/// everything is closed and recorded, and `--resume` goes on.
+/// After Ctrl-C, current attempts finish and no new ones start; a second Ctrl-C cancels them. Either way, results are
+/// recorded and `--resume` continues the run.
 #[derive(Debug, clap::Args)]
 #[command(
     arg = removed::profile(),
@@ -49,32 +49,32 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Go on with this run: its open slots, under its own plan.
+    /// Resume this run: fill its open slots, under its own plan.
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["PlanArguments", "JudgeArguments"])]
     resume: Option<RunId>,
-    /// With --resume: also try the slots again that a fault closed.
+    /// With --resume: also retry slots that a fault closed.
     #[arg(long)]
     retry_faulted: bool,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Start no further attempt once replies, judges' included, have cost this much, by the prices of the policy file; what runs by then is finished. With
-    /// --resume, what was spent before counts.
+    /// Start no new attempts after replies, including those of judges, have cost this much by the prices in the policy
+    /// file. Current attempts finish. With --resume, earlier costs count.
     #[arg(long, value_name = "USD", value_parser = usd)]
     max_cost_usd: Option<f64>,
     /// Do not record terminal sessions.
     #[arg(long)]
     no_cast: bool,
-    /// Strike the value of this environment variable out of all that is recorded; with --resume, from then on. May
-    /// be repeated. The variable of a remote policy's key is always redacted.
+    /// Redact the value of this environment variable from all records; may be repeated. With --resume, only new records
+    /// are redacted. The key of a remote policy is always redacted.
     #[arg(long, value_name = "NAME", value_parser = redaction::variable_name)]
     redact_env: Vec<String>,
-    /// Write what the policy says, with what it was asked, into this file, for --policy cassette:FILE.
+    /// Write the policy's requests and replies to this file, for --policy cassette:FILE.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     record_cassette: Option<PathBuf>,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     quiet: bool,
 }

@@ -19,7 +19,7 @@ use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 use crate::table::aligned;
 
-/// Shows what a run came to, and what its attempts did.
+/// Shows the results of a run and the steps of its attempts.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl show my-run --failed\n  clawrl show my-run --attempt s12.0 --cast s12.cast"
@@ -32,10 +32,10 @@ pub(crate) struct Arguments {
     which: Which,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Write the recording of the attempt's terminal to this file (asciicast v2; `asciinema play FILE`).
+    /// Write the attempt's terminal recording to this file (asciicast v2; `asciinema play FILE`).
     #[arg(long, value_name = "FILE", requires = "attempt")]
     cast: Option<PathBuf>,
-    /// Print it as JSON.
+    /// Print the same as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -43,16 +43,16 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 struct Which {
-    /// One attempt, turn by turn.
+    /// Show one attempt, turn by turn.
     #[arg(long, value_name = "ATTEMPT", value_parser = attempt_id)]
     attempt: Option<AttemptId>,
-    /// The attempts at one slot.
+    /// List the attempts of one slot.
     #[arg(long, value_name = "SLOT", value_parser = slot_id)]
     slot: Option<SlotId>,
-    /// Attempts that a fault ended, with what broke.
+    /// List attempts that ended with a fault, and the causes.
     #[arg(long)]
     faulted: bool,
-    /// Attempts that were graded and did not pass.
+    /// List attempts that were graded and did not pass.
     #[arg(long)]
     failed: bool,
 }

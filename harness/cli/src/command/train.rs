@@ -26,9 +26,9 @@ use crate::program::linked;
 use crate::results::ResultsArguments;
 use crate::training::Training;
 
-/// Trains a policy in the environments of suites: imitation first, then reinforcement learning.
+/// Trains a policy in the environments of suites, by imitation and then reinforcement learning.
 ///
-/// On Ctrl-C, what runs is finished and a checkpoint is written; `--resume` goes on.
+/// After Ctrl-C, current attempts finish and a checkpoint is written; `--resume` continues.
 #[derive(Debug, clap::Args)]
 #[command(
     arg = removed::profile(),
@@ -38,28 +38,29 @@ use crate::training::Training;
                   clawrl train --resume my-training"
 )]
 pub(crate) struct Arguments {
-    /// The train file.
+    /// Train file.
     #[arg(value_name = "TRAIN.yaml", required_unless_present = "resume", conflicts_with = "resume")]
     pub(crate) file: Option<PathBuf>,
-    /// Go on with this training, under its own plan.
+    /// Resume this training, under its own plan.
     #[arg(long, value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) resume: Option<RunId>,
     /// Name of the training [default: date, time and the train file's name].
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with = "resume")]
     pub(crate) name: Option<RunId>,
-    /// Root of all seeds, instead of the train file's; of several (1,2,3), one training each, one after the other.
+    /// Seed from which all others are derived, instead of the train file's. Several (1,2,3) start one training each,
+    /// one after the other.
     #[arg(long = "seed", value_name = "N", value_delimiter = ',', conflicts_with = "resume")]
     pub(crate) seeds: Vec<u64>,
-    /// Another value of a key of the train file: `rl.updates=10`, `suites.0.instances=50`. May be repeated.
+    /// Override a key of the train file, such as `rl.updates=10` or `suites.0.instances=50`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "resume")]
     pub(crate) settings: Vec<TrainSetting>,
     #[command(flatten)]
     /// The results folder.
     pub(crate) results: ResultsArguments,
-    /// Print what it came to as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     pub(crate) quiet: bool,
 }

@@ -24,38 +24,38 @@ use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::plan_request::image;
 
-/// Checks suites by playing them: the no-op must fail and the oracle must pass, for every task.
+/// Checks suites by running every task: the no-op must fail and the oracle must pass.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl validate tasks/terminal-basics --limit 52")]
 pub(crate) struct Arguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
     suites: Vec<PathBuf>,
-    /// Only tasks whose id matches: `copy-*`, `terminal-basics/write-word#3`. May be repeated.
+    /// Select only tasks whose id matches, such as `copy-*` or `terminal-basics/write-word#3`; may be repeated.
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
-    /// At most this many tasks of each suite, spread over its families.
+    /// Maximum tasks of each suite, spread over its templates.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Root of all seeds.
+    /// Seed from which all others are derived.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Attempts at once [default: what this machine comfortably holds].
+    /// Maximum concurrent attempts [default: computed from memory and process limits].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// Also play every mistake, and say how many pass.
+    /// Also run every wrong solution, and report how many pass.
     #[arg(long)]
     mistakes: bool,
-    /// For tasks that name no image: the name of one, to try them in containers, or a folder with an unpacked root file
-    /// system, to try them in sandboxes on it.
+    /// Image for tasks that name none: its name, to run them in containers, or a folder with an unpacked root file
+    /// system, to run them in sandboxes.
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<ImageSource>,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Print what was found as JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// No progress; warnings and errors only.
+    /// Print only warnings and errors, no progress.
     #[arg(long)]
     quiet: bool,
 }

@@ -19,23 +19,23 @@ const MAX_RETRIES: u32 = 1;
 /// Who is judged, and with how much of the machine.
 #[derive(Debug, clap::Args)]
 pub(super) struct CandidateArguments {
-    /// Judge this policy in place of the gate file's: noop, demonstrator:30, openai:MODEL, as of `clawrl run`.
+    /// Test this policy instead of the gate file's; takes the same values as `clawrl run --policy`.
     #[arg(long, value_name = "POLICY", value_parser = PolicyChoice::parse)]
     policy: Option<PolicyChoice>,
-    /// With openai:MODEL and anthropic:MODEL: the server, up to and with /v1 [default: the vendor's].
+    /// With openai:MODEL and anthropic:MODEL: URL of the server, including /v1 [default: the vendor's].
     #[arg(long, value_name = "URL", value_parser = base_url)]
     base_url: Option<String>,
-    /// With openai:MODEL and anthropic:MODEL: the environment variable that holds the key, or none [default:
-    /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
+    /// With openai:MODEL and anthropic:MODEL: environment variable with the key, or `none` [default: OPENAI_API_KEY or
+    /// ANTHROPIC_API_KEY, if set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
-    /// Root of the seeds by which the policy draws, where it takes seeds [default: the gate's, so that an unchanged policy that takes
-    /// them draws what it drew before].
+    /// Seed of the policy's sampling, if it takes seeds [default: the gate's, so that an unchanged policy samples the
+    /// same].
     #[arg(long, value_name = "N")]
     sampling_seed: Option<u64>,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Attempts at once [default: what this machine comfortably holds].
+    /// Maximum concurrent attempts [default: computed from memory and process limits].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 }

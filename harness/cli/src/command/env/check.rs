@@ -39,19 +39,19 @@ pub(super) struct Arguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
     suites: Vec<PathBuf>,
-    /// Every task whose id matches, instead of one of each kind. May be repeated.
+    /// Check every task whose id matches, instead of one of each kind; may be repeated.
     #[arg(long, value_name = "GLOB")]
     task: Vec<String>,
-    /// A call that takes longer than anybody waits, so that steps under way are interrupted: `{"name": "wait"}`. For
-    /// environments of your own; of the others one is known.
+    /// Tool call that blocks, used to test cancellation of custom environments, such as `{"name": "wait"}`. Built-in
+    /// environments have their own.
     #[arg(long, value_name = "JSON", value_parser = tool_call)]
     long_call: Option<ToolCall>,
-    /// Root of all seeds.
+    /// Seed from which all others are derived.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Print what was found as JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
 }

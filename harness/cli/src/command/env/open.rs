@@ -32,16 +32,16 @@ const NAMED: usize = 5;
 /// Which task, and what it runs on.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
+    /// Suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE")]
     suite: PathBuf,
-    /// The task; an instance of a template by its number, as in `copy-file#3`.
+    /// Id of the task; append the number for an instance of a template, as in `copy-file#3`.
     #[arg(long, value_name = "ID")]
     task: String,
-    /// For a task that names no image: the name of one, or a folder with an unpacked root file system.
+    /// Image for a task that names none: its name, or a folder with an unpacked root file system.
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<ImageSource>,
-    /// Root of all seeds. The `seed` of a `reset` goes before what follows from it.
+    /// Seed from which all others are derived. The `seed` of a `reset` takes precedence.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
