@@ -1,34 +1,34 @@
-//! Exit codes: the one list, from which `clawrl help exit-codes` is made.
+//! Exit codes: the only list, from which `clawrl help exit-codes` is generated.
 //!
-//! I1. Every way in which `clawrl` ends by itself is one of these; a panic is [`Exit::Internal`].
-//! I2. Codes and meanings are published: to change one is to decide.
+//! I1. Every regular end of `clawrl` has one of these codes; a panic is [`Exit::Internal`]. I2. Codes and meanings are
+//! a public interface.
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for was done.
+    /// The command succeeded.
     Success,
-    /// We broke a rule of our own.
+    /// Internal error.
     Internal,
     /// Arguments or suites were refused; nothing was started.
     Refused,
-    /// `validate` found tasks that prove nothing or cannot be solved.
+    /// `validate` found invalid tasks.
     ValidationFailed,
     /// The run is over, and faults closed some of its slots.
     Faulted,
-    /// A person ended the run; slots are open.
+    /// A user ended the run; slots are open.
     Interrupted,
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     Environment,
     /// Results could not be written or read.
     Results,
-    /// No such run, or not for us now.
+    /// The run does not exist, is running, or already exists.
     NoSuchRun,
-    /// A training was given up.
+    /// A training was aborted.
     TrainingFailed,
     /// A gate failed.
     GateFailed,
-    /// A gate neither passed nor failed.
+    /// A gate was inconclusive.
     GateInconclusive,
 }
 
@@ -67,7 +67,7 @@ impl Exit {
         }
     }
 
-    /// What it means and what to do.
+    /// Meaning and remedy, for help texts.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Success => {
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(codes, (0..12).collect::<Vec<u8>>());
     }
 
-    /// A semantics lock.
+    /// Published meanings do not change by accident (I2).
     #[test]
     fn meanings_are_locked() {
         let line = |exit: &Exit| format!("| {} | {} |\n", exit.code(), exit.meaning());

@@ -1,4 +1,4 @@
-//! `--judge`: the model that says whether answers meet rubrics.
+//! `--judge`: the model that judges answers against rubrics.
 
 use clawrl_core::{PolicySpec, RemoteSpec};
 use clawrl_runtime::{PolicyChoice, ServerChoice};
@@ -7,7 +7,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::plan_request::{base_url, key_env};
 
-/// Who judges, as commands that play suites take it.
+/// The judge, for commands that run suites.
 #[derive(Debug, clap::Args)]
 pub(crate) struct JudgeArguments {
     /// Model that judges answers against a suite's `answer_rubric`: openai:MODEL, anthropic:MODEL or remote:FILE, as in

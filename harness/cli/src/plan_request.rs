@@ -1,4 +1,4 @@
-//! From arguments to a plan: shared by `run`, `plan` and `validate`.
+//! Turns arguments into a plan; shared by `run`, `plan` and `validate`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::redaction;
 
-/// Longest part of a suite's name in the name of a run.
+/// Maximum characters of a suite's name in a run's name.
 const SUITE_CHARS: usize = 36;
 
-/// What a new run is made of.
+/// Arguments of a new run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
@@ -130,7 +130,7 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     }
 }
 
-/// The name of an image, or a folder that is there.
+/// Parses the name of an image or the path of an existing folder.
 pub(crate) fn image(text: &str) -> Result<ImageSource, String> {
     if !["/", "./", "../"].iter().any(|start| text.starts_with(start)) {
         return Ok(ImageSource::Name(text.to_owned()));
@@ -153,7 +153,7 @@ pub(crate) fn key_env(text: &str) -> Result<String, String> {
     if text == "none" { Ok(text.to_owned()) } else { redaction::variable_name(text) }
 }
 
-/// A plan with what it came from.
+/// A plan with its suites and options.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) suites: Vec<Suite>,
@@ -162,7 +162,7 @@ pub(crate) struct Resolved {
 }
 
 impl PlanArguments {
-    /// Refuses options beside a train file, which says itself what they would.
+    /// Refuses options that a train file sets itself.
     pub(crate) fn refuse_with_train_file(&self) -> Result<(), Failure> {
         let Self { policy, base_url, key_env, name, group_size, repeats, filter, limit, .. } = self;
         let Self {
@@ -201,7 +201,7 @@ impl PlanArguments {
         Err(Failure::with_help(Exit::Refused, format!("{option} does not go with a train file"), help))
     }
 
-    /// Reads the suites and settles everything. Warnings of the suites are told.
+    /// Reads the suites and resolves the plan. Logs warnings about the suites.
     pub(crate) fn resolve(
         &self,
         judge: &JudgeArguments,
@@ -243,7 +243,7 @@ impl PlanArguments {
         Ok(Resolved { suites, options, plan })
     }
 
-    /// The plan of a recorded run with another name and policy: what a replay needs to be exact.
+    /// The plan of a recorded run with another name and policy, for an exact replay.
     pub(crate) fn recorded(
         &self,
         of: &RunId,

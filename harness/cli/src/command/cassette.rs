@@ -1,4 +1,4 @@
-//! `clawrl cassette`: make cassettes of recorded runs, and look at them.
+//! `clawrl cassette`: records and shows cassettes.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ fn write(arguments: &Record, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Runs whose record does not hold all that was asked, or whose policy was not one.
+/// Refuses runs whose record lacks requests, or whose policy cannot be recorded.
 fn refuse(found: &Run) -> Result<(), Failure> {
     let run = &found.plan().run;
     let refused = |message: String, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
@@ -119,7 +119,7 @@ fn refuse(found: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cassette in one line.
+/// One-line summary of a cassette.
 pub(super) fn words(path: &Path, cassette: &Cassette) -> String {
     let origin = cassette.origin();
     format!(

@@ -1,4 +1,4 @@
-//! `clawrl chat`: a conversation with a server of chat, in the terminal.
+//! `clawrl chat`: a terminal client of chat servers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-/// Talks until the input or a signal ends it.
+/// Runs until the input ends or a signal arrives.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let request = ChatRequest {
         base_url: arguments.base_url.clone(),

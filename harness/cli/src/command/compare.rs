@@ -1,6 +1,7 @@
 //! `clawrl compare`: two runs side by side.
 //!
-//! I1. It is no gate: whatever the comparison says, it ends with [`Exit::Success`]. I2. The page is there whole, or as it was before.
+//! I1. The result of the comparison does not affect the exit code, which is [`Exit::Success`]. I2. The page is replaced
+//! atomically.
 
 use std::path::PathBuf;
 
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The comparison, and where its page is.
+/// The comparison and the path of its page.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]

@@ -1,6 +1,6 @@
-//! `clawrl completions`: the script by which a shell completes command lines of `clawrl`.
+//! `clawrl completions`: completion scripts for shells.
 //!
-//! I1. The script is a function of the command line alone: it looks at no run and no suite, and never runs `clawrl`.
+//! I1. The script depends only on the declared arguments: it reads no runs or suites and never starts `clawrl`.
 
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};

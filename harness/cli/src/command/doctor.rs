@@ -1,6 +1,6 @@
-//! `clawrl doctor`: look at this machine.
+//! `clawrl doctor`: checks this machine.
 //!
-//! I1. Nothing is changed: what is tried is undone. I2. Everything that is not as it should be comes with advice.
+//! I1. Checks undo what they change. I2. Every problem comes with advice.
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;

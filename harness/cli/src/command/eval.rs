@@ -1,4 +1,4 @@
-//! `clawrl eval`: measure what learning is worth.
+//! `clawrl eval`: measures the benefit of learning.
 
 use std::path::PathBuf;
 

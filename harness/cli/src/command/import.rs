@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     report(&import(&options)?, &choices.target.output, log)
 }
 
-/// Prints the result.
+/// Prints the path of the suite and the omissions.
 fn report(imported: &Imported, output: &Path, log: &Log) -> Result<Exit, Failure> {
     for (task, note) in &imported.notes {
         let whose = if task.is_empty() { String::new() } else { format!("{task}: ") };

@@ -1,7 +1,7 @@
-//! `clawrl metrics`: figures over time for programs that draw them.
+//! `clawrl metrics`: exports metrics over time.
 //!
-//! I1. Nothing of a run is changed, and a run under way is not held up: its `metrics.jsonl` is read. I2. An event file of a run has one
-//! name, so that writing it again replaces it.
+//! I1. Runs are not changed or delayed: only `metrics.jsonl` is read. I2. A run's event file has a fixed name, so that
+//! a new export replaces the old one.
 
 use std::fs;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ use crate::log::Log;
 use crate::output::print;
 use crate::results::ResultsArguments;
 
-/// How often a run under way is looked at.
+/// Interval between two reads of a running run.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Exports the metrics of a run for TensorBoard, Prometheus or Weights & Biases.
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Writes the event file, into a folder of the run's own: what is in one folder is one curve.
+/// Writes the event file to a folder per run, since TensorBoard draws one curve per folder.
 fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure> {
     let folder = folder.join(run.plan().run.as_str());
     let path = folder.join("events.out.tfevents.0.clawrl");
@@ -77,7 +77,7 @@ fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure
     let mut events = EventLog::default();
     let mut written = 0;
     loop {
-        // Asked before the rows are read: what is written after the last look would be missed otherwise.
+        // Checked before the rows are read, since later rows would be missed otherwise.
         let more = follow && (run.is_held() || is_trained(run.dir()));
         let bytes = events.bring_up(&run.metrics()?);
         written += bytes.len();
@@ -85,14 +85,14 @@ fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure
         if !more {
             break;
         }
-        // timer: a file tells nobody that it grew.
+        // timer: files do not notify readers of new lines.
         std::thread::sleep(LOOK);
     }
     log.note(format_args!("{written} bytes in {}", path.display()));
     Ok(())
 }
 
-/// Serves what is newest, until the process is ended.
+/// Serves the newest metrics until the process ends.
 fn serve(run: Run, address: SocketAddr, log: &Log) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let message = format!("cannot listen on {address}: {error}");

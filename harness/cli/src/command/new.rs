@@ -1,4 +1,4 @@
-//! `clawrl new`: write a new suite, a new task into one, or a new train file.
+//! `clawrl new`: creates suites, tasks and train files.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ enum What {
     },
 }
 
-/// The environments, as suites name them.
+/// Environments by their names in suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// Shell in a sandbox.

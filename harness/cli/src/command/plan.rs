@@ -1,4 +1,4 @@
-//! `clawrl plan`: show what a run would do, and run nothing.
+//! `clawrl plan`: shows what a run would do.
 
 use std::path::Path;
 
@@ -65,18 +65,18 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// What a training will do and take.
+/// Plan and cost of a training.
 #[derive(Debug, Serialize)]
 struct PlannedTraining {
     #[serde(flatten)]
     summary: TrainSummary,
-    /// Attempts under way at once.
+    /// Maximum concurrent attempts.
     concurrency: u32,
     devices: DeviceSplit,
     memory: MemoryBudget,
 }
 
-/// The same checks as `clawrl train` makes before it begins.
+/// Makes the same checks as `clawrl train` before its start.
 fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     arguments.plan.refuse_with_train_file()?;
     if arguments.judge.spec()?.is_some() {
@@ -90,7 +90,7 @@ fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, 
     }
     let folder = match &plan.policy {
         PolicySource::Path(folder) => folder.clone(),
-        // It will be in the training's folder, which is not there yet.
+        // The policy will be in the training's folder, which does not exist yet.
         PolicySource::Preset(_) => "policy".into(),
     };
     let run =

@@ -1,4 +1,4 @@
-//! `clawrl policy`: make policies, and look at the versions of one that is trained.
+//! `clawrl policy`: creates policies and manages their versions.
 
 use std::path::PathBuf;
 
@@ -125,7 +125,7 @@ pub(crate) struct Init {
     pub(crate) positions: Option<u32>,
 }
 
-/// Shape of a fresh model.
+/// Shape of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PresetChoice {
     /// Half a million parameters: learns short terminal tasks on two CPU cores.

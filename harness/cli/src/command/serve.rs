@@ -1,4 +1,4 @@
-//! `clawrl serve`: chat with a policy, over OpenAI's interface.
+//! `clawrl serve`: serves a policy through an OpenAI-compatible API.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads where to listen.
+/// Parses the address to listen on.
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let text = text.strip_prefix("http://").unwrap_or(text);
     let named = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);

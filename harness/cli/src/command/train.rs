@@ -1,4 +1,4 @@
-//! `clawrl train`: train a policy, or go on with a training.
+//! `clawrl train`: trains a policy or resumes a training.
 
 mod seeds;
 
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The log of a training, which keeps its name once the training has it.
+/// The log of a training; stores the training's name once it is known.
 struct TrainLog {
     log: Log,
     started: OnceLock<RunId>,
@@ -140,7 +140,7 @@ impl Progress for TrainLog {
     }
 }
 
-/// How to continue a training that ended early, where there is a way.
+/// Prints how to continue a training that ended early, if possible.
 fn tell_way_on(arguments: &Arguments, error: &TrainError, run: &RunId, training: &dyn Training, log: &Log) {
     let repeated = arguments.results.repeated();
     match error {
@@ -148,7 +148,7 @@ fn tell_way_on(arguments: &Arguments, error: &TrainError, run: &RunId, training:
             log.note(format_args!("to go on: clawrl train --resume {run}{repeated}"));
         }
         TrainError::Aborted(_) => {
-            // Without an evaluation there is nothing to add.
+            // Without an evaluation there is no version to suggest.
             if let Ok(Some(way)) = training.way_back(run, &arguments.results.dir()) {
                 log.note(format_args!("{}", way_back_text(&way, run, &repeated)));
             }

@@ -1,7 +1,7 @@
-//! `clawrl validate`: check suites by playing them.
+//! `clawrl validate`: checks suites by running their tasks.
 //!
-//! I1. A task is valid when the no-op, played against it, does not pass and its oracle does. I2. All cases of all
-//! tasks are slots of one plan, so that they run in parallel. I3. Nothing is recorded.
+//! I1. A task is valid if its oracle passes and the no-op does not. I2. All cases of all tasks are slots of one plan
+//! and run in parallel. I3. Nothing is recorded.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         limit: arguments.limit,
         concurrency: arguments.concurrency,
         max_retries: 1,
-        // Not every task need have an oracle; the cases say who acts.
+        // Tasks may lack an oracle; each case names its policy.
         judge: arguments.judge.spec()?,
         image: arguments.image.clone(),
         ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())

@@ -1,4 +1,4 @@
-//! `clawrl view`: all runs of a results folder, in a browser.
+//! `clawrl view`: shows the runs of a results folder in a browser.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         }
         Ok::<(), Failure>(())
     })?;
-    // A page that is being made is waited for no longer.
+    // Does not wait for pages in progress.
     runtime.shutdown_background();
     Ok(Exit::Success)
 }

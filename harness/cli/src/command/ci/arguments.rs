@@ -1,4 +1,4 @@
-//! The command line of `clawrl ci`, and which part of it does what is asked.
+//! Arguments of `clawrl ci`, and the choice of its part.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ enum Verb {
     Accept(Box<AcceptArguments>),
 }
 
-/// What is judged.
+/// Arguments of `clawrl ci GATE...`.
 #[derive(Debug, clap::Args)]
 pub(super) struct GateArguments {
     /// Gate files, evaluated one after the other.
@@ -73,7 +73,7 @@ pub(super) struct GateArguments {
     pub(super) quiet: bool,
 }
 
-/// What is planned.
+/// Arguments of `clawrl ci plan`.
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArguments {
     /// Gate files.
@@ -89,7 +89,7 @@ pub(super) struct PlanArguments {
     pub(super) json: bool,
 }
 
-/// What is accepted.
+/// Arguments of `clawrl ci accept`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AcceptArguments {
     /// Gate file.

@@ -1,4 +1,4 @@
-//! From a gate file to the plan of its run: suites, who acts, how often.
+//! Turns a gate file into a run plan: suites, policy and repeats.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::plan_request::{base_url, key_env};
 
-/// Further attempts after a fault that a fresh environment may cure; as of `clawrl run`. Both sides have the same.
+/// Maximum retries per attempt, as in `clawrl run`; equal for baseline and candidate.
 const MAX_RETRIES: u32 = 1;
 
-/// Who is judged, and with how much of the machine.
+/// The policy under test and its concurrency.
 #[derive(Debug, clap::Args)]
 pub(super) struct CandidateArguments {
     /// Test this policy instead of the gate file's; takes the same values as `clawrl run --policy`.
@@ -44,7 +44,7 @@ impl CandidateArguments {
     /// The plan of a run of the gate.
     ///
     /// # Errors
-    /// Suites or a policy that cannot be run.
+    /// Suites or policy cannot be run.
     pub(super) fn run_plan(
         &self,
         gate: &CiPlan,
@@ -80,10 +80,10 @@ impl CandidateArguments {
     }
 }
 
-/// The plan that says what a run of the gate is tried under: which tasks, which seeds. Who acts makes no difference to that.
+/// The plan that fixes a gate's conditions: tasks and seeds. They do not depend on the policy.
 ///
 /// # Errors
-/// Suites that cannot be run.
+/// Suites cannot be run.
 pub(super) fn conditions_plan(gate: &CiPlan, store: &RunStore, log: &Log) -> Result<RunPlan, Failure> {
     let options = options(gate, PolicySpec::Noop, store)?;
     plan_of(gate, options, log)
@@ -108,7 +108,7 @@ fn plan_of(gate: &CiPlan, options: PlanOptions, log: &Log) -> Result<RunPlan, Fa
     Ok(resolve_plan(&suites, &options)?)
 }
 
-/// The policy of the gate file; files that it names are relative to that.
+/// The policy of the gate file, with paths relative to that file.
 fn policy_of_file(gate: &CiPlan) -> Result<PolicyChoice, Failure> {
     let choice = PolicyChoice::parse(&gate.policy).map_err(|why| {
         let message = format!("`policy: {}` of {} is none: {why}", gate.policy, gate.file.display());

@@ -1,7 +1,7 @@
 //! `clawrl env open`: one attempt of one task, driven by another program over standard input and output.
 //!
-//! I1. Standard output has answers and nothing else. I2. When the input ends, a signal comes or the attempt is closed,
-//! everything that was started is ended before this returns. I3. Nothing is recorded.
+//! I1. Standard output contains only answers. I2. When the input ends, a signal arrives or the attempt is closed, all
+//! started processes end before this returns. I3. Nothing is recorded.
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use crate::log::Log;
 use crate::output::print_json_line;
 use crate::plan_request::image;
 
-/// Tasks that are named to whoever named too many.
+/// Maximum tasks listed in an error about an ambiguous id.
 const NAMED: usize = 5;
 
-/// Which task, and what it runs on.
+/// Arguments of `clawrl env open`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
@@ -98,7 +98,7 @@ fn plan(arguments: &Arguments, log: &Log) -> Result<RunPlan, Failure> {
     Ok(resolve_plan(&suites, &options)?)
 }
 
-/// The one task that is named, with its slot.
+/// The named task and its slot.
 fn only(plan: &RunPlan, named: &str) -> Result<(Arc<clawrl_core::TaskSpec>, clawrl_core::SlotSpec), Failure> {
     match (plan.tasks.as_slice(), plan.slots.as_slice()) {
         ([task], [slot]) => Ok((Arc::clone(task), *slot)),
