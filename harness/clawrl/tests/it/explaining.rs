@@ -1,4 +1,4 @@
-//! Help: what people read before they run anything.
+//! Help texts.
 
 use crate::place::Place;
 
@@ -48,7 +48,7 @@ fn overview_and_topics() {
     ");
 }
 
-/// Every example that help shows is a command line that is understood.
+/// Every example in help texts is a valid command line.
 #[test]
 fn examples_run() {
     let place = Place::new();
