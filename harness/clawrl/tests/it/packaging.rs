@@ -1,4 +1,4 @@
-//! The Python wheel, built of the programs under test and installed.
+//! The Python wheel, built from the programs under test and installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ mod real_clients {
     use super::*;
     use crate::served::client_python;
 
-    /// Runs a command to its end, which has to be a success, and returns its standard output.
+    /// Runs a command, which must succeed, and returns its standard output.
     fn run(command: &mut Command) -> String {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -20,7 +20,7 @@ mod real_clients {
         let path = |name: &str| place.path().join(name);
         std::fs::create_dir(path("programs")).unwrap();
         for program in [env!("CARGO_BIN_EXE_clawrl"), env!("CARGO_BIN_EXE_clawrl-torch"), "clawrl-sbx"] {
-            // The sandbox's program is in the same folder, built by another package.
+            // The spawner is in the same folder, built by another package.
             let built = Path::new(env!("CARGO_BIN_EXE_clawrl")).with_file_name(program);
             let packed = path("programs").join(built.file_name().unwrap());
             run(Command::new("strip").arg("-o").arg(packed).arg(built));
