@@ -8,7 +8,7 @@ pub enum ChatError {
     /// The request is invalid, or the server refuses it.
     #[error("{message}")]
     Refused {
-        /// What is wrong.
+        /// The problem.
         message: String,
         /// How to fix it.
         help: Option<String>,
@@ -16,7 +16,7 @@ pub enum ChatError {
     /// There is no server, or the host lacks a requirement.
     #[error("{message}")]
     Unavailable {
-        /// What is missing.
+        /// The missing requirement.
         message: String,
         /// How to fix it.
         help: Option<String>,

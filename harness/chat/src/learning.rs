@@ -156,7 +156,7 @@ fn standing_rows(standing: &ServerState) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What the current version was trained on.
+/// Origin of the current version: its training data or a rollback.
 fn origin(standing: &ServerState) -> Option<String> {
     let version = standing.version?;
     match standing.versions.iter().find(|listed| listed.version == version) {

@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     verb: Verb,
 }
 
-/// What each does is said at its arguments.
+/// The help text of each command is at its arguments.
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(Box<run::Arguments>),

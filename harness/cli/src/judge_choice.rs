@@ -32,7 +32,7 @@ fn judge(text: &str) -> Result<PolicyChoice, String> {
 }
 
 impl JudgeArguments {
-    /// What goes into the plan.
+    /// The judge's settings for the plan.
     pub(crate) fn spec(&self) -> Result<Option<Box<RemoteSpec>>, Failure> {
         let server =
             ServerChoice { base_url: self.judge_base_url.clone(), key_env: self.judge_key_env.clone() };

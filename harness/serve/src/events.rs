@@ -1,4 +1,4 @@
-//! What a chat server reports to the program that embeds it.
+//! Reports of a chat server to the program that embeds it.
 
 use std::io;
 use std::path::Path;

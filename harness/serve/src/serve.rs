@@ -42,7 +42,7 @@ const NOT_WANTED: &str = "the server was started with `--learn off`";
 const NOT_HERE: &str =
     "the model is behind another server; a model learns that `clawrl serve` runs itself, from its folder";
 
-/// What to serve, and how.
+/// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServeRequest {
     /// The folder of a model or adapter, a policy file, or `openai:MODEL`.

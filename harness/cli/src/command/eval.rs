@@ -91,7 +91,7 @@ struct Personal {
     quiet: bool,
 }
 
-/// Who asks.
+/// Simulated users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum PersonaChoice {
     /// Wants plain answers: no bold text, lists or boxes.
@@ -116,7 +116,7 @@ impl From<PersonaChoice> for Persona {
     }
 }
 
-/// What becomes of what users say.
+/// Uses of what users say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ArmChoice {
     /// Ignore it.

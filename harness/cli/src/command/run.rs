@@ -129,7 +129,7 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let task = RunTask::new(plan);
     let run = task.plan.run.clone();
     let exit = perform(arguments, task, policy, machine, (writer, 0), log);
-    // The cassette is written whatever the result of the run.
+    // The cassette is written for every result of the run.
     let written = tape.map_or(Ok(()), |tape| write_cassette(tape, arguments, run, log));
     exit.and_then(|exit| written.map(|()| exit))
 }
