@@ -1,7 +1,7 @@
-//! With the feature `torch`: where the loader and `clawrl doctor` find libtorch.
+//! With the feature `torch`: sets where the loader and `clawrl doctor` find libtorch.
 //!
-//! With the environment variable `CLAWRL_PORTABLE` set, as for a wheel, the programs know only the Python environment that they
-//! are installed in, and no folder of the machine that built them.
+//! If `CLAWRL_PORTABLE` is set, as for a wheel, the programs search only the Python environment in which they are
+//! installed, not folders of the build machine.
 
 /// The minor versions of Python 3 that PyTorch 2.11 has wheels for.
 const PYTHON_MINORS: std::ops::RangeInclusive<u32> = 10..=14;

@@ -1,7 +1,8 @@
-//! An answer as it comes, chunk by chunk.
+//! A streamed answer, assembled chunk by chunk.
 //!
-//! I1. However an answer is cut into chunks, the same is kept; calls are put together as those of any server are. I2. It is whole only if the
-//! server said how it ended. Chunks of other choices than the first are passed over, and so is what nobody needs here.
+//! I1. The result does not depend on how the answer was split into chunks; tool calls are assembled for every known
+//! server. I2. An answer is complete only if the server sent a finish reason. Chunks of choices other than the first
+//! are ignored, as are unused fields.
 //!
 //! Source: the reference of OpenAI's API. Deviations: reasoning comes as `reasoning_content` (DeepSeek, vLLM, ClawRL) or `reasoning` (Ollama);
 //! the arguments of a call may be an object.
@@ -9,15 +10,15 @@
 use clawrl_remote::{PartialCall, PartialCalls};
 use serde_json::{Value, json};
 
-/// What the result of a call says, without which servers take no further message.
+/// Result of every tool call; servers refuse further messages without one.
 const NOT_RUN: &str = "This client has no tools: the call was not run.";
 
-/// An answer, as far as it has come.
+/// The part of an answer that has arrived.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Answer {
-    /// By which the server knows it.
+    /// The server's id of the answer.
     pub(super) id: Option<String>,
-    /// Which answers.
+    /// The model that answers.
     pub(super) model: Option<String>,
     pub(super) text: String,
     pub(super) reasoning: String,
@@ -25,11 +26,11 @@ pub(super) struct Answer {
     /// `stop`, `length`, `tool_calls`, `content_filter`.
     pub(super) finish: Option<String>,
     pub(super) usage: Option<Value>,
-    /// Of the policy, where `clawrl serve` says it.
+    /// Version of the policy, if the server is `clawrl serve`.
     pub(super) version: Option<u64>,
 }
 
-/// What is shown as it comes.
+/// New text to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Reasoning(String),
@@ -37,7 +38,7 @@ pub(super) enum Part {
 }
 
 impl Answer {
-    /// Takes a chunk, or an answer that came whole, and gives what is new to show.
+    /// Adds a chunk or a complete answer, and returns the new parts to show.
     pub(super) fn take(&mut self, chunk: &Value) -> Vec<Part> {
         let word = |field: &str| chunk[field].as_str().filter(|word| !word.is_empty()).map(str::to_owned);
         self.id = self.id.take().or_else(|| word("id"));
@@ -76,7 +77,7 @@ impl Answer {
         parts
     }
 
-    /// Calls of tools, each with an id: without one it cannot be answered.
+    /// Tool calls, each with an id, which its result needs.
     pub(super) fn calls(&self) -> Vec<PartialCall> {
         let named = |(place, call): (usize, PartialCall)| match call.id.is_empty() {
             true => PartialCall { id: format!("call_{place}"), ..call },
@@ -85,12 +86,12 @@ impl Answer {
         self.calls.all().into_iter().enumerate().map(named).collect()
     }
 
-    /// I2.
+    /// Whether the answer is complete (I2).
     pub(super) fn is_whole(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The messages that it adds to a conversation: its own, and a result of each call, without which there can be no further message.
+    /// The messages to add to the conversation: the answer and a result for each call, which servers require.
     pub(super) fn messages(&self) -> Vec<Value> {
         let mut own = json!({"role": "assistant", "content": self.text});
         let calls = self.calls();
@@ -104,7 +105,7 @@ impl Answer {
     }
 }
 
-/// As OpenAI has it.
+/// A tool call in OpenAI's format.
 pub(super) fn call_json(call: &PartialCall) -> Value {
     let PartialCall { id, name, arguments } = call;
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), ("Hello", "hmm"));
         assert_eq!((answer.id.as_deref(), answer.model.as_deref()), (Some("chatcmpl-7"), Some("m")));
         assert_eq!(answer.usage, Some(json!({"total_tokens": 5})));
-        // Reasoning is no part of a conversation.
+        // Reasoning is not added to the conversation.
         assert_eq!(answer.messages(), [json!({"role": "assistant", "content": "Hello"})]);
     }
 
@@ -169,12 +170,12 @@ mod tests {
         let more = json!({"index": 0, "function": {"arguments": ": 1}"}});
         let next = json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": {"y": 2}}});
         check(&[begun.clone(), more, next], &[("a", "f", "{\"x\": 1}"), ("b", "g", "{\"y\":2}")]);
-        // All numbered 0, and without numbers.
+        // All with index 0, then without indices.
         let second = json!({"index": 0, "id": "b", "function": {"name": "g", "arguments": "{}"}});
         check(&[begun, second], &[("a", "f", "{\"x\""), ("b", "g", "{}")]);
         let bare = json!({"function": {"name": "h", "arguments": "{}"}});
         check(&[bare.clone(), bare], &[("call_0", "h", "{}"), ("call_1", "h", "{}")]);
-        // A new id with every piece, and the name as well.
+        // A new id and the name in every piece.
         let more = json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": ": 1}"}});
         let begun = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}});
         check(&[begun, more], &[("a", "f", "{\"x\": 1}")]);

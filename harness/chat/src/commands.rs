@@ -1,4 +1,4 @@
-//! What the commands do.
+//! Runs the commands.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use super::session::{ChatSession, Next};
 use super::start::fresh_session;
 use super::trouble::is_missing;
 
-/// How a correction says what it is, in the words of the record.
+/// Prefix of a correction in the record.
 const CORRECTION: &str = "The answer should have been: ";
 
 impl ChatSession {
@@ -95,7 +95,7 @@ impl ChatSession {
             Err(heard) => return self.stopped(heard),
         };
         let is_listed = models.names.contains(&name);
-        // The list of `clawrl serve` is complete; those of others leave out what they can load.
+        // The list of `clawrl serve` is complete; other servers omit models that they could load.
         if !is_listed && !models.is_foreign && !models.names.is_empty() {
             let why = format!("there is no model `{name}`; there is {}", listed(&models.names));
             return self.wrong(&why);

@@ -1,34 +1,34 @@
-//! What has been said.
+//! The messages of a conversation.
 //!
-//! I1. Between the messages of a person stand the answers to them: a message without a whole answer is not in the conversation. I2. A question
-//! that fails changes nothing but what `/retry` asks. Pure; nothing to cancel.
+//! I1. Every user message is followed by its answer: a message without a complete answer is not in the conversation.
+//! I2. A failed question changes only what `/retry` sends. Pure; nothing to cancel.
 
 use serde_json::{Value, json};
 
 use super::answer::Answer;
 
-/// A conversation, under the name that the server has for it.
+/// A conversation with its session name on the server.
 #[derive(Debug, Clone)]
 pub(super) struct Conversation {
     session: String,
     system: Option<String>,
     turns: Vec<Turn>,
-    /// The last message, where it has no whole answer.
+    /// The last message, if it has no complete answer.
     unanswered: Option<String>,
     /// The answer that feedback is about.
     last: Option<String>,
-    /// The server has been asked something in this session.
+    /// Whether the server got a request in this session.
     is_known: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Turn {
     message: String,
-    /// The answer's, and results of its calls.
+    /// Messages of the answer and results of its calls.
     answer: Vec<Value>,
 }
 
-/// A message that is to be answered.
+/// A message to be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Question {
     text: String,
@@ -37,7 +37,7 @@ pub(super) struct Question {
 }
 
 impl Conversation {
-    /// Nothing has been said.
+    /// An empty conversation.
     pub(super) fn new(session: String, system: Option<String>) -> Self {
         Self { session, system, turns: Vec::new(), unanswered: None, last: None, is_known: false }
     }
@@ -50,12 +50,12 @@ impl Conversation {
         self.is_known
     }
 
-    /// By which the server knows the answer that feedback is about.
+    /// The server's id of the answer that feedback refers to.
     pub(super) fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
-    /// Begins anew, under another name.
+    /// Starts an empty conversation with another session name.
     pub(super) fn renew(&mut self, session: String) {
         *self = Self::new(session, self.system.take());
     }
@@ -65,7 +65,7 @@ impl Conversation {
         Question { text, behind: self.turns.len() }
     }
 
-    /// The last message again; `None` where there is none.
+    /// The last message again; `None` if there is none.
     pub(super) fn again(&self) -> Option<Question> {
         match (&self.unanswered, self.turns.split_last()) {
             (Some(text), _) => Some(self.question(text.clone())),
@@ -76,7 +76,7 @@ impl Conversation {
         }
     }
 
-    /// The messages of a request, which is about to be sent.
+    /// The messages of the next request; call just before sending it.
     pub(super) fn asked(&mut self, question: &Question) -> Vec<Value> {
         self.is_known = true;
         let mut messages = self.messages_before(question.behind);
@@ -84,28 +84,28 @@ impl Conversation {
         messages
     }
 
-    /// Something of its answer has come: whether it will be whole or not, this is the one that feedback is about.
+    /// Records the first part of an answer. Feedback refers to it from now on, complete or not.
     pub(super) fn begun(&mut self, answer: &Answer) {
         if answer.id.is_some() {
             self.last.clone_from(&answer.id);
         }
     }
 
-    /// It has a whole answer.
+    /// Records the complete answer of a question.
     pub(super) fn answered(&mut self, question: Question, answer: &Answer) {
         self.turns.truncate(question.behind);
         self.turns.push(Turn { message: question.text, answer: answer.messages() });
         self.unanswered = None;
     }
 
-    /// It has none (I2).
+    /// Records that a question has no complete answer (I2).
     pub(super) fn failed(&mut self, question: Question) {
         if question.behind == self.turns.len() {
             self.unanswered = Some(question.text);
         }
     }
 
-    /// All of it.
+    /// All messages.
     pub(super) fn messages(&self) -> Vec<Value> {
         self.messages_before(self.turns.len())
     }
@@ -154,7 +154,7 @@ mod tests {
         check(&conversation.asked(&second), &["be brief", "a", "b", "c"]);
         conversation.answered(second, &answer("2", "d"));
         check(&conversation.messages(), &["be brief", "a", "b", "c", "d"]);
-        // Again, without its answer.
+        // The same question again, without its answer.
         let again = conversation.again().unwrap();
         check(&conversation.asked(&again), &["be brief", "a", "b", "c"]);
         talk(&mut conversation, again, "3", "e");
@@ -182,7 +182,7 @@ mod tests {
         let again = conversation.again().unwrap();
         check(&conversation.asked(&again), &["a", "b", "c"]);
         conversation.failed(again);
-        // Another message instead, and then what was asked again fails.
+        // Another message follows; then a repeated question fails.
         let third = conversation.question("e".to_owned());
         check(&conversation.asked(&third), &["a", "b", "e"]);
         talk(&mut conversation, third, "3", "f");

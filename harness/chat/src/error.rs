@@ -2,21 +2,21 @@
 
 use std::io;
 
-/// Why a conversation cannot begin or go on.
+/// Why a conversation cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// The request is invalid, or the server refuses it.
     #[error("{message}")]
     Refused {
-        /// What is wrong.
+        /// The problem.
         message: String,
         /// How to fix it.
         help: Option<String>,
     },
-    /// There is no server, or the host lacks something.
+    /// There is no server, or the host lacks a requirement.
     #[error("{message}")]
     Unavailable {
-        /// What is missing.
+        /// The missing requirement.
         message: String,
         /// How to fix it.
         help: Option<String>,

@@ -1,10 +1,10 @@
-//! What a line is: a message, or a command.
+//! Parses a line: a message or a command.
 //!
-//! I1. A line that begins with `/`, and is no command, is refused, and never sent: it may be a command that was mistyped.
+//! I1. A line that begins with `/` but is not a command is never sent: it may be a mistyped command.
 
 use std::path::PathBuf;
 
-/// The commands, with what they do.
+/// The commands and their help texts.
 pub(super) const COMMANDS: [(&str, &str); 12] = [
     ("/good", "the last answer is good"),
     ("/bad [TEXT]", "the last answer is bad, and what is wrong with it"),
@@ -20,18 +20,18 @@ pub(super) const COMMANDS: [(&str, &str); 12] = [
     ("/quit", "ends, as Ctrl-D does"),
 ];
 
-/// A line that was read.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
-    /// It is empty.
+    /// An empty line.
     Nothing,
     Message(String),
     Command(Command),
-    /// What is wrong with it.
+    /// A refused line; the reason.
     Wrong(String),
 }
 
-/// What is wanted besides answers.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     Good,
@@ -48,7 +48,7 @@ pub(super) enum Command {
     Quit,
 }
 
-/// What a line says.
+/// Parses a line.
 pub(super) fn read(line: &str) -> Input {
     let words = line.trim();
     if words.is_empty() {
@@ -93,7 +93,7 @@ pub(super) fn read(line: &str) -> Input {
                 "`/save` needs a file that is not there yet, as in `/save chat.json`".to_owned(),
             );
         }
-        // The words of feedback are taken for what should have been known.
+        // The text of `/good` would be read as a hint.
         ("good", Some(_)) => {
             return Input::Wrong(
                 "`/good` stands alone, and nothing was sent; `/bad TEXT` says what should be otherwise"

@@ -1,16 +1,16 @@
-//! Notes for a person, on the lines of their terminal.
+//! Lays out notes for a terminal.
 //!
-//! L1. No line is longer than the terminal is wide, and no word is cut, unless it is longer than a line. L2. Without a terminal lines stay as
-//! they are. Pure; nothing to cancel.
+//! L1. No line exceeds the terminal's width, and only words longer than a line are cut. L2. Without a terminal, lines
+//! are unchanged. Pure; nothing to cancel.
 
 use super::words::width;
 
 /// Blanks between a name and its text.
 const GAP: usize = 2;
-/// Columns that a text needs beside its name; with fewer, it stands below.
+/// Minimum columns of a text beside its name; with fewer, it goes below.
 const MIN_TEXT_COLUMNS: usize = 24;
 
-/// A text whose lines have room; lines that go on are indented by `indent`.
+/// Wraps a text; continuation lines are indented by `indent`.
 pub fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     let lines = text.split('\n').map(|line| wrapped_line(line, columns, indent));
@@ -18,7 +18,7 @@ pub fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
 }
 
 fn wrapped_line(line: &str, columns: usize, indent: usize) -> String {
-    // A line may begin with blanks of its own.
+    // A line may have its own indentation.
     let own = line.len() - line.trim_start_matches(' ').len();
     let (mut text, mut taken) = (" ".repeat(own), own);
     let mut is_first = true;
@@ -40,7 +40,7 @@ fn wrapped_line(line: &str, columns: usize, indent: usize) -> String {
     text
 }
 
-/// Names with a text each, in two columns where there is room.
+/// Names and texts, in two columns if they fit.
 pub(super) fn table(rows: &[(&str, String)], columns: Option<usize>) -> String {
     let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     let indent = names + GAP;

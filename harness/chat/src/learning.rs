@@ -1,6 +1,6 @@
-//! What the commands about the policy and its versions do.
+//! Runs the commands about the policy and its versions.
 //!
-//! I1. Whatever they do can be undone by another one, which is told.
+//! I1. Another command undoes each of them; the output names it.
 
 use clawrl_remote::ApiError;
 
@@ -8,11 +8,11 @@ use super::server::{ServerState, Version};
 use super::session::{ChatSession, Next};
 use super::trouble::{is_missing, sentence};
 
-/// Versions that are listed.
+/// Maximum versions listed.
 const LISTED: usize = 8;
 
 impl ChatSession {
-    /// Who answers, what was learned, what waits.
+    /// Shows the model, its version, and pending feedback.
     pub(super) async fn tell_status(&mut self) -> Next {
         let standing = if self.models.is_foreign {
             Ok(None)
@@ -46,7 +46,7 @@ impl ChatSession {
         Next::GoOn
     }
 
-    /// Learns from what waits.
+    /// Trains on pending feedback.
     pub(super) async fn train(&mut self) -> Next {
         let before = match self.signals.unless_heard(self.server.standing()).await {
             Ok(Ok(before)) => before,
@@ -76,7 +76,7 @@ impl ChatSession {
         }
     }
 
-    /// Goes back to a version, or to the one before.
+    /// Rolls back to a version; `None`: the previous one.
     pub(super) async fn roll_back(&mut self, version: Option<u64>) -> Next {
         let before = match self.signals.unless_heard(self.server.standing()).await {
             Ok(Ok(before)) => before,
@@ -105,7 +105,7 @@ impl ChatSession {
         }
     }
 
-    /// Another version answers.
+    /// Reports that another version answers.
     fn tell_version(&mut self, standing: &ServerState) {
         self.version = standing.version.or(self.version);
         self.screen.note(&format!(
@@ -119,7 +119,7 @@ impl ChatSession {
         if is_missing(error) && self.models.is_foreign {
             return self.wrong(&format!("{what}: this server is not `clawrl serve`, and does not learn"));
         }
-        // What the server refuses it says why, in words for a person.
+        // The server's refusals give a reason that users can read.
         match error {
             ApiError::Refused { status: 404 | 409, message, .. } => self.wrong(&format!("{what}: {message}")),
             _ => self.wrong(&format!("{what}: {}", sentence(error))),
@@ -156,7 +156,7 @@ fn standing_rows(standing: &ServerState) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What the version that answers was made of.
+/// Origin of the current version: its training data or a rollback.
 fn origin(standing: &ServerState) -> Option<String> {
     let version = standing.version?;
     match standing.versions.iter().find(|listed| listed.version == version) {
@@ -172,7 +172,7 @@ fn origin(standing: &ServerState) -> Option<String> {
     }
 }
 
-/// Those that can be gone back to, as far as they are kept, newest first.
+/// Stored versions that a rollback can use, newest first.
 fn versions(standing: &ServerState) -> String {
     let word = |listed: &Version| match listed {
         Version { version, .. } if Some(*version) == standing.version => format!("{version} (answers)"),

@@ -1,11 +1,11 @@
 //! A chat client for terminals.
 //!
-//! I1. The key is never shown, saved or logged, even if the server sends it. I2. What a server says does nothing to a terminal. I3. Standard
-//! output has replies alone. I4. A request that fails, or is cut, leaves the conversation as it was. I5. Commands are in no request for an
-//! answer.
+//! I1. The key is never shown, saved or logged, even if the server sends it. I2. Server text cannot control the
+//! terminal. I3. Standard output contains only replies. I4. A failed or interrupted request does not change the
+//! conversation. I5. Commands are never part of a request for an answer.
 //!
-//! Cancellation: an answer that is cut is dropped, which closes its connection, and the server ends it. Whatever ends the conversation, the
-//! session is closed at the server first, for a few seconds at most.
+//! Cancellation: interrupting an answer drops it, which closes its connection, and the server stops it. Before the
+//! conversation ends for any reason, the client closes the session at the server, within a few seconds.
 
 mod answer;
 mod commands;

@@ -1,10 +1,11 @@
-//! Lines of standard input, read beside everything else.
+//! Reads lines of standard input in the background.
 //!
-//! I1. No more than a line is read ahead of who takes them, and what the system gives with it. I2. A line that is no text, or is longer than any
-//! request may be, or that a terminal has cut, is an error of its own, and the next one is a line again. I3. Lines that a terminal gives at once
-//! were pasted, and come together: a person does not type two within [`TYPING`].
+//! I1. The thread reads at most one line ahead, plus the rest of the system's buffer. I2. A line that is not UTF-8,
+//! exceeds the longest request, or was cut by the terminal is one error; the next line is read normally. I3. Lines that
+//! a terminal delivers together were pasted and are returned together, since a person does not type two within
+//! [`TYPING`].
 //!
-//! Cancellation: the thread ends when this is dropped, at the latest when the line that it waits for is given to it.
+//! Cancellation: dropping [`Lines`] ends the thread, at the latest when its next line arrives.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
@@ -19,43 +20,44 @@ use tokio::sync::mpsc;
 /// Longest line, in bytes. `clawrl serve` takes bodies of 8 MiB.
 const LONGEST: usize = 8 << 20;
 
-/// Longest line of a terminal, in bytes: what is typed or pasted behind it is lost without notice (Linux, `N_TTY_BUF_SIZE`).
+/// Longest line of a terminal, in bytes: Linux silently drops the rest (`N_TTY_BUF_SIZE`).
 const LONGEST_TYPED: usize = 4_095;
 
 /// Minimum time between two typed lines.
 const TYPING: Timespec = Timespec { tv_sec: 0, tv_nsec: 40_000_000 };
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 16;
 
-/// Lines that wait. One, so that whoever ends early leaves the rest to who reads next, as far as that is possible.
+/// Bound of the channel. One line, so that a client that ends early leaves the rest of the input to the next reader if
+/// possible.
 const WAITING: usize = 1;
 
-/// A line, or what is wrong with it.
+/// A line, or the reason why it is invalid.
 pub(super) type Line = Result<String, &'static str>;
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Read {
     Line(Line),
-    /// Several lines that came at once.
+    /// Several lines that arrived together.
     Pasted(Vec<Line>),
 }
 
-/// The lines.
+/// Lines of standard input.
 #[derive(Debug)]
 pub(super) struct Lines {
     receiver: mpsc::Receiver<Read>,
-    /// Its end is what the thread hears besides standard input.
+    /// Closing it wakes the thread.
     end: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Lines {
-    /// Begins to read.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// The system has no pipe or no thread left.
+    /// The system cannot create a pipe or a thread.
     pub(super) fn begin() -> io::Result<Self> {
         let (ended, end) = pipe_with(PipeFlags::CLOEXEC)?;
         let (sender, receiver) = mpsc::channel(WAITING);
@@ -63,7 +65,7 @@ impl Lines {
         Ok(Self { receiver, end: Some(end), thread: Some(thread) })
     }
 
-    /// The next one; `None` at the end. Dropping the future loses none.
+    /// The next input; `None` at the end. Dropping the future loses no lines.
     pub(super) async fn next(&mut self) -> Option<Read> {
         self.receiver.recv().await
     }
@@ -73,24 +75,24 @@ impl Drop for Lines {
     fn drop(&mut self) {
         self.receiver.close();
         self.end = None;
-        // It has panicked, at worst, and has said so.
+        // At worst the thread panicked, which was reported.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Reads until standard input ends or the receiver is gone. A terminal that is gone is an end, too.
+/// Reads until standard input ends, its terminal closes, or the receiver is dropped.
 fn read(ended: &OwnedFd, sender: &mpsc::Sender<Read>) {
     let mut splitter = Splitter { is_typed: io::stdin().is_terminal(), ..Splitter::default() };
     let mut piece = vec![0; PIECE];
     let input = io::stdin();
-    // Lines of a terminal that came just now.
+    // Lines of a terminal that arrived together so far.
     let mut recent: Vec<Line> = Vec::new();
     loop {
         let patience = if recent.is_empty() { None } else { Some(&TYPING) };
         let mut waits =
             [PollFd::new(ended, PollFlags::IN), PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
         match poll(&mut waits, patience) {
-            // Nothing has come behind them.
+            // No further lines followed.
             Ok(0) => {
                 if sender.blocking_send(together(std::mem::take(&mut recent))).is_err() {
                     return;
@@ -107,7 +109,7 @@ fn read(ended: &OwnedFd, sender: &mpsc::Sender<Read>) {
             Ok(0) | Err(_) => {
                 recent.extend(splitter.finish());
                 if !recent.is_empty() {
-                    // The receiver has ended.
+                    // The receiver was dropped.
                     let _ = sender.blocking_send(together(recent));
                 }
                 return;
@@ -126,7 +128,7 @@ fn read(ended: &OwnedFd, sender: &mpsc::Sender<Read>) {
     }
 }
 
-/// Lines that came at once; at least one.
+/// Combines lines that arrived together; at least one.
 fn together(mut lines: Vec<Line>) -> Read {
     match lines.pop() {
         Some(line) if lines.is_empty() => Read::Line(line),
@@ -137,12 +139,12 @@ fn together(mut lines: Vec<Line>) -> Read {
     }
 }
 
-/// Takes bytes, gives lines.
+/// Splits bytes into lines.
 #[derive(Debug, Default)]
 struct Splitter {
     begun: Vec<u8>,
     is_too_long: bool,
-    /// They come from a terminal.
+    /// Whether the bytes come from a terminal.
     is_typed: bool,
 }
 
@@ -150,7 +152,7 @@ impl Splitter {
     fn push(&mut self, bytes: &[u8]) -> VecDeque<Line> {
         let mut lines = VecDeque::new();
         let mut parts = bytes.split(|byte| *byte == b'\n');
-        // What is behind the last line end is begun, and may be nothing.
+        // The text after the last line end is an unfinished line, possibly empty.
         let rest = parts.next_back().unwrap_or_default();
         for part in parts {
             self.keep(part);
@@ -160,7 +162,7 @@ impl Splitter {
         lines
     }
 
-    /// What has no line end.
+    /// Returns the last line if it has no line end.
     fn finish(&mut self) -> Option<Line> {
         (!self.begun.is_empty() || self.is_too_long).then(|| self.line())
     }

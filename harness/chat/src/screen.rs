@@ -1,7 +1,7 @@
-//! What is shown: replies on standard output, everything else on standard error.
+//! Shows replies on standard output and everything else on standard error.
 //!
-//! I1. The key is in nothing of it, however a server cuts it into pieces. I2. Where a reply stops within a line, what comes next begins another
-//! one.
+//! I1. The key is never shown, even if a server sends it in pieces. I2. After a reply that stops within a line, the
+//! next text starts a new line.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use super::layout::{table, wrapped};
 use super::terminal::Terminal;
 use super::words::Words;
 
-/// Before a message.
+/// Prompt before a message.
 const PROMPT: &str = "> ";
 
-/// What stands before reasoning that is not dimmed.
+/// Prefix of reasoning that is not dimmed.
 const REASONING: &str = "[reasoning] ";
 
-/// How it is shown.
+/// Settings of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Manner {
-    /// A person writes, and sees that it is their turn.
+    /// Whether to show prompts to a person.
     pub(super) has_prompts: bool,
-    /// Replies are lines of JSON.
+    /// Whether replies are lines of JSON.
     pub(super) is_json: bool,
-    /// A person sees what the model thinks.
+    /// Whether to show reasoning.
     pub(super) shows_reasoning: bool,
-    /// The terminal may be told how bright it is.
+    /// Whether the terminal may be dimmed.
     pub(super) has_colours: bool,
 }
 
-/// Where things are shown.
+/// The client's output.
 #[derive(Debug)]
 pub(super) struct Screen {
     terminal: Arc<dyn Terminal>,
     manner: Manner,
     key: Option<Secret>,
     reply: Shown,
-    /// A reply was shown since the last prompt.
+    /// Whether a reply was shown since the last prompt.
     has_replied: bool,
     has_reader: bool,
 }
 
-/// What is shown of a reply.
+/// State of a shown reply.
 #[derive(Debug, Default)]
 struct Shown {
     reasoning: Strainer,
@@ -62,12 +62,12 @@ impl Screen {
         Self { terminal, manner, key, reply: Shown::default(), has_replied: false, has_reader: true }
     }
 
-    /// Whether replies have a reader.
+    /// Whether standard output still has a reader.
     pub(super) fn has_reader(&self) -> bool {
         self.has_reader
     }
 
-    /// It is a person's turn.
+    /// Shows the prompt.
     pub(super) fn prompt(&mut self) {
         if self.manner.has_prompts {
             let gap = if std::mem::take(&mut self.has_replied) { "\n" } else { "" };
@@ -75,24 +75,24 @@ impl Screen {
         }
     }
 
-    /// Nothing was written at the prompt, and nothing will be.
+    /// Ends the line of an unused prompt.
     pub(super) fn end_prompt(&self) {
         if self.manner.has_prompts {
             self.terminal.write("\n");
         }
     }
 
-    /// Tells a person something.
+    /// Shows a note.
     pub(super) fn note(&self, text: &str) {
         self.terminal.note(&wrapped(&self.struck(text), self.terminal.note_columns(), 2));
     }
 
-    /// Tells a person several things, each with its name.
+    /// Shows a table of names and texts.
     pub(super) fn table(&self, rows: &[(&str, String)]) {
         self.terminal.note(&self.struck(&table(rows, self.terminal.note_columns())));
     }
 
-    /// A reply begins.
+    /// Starts a reply.
     pub(super) fn begin(&mut self) {
         let strainer = || Strainer::new(self.key.clone());
         let columns = self.terminal.columns();
@@ -106,7 +106,7 @@ impl Screen {
         };
     }
 
-    /// A part of it has come.
+    /// Shows a part of the reply.
     ///
     /// # Errors
     /// Standard output cannot be written.
@@ -126,10 +126,10 @@ impl Screen {
         }
     }
 
-    /// No more of it comes.
+    /// Ends the reply.
     ///
     /// # Errors
-    /// As of [`Self::part`].
+    /// As for [`Self::part`].
     pub(super) fn end(&mut self, answer: &Answer) -> Result<(), ChatError> {
         self.end_reasoning()?;
         let rest = self.reply.text.end();
@@ -144,10 +144,10 @@ impl Screen {
         Ok(())
     }
 
-    /// A reply, as a line of JSON, where that is wanted.
+    /// Writes the reply as a line of JSON if the settings say so.
     ///
     /// # Errors
-    /// As of [`Self::part`].
+    /// As for [`Self::part`].
     pub(super) fn json(&mut self, answer: &Answer, session: &str) -> Result<(), ChatError> {
         let mut line = json!({
             "id": answer.id, "model": answer.model, "session": session, "text": self.struck(&answer.text),
@@ -170,16 +170,16 @@ impl Screen {
         self.line(&line)
     }
 
-    /// Why there is none, likewise.
+    /// Writes the reason for a missing reply as a line of JSON if the settings say so.
     ///
     /// # Errors
-    /// As of [`Self::part`].
+    /// As for [`Self::part`].
     pub(super) fn json_error(&mut self, why: &str, answer: &Answer, session: &str) -> Result<(), ChatError> {
         let why = self.struck(why);
         self.line(&json!({"id": answer.id, "session": session, "error": {"message": why}}))
     }
 
-    /// Without the key.
+    /// The text with the key redacted.
     pub(super) fn struck(&self, text: &str) -> String {
         self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text).into_owned())
     }
@@ -206,14 +206,14 @@ impl Screen {
         if laid.is_empty() { Ok(()) } else { self.lay(&laid, !piece.ends_with('\n'), false) }
     }
 
-    /// Writes what is laid out for the terminal.
+    /// Writes laid-out text.
     fn lay(&mut self, laid: &str, is_within_line: bool, is_dim: bool) -> Result<(), ChatError> {
         self.has_reader &= self.terminal.print(laid, is_dim)?;
         self.reply.is_within_line = is_within_line;
         Ok(())
     }
 
-    /// An empty line between what is thought and what is said.
+    /// Writes an empty line between reasoning and reply.
     fn end_reasoning(&mut self) -> Result<(), ChatError> {
         let rest = self.reply.reasoning.end();
         self.reasoning(&rest)?;

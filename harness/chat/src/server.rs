@@ -1,4 +1,4 @@
-//! The server, by what is asked of it.
+//! Requests to the server.
 //!
 //! Errors: [`ApiError`]. Cancellation: dropping a future closes its connection.
 
@@ -7,40 +7,40 @@ use clawrl_remote::{ApiAnswer, ApiClient, ApiError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Who owns the models of `clawrl serve`, as it says itself.
+/// Value of `owned_by` for models of `clawrl serve`.
 const OURS: &str = "clawrl";
 
-/// A server of chat.
+/// A chat server.
 #[derive(Debug)]
 pub(super) struct Server {
     api: ApiClient,
 }
 
-/// What a server says that it has.
+/// Models that a server lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Models {
     pub(super) names: Vec<String>,
-    /// It is known not to be `clawrl serve`, and has no record and takes no feedback.
+    /// Whether the server is known not to be `clawrl serve`; it then has no record and takes no feedback.
     pub(super) is_foreign: bool,
 }
 
-/// What is thought of an answer.
+/// Feedback on an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Feedback {
     pub(super) is_good: bool,
     pub(super) text: Option<String>,
 }
 
-/// What `clawrl serve` says of the policy and of learning, as far as a person is told.
+/// State of policy and learning as reported by `clawrl serve`, limited to what the client shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct ServerState {
     pub(super) learning: bool,
-    /// Why nothing is learned, where nothing is.
+    /// Reason why learning is off, if it is.
     pub(super) why: Option<String>,
     /// The version that answers.
     pub(super) version: Option<u64>,
-    /// The one that answered before it.
+    /// The previous version.
     pub(super) former: Option<u64>,
     pub(super) objective: Option<String>,
     pub(super) paused: Option<String>,
@@ -48,21 +48,21 @@ pub(super) struct ServerState {
     pub(super) every_turns: u64,
     pub(super) every_secs: u64,
     pub(super) last: Option<String>,
-    /// What keeps the model from answering.
+    /// Reason why the model cannot answer.
     pub(super) trouble: Option<String>,
     /// Newest first.
     pub(super) versions: Vec<Version>,
 }
 
-/// A version that was in use.
+/// A version of the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Version {
     pub(super) version: u64,
     pub(super) parent: Option<u64>,
-    /// Not given up.
+    /// Whether the version was accepted and not rolled back.
     pub(super) accepted: bool,
-    /// That it was made from; 0 where it is an older one again.
+    /// Number of turns it was trained on; 0 for a rollback.
     pub(super) turns: u64,
 }
 
@@ -71,7 +71,7 @@ impl Server {
         Self { api }
     }
 
-    /// The models that it lists.
+    /// The listed models.
     pub(super) async fn models(&self) -> Result<Models, ApiError> {
         Ok(models(&self.api.get("models").await?))
     }
@@ -90,7 +90,7 @@ impl Server {
         self.api.post("chat/completions", &headers, &body).await
     }
 
-    /// Says what is thought of an answer.
+    /// Sends feedback on an answer.
     pub(super) async fn judge(&self, answer: &str, feedback: &Feedback) -> Result<(), ApiError> {
         let rating = if feedback.is_good { 1 } else { -1 };
         let mut body = json!({"completion": answer, "rating": rating});
@@ -100,17 +100,17 @@ impl Server {
         self.api.post("feedback", &[], &body).await.map(drop)
     }
 
-    /// How it stands with the policy and with learning.
+    /// The state of policy and learning.
     pub(super) async fn standing(&self) -> Result<ServerState, ApiError> {
         standing(self.api.get("policy").await?)
     }
 
-    /// Learns from what waits. Comes when it has.
+    /// Trains on pending feedback; resolves afterwards.
     pub(super) async fn train(&self) -> Result<ServerState, ApiError> {
         self.changed("policy/train", &json!({})).await
     }
 
-    /// Goes back to what a version has.
+    /// Rolls back to a version.
     pub(super) async fn roll_back(&self, version: u64) -> Result<ServerState, ApiError> {
         self.changed("policy/rollback", &json!({"version": version})).await
     }

@@ -1,4 +1,4 @@
-//! The conversation: lines go in, answers come.
+//! Runs a conversation: sends lines, shows answers.
 
 use std::time::Duration;
 
@@ -16,61 +16,61 @@ use super::server::{Models, Server};
 use super::signals::{Signals, StopSignal};
 use super::trouble::{is_missing, sentence};
 
-/// How long the server may take to close a session.
+/// Time limit for the server to close a session.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// A Ctrl-C that comes so soon behind an answer was meant to cut it.
+/// A Ctrl-C within this time after an answer was meant to interrupt it.
 const LATE: Duration = Duration::from_millis(500);
 
-/// A conversation under way.
+/// A running conversation.
 #[derive(Debug)]
 pub(super) struct ChatSession {
     pub(super) server: Server,
     pub(super) models: Models,
-    /// Who is asked.
+    /// Requested model.
     pub(super) model: String,
-    /// Where it is asked.
+    /// Base URL of its server.
     pub(super) base_url: String,
-    /// The version of the policy that answered last, where the server says it.
+    /// Version of the policy that answered last, if the server reports it.
     pub(super) version: Option<u64>,
     pub(super) conversation: Conversation,
     pub(super) screen: Screen,
     pub(super) signals: Signals,
-    /// A person writes, who sees what goes wrong and goes on.
+    /// Whether a person types: errors are shown and the conversation continues.
     pub(super) is_interactive: bool,
-    /// Something that was asked for was not done.
+    /// Whether a message or command failed.
     pub(super) has_failed: bool,
-    /// Lines that were pasted, and wait for a last one.
+    /// Pasted lines that wait for the last one.
     pub(super) pasted: Vec<Line>,
-    /// When the last answer came to its end, if it is whole.
+    /// When the last answer was complete; `None` if it was interrupted.
     pub(super) answered: Option<Instant>,
 }
 
 /// How a conversation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatEnd {
-    /// In order.
+    /// It ended normally.
     Done,
-    /// Without a terminal: a message has no whole answer, or a command failed.
+    /// Without a terminal: an answer is incomplete, or a command failed.
     Failed,
     /// A signal ended it.
     Interrupted,
 }
 
-/// What comes next.
+/// How to continue after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     GoOn,
     End(ChatEnd),
 }
 
-/// Why an answer is not whole.
+/// Why an answer is incomplete.
 enum Cut {
     StopSignal(StopSignal),
     Trouble(ApiError),
-    /// The reader is gone.
+    /// Standard output has no reader.
     Unread,
-    /// It cannot be written.
+    /// The answer cannot be written.
     Unwritten(ChatError),
 }
 
@@ -81,7 +81,7 @@ impl From<ApiError> for Cut {
 }
 
 impl ChatSession {
-    /// Asks one message.
+    /// Sends one message.
     ///
     /// # Errors
     /// Standard output cannot be written.
@@ -95,10 +95,10 @@ impl ChatSession {
         })
     }
 
-    /// Takes lines to their end.
+    /// Processes lines until the input ends.
     ///
     /// # Errors
-    /// As of [`Self::once`].
+    /// As for [`Self::once`].
     pub(super) async fn lines(mut self, mut lines: Lines) -> Result<ChatEnd, ChatError> {
         let ended = loop {
             match self.line(&mut lines).await {
@@ -140,7 +140,7 @@ impl ChatSession {
         };
         let line = match read_now {
             Read::Line(line) if self.pasted.is_empty() => line,
-            // The end of what was pasted, if it ended within a line, or nothing.
+            // The unfinished last line of a paste, or an empty line.
             Read::Line(line) => {
                 self.pasted.push(line);
                 return self.send_pasted().await;
@@ -152,7 +152,7 @@ impl ChatSession {
             Read::Pasted(lines) => {
                 self.pasted.extend(lines);
                 let count = self.pasted.len();
-                // The terminal may show what has no end yet.
+                // The terminal may show an unfinished line.
                 self.screen.end_prompt();
                 self.screen.note(&format!(
                     "{count} lines were pasted: Enter sends them as one message, Ctrl-C forgets them"
@@ -172,7 +172,7 @@ impl ChatSession {
         }
     }
 
-    /// What was pasted is one message, whatever its lines look like.
+    /// Sends pasted lines as one message, even if they look like commands.
     async fn send_pasted(&mut self) -> Result<Next, ChatError> {
         let lines: Result<Vec<String>, &str> = std::mem::take(&mut self.pasted).into_iter().collect();
         match lines {
@@ -184,10 +184,10 @@ impl ChatSession {
         }
     }
 
-    /// Asks, and shows what comes.
+    /// Sends a question and shows the answer.
     ///
     /// # Errors
-    /// As of [`Self::once`].
+    /// As for [`Self::once`].
     pub(super) async fn answer(&mut self, question: Question) -> Result<Next, ChatError> {
         self.answered = None;
         let messages = self.conversation.asked(&question);
@@ -232,21 +232,21 @@ impl ChatSession {
         Ok(self.unless_unread())
     }
 
-    /// Something was not done.
+    /// Reports a failure.
     pub(super) fn wrong(&mut self, why: &str) -> Next {
         self.has_failed = true;
         self.screen.note(why);
         Next::GoOn
     }
 
-    /// Ends the session at the server, where there is one that knows of it.
+    /// Closes the session at the server if the server knows it.
     pub(super) async fn close(&mut self) {
         if !self.conversation.is_known() || self.models.is_foreign {
             return;
         }
         let closing = timeout(CLOSING, self.server.close(self.conversation.session()));
         let why = match self.signals.unless_heard(closing).await {
-            // A second signal ends at once; without a recorded turn there is no session to close.
+            // A second signal ends the wait; without a recorded turn, the server has no session to close.
             Err(_) | Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) if is_missing(&error) => return,
             Ok(Ok(Err(error))) => error.to_string().split("; ").next().unwrap_or_default().to_owned(),
@@ -256,12 +256,12 @@ impl ChatSession {
             .note(&format!("the session was not closed, and ends by itself once it has rested: {why}"));
     }
 
-    /// Of a conversation that came to its end.
+    /// The result of a conversation that ended normally.
     pub(super) fn exit(&self) -> ChatEnd {
         if self.has_failed && !self.is_interactive { ChatEnd::Failed } else { ChatEnd::Done }
     }
 
-    /// Something was heard while a command was carried out.
+    /// Handles a signal during a command.
     pub(super) fn stopped(&mut self, heard: StopSignal) -> Next {
         if heard == StopSignal::Interrupt && self.is_interactive {
             return self.wrong("not waited for any longer");
@@ -269,7 +269,7 @@ impl ChatSession {
         Next::End(ChatEnd::Interrupted)
     }
 
-    /// Ctrl-C at the prompt is the usual way to go.
+    /// The result for a signal; Ctrl-C at the prompt is a normal end.
     fn exit_of(&self, heard: StopSignal) -> ChatEnd {
         if heard == StopSignal::Interrupt && self.is_interactive {
             ChatEnd::Done
@@ -278,7 +278,7 @@ impl ChatSession {
         }
     }
 
-    /// Whether a Ctrl-C of now was meant for the last answer; one alone can be.
+    /// Whether a Ctrl-C at `now` was meant for the last answer; true at most once per answer.
     fn is_late(&mut self, now: Instant) -> bool {
         let answered = self.answered.take();
         self.is_interactive && is_late(answered, now)
@@ -293,7 +293,7 @@ fn is_blank(line: &Line) -> bool {
     line.as_ref().is_ok_and(|line| line.trim().is_empty())
 }
 
-/// Asks for an answer, and takes and shows it as it comes.
+/// Requests an answer and shows it as it arrives.
 async fn ask(
     server: &Server,
     (session, model): (&str, &str),
@@ -329,7 +329,7 @@ async fn ask(
                     }
                 }
             }
-            // Servers that forget the last word exist.
+            // Some servers omit the final `[DONE]`.
             whole_if(answer.is_whole(), "the answer broke off in its middle")
         }
     }
@@ -340,12 +340,12 @@ fn whole_if(is_whole: bool, message: &str) -> Result<(), Cut> {
     if is_whole { Ok(()) } else { Err(Cut::Trouble(error())) }
 }
 
-/// Whether something that came now was meant for an answer that ended then.
+/// Whether a signal at `now` was meant for an answer that ended at `answered`.
 fn is_late(answered: Option<Instant>, now: Instant) -> bool {
     answered.is_some_and(|then| now.duration_since(then) < LATE)
 }
 
-/// What a person has to know of an answer that does not show.
+/// A remark on properties of an answer that its text does not show.
 fn remark(answer: &Answer) -> Option<&'static str> {
     match answer.finish.as_deref() {
         Some("length") => Some("the answer was cut by the server's limit of tokens"),

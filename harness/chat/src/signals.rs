@@ -1,19 +1,19 @@
-//! What a person wants who does not write it.
+//! Signals that stop an answer or the conversation.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What was heard.
+/// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopSignal {
     /// Ctrl-C.
     Interrupt,
-    /// The terminal is gone, or a signal ends the program.
+    /// The terminal closed, or a signal ends the program.
     End,
 }
 
-/// Signals, from the moment at which this is made.
+/// Receives signals from its creation on.
 #[derive(Debug)]
 pub(super) struct Signals {
     interrupt: Signal,
@@ -22,10 +22,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Needs a runtime.
+    /// Registers the handlers. Needs a runtime.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses a handler.
     pub(super) fn register() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -34,7 +34,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// The next signal.
     pub(super) async fn next(&mut self) -> StopSignal {
         tokio::select! {
             _ = self.interrupt.recv() => StopSignal::Interrupt,
@@ -43,7 +43,7 @@ impl Signals {
         }
     }
 
-    /// What comes of this, unless something is heard before.
+    /// Runs `work` unless a signal arrives first.
     pub(super) async fn unless_heard<T>(&mut self, work: impl Future<Output = T>) -> Result<T, StopSignal> {
         tokio::select! {
             biased;

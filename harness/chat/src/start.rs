@@ -1,4 +1,4 @@
-//! Starts a conversation, after everything was checked that can be checked before the first message.
+//! Starts a conversation after all checks that are possible before the first message.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use super::signals::Signals;
 use super::terminal::Terminal;
 use super::trouble::{KEY_HELP, START_HELP, is_missing};
 
-/// A conversation.
+/// Request for a conversation.
 #[derive(Debug)]
 pub struct ChatRequest {
     /// Base URL of the server's API.
@@ -34,7 +34,7 @@ pub struct ChatRequest {
     pub message: Option<String>,
     /// Whether replies are written as lines of JSON.
     pub is_json: bool,
-    /// The file that keys are usually in, for advice.
+    /// Default key file, named in advice.
     pub usual_key_file: PathBuf,
 }
 
@@ -48,10 +48,10 @@ impl ChatRequest {
     }
 }
 
-/// Talks, by standard input, until the input or a signal ends it. Blocks.
+/// Runs a conversation over standard input until the input or a signal ends it. Blocks.
 ///
 /// # Errors
-/// The conversation cannot begin, or replies cannot be written.
+/// The conversation cannot start, or replies cannot be written.
 pub fn talk(
     request: &ChatRequest,
     key: Option<Secret>,
@@ -110,7 +110,7 @@ async fn begin(
         let Ok(standing) = signals.unless_heard(server.standing()).await else {
             return Ok(ChatEnd::Interrupted);
         };
-        // A server that does not say it may answer all the same.
+        // A server without this report may still answer.
         let standing = standing.unwrap_or_default();
         version = standing.version;
         if let Some(trouble) = standing.trouble {
@@ -138,10 +138,10 @@ async fn begin(
     }
 }
 
-/// A name that no other session has.
+/// A unique session name.
 ///
 /// # Errors
-/// The system gives no random numbers.
+/// The system has no random numbers.
 pub(super) fn fresh_session() -> Result<String, ChatError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
@@ -160,7 +160,7 @@ fn check(request: &ChatRequest) -> Result<(), ChatError> {
     if is_blank(&request.model) {
         return refused("`--model` is empty", "leave it out for the first model that the server lists");
     }
-    // It goes into a header, around which white space does not count.
+    // The name goes into a header, which loses surrounding white space.
     let fits = |name: &String| {
         name.trim() == name && !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() || c == ' ')
     };
@@ -171,7 +171,7 @@ fn check(request: &ChatRequest) -> Result<(), ChatError> {
     Ok(())
 }
 
-/// Who is asked.
+/// Chooses the model.
 fn model(request: &ChatRequest, models: &Models) -> Result<String, ChatError> {
     match (&request.model, models.names.first()) {
         (Some(name), Some(_)) if !models.is_foreign && !models.names.contains(name) => {
@@ -194,7 +194,7 @@ fn may_do_without_list(error: &ApiError) -> bool {
     }
 }
 
-/// Why there is no conversation.
+/// The error for an unreachable server.
 fn no_server(request: &ChatRequest, error: &ApiError, has_key: bool) -> ChatError {
     let url = &request.base_url;
     match error {

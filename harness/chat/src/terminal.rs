@@ -1,4 +1,4 @@
-//! Where the client shows things.
+//! The client's terminal.
 
 use std::fmt::Debug;
 use std::io;
@@ -25,13 +25,13 @@ pub trait Terminal: Debug + Send + Sync {
     /// Width of standard output, if it is a terminal.
     fn columns(&self) -> Option<usize>;
 
-    /// Writes laid-out text to standard output, dimmed or not. False if its reader has gone away.
+    /// Writes laid-out text to standard output, dimmed or not. False if it has no reader.
     ///
     /// # Errors
     /// Standard output cannot be written.
     fn print(&self, text: &str, is_dim: bool) -> io::Result<bool>;
 
-    /// Writes one line of JSON to standard output. False if its reader has gone away.
+    /// Writes one line of JSON to standard output. False if it has no reader.
     ///
     /// # Errors
     /// Standard output cannot be written.

@@ -1,18 +1,18 @@
-//! What went wrong with a request, for a person, and what to do about it.
+//! Messages for failed requests, with advice.
 
 use std::time::Duration;
 
 use clawrl_remote::ApiError;
 
-/// What to do about a key that is refused.
+/// Advice for a refused key.
 pub(super) const KEY_HELP: &str =
     "name a file of keys with `--key-file`, or set CLAWRL_KEY; `clawrl serve` tells where its keys are";
 
-/// How to get a server.
+/// Advice for a missing server.
 pub(super) const START_HELP: &str = "start one with `clawrl serve FOLDER`, with the folder of a model, or `clawrl serve policy.yaml`, in front of \
                                      another server; `--base-url` says where it is";
 
-/// The trouble with an answer, in one line.
+/// One-line message for an error.
 pub(super) fn sentence(error: &ApiError) -> String {
     match error {
         ApiError::Refused { status, code, message, retry_after } => {
@@ -49,7 +49,7 @@ fn refused(status: u16, code: Option<&str>, message: &str, retry_after: Option<D
     }
 }
 
-/// Whether the server has no such thing as what was asked for.
+/// Whether the server does not have the requested resource.
 pub(super) fn is_missing(error: &ApiError) -> bool {
     match error {
         ApiError::Refused { status: 404 | 405 | 501, .. } => true,

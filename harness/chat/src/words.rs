@@ -1,44 +1,45 @@
-//! Words of a reply on the lines of a terminal, as it comes piece by piece.
+//! Wraps a streamed reply at words for a terminal.
 //!
-//! W1. No word is cut that has room on a line: one that has begun on a line and does not end on it is taken back and written on the next.
-//! W2. What is laid out stays as it is: code between fences, lines that begin with four blanks or a tab, rows of tables. W3. What is said
-//! is shown at once. W4. But for line breaks and for what takes words back, there is nothing in it that acts on a terminal.
+//! W1. A word that fits on a line is never cut: if it crosses the end of a line, it is erased and written on the next.
+//! W2. Laid-out text is unchanged: fenced code, lines that begin with four blanks or a tab, rows of tables. W3. Text is
+//! shown at once. W4. Apart from line breaks and the sequences that erase words, the output contains no control
+//! sequences.
 //!
-//! Without a terminal nothing is changed at all. Source of the sequences: ECMA-48, BS and EL.
+//! Without a terminal the text is unchanged. Source of the sequences: ECMA-48, BS and EL.
 
 use clawrl_core::printable;
 use unicode_width::UnicodeWidthChar;
 
-/// Blanks that make a line one of code.
+/// Leading blanks of a code line.
 const INDENT: usize = 4;
 
-/// Moves back by one, and removes what is from here to the end of the line.
+/// Moves back by one column; erases to the end of the line.
 const BACK: &str = "\u{8}";
 const CLEAR: &str = "\u{1b}[K";
 
-/// Takes pieces, gives what a terminal is to show for them.
+/// Converts pieces of text to terminal output.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    /// Of the terminal.
+    /// Width of the terminal.
     columns: Option<usize>,
-    /// Columns of this line that are taken.
+    /// Used columns of the line.
     column: usize,
-    /// What of the last word is on this line.
+    /// Part of the last word on this line.
     word: String,
-    /// Blanks at the end of a line were left out, and what comes next begins another.
+    /// Whether blanks at the end of the line were omitted, so that the next text starts a new one.
     is_full: bool,
-    /// What the line begins with, as far as it tells what the line is.
+    /// Start of the line, which decides whether it is laid out.
     head: String,
     is_in_fence: bool,
 }
 
 impl Words {
-    /// For a terminal of so many columns, or for none.
+    /// For a terminal of this width; `None`: no terminal.
     pub(super) fn new(columns: Option<usize>) -> Self {
         Self { columns, ..Self::default() }
     }
 
-    /// What to write for this piece.
+    /// The output for the next piece.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let Some(columns) = self.columns else { return printable(piece).into_owned() };
         let mut text = String::new();
@@ -49,7 +50,7 @@ impl Words {
     }
 
     fn character(&mut self, character: char, columns: usize, text: &mut String) {
-        // The last column stays free: of a cursor behind it, terminals differ in where it goes back from.
+        // The last column stays free: terminals differ in where a cursor after it moves back from.
         let limit = columns.saturating_sub(1).max(1);
         if character == '\n' {
             if self.is_fence() {
@@ -68,7 +69,7 @@ impl Words {
             self.column += width;
             text.push(character);
         } else if character.is_whitespace() {
-            // Behind a word that is longer than a line, the terminal has begun others.
+            // After a word longer than a line, the terminal has wrapped by itself.
             self.column = if self.column > limit { self.column % columns } else { self.column };
             self.word.clear();
             if self.column + width > limit {
@@ -90,12 +91,12 @@ impl Words {
             }
             text.push(character);
             self.column += width;
-            // A line may end behind a character of uncertain width, and written text stays.
+            // Text before a character of uncertain width cannot be erased, so a line may end after it.
             if is_one_wide(character) { self.word.push(character) } else { self.word.clear() }
         }
     }
 
-    /// W2. While the first characters come, a line that may be laid out is not yet.
+    /// Whether the line is laid out (W2); false until the first characters, which decide, have arrived.
     fn is_laid_out(&self) -> bool {
         let is_indented =
             self.head.len() >= INDENT && self.head.bytes().take(INDENT).all(|byte| byte == b' ');
@@ -108,13 +109,13 @@ impl Words {
     }
 }
 
-/// Whether it takes one column on every terminal: letters of Latin, Greek and Cyrillic, and the usual signs.
+/// Whether a character takes one column on every terminal: Latin, Greek and Cyrillic letters and common signs.
 fn is_one_wide(character: char) -> bool {
     matches!(u32::from(character), 0x21..=0x7e | 0xa1..=0xac | 0xae..=0x2ff | 0x370..=0x377 | 0x384..=0x482 | 0x48a..=0x52f)
         || matches!(character, '‐'..='‧' | '€' | '→')
 }
 
-/// Columns of a character. What joins the character before it counts as one, too: terminals differ there.
+/// Columns of a character. Combining characters count as one, since terminals differ.
 pub(super) fn width(character: char) -> usize {
     character.width().unwrap_or(1).max(1)
 }
@@ -125,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// What a terminal shows in the end.
+    /// The final text on a terminal.
     fn seen(text: &str) -> String {
         let mut lines = vec![Vec::new()];
         let mut at = 0;
@@ -173,7 +174,7 @@ mod tests {
         check(&["- a list, which\n- goes on"], "- a list, \nwhich\n- goes on");
         check(&["longer-than-any-line x"], "longer-than-any-line x");
         check(&["漢字漢字漢字漢字"], "漢字漢字漢字\n漢字");
-        // Marks that join the letter before them take no column: what is in front of them is never taken back.
+        // Combining marks take no column, so text before them is never erased.
         assert!(!shown(&["one two e\u{301}e\u{301}e\u{301}e\u{301}"], 13).contains(BACK));
     }
 

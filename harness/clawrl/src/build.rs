@@ -1,4 +1,4 @@
-//! What these programs were built from.
+//! Build information of these programs.
 
 use clawrl_cli::Build;
 use clawrl_runtime::host::LinkedLibtorch;

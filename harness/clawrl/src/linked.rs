@@ -1,4 +1,4 @@
-//! Connects the command line to `clawrl-train`, neither of which knows the other.
+//! Connects the command line to `clawrl-train`; neither depends on the other.
 
 use std::path::Path;
 use std::sync::Arc;

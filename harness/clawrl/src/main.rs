@@ -1,4 +1,5 @@
-//! `clawrl`: the command line of ClawRL. It starts without libtorch, and hands over to `clawrl-torch` for what needs it.
+//! `clawrl`: the command line of ClawRL. It starts without libtorch and hands commands that need it over to
+//! `clawrl-torch`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! `clawrl-torch`: the command line of ClawRL, linked to libtorch. `clawrl` hands over to it for what needs that.
+//! `clawrl-torch`: the command line of ClawRL, linked to libtorch. `clawrl` hands commands that need libtorch over to
+//! it.
 
 mod linked;
 

@@ -1,6 +1,6 @@
 //! The command line: one verb, one job.
 //!
-//! I1. Whatever clap refuses ends with [`Exit::Refused`]; help and version end with [`Exit::Success`].
+//! I1. Arguments that clap refuses end with [`Exit::Refused`], help and version with [`Exit::Success`].
 
 use clap::{Parser, Subcommand};
 
@@ -12,7 +12,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 
-/// Runs suites of tasks in thousands of sandboxed environments, against any policy.
+/// Runs and trains language-model agents in thousands of sandboxed environments.
 #[derive(Debug, Parser)]
 #[command(
     name = "clawrl",
@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     verb: Verb,
 }
 
-/// What each does is said at its arguments.
+/// The help text of each command is at its arguments.
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(Box<run::Arguments>),
@@ -57,12 +57,12 @@ enum Verb {
     Help(help::Arguments),
 }
 
-/// Does what the arguments of this process say, and tells of failures.
+/// Runs the command that the arguments name, and reports failures.
 pub(crate) fn obey(log: &Log) -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => {
-            // Help goes to standard output, complaints to standard error; a closed one is nobody's problem.
+            // Help goes to standard output, errors to standard error; a closed stream is ignored.
             let _ = told.print();
             return if told.use_stderr() { Exit::Refused } else { Exit::Success };
         }

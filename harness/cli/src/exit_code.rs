@@ -1,34 +1,34 @@
-//! Exit codes: the one list, from which `clawrl help exit-codes` is made.
+//! Exit codes: the only list, from which `clawrl help exit-codes` is generated.
 //!
-//! I1. Every way in which `clawrl` ends by itself is one of these; a panic is [`Exit::Internal`].
-//! I2. Codes and meanings are published: to change one is to decide.
+//! I1. Every regular end of `clawrl` has one of these codes; a panic is [`Exit::Internal`]. I2. Codes and meanings are
+//! a public interface.
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for was done.
+    /// The command succeeded.
     Success,
-    /// We broke a rule of our own.
+    /// Internal error.
     Internal,
     /// Arguments or suites were refused; nothing was started.
     Refused,
-    /// `validate` found tasks that prove nothing or cannot be solved.
+    /// `validate` found invalid tasks.
     ValidationFailed,
     /// The run is over, and faults closed some of its slots.
     Faulted,
-    /// A person ended the run; slots are open.
+    /// A user ended the run; slots are open.
     Interrupted,
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     Environment,
     /// Results could not be written or read.
     Results,
-    /// No such run, or not for us now.
+    /// The run does not exist, is running, or already exists.
     NoSuchRun,
-    /// A training was given up.
+    /// A training was aborted.
     TrainingFailed,
     /// A gate failed.
     GateFailed,
-    /// A gate neither passed nor failed.
+    /// A gate was inconclusive.
     GateInconclusive,
 }
 
@@ -67,44 +67,38 @@ impl Exit {
         }
     }
 
-    /// What it means and what to do.
+    /// Meaning and remedy, for help texts.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Success => {
-                "Done. For `run`: every slot is closed and none by a fault, however many passed."
+                "Success. For `run`: every slot is closed without a fault; tasks may have failed."
             }
-            Self::Internal => {
-                "A bug in ClawRL, or something that it started could not be removed. What was recorded is valid."
-            }
-            Self::Refused => "Arguments or suites were refused. Nothing was started.",
+            Self::Internal => "Internal error, or cleanup failed. Recorded results are valid.",
+            Self::Refused => "Invalid arguments or suites. Nothing was started.",
             Self::ValidationFailed => {
-                "`validate` found a task that the no-op passes, or that its oracle does not; or `env check` an environment \
-                 that does not conform."
+                "`validate`: the no-op passes a task, or its oracle does not. `env check`: an environment does not conform."
             }
             Self::Faulted => {
-                "The run ended, and something broke in some of its attempts. `run --resume RUN --retry-faulted`. For `chat` \
-                 without a terminal: a message has no whole answer, or a command failed."
+                "The run ended with faulted attempts; retry them with `run --resume RUN --retry-faulted`. For `chat` without \
+                 a terminal: an answer is incomplete, or a command failed."
             }
             Self::Interrupted => {
-                "Ctrl-C, a signal or a limit of costs ended it early; slots are open. `run --resume RUN` goes on."
+                "Stopped early by Ctrl-C, a signal or a cost limit; slots are open. Continue with `run --resume RUN`."
             }
-            Self::Environment => "The machine lacks something that was asked for. `doctor` says what.",
+            Self::Environment => "The machine lacks a requirement. `doctor` lists what is missing.",
             Self::Results => {
-                "Results cannot be written or read: full disk, read-only folder, damaged journal. Nothing \
-                 that was recorded is lost."
+                "Results cannot be written or read: full disk, read-only folder, damaged journal. Recorded results are kept."
             }
-            Self::NoSuchRun => {
-                "The named run is not there, is under way, or, for a new one, is there already."
-            }
+            Self::NoSuchRun => "Run not found, still running, or already exists.",
             Self::TrainingFailed => {
-                "A training was given up: numbers that are not finite, or nothing to learn from. Checkpoints are intact."
+                "Training aborted: non-finite values or no learning signal. Checkpoints are intact."
             }
             Self::GateFailed => {
-                "`ci`: something is worse than a gate tolerates, or a task that must pass did not."
+                "`ci`: a result is worse than a gate tolerates, or a required task did not pass."
             }
             Self::GateInconclusive => {
-                "`ci`: a gate neither passed nor failed: too few attempts, too many faults, a run that was cut short, or a \
-                 budget. It says what it lacks."
+                "`ci`: gate inconclusive: too few attempts, too many faults, an interrupted run, or a budget. The output \
+                 lists what is missing."
             }
         }
     }
@@ -126,7 +120,7 @@ mod tests {
         assert_eq!(codes, (0..12).collect::<Vec<u8>>());
     }
 
-    /// A semantics lock.
+    /// Published meanings do not change by accident (I2).
     #[test]
     fn meanings_are_locked() {
         let line = |exit: &Exit| format!("| {} | {} |\n", exit.code(), exit.meaning());

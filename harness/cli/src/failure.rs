@@ -1,4 +1,4 @@
-//! Why a command could not do its work, as a diagnostic with an exit code.
+//! The error of a command: a diagnostic with an exit code.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use miette::{Diagnostic, MietteDiagnostic};
 
 use crate::exit_code::Exit;
 
-/// What a person reads before the program ends, and the code it ends with.
+/// A diagnostic and the exit code of the program.
 #[derive(Debug)]
 pub struct Failure {
     /// The code.
@@ -23,18 +23,18 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What failed.
+    /// A failure without advice.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, diagnostic: Box::new(MietteDiagnostic::new(message.into())) }
     }
 
-    /// What failed and what to do.
+    /// A failure with advice.
     pub fn with_help(exit: Exit, message: impl Into<String>, help: impl Into<String>) -> Self {
         let diagnostic = MietteDiagnostic::new(message.into()).with_help(help.into());
         Self { exit, diagnostic: Box::new(diagnostic) }
     }
 
-    /// A message with its remedy, if there is one.
+    /// A failure from a message and optional advice.
     fn of_reason(exit: Exit, Reason { message, help }: Reason) -> Self {
         match help {
             Some(help) => Self::with_help(exit, message, help),
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// What is shown.
+    /// The diagnostic to show.
     pub fn diagnostic(&self) -> &dyn Diagnostic {
         &*self.diagnostic
     }
@@ -72,7 +72,7 @@ impl From<RecordError> for Failure {
         };
         let text = error.to_string();
         match text.split_once("; ") {
-            // Damage is told in whole sentences.
+            // Messages about damage are whole sentences and stay unchanged.
             Some((message, help)) if !text.contains(". ") => Self::with_help(exit, message, help),
             _ => Self::new(exit, text),
         }
@@ -93,7 +93,7 @@ impl From<RuntimeError> for Failure {
             RuntimeError::Storage(reason) => Self::of_reason(Exit::Results, reason),
             RuntimeError::NoSuchRun(reason) => Self::of_reason(Exit::NoSuchRun, reason),
             RuntimeError::Internal(reason) => Self::of_reason(Exit::Internal, reason),
-            // The host lacks something, unless we are to blame.
+            // The host lacks a requirement, unless the fault is internal.
             RuntimeError::Fault(fault) => {
                 let exit = match fault.boundary {
                     Boundary::Harness => Exit::Internal,

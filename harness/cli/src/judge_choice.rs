@@ -1,4 +1,4 @@
-//! `--judge`: the model that says whether answers meet rubrics.
+//! `--judge`: the model that judges answers against rubrics.
 
 use clawrl_core::{PolicySpec, RemoteSpec};
 use clawrl_runtime::{PolicyChoice, ServerChoice};
@@ -7,17 +7,17 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::plan_request::{base_url, key_env};
 
-/// Who judges, as commands that play suites take it.
+/// The judge, for commands that run suites.
 #[derive(Debug, clap::Args)]
 pub(crate) struct JudgeArguments {
-    /// Who says whether answers meet a suite's `answer_rubric`: openai:MODEL, anthropic:MODEL or remote:FILE, as of
+    /// Model that judges answers against a suite's `answer_rubric`: openai:MODEL, anthropic:MODEL or remote:FILE, as in
     /// --policy.
     #[arg(long, value_name = "MODEL", value_parser = judge)]
     judge: Option<PolicyChoice>,
-    /// As --base-url, of --judge.
+    /// URL of the judge's server, as in --base-url.
     #[arg(long, value_name = "URL", value_parser = base_url)]
     judge_base_url: Option<String>,
-    /// As --key-env, of --judge.
+    /// Environment variable with the judge's key, as in --key-env.
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     judge_key_env: Option<String>,
 }
@@ -32,7 +32,7 @@ fn judge(text: &str) -> Result<PolicyChoice, String> {
 }
 
 impl JudgeArguments {
-    /// What goes into the plan.
+    /// The judge's settings for the plan.
     pub(crate) fn spec(&self) -> Result<Option<Box<RemoteSpec>>, Failure> {
         let server =
             ServerChoice { base_url: self.judge_base_url.clone(), key_env: self.judge_key_env.clone() };

@@ -1,7 +1,8 @@
-//! The command line of ClawRL: arguments, output and exit codes. The programs `clawrl` and `clawrl-torch` are a `main` each.
+//! The command line of ClawRL: arguments, output and exit codes. The programs `clawrl` and `clawrl-torch` only contain
+//! `main`.
 //!
-//! Standard output is data, standard error is log. [`exit_code`] has the exit codes; [`failure`] maps the errors of the libraries to
-//! them.
+//! Standard output carries data, standard error the log. [`exit_code`] has the exit codes; [`failure`] maps the errors
+//! of the libraries to them.
 
 mod arguments;
 mod command;

@@ -1,7 +1,7 @@
 //! Standard error: notes, warnings and diagnostics, in lines that a progress display does not garble.
 //!
-//! I1. Whatever is written while a display is up appears above it. I2. Failing to write is ignored: nobody is
-//! left to be told. I3. What agents, environments, models and files say does nothing to a terminal.
+//! I1. Output during a progress display appears above it. I2. Write errors are ignored, since they cannot be reported.
+//! I3. Text of agents, environments, models and files cannot control the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Arguments;
@@ -32,29 +32,29 @@ pub struct Log {
 }
 
 impl Log {
-    /// Looks at standard error once.
+    /// Inspects standard error once.
     pub(crate) fn new() -> Self {
         Self { bar: Arc::default(), terminal: std::io::stderr().is_terminal(), quiet: false }
     }
 
-    /// The same log, which drops progress if `quiet` is set.
+    /// The same log without progress if `quiet` is set.
     pub(crate) fn quieted(&self, quiet: bool) -> Self {
         Self { quiet, ..self.clone() }
     }
 
-    /// Whether a person sees it as it is written.
+    /// Whether standard error is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Columns of the terminal that it is, if it is one and says so.
+    /// Width of the terminal, if known.
     pub(crate) fn columns(&self) -> Option<usize> {
         let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok().filter(|_| self.terminal)?;
-        // What says that it has none, or hardly any, does not know.
+        // A reported width near 0 means unknown.
         (size.ws_col >= 20).then(|| size.ws_col.into())
     }
 
-    /// Sends the messages of libraries here, filtered by the environment.
+    /// Shows log messages of libraries, filtered by `CLAWRL_LOG`.
     pub fn install_tracing(&self) {
         let filter = Variable::Log.value().unwrap_or_else(|| "warn".to_owned());
         let subscriber = tracing_subscriber::fmt()
@@ -64,26 +64,26 @@ impl Log {
             .without_time()
             .with_writer(self.clone())
             .finish();
-        // It fails only when one is set already, and then that one serves.
+        // Fails only if a subscriber is already set, which then remains.
         let _ = tracing::subscriber::set_global_default(subscriber);
     }
 
-    /// One line.
+    /// Writes one line.
     pub fn note(&self, line: Arguments<'_>) {
         self.write(&format!("{line}\n"));
     }
 
-    /// Something a person must know that is no error.
+    /// Writes a warning.
     pub fn warn(&self, line: Arguments<'_>) {
         self.write(&format!("warning: {line}\n"));
     }
 
-    /// The end of a command that failed.
+    /// Writes the error of a failed command.
     pub fn failure(&self, failure: &Failure) {
         self.diagnostic(failure.diagnostic());
     }
 
-    /// A diagnostic: with colours and frames on a terminal, plain otherwise.
+    /// Writes a diagnostic: with colours and frames on a terminal, plain otherwise.
     pub fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
         let coloured = self.terminal && Variable::NoColor.value().is_none();
         let theme = if coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
@@ -91,17 +91,17 @@ impl Log {
         self.emit(&(text.trim_end().to_owned() + "\n"));
     }
 
-    /// Puts a display below everything that is written from now on, or takes it away.
+    /// Sets the display that stays below all output, or removes it.
     pub fn show(&self, bar: Option<ProgressBar>) {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
-    /// Writes whole lines, with what would act on a terminal spelled out.
+    /// Writes whole lines with control characters escaped.
     pub fn write(&self, text: &str) {
         self.emit(&printable(text));
     }
 
-    /// Never waits for a display that a panicking thread holds.
+    /// Writes text; never waits for a display that a panicking thread holds.
     fn emit(&self, text: &str) {
         let emit = || {
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -183,11 +183,11 @@ impl Terminal for Log {
     }
 }
 
-/// With the colours of a theme, but where its own text has what would act on a terminal (I3): what is ours is not told apart
-/// then.
+/// Rendered in colour, unless the text itself contains control sequences, which would be indistinguishable from ours
+/// (I3).
 fn rendered(diagnostic: &dyn Diagnostic, theme: GraphicalTheme, is_terminal: bool) -> String {
     let by = |theme: GraphicalTheme| {
-        // Elsewhere than on a terminal, what is to be copied or searched for stays on one line.
+        // Without a terminal, text that users copy or search for stays on one line.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_links(false)
             .with_width(width().max(commands_of(diagnostic)))
@@ -207,21 +207,21 @@ fn rendered(diagnostic: &dyn Diagnostic, theme: GraphicalTheme, is_terminal: boo
     }
 }
 
-/// Columns that the longest command of a diagnostic's help takes, behind `  help: `. A command is a line that begins with two blanks; it
-/// is to be copied, so no line of it ends before it does.
+/// Width of the longest command in a diagnostic's help, including `  help: `. A command is a line that begins with two
+/// blanks; it is never wrapped, so that it can be copied.
 fn commands_of(diagnostic: &dyn Diagnostic) -> usize {
     let help = diagnostic.help().map(|help| help.to_string()).unwrap_or_default();
     let commands = help.lines().filter(|line| line.starts_with("  "));
     commands.map(|line| line.chars().count() + 10).max().unwrap_or_default()
 }
 
-/// Columns of the terminal, or a usual number of them.
+/// Width of the terminal, or the usual one.
 fn width() -> usize {
     let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col);
     if columns < 40 { 100 } else { columns.into() }
 }
 
-/// A plain report whose first sign is a word that can be searched for.
+/// A plain report that starts with a searchable word.
 fn named(report: &str, severity: Option<Severity>) -> String {
     let (sign, word) = match severity {
         Some(Severity::Warning) => ("  ! ", "warning: "),
@@ -239,7 +239,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// One message of a library, written whole when it is complete.
+/// A buffer for one message of a library.
 #[derive(Debug)]
 pub struct Record {
     log: Log,

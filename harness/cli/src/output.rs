@@ -1,7 +1,7 @@
-//! Standard output: the data that a command was asked for, and nothing else.
+//! Standard output: the requested data and nothing else.
 //!
-//! I1. A reader that goes away early (`clawrl ls | head`) is no error. I2. What agents, environments and models wrote does
-//! nothing to a terminal, wherever it stands in what is written.
+//! I1. A reader that closes early (`clawrl ls | head`) is not an error. I2. Text of agents, environments and models
+//! cannot control the terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
@@ -12,29 +12,29 @@ use serde::Serialize;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// Turns brightness down and back, as terminals know it (ECMA-48, SGR).
+/// Sequences that dim text and end dimming (ECMA-48, SGR).
 const DIM: &str = "\u{1b}[2m";
 const UNDIM: &str = "\u{1b}[22m";
 
-/// Columns of the terminal that standard output is, if it is one and says so.
+/// Width of the terminal, if standard output is one and reports it.
 pub(crate) fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    // What says that it has none, or hardly any, does not know.
+    // A reported width near 0 means unknown.
     (size.ws_col >= 20).then(|| size.ws_col.into())
 }
 
-/// Writes text, with what would act on a terminal spelled out.
+/// Writes text with control characters escaped.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(&printable(text)).map(drop).map_err(unwritten)
 }
 
-/// Writes a piece of a text that goes on, in which nothing is left that others may have a terminal do; dimmed or not. False where its
-/// reader has gone away, who needs no more pieces.
+/// Writes a piece of a streamed text, already free of foreign control sequences, dimmed or not. False if the reader has
+/// closed.
 pub(crate) fn print_laid_out(text: &str, is_dim: bool) -> io::Result<bool> {
     if is_dim { write(&format!("{DIM}{text}{UNDIM}")) } else { write(text) }
 }
 
-/// False where its reader has gone away.
+/// False if the reader has closed.
 fn write(text: &str) -> io::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -56,17 +56,17 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print_json_text(&text)
 }
 
-/// Writes JSON that is text already.
+/// Writes JSON text.
 pub(crate) fn print_json_text(json: &str) -> Result<(), Failure> {
     write(&(escaped(json) + "\n")).map(drop).map_err(unwritten)
 }
 
-/// Writes a value as one line of JSON; false where its reader has gone away.
+/// Writes a value as one line of JSON; false if the reader has closed.
 pub(crate) fn print_json_line(value: &serde_json::Value) -> io::Result<bool> {
     write(&(escaped(&value.to_string()) + "\n"))
 }
 
-/// The same JSON: what would act on a terminal can stand in strings alone, where it may be escaped.
+/// Escapes control characters, which valid JSON contains only in strings.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,13 +1,13 @@
-//! Panics of our own code: told as what they are, and never an exit code that is not documented.
+//! Reports panics as internal errors with a documented exit code.
 //!
-//! Panics inside an episode are caught by the scheduler and become faults; they too are told here, once each.
+//! The scheduler turns panics inside an episode into faults; they are reported here as well, once each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::exit_code::Exit;
 use crate::log::Log;
 
-/// Runs the program; a panic that comes out of it is an internal error.
+/// Runs the program; an uncaught panic is an internal error.
 pub(crate) fn caught(log: &Log, program: impl FnOnce() -> Exit) -> Exit {
     let told = log.clone();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,4 @@
-//! From arguments to a plan: shared by `run`, `plan` and `validate`.
+//! Turns arguments into a plan; shared by `run`, `plan` and `validate`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,72 +15,72 @@ use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::redaction;
 
-/// Longest part of a suite's name in the name of a run.
+/// Maximum characters of a suite's name in a run's name.
 const SUITE_CHARS: usize = 36;
 
-/// What a new run is made of.
+/// Arguments of a new run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<PathBuf>,
-    /// Who acts: noop, oracle, demonstrator[:PERCENT], random:FILE, torch:DIR (a model's folder), openai:MODEL or
-    /// anthropic:MODEL (a model behind a server), remote:FILE (the same, with a policy file), cassette:FILE (recorded
-    /// replies, wherever the same is asked), agent:FILE (a program of your own) or replay:RUN (without SUITE, by the
-    /// recorded run's own plan).
+    /// Policy: noop, oracle, demonstrator[:PERCENT], random:FILE, torch:DIR (folder of a model), openai:MODEL or
+    /// anthropic:MODEL (model behind a server), remote:FILE (policy file of such a model), cassette:FILE (recorded
+    /// replies to the same requests), agent:FILE (your own program) or replay:RUN (actions of a recorded run; without
+    /// SUITE, under that run's plan).
     #[arg(long, value_name = "POLICY", default_value = "oracle", value_parser = PolicyChoice::parse)]
     pub(crate) policy: PolicyChoice,
-    /// With openai:MODEL and anthropic:MODEL: the server, up to and with /v1, such as http://localhost:11434/v1
+    /// With openai:MODEL and anthropic:MODEL: URL of the server, including /v1, such as http://localhost:11434/v1
     /// [default: the vendor's].
     #[arg(long, value_name = "URL", value_parser = base_url)]
     base_url: Option<String>,
-    /// With openai:MODEL and anthropic:MODEL: the environment variable that holds the key, or none [default:
-    /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
+    /// With openai:MODEL and anthropic:MODEL: environment variable with the key, or `none` [default: OPENAI_API_KEY or
+    /// ANTHROPIC_API_KEY, if set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
     /// Name of the run [default: date, time and suite].
     #[arg(long, value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) name: Option<RunId>,
-    /// Root of all seeds.
+    /// Seed from which all others are derived.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Attempts at each task that share a baseline.
+    /// GRPO group size; leave at 1 to evaluate.
     #[arg(long, value_name = "G", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     group_size: u32,
-    /// Environment seeds for each task.
+    /// Run every task N times, with different environment seeds.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
-    /// Part of the tasks.
+    /// Part of the tasks to run.
     #[arg(long, value_name = "PART", default_value = "all")]
     split: SplitChoice,
-    /// Only tasks whose id matches: `copy-*`, `terminal-basics/write-word#3`. May be repeated.
+    /// Select only tasks whose id matches, such as `copy-*` or `terminal-basics/write-word#3`; may be repeated.
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
-    /// At most this many tasks of each suite, spread over its families.
+    /// Maximum tasks of each suite, spread over its templates.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// How replies are read, whatever suites and policy files say: raw (the whole reply is the command), fenced (one code
-    /// block), tool_calls (the server's own) or hermes (calls in the text). Default: tool_calls for a model behind a server,
-    /// fenced if its policy file has `tools: text`; for others as the suite says.
+    /// How replies are parsed; overrides suites and policy files: raw (the whole reply is the command), fenced (one
+    /// code block), tool_calls (those of the server) or hermes (calls in the text). Default: tool_calls for a model
+    /// behind a server, fenced if its policy file has `tools: text`; for other policies, the suite's.
     #[arg(long, value_name = "FORMAT")]
     action_format: Option<ActionFormatChoice>,
-    /// For tasks that name no image: the name of one, to run them in containers, or a folder with an unpacked root file
-    /// system (/..., ./... or ../...), to run them in sandboxes on it.
+    /// Image for tasks that name none: its name, to run them in containers, or a folder with an unpacked root file
+    /// system (/..., ./... or ../...), to run them in sandboxes.
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<ImageSource>,
-    /// Attempts at once [default: what this machine comfortably holds].
+    /// Maximum concurrent attempts [default: computed from memory and process limits].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
-    /// Environments made ready before the first attempt.
+    /// Environments to prepare before the first attempt.
     #[arg(long, value_name = "N", default_value_t = 0)]
     prewarm: u32,
-    /// Further attempts after a fault that a fresh environment may cure.
+    /// Maximum retries per attempt after a retryable fault.
     #[arg(long, value_name = "N", default_value_t = 1)]
     max_retries: u32,
-    /// Give the run up after this many faulted slots.
+    /// Abort the run after this many faulted slots.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_faults: Option<u32>,
-    /// Share of a suite while several compete, as SUITE=N. May be repeated.
+    /// Scheduling weight of a suite relative to the others, as SUITE=N; may be repeated.
     #[arg(long, value_name = "SUITE=N", value_parser = weight)]
     weight: Vec<(String, u32)>,
 }
@@ -130,7 +130,7 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     }
 }
 
-/// The name of an image, or a folder that is there.
+/// Parses the name of an image or the path of an existing folder.
 pub(crate) fn image(text: &str) -> Result<ImageSource, String> {
     if !["/", "./", "../"].iter().any(|start| text.starts_with(start)) {
         return Ok(ImageSource::Name(text.to_owned()));
@@ -153,7 +153,7 @@ pub(crate) fn key_env(text: &str) -> Result<String, String> {
     if text == "none" { Ok(text.to_owned()) } else { redaction::variable_name(text) }
 }
 
-/// A plan with what it came from.
+/// A plan with its suites and options.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) suites: Vec<Suite>,
@@ -162,7 +162,7 @@ pub(crate) struct Resolved {
 }
 
 impl PlanArguments {
-    /// Refuses options beside a train file, which says itself what they would.
+    /// Refuses options that a train file sets itself.
     pub(crate) fn refuse_with_train_file(&self) -> Result<(), Failure> {
         let Self { policy, base_url, key_env, name, group_size, repeats, filter, limit, .. } = self;
         let Self {
@@ -201,7 +201,7 @@ impl PlanArguments {
         Err(Failure::with_help(Exit::Refused, format!("{option} does not go with a train file"), help))
     }
 
-    /// Reads the suites and settles everything. Warnings of the suites are told.
+    /// Reads the suites and resolves the plan. Logs warnings about the suites.
     pub(crate) fn resolve(
         &self,
         judge: &JudgeArguments,
@@ -243,7 +243,7 @@ impl PlanArguments {
         Ok(Resolved { suites, options, plan })
     }
 
-    /// The plan of a recorded run with another name and policy: what a replay needs to be exact.
+    /// The plan of a recorded run with another name and policy, for an exact replay.
     pub(crate) fn recorded(
         &self,
         of: &RunId,

@@ -1,6 +1,6 @@
 //! Which of the two programs this process is.
 //!
-//! `clawrl` and `clawrl-torch` share this library. They differ in their [`Program`], which is set once, first of all.
+//! `clawrl` and `clawrl-torch` share this library. They differ in their [`Program`], which is set once at the start.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -15,15 +15,15 @@ use crate::{arguments, panic_report};
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-/// What a program brings to the command line.
+/// The parts that differ between the two programs.
 pub struct Program {
-    /// Does what needs libtorch. `None`: this program is not linked to it, and `clawrl-torch` takes over.
+    /// Operations that need libtorch. `None`: this program is not linked to it and hands over to `clawrl-torch`.
     pub training: Option<Box<dyn Training + Send + Sync>>,
-    /// What both programs were built from.
+    /// Build information.
     pub build: Build,
 }
 
-/// What the programs were built from.
+/// Build information of the programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Build {
     /// Abbreviated hash of the git commit; `-dirty` follows where files differed from it.
@@ -43,7 +43,7 @@ impl Program {
 }
 
 impl Build {
-    /// The version with what it was built from, as `clawrl --version` prints it.
+    /// The text of `clawrl --version`.
     fn version(self) -> String {
         let commit = self.commit.map_or("commit unknown".to_owned(), |commit| format!("commit {commit}"));
         let libtorch = self
@@ -58,8 +58,8 @@ pub(crate) fn is_linked() -> bool {
     PROGRAM.get().is_some_and(|program| program.training.is_some())
 }
 
-/// The operations that need libtorch. A program that is not linked to it is replaced by the one that is, so that this returns only
-/// if that failed.
+/// The operations that need libtorch. A program without it executes `clawrl-torch` instead, so this returns an error
+/// only if that failed.
 ///
 /// # Errors
 /// The other program cannot be started.

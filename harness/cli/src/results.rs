@@ -1,4 +1,4 @@
-//! Where results are: one argument, shared by every command that needs it.
+//! The results folder, an argument shared by many commands.
 
 use std::path::PathBuf;
 
@@ -19,19 +19,19 @@ pub(crate) struct ResultsArguments {
 }
 
 impl ResultsArguments {
-    /// Those of a command that has the folder as an argument of its own.
+    /// For a command with its own argument for the folder.
     pub(crate) fn of(dir: Option<PathBuf>) -> Self {
         Self { dir }
     }
 
-    /// Absolute where that can be found out, so that what is printed works from anywhere.
+    /// The folder, absolute if possible, so that printed commands work from any folder.
     pub(crate) fn dir(&self) -> PathBuf {
         let given = self.dir.clone().or_else(|| Variable::Results.path());
         let dir = given.unwrap_or_else(|| PathBuf::from("results"));
         std::path::absolute(&dir).unwrap_or(dir)
     }
 
-    /// The runs in it. A folder whose path plans cannot name is refused.
+    /// The run store. Refuses a folder whose path plans cannot contain.
     pub(crate) fn store(&self) -> Result<RunStore, Failure> {
         let dir = self.dir();
         if let Err(problem) = refuse_unnameable(&dir) {
@@ -42,7 +42,7 @@ impl ResultsArguments {
         Ok(RunStore::open(&dir)?)
     }
 
-    /// What to add to a command so that it finds this folder: nothing, where it is the default.
+    /// Option to add to printed commands so that they find this folder; empty for the default.
     pub(crate) fn repeated(&self) -> String {
         self.dir.as_ref().map(|_| format!(" --results {}", quoted(&self.dir()))).unwrap_or_default()
     }

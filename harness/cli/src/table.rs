@@ -1,23 +1,23 @@
 //! Aligned columns for terminals.
 //!
-//! I1. On a terminal, a table is as wide as that at most, as long as each of its columns has room for a word. Elsewhere a row is one
-//! line, for programs that read it.
+//! I1. On a terminal, a table is at most as wide as the terminal if each column still fits a word. Elsewhere a row is
+//! one line, for programs.
 
 use crate::output;
 
-/// Least columns of a terminal that a column of text is made narrower than: names and words stay whole.
+/// Minimum width to which a column of text is narrowed, so that names and words stay whole.
 const NARROWEST: usize = 12;
 
-/// Between columns.
+/// Blanks between columns.
 const GAP: usize = 2;
 
-/// Rows under headings: columns to the left, but for those named, which go to the right; two spaces between. A cell of
-/// several lines stays in its column, so that no line of it can be taken for a row.
+/// Rows under headings. Columns are left-aligned unless `right`. A cell of several lines stays in its column, so that
+/// none of its lines looks like a row.
 pub(crate) fn aligned<const N: usize>(headings: [&str; N], right: [bool; N], rows: &[[String; N]]) -> String {
     fitted(headings, right, rows, output::columns())
 }
 
-/// The same, for a terminal of so many columns (I1).
+/// Like [`aligned`], for a terminal of `columns` (I1).
 pub(crate) fn fitted<const N: usize>(
     headings: [&str; N],
     right: [bool; N],
@@ -46,7 +46,7 @@ pub(crate) fn fitted<const N: usize>(
     text
 }
 
-/// Takes from the widest columns of text what is too much.
+/// Narrows the widest text columns by the excess width.
 fn narrow<const N: usize>(widths: &mut [usize; N], right: [bool; N], columns: usize) {
     loop {
         let whole = widths.iter().sum::<usize>() + GAP * N.saturating_sub(1);
@@ -54,7 +54,7 @@ fn narrow<const N: usize>(widths: &mut [usize; N], right: [bool; N], columns: us
         let Some(widest) = widest.filter(|&column| widths[column] > NARROWEST && whole > columns) else {
             return;
         };
-        // Down to the next one, so that all give some.
+        // Narrow to the next widest, so that the excess is shared.
         let next = (0..N).filter(|&column| !right[column] && widths[column] < widths[widest]);
         let next = next.map(|column| widths[column]).max().unwrap_or(0).max(NARROWEST);
         widths[widest] = next.max(widths[widest].saturating_sub(whole - columns));
@@ -65,8 +65,8 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The lines of a cell, none of which is longer than its column. Lines end between words, in a path or name behind a sign, and
-/// within a word only where it is longer than the column.
+/// Wraps a cell to a width. Lines break between words, after punctuation in paths and names, and within a word only if
+/// it is longer than the column.
 pub(crate) fn wrapped(cell: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for whole in cell.lines() {
@@ -113,7 +113,7 @@ mod tests {
         let long = "20251128-041800-terminal-basics";
         let expected = format!("x{:15}n\n20251128-{:5}100\n041800-\nterminal-\nbasics\n", "", "");
         check(["x", "n"], [false, true], [long, "100"], Some(16), &expected);
-        // Numbers stay whole, however narrow it is.
+        // Numbers stay whole at any width.
         let expected = format!("x{:12}n\nab  1234567890\n", "");
         check(["x", "n"], [false, true], ["ab", "1234567890"], Some(4), &expected);
     }

@@ -1,8 +1,8 @@
-//! What needs libtorch is done by `clawrl-torch`, beside this program.
+//! Hands commands that need libtorch over to `clawrl-torch`, in the same folder.
 //!
-//! I1. The other program gets the arguments of this one, its environment and [`Variable::SpinCount`], and takes its
-//! place: same process, same descriptors, same exit code. I2. Whatever keeps it from starting is told in words, before
-//! the loader would tell it in its own.
+//! I1. The other program gets the same arguments, environment plus [`Variable::SpinCount`], and replaces this one: same
+//! process, descriptors and exit code. I2. Obstacles to its start are reported clearly before the dynamic loader would
+//! fail.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -18,19 +18,19 @@ const PROGRAM: &str = "clawrl-torch";
 const BUILD: &str = "`make demo` builds it; by hand: ci/setup.sh run cargo build --release -p clawrl -p clawrl-sandbox \
                      --features clawrl/torch";
 
-/// How often a thread of libtorch's OpenMP looks for its next share of an operation before it sleeps. The default,
-/// milliseconds, takes cores away from shells and engine; not to spin at all makes imitation by a small policy,
-/// thousands of short operations, take half as long again. It is read when the library is loaded, before any of our code
-/// runs.
+/// Number of times that an OpenMP thread of libtorch polls for work before it sleeps. The default spins for
+/// milliseconds and takes cores away from shells and the sampler. Without spinning, imitation with a small policy,
+/// which consists of thousands of short operations, takes 1.5 times as long. The library reads it when loaded, before
+/// our code runs.
 const SPINS: &str = "10000";
 
-/// The other program, where it is beside this one.
+/// Path of the other program, if it exists.
 fn other_program() -> std::io::Result<Option<PathBuf>> {
     let program = std::env::current_exe()?.with_file_name(PROGRAM);
     Ok(program.is_file().then_some(program))
 }
 
-/// Becomes the other program; returns only if that failed.
+/// Replaces this process by the other program; returns only on failure.
 pub(crate) fn hand_over() -> RuntimeError {
     let program = match other_program() {
         Ok(Some(program)) => program,
@@ -53,7 +53,7 @@ pub(crate) fn hand_over() -> RuntimeError {
     RuntimeError::unavailable(format!("cannot start {}: {error}", program.display()))
 }
 
-/// For `clawrl doctor`: whether there is training.
+/// Finding of `clawrl doctor`: whether training is available.
 pub(crate) fn training_program_finding() -> Finding {
     let program = match other_program() {
         _ if is_linked() => TrainingProgram::This,

@@ -1,4 +1,4 @@
-//! What only a program that is linked to libtorch can do.
+//! Operations that need libtorch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use clawrl_serve::{ChatModel, ChatModelLoader};
 
 use crate::program::linked;
 
-/// The operations of `clawrl-train`, which this crate does without.
+/// The operations of `clawrl-train`, on which this crate does not depend.
 pub trait Training: PolicyLoader + ChatModelLoader {
     /// Trains.
     ///
     /// # Errors
-    /// What ended the training early.
+    /// The reason why the training ended early.
     fn train(&self, request: TrainRequest, progress: Arc<dyn Progress>) -> Result<TrainOutcome, TrainError>;
 
     /// The version that an aborted training can be rolled back to.
@@ -27,10 +27,10 @@ pub trait Training: PolicyLoader + ChatModelLoader {
     /// The record cannot be read.
     fn way_back(&self, run: &RunId, results: &Path) -> Result<Option<WayBack>, TrainError>;
 
-    /// Writes a fresh policy.
+    /// Writes a new policy.
     ///
     /// # Errors
-    /// Suites that cannot be read, or a folder that cannot be written.
+    /// Suites cannot be read, or the folder cannot be written.
     fn init_policy(&self, request: &InitRequest, progress: &dyn Progress) -> Result<ModelSize, TrainError>;
 
     /// The versions of a training's policy.
@@ -42,7 +42,7 @@ pub trait Training: PolicyLoader + ChatModelLoader {
     /// Rolls a training back to the version `to`.
     ///
     /// # Errors
-    /// The training does not exist or is under way, or the version is not kept.
+    /// The training does not exist or is running, or the version is not stored.
     fn roll_back(
         &self,
         run: &RunId,
@@ -54,7 +54,7 @@ pub trait Training: PolicyLoader + ChatModelLoader {
     /// Compares two versions.
     ///
     /// # Errors
-    /// The training does not exist, or a version is not kept.
+    /// The training does not exist, or a version is not stored.
     fn diff_versions(
         &self,
         run: &RunId,
@@ -63,16 +63,16 @@ pub trait Training: PolicyLoader + ChatModelLoader {
         progress: &dyn Progress,
     ) -> Result<VersionDiff, TrainError>;
 
-    /// Writes an adapter and its model as one model; the number of parameters.
+    /// Merges an adapter into its model. Returns the number of parameters.
     ///
     /// # Errors
-    /// A folder that holds no adapter, or one that cannot be written.
+    /// `adapter` does not contain an adapter, or `out` cannot be written.
     fn merge_adapter(&self, adapter: &Path, out: &Path) -> Result<u64, TrainError>;
 
     /// Evaluates personalisation.
     ///
     /// # Errors
-    /// What ended the evaluation early.
+    /// The reason why the evaluation ended early.
     fn evaluate_personal(
         &self,
         request: &PersonalRequest,

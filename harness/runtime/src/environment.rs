@@ -62,9 +62,8 @@ pub enum Variable {
 }
 
 /// Help text about variables named by users.
-pub const NAMED: &str = "Variables that you name are read, too: by --key-env and --redact-env, by `key_env:` \
-                                of a policy file, by `from_env:` of a suite, and, by `clawrl import`, those that tasks \
-                                name as ${NAME}.";
+pub const NAMED: &str = "ClawRL also reads variables that you name: in --key-env, --redact-env, `key_env:` of a policy file or \
+                         `from_env:` of a suite. `clawrl import` reads those that tasks name as ${NAME}.";
 
 impl Variable {
     /// All variables, in the order of the help text.
@@ -130,78 +129,82 @@ impl Variable {
     /// The effect of the variable, for the help text.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Results => "Folder that holds `runs/`, where --results does not say. Default: results.",
-            Self::Log => {
-                "Messages of the libraries on standard error: error, warn, info, debug, trace, or by library, \
-                 such as clawrl_scheduler=debug. Default: warn."
+            Self::Results => {
+                "Results folder, which contains `runs/`; --results overrides it. Default: results."
             }
-            Self::NoColor => "If not empty: no colours.",
-            Self::Term => "If `dumb` or not set: no progress bar.",
-            Self::Columns => "Width of help, where there is no terminal.",
+            Self::Log => {
+                "Log level on standard error: error, warn, info, debug or trace, or by library, such as \
+                 clawrl_scheduler=debug. Default: warn."
+            }
+            Self::NoColor => "If not empty, disables colours.",
+            Self::Term => "If `dumb` or unset, disables the progress bar.",
+            Self::Columns => "Width of help texts if there is no terminal.",
             Self::WebDriver => {
-                "Where browsers of GUI tasks are to be had, http://HOST:PORT or https://, of a Selenium Grid or another \
-                 WebDriver server; for several, with commas or white space between them. Without, they are started here, \
-                 each in a sandbox."
+                "URLs of WebDriver servers, such as Selenium Grid, that run the browsers of GUI tasks: http://HOST:PORT or \
+                 https://, separated by commas or white space. Default: local browsers, each in a sandbox."
             }
             Self::WebDriverHost => {
-                "With CLAWRL_WEBDRIVER: the name or address under which those browsers reach this machine, where it is \
-                 not the one over which the server is reached. Whoever can reach it may then connect."
+                "With CLAWRL_WEBDRIVER: name or address under which the browsers reach this machine, if it differs from the \
+                 one that connects to the server. Any host that can reach it can connect."
             }
             Self::Path => {
-                "Where bwrap is looked for, for GUI tasks chromedriver and Chromium or Chrome, and by `clawrl import` Python. \
-                 Sandboxes have a PATH of their own."
+                "Search path for bwrap, for chromedriver and Chromium or Chrome (GUI tasks), and for Python (`clawrl import`). \
+                 Sandboxes have their own PATH."
             }
-            Self::Temporary => {
-                "Folder for what a run needs while it lasts. Leftovers are looked for there. Default: /tmp."
-            }
+            Self::Temporary => "Folder for temporary files of runs; cleanup also searches it. Default: /tmp.",
             Self::DockerHost => {
-                "Where the container engine listens, unix://PATH or tcp://HOST:PORT; for several engines, with commas \
-                 between them. Default: unix:///var/run/docker.sock."
+                "Addresses of container engines: unix://PATH or tcp://HOST:PORT, separated by commas. Default: \
+                 unix:///var/run/docker.sock."
             }
             Self::DockerTls => {
-                "If not empty: engines at tcp:// are talked to by TLS, with the certificates of DOCKER_CERT_PATH. \
-                 Without, only engines of this machine."
+                "If not empty, connects to tcp:// engines by TLS, with the certificates in DOCKER_CERT_PATH. Otherwise only \
+                 local engines are used."
             }
             Self::DockerCertificates => {
-                "With DOCKER_TLS_VERIFY: folder of `ca.pem`, `cert.pem` and `key.pem` for engines at tcp://. Default: \
-                 that of DOCKER_CONFIG."
+                "With DOCKER_TLS_VERIFY: folder with `ca.pem`, `cert.pem` and `key.pem`. Default: DOCKER_CONFIG."
             }
-            Self::DockerConfig => "Where certificates for engines are looked for. Default: $HOME/.docker.",
+            Self::DockerConfig => {
+                "Folder with the certificates of container engines. Default: $HOME/.docker."
+            }
             Self::ImageBudget => {
-                "Most disk for container images that `clawrl` fetched or built, in GiB: those used least recently are \
-                 removed beyond it. Default: all stay."
+                "Maximum disk space for container images that `clawrl` pulled or built, in GiB. Beyond it, the least recently \
+                 used are removed. Default: unlimited."
             }
             Self::CacheHome => {
-                "Folder that holds `clawrl/images.json`, the list of those images. Default: $HOME/.cache."
+                "Cache folder, which contains `clawrl/images.json`, the list of pulled and built images. Default: $HOME/.cache."
             }
-            Self::Home => "Where that folder is, unless XDG_CACHE_HOME says.",
+            Self::Home => "Home folder, for the defaults of XDG_CACHE_HOME and DOCKER_CONFIG.",
             Self::Key(RemoteDialect::Openai) => {
-                "Key of `--policy openai:MODEL`, and of policy files that name no other variable. Never recorded."
+                "API key of `--policy openai:MODEL`, and of policy files that name no other variable. Never recorded."
             }
             Self::Key(RemoteDialect::Anthropic) => {
-                "Key of `--policy anthropic:MODEL`, and of policy files with `dialect: anthropic` that name no \
+                "API key of `--policy anthropic:MODEL`, and of policy files with `dialect: anthropic` that name no \
                  other variable. Never recorded."
             }
             Self::ChatKey => {
-                "Key of the server that `clawrl chat` talks to, where --key-file does not say. Default: for a server of this machine, \
-                 the key that `clawrl serve` made."
+                "API key of the server for `clawrl chat`; --key-file overrides it. Default: for a local server, the key that \
+                 `clawrl serve` created."
             }
             Self::CertificateFile => {
-                "File of the certificates that servers at https:// are trusted by, instead of the machine's."
+                "File with trusted root certificates for https:// servers, instead of the system's."
             }
-            Self::CertificateFolders => "Folders of such certificates, separated by colons.",
-            Self::LibraryPath => "Where libtorch is looked for first.",
+            Self::CertificateFolders => "Folders with trusted root certificates, separated by colons.",
+            Self::LibraryPath => "Folders that are searched for libtorch first.",
             Self::SpinCount => {
-                "How often threads of libtorch look for work before they sleep. Default: 10000."
+                "Number of times that libtorch threads poll for work before they sleep. Default: 10000."
             }
             Self::Gpus(GpuRole::Total) => {
-                "With `device: cuda` or `auto`: GPUs of a training, where its file's `devices: { total: N }` does not say. \
+                "With `device: cuda` or `auto`: GPUs of a training, unless its file sets `devices: { total: N }`. \
                  Default: all."
             }
-            Self::Gpus(GpuRole::Learner) => "The same of the learner, `learner`. Default: 1.",
-            Self::Gpus(GpuRole::Engine) => "The same of the engine, `engine`. Default: 0, the processor.",
+            Self::Gpus(GpuRole::Learner) => {
+                "GPUs of the learner, unless the file sets `devices: { learner: N }`. Default: 1."
+            }
+            Self::Gpus(GpuRole::Engine) => {
+                "GPUs of the sampler, unless the file sets `devices: { engine: N }`. Default: 0, the CPU."
+            }
             Self::Gpus(GpuRole::Judge) => {
-                "The same of a judge, `judge`. Judges are behind servers, so only 0 is taken."
+                "GPUs of a judge, unless the file sets `devices: { judge: N }`. Must be 0, since judges run behind servers."
             }
         }
     }

@@ -6,7 +6,7 @@ use clawrl_config::ConfigError;
 use clawrl_runtime::training::TrainError;
 use clawrl_runtime::{Reason, RuntimeError, reason_constructors};
 
-/// Why a server cannot start or go on.
+/// Why a server cannot start or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The request is invalid. Nothing listens.

@@ -1,4 +1,4 @@
-//! What a chat server reports to the program that embeds it.
+//! Reports of a chat server to the program that embeds it.
 
 use std::io;
 use std::path::Path;
@@ -21,19 +21,19 @@ pub trait ServeEvents: Send + Sync {
     /// The set-up for OpenClaw was written, or could not be. `is_upstream`: the model is behind another server.
     fn openclaw(&self, set_up: &SetUp, is_upstream: bool);
 
-    /// The state of the server that the model is behind has changed.
+    /// The state of the upstream server has changed.
     fn upstream_state(&self, server: UpstreamServer<'_>, standing: &UpstreamState);
 
-    /// The server that the model is behind has listed its models.
+    /// The upstream server has listed its models.
     fn upstream_models(&self, server: UpstreamServer<'_>, listed: &Listed);
 
-    /// A new version answers, or learning has paused by itself: one line.
+    /// A new version is in use, or learning has paused itself. `line` is one line of text.
     fn learned(&self, line: &str);
 
-    /// Something failed, and the server goes on.
+    /// A part failed; the server continues.
     fn failed(&self, error: ServeError);
 
-    /// The server takes no more requests; answers that have begun are finished.
+    /// The server accepts no more requests and finishes the answers in progress.
     fn ends(&self);
 }
 
@@ -42,7 +42,7 @@ pub trait ServeEvents: Send + Sync {
 pub struct Listening<'a> {
     /// Base URL of its API.
     pub base_url: &'a str,
-    /// Folder of the keys and of the ledger.
+    /// Folder of the keys and the ledger.
     pub data: &'a Path,
     /// The first key.
     pub key: &'a str,
@@ -50,11 +50,11 @@ pub struct Listening<'a> {
     pub is_new_key: bool,
     /// How it learns, or why it does not.
     pub learning: Result<&'a ChatPlan, &'static str>,
-    /// The server that the model is behind, if it is.
+    /// The upstream server, if the model runs on one.
     pub upstream: Option<UpstreamServer<'a>>,
 }
 
-/// The server that a model is behind.
+/// An upstream server, which runs the model.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamServer<'a> {
     /// Its base URL.

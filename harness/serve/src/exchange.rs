@@ -1,8 +1,7 @@
 //! A recorded turn, in the form in which a judge reads it.
 //!
-//! I1. What is read is the request that was answered, the answer as it was sent, and what followed it, each from the record. I2. Commands by
-//! which clients give feedback are none of what a user said. I3. Nor is what a client puts beside it: contexts that it sends once, notes of
-//! retries.
+//! I1. The request, its answer and the next message all come from the record. I2. Feedback commands are not part of the
+//! user's text. I3. Neither is text that clients add: one-time contexts and notes about retries.
 //!
 //! Pure; nothing to cancel.
 
@@ -12,27 +11,27 @@ use clawrl_gateway::{
 };
 use serde_json::Value;
 
-/// What clients send as feedback, and keep in their history as if it had been said.
+/// Feedback commands, which clients keep in their history like messages.
 const COMMANDS: [&str; 2] = ["/good", "/bad"];
 
-/// A turn, taken apart.
+/// A turn, split into the parts that a judge reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exchange {
-    /// The request whose answer it is, and which choice.
+    /// The answered request, and the index of the choice.
     pub(super) answered: (RequestId, u32),
-    /// The conversation before the user's last words.
+    /// The conversation before the user's last message.
     pub(super) before: String,
-    /// These.
+    /// The user's last message.
     pub(super) asked: String,
     /// The answer.
     pub(super) reply: String,
-    /// What followed, and who says it; nothing where nothing did.
+    /// The next message and its role, if any.
     pub(super) next: Option<(Role, String)>,
 }
 
 impl Exchange {
-    /// The answer of a turn that the conversation went on from, or the last one that it could go on from, and the body that its next state is in.
-    /// Nothing where there is none that anything can be said of.
+    /// The exchange of a turn: the answer that the conversation continued from, or else the last possible one, with the
+    /// body of its next state. `None` if feedback cannot refer to any answer of the turn.
     pub(super) fn of(turn: &TurnView, next_body: Option<&str>) -> Option<Self> {
         let answered = match &turn.next_state {
             Some(next) => (next.answered, next.choice),
@@ -51,7 +50,7 @@ impl Exchange {
     }
 }
 
-/// A choice of a request's answer in the turn.
+/// One choice of a request's answer in the turn.
 pub(super) fn answer_of(turn: &TurnView, (request, choice): (RequestId, u32)) -> Option<&AnswerView> {
     let request = turn.requests.iter().find(|of| of.request == request)?;
     request.answers.iter().find(|answer| answer.choice == choice)
@@ -61,7 +60,7 @@ fn messages(body: &str) -> Option<ChatRequest> {
     ChatRequest::parse(&serde_json::from_str::<Value>(body).ok()?).ok()
 }
 
-/// The conversation, and the user's last words.
+/// The conversation and the user's last message.
 fn said_before(body: &str) -> Option<(String, String)> {
     let request = messages(body)?;
     let is_said =
@@ -83,7 +82,7 @@ fn said_before(body: &str) -> Option<(String, String)> {
     Some((before.join("\n"), asked))
 }
 
-/// What the record lists as next state, in the words of its request: a user's, where one speaks.
+/// The text of the recorded next state, preferring a user's message.
 fn said_after(listed: &Value, body: &str) -> Option<(Role, String)> {
     let request = messages(body)?;
     let mut said: Vec<(Role, String)> = Vec::new();

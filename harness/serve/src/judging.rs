@@ -1,10 +1,10 @@
-//! Judging of turns, beside the answers: from what is said of them to votes, rewards and samples in the ledger.
+//! Judges turns in the background: turns feedback into votes, rewards and samples in the ledger.
 //!
-//! I1. Answers never wait for it. I2. A judge is asked about a turn once: its votes are kept. I3. Turns of the ledger that were not
-//! judged yet are judged when judging begins, and after events were missed. I4. A turn is judged for what it is worth
-//! only where it is a main turn; side turns and unknown ones are not. I5. What people say of an answer is said of that one, and of no retry.
+//! I1. Answers never wait for judging. I2. A judge is asked about a turn once; its votes are stored. I3. Unjudged turns
+//! in the ledger are judged at the start and after missed events. I4. Only main turns get a reward, not side turns or
+//! unknown ones. I5. Feedback applies to exactly one answer, not to its retries.
 //!
-//! Cancellation: dropping the future of [`ChatJudge::run`] drops the questions that wait.
+//! Cancellation: dropping the future of [`ChatJudge::run`] drops the pending questions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use tokio::task::JoinSet;
 use super::exchange::{Exchange, answer_of};
 use super::verdict::{TurnVotes, Worth, worth};
 
-/// Turns that one look finds at most.
+/// Maximum turns of one query.
 const LOOK: u32 = 500;
-/// Turns that are judged at once; others wait in the ledger.
+/// Maximum turns judged concurrently; the others wait in the ledger.
 const AT_ONCE: usize = 64;
-/// Names of votes in the ledger: about the turn, and about what should have been known.
+/// Names of votes in the ledger: about the turn, and about a hint.
 const VOTE: &str = "turn";
 const HINT: &str = "hint";
-/// Why such a vote is no score.
+/// Reason why a vote about a hint does not score the turn.
 const ABOUT_A_HINT: &str = "it is about a hint, and no score of the turn";
 
-/// Judges what is recorded.
+/// Judges recorded turns.
 pub(super) struct ChatJudge {
     judge: Arc<dyn Judge>,
     votes: u32,
@@ -45,7 +45,6 @@ pub(super) struct ChatJudge {
 }
 
 impl ChatJudge {
-    /// By this judge, as the plan asks it.
     pub(super) fn new(judge: Arc<dyn Judge>, plan: &JudgingPlan, recorder: RecorderHandle) -> Self {
         let timeout = Duration::from_secs(plan.timeout_secs.into());
         Self { judge, votes: plan.votes, timeout, recorder }
@@ -55,7 +54,7 @@ impl ChatJudge {
     pub(super) async fn run(self) {
         let judge = Arc::new(self);
         let mut events = judge.recorder.events();
-        // Dropped with this future, and what is asked with it.
+        // Dropping this future also drops the pending questions.
         let mut asked = JoinSet::new();
         let mut under_way = BTreeMap::new();
         let mut again = BTreeSet::new();
@@ -94,7 +93,7 @@ impl ChatJudge {
         }
     }
 
-    /// What waits in the ledger, of turns before `before`; where there may be more, the turn before which it is.
+    /// Judges waiting turns before `before`. Returns the turn to continue from if there may be more.
     async fn look(&self, before: Option<TurnId>, again: &mut BTreeSet<(UserId, TurnId)>) -> Option<TurnId> {
         match self.recorder.unjudged(before, LOOK).await {
             Ok(turns) => {
@@ -104,13 +103,13 @@ impl ChatJudge {
             }
             Err(error) => {
                 tracing::warn!("turns that wait to be judged cannot be read: {error}");
-                // To be tried again when something happens.
+                // Retried at the next event.
                 before
             }
         }
     }
 
-    /// Judges a turn by all that is known of it now.
+    /// Judges a turn by all feedback so far.
     async fn judge(&self, user: &UserId, number: TurnId) -> Result<(), LedgerError> {
         let (turn, next_body) = self.recorder.turn_with_next(user, number).await?;
         if turn.line.kind != "main" || turn.line.deleted_ms.is_some() {
@@ -123,14 +122,15 @@ impl ChatJudge {
                 None if exchange.next.is_some() => self.ask(number, &exchange).await?,
                 None => TurnVotes::default(),
             };
-            // What does not say which answer it is about is about this one.
+            // Feedback that names no answer is about this one.
             let said =
                 turn.feedback.iter().filter(|said| about(said).is_none_or(|of| of == exchange.answered));
             let worth = worth(&said.collect::<Vec<_>>(), &judged, exchange.next.as_ref());
             worths.retain(|(of, _)| *of != exchange.answered);
             worths.push((exchange.answered, worth));
         }
-        // The turn is worth what the answer is that the conversation went on from; what was said of another, as long as nobody says anything of that.
+        // The turn's reward is that of the answer that the conversation continued from, or of another answer if that
+        // one has no feedback.
         let reward = worths.iter().rev().find_map(|(_, worth)| worth.reward);
         let said = reward.or_else(|| turn.reward.is_some().then_some((0.0, "nobody any more")));
         if let Some((value, source)) = said {
@@ -143,7 +143,7 @@ impl ChatJudge {
         Ok(())
     }
 
-    /// Makes a sample of an answer that something was said of, or keeps what is said now with the one that is there.
+    /// Creates a sample of an answer with feedback, or updates the existing sample.
     async fn sample(
         &self,
         turn: &TurnView,
@@ -154,7 +154,7 @@ impl ChatJudge {
             return Ok(());
         }
         let reward = reward.map_or(0.0, |(value, _)| value);
-        // What was taken back waits on as what says nothing: somebody may say something else before its turn comes.
+        // A sample whose feedback was withdrawn stays queued without a reward, since new feedback may follow.
         let own = turn.samples.iter().find(|sample| (sample.request, sample.choice) == answered);
         let is_waiting = own.is_some_and(|sample| sample.state == "waiting");
         if reward == 0.0 && hint.is_none() && !is_waiting {
@@ -165,7 +165,7 @@ impl ChatJudge {
         Ok(())
     }
 
-    /// Asks, and keeps what is said.
+    /// Asks the judge and stores its votes.
     async fn ask(&self, turn: TurnId, exchange: &Exchange) -> Result<TurnVotes, LedgerError> {
         let task = Arc::new(task(&exchange.asked));
         let next = exchange.next.as_ref().map(|(role, text)| (*role, text.as_str()));
@@ -196,7 +196,7 @@ fn about(said: &FeedbackView) -> Option<(RequestId, u32)> {
     said.answered.zip(said.choice)
 }
 
-/// Answers that people said something of, each by itself, and what they are worth by that; the last ones last.
+/// Answers with user feedback and what each is worth, oldest first.
 fn answers_with_feedback(turn: &TurnView) -> Vec<((RequestId, u32), Worth)> {
     let mut said: BTreeMap<_, Vec<&FeedbackView>> = BTreeMap::new();
     for feedback in &turn.feedback {
@@ -207,7 +207,7 @@ fn answers_with_feedback(turn: &TurnView) -> Vec<((RequestId, u32), Worth)> {
     said.into_iter().map(|(of, said)| (of, worth(&said, &TurnVotes::default(), None))).collect()
 }
 
-/// What the ledger has of judges.
+/// Votes of judges in the ledger.
 fn recorded(turn: &TurnView) -> Option<TurnVotes> {
     let response = |judge: &str| {
         let mut response = JudgeResponse::default();
@@ -231,7 +231,7 @@ fn recorded(turn: &TurnView) -> Option<TurnVotes> {
     (!turn.votes.is_empty()).then(|| TurnVotes::of(&response(VOTE), &response(HINT)))
 }
 
-/// Votes in the form of the ledger. Missing votes are recorded, too; they are not asked for again.
+/// Votes in the form of the ledger. Missing votes are recorded as well, so that the judge is not asked again.
 fn kept(turn: TurnId, judge: &str, response: &JudgeResponse) -> Vec<NewVote> {
     let cast = response.votes.iter().map(|vote| {
         // A vote about a hint does not score the turn.
@@ -258,7 +258,7 @@ fn of_interest(event: LedgerEvent) -> Option<(UserId, TurnId)> {
     Some((event.user, event.turn?)).filter(|_| is)
 }
 
-/// What a judge is told of the task: what the user asked for.
+/// The task for a judge: the user's request.
 pub(super) fn task(asked: &str) -> TaskSpec {
     TaskSpec {
         id: TaskId("chat".to_owned()),

@@ -1,7 +1,7 @@
-//! The file of keys: a line each, `USER KEY`.
+//! The key file: one line `USER KEY` per key.
 //!
-//! I1. There is always a key: the first start makes one. I2. Only its owner may read the file; one that others can read is
-//! refused, since its keys may be known.
+//! I1. There is always a key: the first start creates one. I2. Only the owner may read the file. A file that others can
+//! read is refused, since its keys may have leaked.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,16 +12,16 @@ use clawrl_gateway::{Keys, UserId};
 
 use super::error::ServeError;
 
-/// Whose key the first one is.
+/// User of the first key.
 const FIRST_USER: &str = "me";
 
-/// What is in a file of keys.
+/// Contents of a key file.
 #[derive(Debug)]
 pub(super) struct KeyFile {
     pub(super) keys: Keys,
-    /// The first of them.
+    /// The first key.
     pub(super) first: String,
-    /// Whether it was made now.
+    /// Whether this start created the file.
     pub(super) is_new: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn keys(path: &Path) -> Result<KeyFile, ServeError> {
     Ok(KeyFile { keys, first, is_new })
 }
 
-/// The first key of a file, for who asks a server; `None` where there is no such file. A key may stand alone in its line.
+/// The first key of a file, for a client. `None` if the file does not exist. A line may contain only the key.
 pub fn first_key(path: &Path) -> Result<Option<String>, ServeError> {
     match fs::metadata(path) {
         Ok(facts) if is_open(&facts) => return Err(open(path)),
@@ -55,7 +55,7 @@ pub fn first_key(path: &Path) -> Result<Option<String>, ServeError> {
     let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
     match words.as_slice() {
         [key] | [_, key] => Ok(Some((*key).to_owned())),
-        // The key itself is in no message.
+        // Messages never contain the key.
         _ => {
             let message = format!("the file {} has no key in its first line", path.display());
             Err(ServeError::refused(message).with_help("a line is `USER KEY`, or the key alone"))
@@ -63,12 +63,12 @@ pub fn first_key(path: &Path) -> Result<Option<String>, ServeError> {
     }
 }
 
-/// Editors of Windows put a byte order mark before a text.
+/// Windows editors put a byte order mark at the start of a file.
 fn without_mark(text: &str) -> &str {
     text.trim_start_matches('\u{feff}')
 }
 
-/// Others than its owner can read it (I2).
+/// Whether users other than the owner can read the file (I2).
 fn is_open(facts: &fs::Metadata) -> bool {
     facts.permissions().mode() & 0o077 != 0
 }
@@ -79,7 +79,7 @@ fn open(path: &Path) -> ServeError {
     ServeError::refused(message).with_help(help)
 }
 
-/// The keys, and the first of them.
+/// The keys and the first key.
 fn read(text: &str) -> Result<(Keys, String), String> {
     let mut keys = Keys::default();
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
@@ -89,7 +89,7 @@ fn read(text: &str) -> Result<(Keys, String), String> {
         let (Some(user), Some(key), None) = (words.next(), words.next(), words.next()) else {
             return Err(format!("line {number} is not `USER KEY`"));
         };
-        // The key itself is in no message.
+        // Messages never contain the key.
         keys.add(key, UserId(user.to_owned())).map_err(|error| format!("line {number}: {error}"))?;
         first.get_or_insert_with(|| key.to_owned());
     }

@@ -1,7 +1,8 @@
 //! A chat server: a model, or a server that runs one, behind OpenAI's interface, with a recorder, a judge and a trainer.
 //!
-//! [`serve`] connects the parts and blocks until a signal ends it. What happens is reported to a [`ServeEvents`]; this library
-//! does not print. Models that this process runs come from a [`ChatModelLoader`], so that the library does without libtorch.
+//! [`serve`] connects the parts and blocks until a signal ends it. It reports events to a [`ServeEvents`]; this library
+//! does not print. Models that this process runs come from a [`ChatModelLoader`], so that the library does without
+//! libtorch.
 
 mod error;
 mod events;

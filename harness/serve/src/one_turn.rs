@@ -1,6 +1,6 @@
-//! What a judge says of one turn that is in no ledger: a simulated user's.
+//! Judges one turn that is not in a ledger, such as a simulated user's.
 //!
-//! Cancellation: as of the judge.
+//! Cancellation: as for the judge.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use clawrl_core::{AttemptId, CancelToken, Judge, JudgeRequest, JudgeSubject, Rol
 use super::judging::task;
 use super::verdict::TurnVotes;
 
-/// How long it is waited for.
+/// Time limit of the judge.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One vote about a reply by what followed it, and one about what should have been known before.
+/// Asks for one vote about a reply, given the message that followed, and for one about a hint.
 pub async fn asked_of(judge: &Arc<dyn Judge>, reply: &str, next: &(Role, String)) -> TurnVotes {
     let task = Arc::new(task(""));
     let seen = TurnContext { before: "", reply, next: Some((next.0, &next.1)) };

@@ -1,13 +1,14 @@
-//! OpenClaw's set-up for a server: its configuration, filled in, and the extension, as files beside the keys.
+//! Writes OpenClaw's configuration for a server, and the extension, as files beside the keys.
 //!
-//! I1. What is written is what OpenClaw accepts; for a model that it refuses nothing is, and nothing of an earlier start stays.
+//! I1. OpenClaw accepts the written files. For a model that OpenClaw refuses, nothing is written and files of an
+//! earlier start are removed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// With the extension.
+/// Configuration with the extension.
 const TEMPLATE: &str = include_str!("../../gateway/openclaw-extension/extension.json5");
 
 /// A file of the extension, by its path there.
@@ -17,7 +18,7 @@ macro_rules! extension {
     };
 }
 
-/// The extension: what OpenClaw reads of its folder.
+/// Files of the extension that OpenClaw reads.
 const EXTENSION: [(&str, &str); 8] = extension!(
     "package.json",
     "openclaw.plugin.json",
@@ -32,39 +33,40 @@ const EXTENSION: [(&str, &str); 8] = extension!(
 /// Assumed context of a model whose context is unknown, tokens: large models have at least this.
 const USUAL_CONTEXT: usize = 32_768;
 
-/// Tokens that a model has to read. OpenClaw refuses models below it (2026.9.6: below 4,000), and its own prompt has 5,000 to 14,000.
+/// Minimum context of a model, tokens. OpenClaw 2026.9.6 refuses models below 4,000, and its own prompt has 5,000 to
+/// 14,000.
 pub const MIN_CONTEXT: usize = 16_000;
 
-/// What is filled in.
+/// Values for the template.
 #[derive(Debug)]
 pub(super) struct Filling<'a> {
     pub(super) base_url: &'a str,
     pub(super) key: &'a str,
     pub(super) model: &'a str,
-    /// Tokens of a prompt and its answer.
+    /// Context length, tokens: prompt and answer.
     pub(super) context: Option<usize>,
 }
 
-/// What is there for OpenClaw.
+/// Result of the set-up for OpenClaw.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SetUp {
-    /// These files.
+    /// The files were written.
     Written {
         /// Configuration for `openclaw config patch`.
         config: PathBuf,
         /// Folder of the extension.
         extension: PathBuf,
-        /// Assumed context of the model, tokens, where it is unknown.
+        /// Assumed context of the model, tokens, if the real one is unknown.
         assumed: Option<usize>,
     },
-    /// Nothing: the model reads only so many tokens.
+    /// Nothing was written: the model's context, in tokens, is too short.
     TooShort(usize),
 }
 
-/// The configuration.
+/// Fills in the template.
 fn text(filling: &Filling<'_>) -> String {
     let context = filling.context.unwrap_or(USUAL_CONTEXT);
-    // Names and keys stand in quotation marks.
+    // Names and keys are quoted.
     let quoted = |text: &str| {
         let quoted = serde_json::Value::from(text).to_string();
         quoted[1..quoted.len() - 1].to_owned()
@@ -77,13 +79,13 @@ fn text(filling: &Filling<'_>) -> String {
         .replace("{max_tokens}", &(context / 8).clamp(1, 4_096).to_string())
 }
 
-/// Writes what OpenClaw is set up with into a folder.
+/// Writes the set-up files for OpenClaw to a folder.
 ///
 /// # Errors
-/// The file that cannot be written or removed, and why.
+/// The file that cannot be written or removed, and the reason.
 pub(super) fn set_up(folder: &Path, filling: &Filling<'_>) -> Result<SetUp, (PathBuf, io::Error)> {
     let config = folder.join("openclaw.json5");
-    // One with other rights is not written into, and one of an earlier start does not stay (I1).
+    // The file is removed first, so that it gets the right permissions and no old one remains (I1).
     match fs::remove_file(&config) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err((config, error)),
         _ => {}
@@ -97,7 +99,7 @@ pub(super) fn set_up(folder: &Path, filling: &Filling<'_>) -> Result<SetUp, (Pat
         let folder = path.parent().unwrap_or(&extension);
         fs::create_dir_all(folder).and_then(|()| fs::write(&path, text)).map_err(|error| (path, error))?;
     }
-    // Its owner alone can read it: the key is in it.
+    // Readable only by the owner, since it contains the key.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&config);
     match file.and_then(|mut file| file.write_all(text(filling).as_bytes())) {
         Ok(()) => {

@@ -1,7 +1,7 @@
 //! `clawrl serve`: a policy behind OpenAI's interface.
 //!
-//! I1. What can be refused is refused before anything listens. I2. The record's thread ends after the last answer. I3. A server that a model is
-//! behind is looked at and watched; nothing waits for it longer than [`FIRST_LOOK`].
+//! I1. Invalid requests are refused before the server listens. I2. The recorder thread ends after the last answer. I3.
+//! An upstream server is probed and watched; nothing waits for it longer than [`FIRST_LOOK`].
 
 use std::convert::Infallible;
 use std::fs;
@@ -31,18 +31,18 @@ use super::openclaw::{Filling, set_up};
 use super::source::Source;
 use super::upstream::{News, UpstreamBackend, upstream_backend};
 
-/// SGLang's, too.
+/// Also the default of SGLang.
 const USUAL_PORT: u16 = 30_000;
 
-/// How long a server that the model is behind may take to say that it is there, before what is known is told.
+/// How long the first probe of the upstream server may take before the start is reported without it.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
-/// Why nothing is learned.
+/// Reason why learning is off.
 const NOT_WANTED: &str = "the server was started with `--learn off`";
 const NOT_HERE: &str =
     "the model is behind another server; a model learns that `clawrl serve` runs itself, from its folder";
 
-/// What to serve, and how.
+/// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServeRequest {
     /// The folder of a model or adapter, a policy file, or `openai:MODEL`.
@@ -51,7 +51,7 @@ pub struct ServeRequest {
     pub server: ServerChoice,
     /// Where to listen. Port 0: any free one.
     pub listen: SocketAddr,
-    /// The name by which clients ask for the model.
+    /// Model name that clients request.
     pub name: String,
     /// Folder of the keys and the ledger. `None`: `chat` in the results folder.
     pub data: Option<PathBuf>,
@@ -68,7 +68,7 @@ pub struct ServeRequest {
 pub enum ServeEnd {
     /// All answers were finished.
     Drained,
-    /// Answers were cut.
+    /// Answers were cut off.
     Cut,
 }
 
@@ -96,14 +96,14 @@ pub fn serve(
     };
     let judge =
         plan.as_ref().map(|plan| turn_judge(&plan.judging, judge_model_of(&plan.judging)?)).transpose()?;
-    // Before a key is made, which is told only where there is a server.
+    // Binds before a key is created, since only a started server reports its key.
     let listener = StdListener::bind(request.listen).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
     let listener = listener.map_err(|error| unserved(request, &error))?;
     let data = request.data.clone().unwrap_or_else(|| request.results.join("chat"));
-    // Commands that name it are copied into terminals that are elsewhere.
+    // Absolute, since users copy commands with this path to terminals in other folders.
     let data = std::path::absolute(&data).unwrap_or(data);
     fs::create_dir_all(&data)
         .map_err(|error| ServeError::storage(format!("{} cannot be made: {error}", data.display())))?;
@@ -129,16 +129,16 @@ pub fn serve(
         recorder: &recorder,
     };
     let served = runtime.block_on(run(request, (&**events, &data), (listener, keys), serving));
-    // An update that is being made is still put in use.
+    // An update in progress is still finished and used.
     learners.end();
     drop(backend);
     drop(runtime);
-    // Writes what waits.
+    // Flushes pending records.
     drop(recorder);
     served
 }
 
-/// How chat is learned from; nothing where it is not to be.
+/// The learning plan; `None` if learning is off.
 fn learning(request: &ServeRequest) -> Result<Option<ChatPlan>, ServeError> {
     match &request.learn {
         None => Ok(Some(ChatPlan::default())),
@@ -147,7 +147,7 @@ fn learning(request: &ServeRequest) -> Result<Option<ChatPlan>, ServeError> {
     }
 }
 
-/// Those who judge and learn beside the answers.
+/// Background judge and trainer.
 struct Learners {
     judging: Option<JoinHandle<()>>,
     trainer: Option<Arc<dyn Trainer>>,
@@ -172,7 +172,7 @@ impl Learners {
         Ok(Self { judging, trainer })
     }
 
-    /// Ends them; an update that is being made comes to its end.
+    /// Ends judge and trainer after the update in progress.
     fn end(self) {
         if let Some(judging) = self.judging {
             judging.abort();
@@ -180,10 +180,10 @@ impl Learners {
     }
 }
 
-/// What serves.
+/// Parts of a running server.
 struct Serving<'a> {
     backend: Arc<dyn Backend>,
-    /// The same, where the model is behind another server.
+    /// The backend again, if the model is on an upstream server.
     upstream: Option<Arc<UpstreamBackend>>,
     trainer: Option<Arc<dyn Trainer>>,
     /// How it learns, or why it does not.
@@ -213,7 +213,7 @@ async fn run(
     let openclaw = OpenClaw { events, data, base_url: &base_url, key: &first, model: &request.name };
     let upstream = upstream.as_deref();
     let listed = match upstream {
-        // What it does not say in time is told once it does (I3).
+        // A late reply is reported when it arrives (I3).
         Some(upstream) => timeout(FIRST_LOOK, upstream.look()).await.ok().flatten(),
         None => None,
     };
@@ -230,7 +230,7 @@ async fn run(
     openclaw.set_up(backend.context(), upstream.is_some())?;
     let (ended, end) = tokio::sync::oneshot::channel();
     let first = async {
-        // The sender lives as long as this function.
+        // The sender outlives this future.
         let _ = end.await;
     };
     let running = server.run(first);
@@ -267,7 +267,7 @@ async fn run(
     }
 }
 
-/// Tells how it stands with the server that the model is behind, for as long as it is polled.
+/// Reports the state of the upstream server while it is polled.
 async fn watched(
     upstream: Option<&UpstreamBackend>,
     listed: Option<Listed>,
@@ -284,7 +284,7 @@ async fn watched(
                 News::UpstreamState(standing) => openclaw.events.upstream_state(upstream.server(), standing),
                 News::Listed(listed) => openclaw.events.upstream_models(upstream.server(), listed),
             }
-            // How much the model reads may be known only now.
+            // The model's context may become known only now.
             let context = upstream.context();
             if context != known {
                 known = context;
@@ -296,7 +296,7 @@ async fn watched(
         .await
 }
 
-/// Where a server of this address is reached from this machine.
+/// The address under which this machine reaches the server.
 fn reached(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(at) if at.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, at.port()).into(),
@@ -334,7 +334,7 @@ impl OpenClaw<'_> {
     }
 }
 
-/// What can be known to be wrong before anything is read.
+/// Checks the request without reading files.
 fn check(request: &ServeRequest) -> Result<(), ServeError> {
     if !request.listen.ip().is_loopback() && request.hosts.is_empty() {
         let message = format!("{} can be reached by others, and nothing says by which name", request.listen);

@@ -19,14 +19,14 @@ const GGUF: &[u8; 4] = b"GGUF";
 const LLAMA_PORT: u16 = 8080;
 const VLLM_PORT: u16 = 8000;
 
-/// Endings of files that hold weights and nothing else of a model.
+/// Endings of files that contain only weights.
 const WEIGHTS: [&str; 5] = ["safetensors", "bin", "pt", "pth", "ckpt"];
 
-/// What a policy begins with in the words of `clawrl run --policy`.
+/// Prefixes of policies as in `clawrl run --policy`.
 const CHOICES: [&str; 9] =
     ["openai", "anthropic", "remote", "torch", "agent", "cassette", "random", "replay", "demonstrator"];
 
-/// What answers.
+/// The model that answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {
     /// The folder of a model or of an adapter, which this process runs.
@@ -36,10 +36,10 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What `named` is. `server` overrides the address and the key of a model behind a server; `results` is where runs are looked for.
+    /// Resolves `named`. `server` overrides address and key of a model behind a server; `results` is searched for runs.
     ///
     /// # Errors
-    /// Nothing that can be served, a policy file that cannot be read, or options that do not go with it.
+    /// `named` cannot be served, a policy file cannot be read, or an option does not apply.
     pub(super) fn of(named: &Path, server: &ServerChoice, results: &Path) -> Result<Self, ServeError> {
         if !named.exists()
             && let Some(text) = named.to_str()
@@ -58,7 +58,7 @@ impl Source {
         if named.is_dir() { Self::folder(named) } else { Err(not_served(named, &runs)) }
     }
 
-    /// A policy as `clawrl run --policy` takes it.
+    /// Resolves a policy in the syntax of `clawrl run --policy`.
     fn chosen(text: &str, choice: &PolicyChoice, server: &ServerChoice) -> Result<Self, ServeError> {
         match choice {
             PolicyChoice::Torch { .. } if *server != ServerChoice::default() => Err(not_of_a_server()),
@@ -95,7 +95,7 @@ impl Source {
     }
 }
 
-/// Why options of a server do not go with anything else.
+/// Error for server options without a model behind a server.
 fn not_of_a_server() -> ServeError {
     let help = "write `base_url:` and `key_env:` into a policy file, or name the model: `clawrl serve openai:MODEL --base-url URL`";
     ServeError::refused("--base-url and --key-env go with openai:MODEL").with_help(help)
@@ -104,13 +104,13 @@ fn not_of_a_server() -> ServeError {
 const EXAMPLES: &str = "name the folder of a model, such as results/runs/RUN/checkpoints/000050/model; a policy file, such as policy.yaml; or a model \
                         behind a server: openai:MODEL --base-url http://127.0.0.1:8080/v1 --key-env none";
 
-/// Whether this is said to be a policy file, and not a folder.
+/// Whether the path names a policy file rather than a folder.
 fn is_policy_file(path: &Path) -> bool {
     let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
     is_yaml && !path.is_dir()
 }
 
-/// Why something that is no folder and no policy file is not served.
+/// Error for a path that is neither a folder nor a policy file.
 fn not_served(named: &Path, runs: &Path) -> ServeError {
     let shown = named.display();
     let text = named.to_str().unwrap_or_default();
@@ -155,7 +155,7 @@ fn not_served(named: &Path, runs: &Path) -> ServeError {
     refused(format!("there is no file or folder {shown}"), EXAMPLES.to_owned())
 }
 
-/// A model that llama.cpp runs.
+/// Error for a model of llama.cpp, with the commands that serve it.
 fn gguf(file: &Path) -> ServeError {
     let shown = file.display();
     let missing = if file.is_file() { "" } else { "there is no file of this name; " };
@@ -171,7 +171,7 @@ fn gguf(file: &Path) -> ServeError {
     refused(message, help)
 }
 
-/// Weights without the rest of their model.
+/// Error for weights without the rest of their model.
 fn weights(file: &Path) -> ServeError {
     let message = format!(
         "{} holds weights alone; a model is served by its folder, with config.json and tokenizer",
@@ -190,13 +190,13 @@ fn weights(file: &Path) -> ServeError {
     refused(message, help)
 }
 
-/// The command that puts `clawrl serve` in front of a server of this machine.
+/// The command that puts `clawrl serve` in front of a local server.
 fn in_front(model: &str, port: u16) -> String {
     let model = quoted(Path::new(model));
     format!("clawrl serve openai:{model} --base-url http://127.0.0.1:{port}/v1 --key-env none")
 }
 
-/// `OWNER/NAME`, as Hugging Face names its models.
+/// Whether a text has the form `OWNER/NAME` of Hugging Face models.
 fn is_name_of_hub(text: &str) -> bool {
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -1,9 +1,10 @@
-//! A server of others, as what answers chat.
+//! An upstream server as the backend of chat.
 //!
-//! I1. Requests go on as clients made them; what the server can do is for the server to say. I2. Clients hear of the server's trouble what
-//! helps them, and never of its address, its key, or that it wants one: a client that hears of a key puts its own away. The rest is
-//! for the log. I3. Turns have ids where the policy file says that the server's are exact, and where they are. I4. Whether the server answers
-//! is known from the last request or look at it, whichever came later; trouble that a look cannot see ends with an answer alone.
+//! I1. Requests are forwarded unchanged; the server itself rejects what it does not support. I2. Clients get only
+//! helpful errors, which never mention the server's address or key: a client that reads about a key discards its own.
+//! The log has the rest. I3. Turns have token ids if the policy file declares the server's ids exact and they are. I4.
+//! The last request or probe, whichever is later, decides whether the server is available. Trouble that a probe cannot
+//! detect ends only with an answer.
 //!
 //! Cancellation: dropping the future of `begin`, or the pieces, closes the connection to the server.
 
@@ -28,26 +29,26 @@ use tokio::time::sleep;
 use super::error::ServeError;
 use super::events::UpstreamServer;
 
-/// What is wrong with a request is said by the server, which seldom says where.
+/// Field name in errors: the server reports what is wrong with a request but seldom which field.
 const ANY_FIELD: &str = "body";
 
 /// Code for a refused connection.
 const UNREACHABLE: &str = "server-unreachable";
 
-/// Between two looks at a server that does not answer: at first, and at most.
+/// Pause between two probes of a server that does not answer: initial and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// A model behind a server, under a name of ours.
+/// A model on an upstream server, served under our own name.
 #[derive(Debug)]
 pub(super) struct UpstreamBackend {
     name: String,
     model: RemoteModel,
     standing: watch::Sender<UpstreamState>,
-    /// Tokens of a prompt and its answer, as the server says; 0 where it does not.
+    /// Context length in tokens, prompt and answer, as reported by the server; 0 if unknown.
     context: AtomicUsize,
 }
 
-/// Whether the server answers, as far as it is known.
+/// Known state of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum UpstreamState {
     /// Not asked yet.
@@ -59,15 +60,15 @@ pub enum UpstreamState {
     Trouble(Trouble),
 }
 
-/// What is new about the server.
+/// A change of the server's state.
 #[derive(Debug)]
 pub(super) enum News<'a> {
     UpstreamState(&'a UpstreamState),
-    /// What it said when it was looked at again.
+    /// Models listed by a new probe.
     Listed(&'a Listed),
 }
 
-/// What keeps the server from answering.
+/// Reason why the server does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     code: &'static str,
@@ -75,21 +76,21 @@ pub struct Trouble {
     pub message: String,
     /// For clients (I2).
     told: String,
-    /// A look at the server can see that it has passed.
+    /// Whether a probe can detect that the trouble is over.
     is_seen: bool,
 }
 
 impl Trouble {
-    /// A look has found a server, and no list of models.
+    /// Whether a probe found a server without a list of models.
     pub fn is_without_list(&self) -> bool {
         self.is_seen && self.code == "url-wrong"
     }
 }
 
-/// The model behind a server, under a name. Nothing is asked yet.
+/// Creates the backend for a model on an upstream server. Sends no request yet.
 ///
 /// # Errors
-/// A server that cannot be passed chat on to, or whose key is not there.
+/// Chat cannot be forwarded to this server, or its key is missing.
 pub(super) fn upstream_backend(settings: RemoteSpec, name: &str) -> Result<Arc<UpstreamBackend>, ServeError> {
     if settings.dialect != RemoteDialect::Openai {
         let dialect = settings.dialect.name();
@@ -110,7 +111,7 @@ pub(super) fn upstream_backend(settings: RemoteSpec, name: &str) -> Result<Arc<U
 }
 
 impl UpstreamBackend {
-    /// The server that the model is behind.
+    /// The upstream server.
     pub(super) fn server(&self) -> UpstreamServer<'_> {
         UpstreamServer { base_url: self.model.base_url(), model: self.model.model() }
     }
@@ -130,7 +131,7 @@ impl UpstreamBackend {
                     self.troubled(&error, true);
                     return None;
                 };
-                // It answers, and has no list.
+                // The server answers but has no list of models.
                 tracing::debug!("no list of models: {message}");
                 self.seen();
                 Some(Listed::default())
@@ -138,7 +139,8 @@ impl UpstreamBackend {
         }
     }
 
-    /// Tells how it stands, unless all is well, and each change of it, and looks whether trouble is over. Ends with its future.
+    /// Reports the state unless the server is healthy, then each change, and probes until trouble is over. Runs until
+    /// dropped.
     pub(super) async fn watch(&self, mut tell: impl FnMut(News<'_>)) -> Infallible {
         let mut standings = self.standing.subscribe();
         let mut told = UpstreamState::Answers;
@@ -163,7 +165,7 @@ impl UpstreamBackend {
                 self.look().await
             };
             tokio::select! {
-                // The sender lives as long as this.
+                // `self` owns the sender.
                 Ok(()) = standings.changed() => {}
                 listed = look => {
                     pause = (pause * 2).min(PAUSES.1);
@@ -175,7 +177,7 @@ impl UpstreamBackend {
         }
     }
 
-    /// A look has found the server there.
+    /// Records a successful probe.
     fn seen(&self) {
         self.standing.send_if_modified(|standing| {
             let is_over = match standing {
@@ -190,7 +192,7 @@ impl UpstreamBackend {
         });
     }
 
-    /// An answer has begun.
+    /// Records that an answer has begun.
     fn answered(&self) {
         self.standing.send_if_modified(|standing| {
             let is_new = *standing != UpstreamState::Answers;
@@ -199,7 +201,7 @@ impl UpstreamBackend {
         });
     }
 
-    /// There is none. Only what will be the same with the next request says how it stands with the server.
+    /// Records an error. Only errors that the next request would also get change the state.
     fn troubled(&self, error: &StreamError, by_look: bool) {
         let (code, message, is_seen) = match error {
             StreamError::Refused(_) | StreamError::TooLong(_) => return self.answered(),
@@ -306,7 +308,7 @@ fn piece_of(piece: RemotePiece) -> Piece {
     }
 }
 
-/// What a client is told (I2).
+/// The error for a client (I2).
 fn told(error: &StreamError) -> BackendError {
     let unavailable = |message: &str, retry_after: Option<Duration>| BackendError::Unavailable {
         message: message.to_owned(),
@@ -330,7 +332,7 @@ fn told(error: &StreamError) -> BackendError {
     }
 }
 
-/// What clients are not told, for the log. What lasts is told once, by [`UpstreamBackend::watch`].
+/// Logs the details that clients do not get. [`UpstreamBackend::watch`] reports lasting trouble once.
 fn log(error: &StreamError) {
     if let StreamError::Later { code, message, .. } = error
         && !["rate-limited", UNREACHABLE].contains(code)
@@ -383,7 +385,7 @@ mod tests {
         assert!(!upstream.last_error().unwrap().contains("inside"));
         upstream.answered();
         assert_eq!(upstream.last_error(), None);
-        // A list of models says nothing about a model that is not there.
+        // A list of models does not show that the model is missing.
         upstream.troubled(&settings("model-unknown"), false);
         assert_eq!(code(), Some(("model-unknown", false)));
         upstream.troubled(&settings("key-refused"), true);

@@ -1,8 +1,8 @@
-//! What a turn was worth, and what should have been known before it, from all that was said of it.
+//! Computes a turn's reward and hint from all feedback.
 //!
-//! I1. What people say of a turn by themselves comes before what judges say: the last thumb or score counts, and what was taken back says
-//! nothing. I2. What nobody said anything of is worth nothing, which is not 0. I3. A hint is what somebody wrote about the turn, or what a
-//! judge says, or else the words of a user who complained, where they say more than that.
+//! I1. User feedback takes precedence over judges: the last thumb or score counts, and withdrawn feedback is ignored.
+//! I2. A turn without feedback has no reward, which differs from 0. I3. A hint is a user's comment on the turn, else a
+//! judge's hint, else the text of a complaint that says more than that it is one.
 //!
 //! Pure; nothing to cancel.
 
@@ -12,7 +12,7 @@ use clawrl_gateway::FeedbackView;
 /// Maximum characters of a hint. Longer ones, usually pasted, are cut.
 const HINT_CHARS: usize = 600;
 
-/// What complaints are made of that say nothing else: a teacher who reads them knows no more than before, and holds what is learned back.
+/// Words of complaints without information. As a hint, they would teach nothing and hold learning back.
 const BARE: [&str; 42] = [
     "a",
     "again",
@@ -58,26 +58,26 @@ const BARE: [&str; 42] = [
     "wrong",
 ];
 
-/// What is made of it.
+/// Result of all feedback on a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Worth {
-    /// -1, 0 or 1, and from what.
+    /// Reward (-1, 0 or 1) and its source.
     pub reward: Option<(f64, &'static str)>,
-    /// What should have been known.
+    /// The hint: what the answer should have taken into account.
     pub hint: Option<String>,
 }
 
-/// What judges said, as the ledger has it or as they say it now.
+/// Votes of judges, from the ledger or new.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TurnVotes {
-    /// The strict majority.
+    /// Strict majority of the votes.
     pub(super) verdict: Option<i8>,
     /// The shortest hint.
     pub(super) hint: Option<String>,
 }
 
 impl TurnVotes {
-    /// Of two ballots, about the turn and about what should have been known.
+    /// From two responses: about the turn and about the hint.
     pub(super) fn of(turn: &JudgeResponse, hint: &JudgeResponse) -> Self {
         let is_given = hint.majority() == Some(VoteValue::Met);
         let hints = hint.votes.iter().filter(|_| is_given).filter_map(|vote| vote.hint.clone());
@@ -85,7 +85,7 @@ impl TurnVotes {
     }
 }
 
-/// All of it together. `next` is what followed, and who says it.
+/// Combines all feedback. `next` is the next message and its role.
 pub fn worth(feedback: &[&FeedbackView], judged: &TurnVotes, next: Option<&(Role, String)>) -> Worth {
     let kept = || feedback.iter().filter(|feedback| feedback.deleted_ms.is_none());
     let mut said = kept().filter_map(|feedback| {
@@ -103,7 +103,7 @@ pub fn worth(feedback: &[&FeedbackView], judged: &TurnVotes, next: Option<&(Role
     Worth { reward, hint: hint.map(shortened).filter(|hint| !hint.is_empty()) }
 }
 
-/// Whether a complaint says more than that it is one.
+/// Whether a complaint contains any information besides dissatisfaction.
 fn says_more(complaint: &str) -> bool {
     let complaint = complaint.to_lowercase().replace(['\'', '\u{2019}'], "");
     let mut words = complaint.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());

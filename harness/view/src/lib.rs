@@ -1,4 +1,4 @@
-//! Local web pages over a results folder: `site` decides who gets which answer, `listing` writes the page over all runs.
+//! Local web pages over a results folder: `site` routes requests, `listing` writes the page of all runs.
 //!
 //! The page of a single run is a report of `clawrl-report`.
 

@@ -1,6 +1,6 @@
-//! The page over all runs.
+//! The page of all runs.
 //!
-//! Its style is a file beside it, and it has no script. Everything from outside is escaped.
+//! The page uses an external style sheet and no script. All foreign text is escaped.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,12 +9,12 @@ use clawrl_core::RunId;
 use clawrl_record::{PAGE_STYLE, PassRate, RunInfo, RunState, escape_html, percent};
 use clawrl_report::{STATS_STYLE, part_of, policy_and_model, state_word, time};
 
-/// Reasons stay in sight where the table is wider than the screen.
+/// Reasons stay visible if the table is wider than the screen.
 const STYLE: &str = "main{max-width:1200px}.runs th,.runs td{text-align:left;vertical-align:top}.runs .number{text-align:right}\
                      .runs .problem td{padding-left:16px;white-space:normal;overflow:visible}\
                      .problem bdi{display:inline-block;position:sticky;left:16px;max-width:min(85vw,1100px);overflow-wrap:anywhere}";
 
-/// The style of the page.
+/// The style sheet.
 pub(super) fn style() -> String {
     format!("{PAGE_STYLE}\n{STATS_STYLE}\n{STYLE}")
 }
@@ -109,7 +109,7 @@ fn row(page: &mut String, info: &RunInfo, has_page: &dyn Fn(&RunId) -> bool) {
     }
 }
 
-/// Cents are enough of what costs a dollar and more.
+/// An amount; from one dollar on, in whole cents.
 fn dollars(nano: u64) -> String {
     let dollars = nano as f64 / 1e9;
     if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }

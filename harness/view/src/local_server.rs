@@ -1,8 +1,8 @@
 //! A small HTTP server for pages of the same user, such as in a browser.
 //!
-//! L1. So many connections at once and no more, each for one request, which has to come in time.
+//! L1. The number of connections is limited; each carries one request, which must arrive in time.
 //!
-//! Cancellation: a future that is dropped takes no new connection; answers that are being made come to their end.
+//! Cancellation: dropping the future stops new connections; answers in progress finish.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +31,13 @@ where
 {
     let (answer, room) = (Arc::new(answer), Arc::new(Semaphore::new(ASKING)));
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         let (stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "failed to accept a connection");
-                // timer: without free descriptors the next one fails as well, at once.
+                // timer: without free descriptors the next accept fails at once as well.
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }

@@ -1,9 +1,10 @@
-//! Which request gets which answer.
+//! Routes requests to answers.
 //!
-//! V1. Only requests whose `Host` is `127.0.0.1` or `localhost` with our port are answered, not pages of other sites whose name resolves to
-//! this machine (DNS rebinding). V2. Nothing is changed: there is `GET` alone. V3. A path names a run by its name, and a picture by its hash; no other
-//! file of a run is told but the page about a training, and nothing outside of the results folder. V4. No page runs a script but the viewer
-//! of a report, which its own policy knows by its hash; a page found in the folder runs none. V5. A run that cannot be read is listed with the reason.
+//! V1. Only requests whose `Host` is `127.0.0.1` or `localhost` with our port are answered, which stops other sites
+//! whose name resolves to this machine (DNS rebinding). V2. Nothing is changed: only `GET` is allowed. V3. A path
+//! contains the name of a run or the hash of a picture. The only other file served is the page of a training; files
+//! outside the results folder are never served. V4. The only script is the viewer of a report, which its content
+//! security policy allows by hash; stored pages run no scripts. V5. An unreadable run is listed with the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,22 +20,22 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::listing;
 
-/// Room for attempts in the page of a run, as `clawrl report` has it by default.
+/// Size limit for attempts in a report, bytes: the default of `clawrl report`.
 const PAGE_BYTES: u64 = 64 << 20;
-/// The page about a training, in the folder of its run.
+/// The page of a training, in the folder of its run.
 const TRAINING: &str = "report.html";
-/// Of pages that were made before: text, style and drawings in them, and nothing else.
+/// Policy for stored pages: allows text, styles and inline images only.
 const SANDBOX: &str =
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
 
-/// Pages over a results folder.
+/// Web pages of a results folder.
 #[derive(Debug)]
 pub struct Site {
     store: RunStore,
     dir: PathBuf,
-    /// Our names, as browsers write them in `Host`.
+    /// Accepted values of `Host`.
     hosts: [String; 2],
-    /// One report is made at a time: each may take all cores, and as much memory as its page is long.
+    /// Generates one report at a time: each may use all cores, and as much memory as its page.
     making: Mutex<()>,
 }
 
@@ -48,7 +49,7 @@ struct Answer {
 }
 
 impl Site {
-    /// Pages over the runs of `store`, whose folder is `dir`, served at this port of 127.0.0.1.
+    /// Pages of the runs in `store`, whose folder is `dir`, served at this port of 127.0.0.1.
     pub fn new(store: RunStore, dir: PathBuf, port: u16) -> Self {
         let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
         Self { store, dir, hosts, making: Mutex::default() }
@@ -82,7 +83,7 @@ impl Site {
         response
     }
 
-    /// V1. A target with a host of its own counts as much as the header.
+    /// Checks V1. A host in the request target is checked like the header.
     fn is_ours<B>(&self, request: &Request<B>) -> bool {
         let is_ours = |host: &str| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
         let mut hosts = request.headers().get_all(header::HOST).iter();
@@ -125,11 +126,11 @@ impl Site {
             Ok(opened) => opened,
             Err(error) => return unreadable(&error),
         };
-        // Nothing is half done after a panic.
+        // A panic leaves no partial state.
         let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let options = Options { page_bytes: PAGE_BYTES, ..Options::default() };
         match report(&opened, &heading(&opened), &options) {
-            // Its own policy is in the page; a frame can be forbidden from here only.
+            // The page contains its policy, but only a header can forbid frames.
             Ok(made) => html(made.page, "frame-ancestors 'none'"),
             Err(error) => {
                 told(StatusCode::INTERNAL_SERVER_ERROR, &format!("The report cannot be made: {error}."))
@@ -297,7 +298,7 @@ mod tests {
             let response = asked(&site, "GET", path, &["127.0.0.1:8080"]);
             assert_eq!(response.status(), StatusCode::NOT_FOUND, "{path}");
         }
-        // Of a run whose plan cannot be read, each page says so.
+        // Every page of a run with an unreadable plan reports that.
         for path in ["/runs/real/", "/runs/real/training", &format!("/runs/real/blobs/ab/{hash}.png")] {
             let response = asked(&site, "GET", path, &["127.0.0.1:8080"]);
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "{path}");

@@ -1,4 +1,4 @@
-//! The steps of the GitHub Action, as its runner runs them, around a program that ends as it is told.
+//! Runs the steps of the GitHub Action with a program whose exit code the test chooses.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Takes `ci --out DIR`, writes what gates leave behind unless it ends otherwise, and tells of its arguments.
+/// Takes `ci --out DIR`, writes the files of gates if its exit code allows it, and prints its arguments.
 const PROGRAM: &str = r#"#!/bin/sh
 printf '%s\n' "$@" > arguments
 case $CODE in 0|10|11) mkdir -p "$3"; for file in report.html summary.md junit.xml assessments.json; do echo "$file" > "$3/$file"; done
@@ -99,7 +99,7 @@ fn inputs_are_arguments_and_never_scripts() {
     ];
     assert_eq!(job.text("arguments").lines().collect::<Vec<_>>(), expected);
     assert!(!job.path("x").exists() && !job.path("y").exists());
-    // What an earlier step left is not taken for what this one says.
+    // Files of an earlier step are not used as results of this one.
     assert!(job.judge("2", &[]).status.success());
     assert!(job.text("output").ends_with("report=\nsummary=\njunit=\njson=\n"), "{}", job.text("output"));
 }

@@ -1,4 +1,4 @@
-//! Where browsers come from: endpoints that a variable names.
+//! Remote browsers: endpoints from an environment variable.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
@@ -17,7 +17,7 @@ tasks:
     checks: [{ page_url: http://app.localhost/ }]
 ";
 
-/// With these endpoints, on a machine without any program.
+/// Runs with these endpoints and an empty PATH.
 fn with(place: &Place, webdriver: &str, arguments: &[&str]) -> Output {
     let mut command = place.command(arguments);
     command.env("CLAWRL_WEBDRIVER", webdriver).env("PATH", "/nonexistent").output().unwrap()
@@ -41,7 +41,7 @@ fn endpoints_that_are_none_are_refused_and_silent_ones_told_before_anything_runs
     error: CLAWRL_WEBDRIVER: `http://grid:port` is not the address of a WebDriver endpoint: invalid port number
       help: `clawrl help environment` says what may be in it
     ");
-    // A port that is taken, and at which nobody listens.
+    // A port that is bound but does not listen.
     let taken = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::bind(&taken, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent = SocketAddrV4::try_from(net::getsockname(&taken).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Cassettes: runs recorded by what was asked, and played with no model.
+//! Cassettes: replies recorded by request and replayed without a model.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::model_server::{Manner, ModelServer};
 use crate::place::{Place, SMALL, Said};
 use crate::replaying::comparable;
 
-/// The arguments of a run of `small` whose attempts at a task differ.
+/// Arguments of a run of `small` with different attempts at each task.
 const FIRST: [&str; 5] = ["run", "small", "--group-size", "2", "--quiet"];
 
 fn records(place: &Place, run: &str) -> Vec<AttemptRecord> {
@@ -19,7 +19,7 @@ fn records(place: &Place, run: &str) -> Vec<AttemptRecord> {
     records
 }
 
-/// A run of the demonstrator, and its cassette.
+/// Records a run of the demonstrator in a cassette.
 fn recorded() -> Place {
     let place = Place::new();
     place.clawrl(&[&FIRST[..], &["--policy", "demonstrator:50", "--name", "first"]].concat()).ends(0);
@@ -45,11 +45,11 @@ fn a_cassette_repeats_every_trajectory_however_many_run_at_once() {
         let note = format!("policy      {replies} of {replies} recorded replies were played, 0 unused");
         assert!(said.out.contains(&note), "{}", said.out);
     }
-    // A part of the tasks is asked the same, and the rest of the recording is told.
+    // A subset of tasks sends the same requests; unused recordings are reported.
     let part = played(&place, "part", &["--filter", "copy*", "--json"]).ends(0);
     let notes = part.json()["policy_notes"].to_string();
     assert!(notes.contains("recorded replies were played") && !notes.contains(" 0 unused"), "{notes}");
-    // A cassette of what was played is the same but for the run's name.
+    // A cassette of the replay differs only in the run's name.
     let shown = |file: &str| {
         let mut shown = place.clawrl(&["cassette", "show", file, "--json"]).ends(0).json();
         shown["run"] = serde_json::Value::Null;
@@ -75,7 +75,7 @@ fn a_change_of_what_is_shown_is_a_miss_that_says_what_changed() {
     };
     let instruction = ("Write {{ word }} into out.txt.", "Put {{ word }} into out.txt.");
     check("prompt", instruction.0, instruction.1, &[], "message 1, of the user, was `Write");
-    // The first turn is as it was, what it shows is not.
+    // The first request is equal, its observation differs.
     check(
         "shown",
         "\"first\\n\"",
@@ -84,7 +84,7 @@ fn a_change_of_what_is_shown_is_a_miss_that_says_what_changed() {
         "message 3, of the tool, was `first",
     );
     check("seed", "suite: small", "suite: small", &["--seed", "8"], "under another seed");
-    // What nobody is shown may change.
+    // Settings that do not affect requests may change.
     place.suite("small", &SMALL.replace("weight: 3", "weight: 2").replace("pids: 32", "pids: 40"));
     played(&place, "unseen", &[]).ends(0);
 }
@@ -107,7 +107,7 @@ tasks:
     place
         .clawrl(&["run", "tools", "--name", "first", "--quiet", "--record-cassette", "live.cassette"])
         .ends(0);
-    // While it runs and afterwards, the same is recorded.
+    // Recording during the run and afterwards gives equal cassettes.
     place.clawrl(&["cassette", "record", "first", "-o", "later.cassette"]).ends(0);
     let bytes = |name: &str| fs::read(place.path().join(name)).unwrap();
     assert_eq!(bytes("live.cassette"), bytes("later.cassette"));
@@ -141,7 +141,7 @@ fn a_model_behind_a_server_is_not_asked_again() {
     let again = ["--policy", "cassette:live.cassette", "--name", "again"];
     let said = place.clawrl(&[&write[..], &again].concat()).ends(0);
     assert!(said.err.contains("policy cassette:") && said.err.contains("of openai:able"), "{}", said.err);
-    // What was taken when it was recorded, and said to be that.
+    // Usage is that of the recording and is marked as such.
     let played = records(&place, "again");
     assert_eq!(played.len(), 4);
     for (old, new) in records(&place, "first").iter().zip(&played) {
@@ -152,7 +152,7 @@ fn a_model_behind_a_server_is_not_asked_again() {
             assert_eq!(new.notes.last().unwrap(), "from-cassette");
         }
     }
-    // The text that explains how to act is a part of what is shown, and nobody wrote it into the suite.
+    // The instructions for actions are part of the request although they are not in the suite.
     place.suite("small", &SMALL.replace("tasks:", "  action_format: hermes\ntasks:"));
     let said = place.clawrl(&[&write[..], &["--policy", "cassette:live.cassette"]].concat()).ends(4);
     assert!(said.out.contains("message 1, of the system, was"), "{}", said.out);
@@ -186,11 +186,11 @@ fn files_that_are_no_cassettes_are_refused_before_anything_runs() {
     assert_eq!(names, ["first"]);
 }
 
-/// A plan names its cassette by its bytes.
+/// A plan identifies its cassette by its content.
 #[test]
 fn a_run_goes_on_with_the_cassette_that_it_began_with() {
     let place = recorded();
-    // Faults, so that there is something to go on with.
+    // Faults leave slots to resume.
     played(&place, "faulty", &["--seed", "8"]).ends(4);
     let again = ["run", "--resume", "faulty", "--retry-faulted", "--quiet"];
     place.clawrl(&again).ends(4);
@@ -228,7 +228,7 @@ tasks:
     let text = String::from_utf8(zstd::decode_all(bytes("live.cassette").as_slice()).unwrap()).unwrap();
     assert!(!text.contains(value) && text.contains("[redacted LEAKY_TOKEN]"), "{text}");
     run(value, &["--policy", "cassette:live.cassette"]).ends(0);
-    // Another secret is shown, and is not the one that was struck out.
+    // The observation contains another secret than the redacted one.
     let said = run("tok_live_0000000000", &["--policy", "cassette:live.cassette"]).ends(4);
     assert!(said.out.contains("[redacted LEAKY_TOKEN]"), "{}", said.out);
 }

@@ -1,11 +1,11 @@
-//! `clawrl completions` and `clawrl man`: what shells and manual readers are given.
+//! `clawrl completions` and `clawrl man`.
 
 use std::fs;
 use std::process::Command;
 
 use crate::place::Place;
 
-/// What bash offers for the last of these words, by the script that was written into the folder.
+/// Completions that bash offers for the last word, with the script in the folder.
 fn offered(place: &Place, words: &str) -> Vec<String> {
     let ask = format!(
         "source ./completions.bash\n\
@@ -73,7 +73,7 @@ fn the_manual_has_a_page_for_every_command() {
     assert!(place.clawrl(&["man", "--output", "file"]).ends(7).err.contains("cannot write file"));
 }
 
-/// Where there is a groff, it sets the page without a complaint, as it is meant.
+/// If groff is installed, it renders the page without warnings.
 #[test]
 fn groff_sets_the_page() {
     let place = Place::new();
@@ -86,7 +86,7 @@ fn groff_sets_the_page() {
     };
     let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.is_empty(), "{said}");
-    for part in ["EXIT STATUS", "clawrl-run(1)", "CLAWRL_LOG", "A training was given up"] {
+    for part in ["EXIT STATUS", "clawrl-run(1)", "CLAWRL_LOG", "Training aborted"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 }

@@ -1,4 +1,4 @@
-//! Environments of somebody else through the command line: examples, checks, a run with one that misbehaves.
+//! Custom environments through the command line: examples, checks, and a misbehaving one.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -51,11 +51,11 @@ fn the_example_in_rust_is_built_and_good() {
     check(&place, &folder, 5);
 }
 
-/// Ends with the test.
+/// A server process that ends with the test.
 struct Server(Child);
 
 impl Server {
-    /// Starts a program that says its address, and waits for that.
+    /// Starts a program and waits until it prints its address.
     fn start(program: &Path, arguments: &[&str]) -> (Self, String) {
         let mut child =
             Command::new("python3").arg(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
@@ -86,7 +86,7 @@ fn a_new_suite_with_a_program_or_a_server_is_good() {
     check(&place, &folder, 8);
 }
 
-/// The trajectories of a run, by slot, without their times.
+/// The trajectories of a run by slot, without times.
 fn timeless(place: &Place, run: &str) -> Vec<String> {
     let times = Regex::new(r#""(policy|step)_time":\{[^}]*\}"#).unwrap();
     let run = place.run(run);
@@ -191,7 +191,7 @@ fn one_environment_that_breaks_leaves_the_others_alone() {
     assert!(!said.err.is_empty());
 }
 
-/// Whatever it says has what acts on a terminal, and a line that looks like one of ours.
+/// Every text contains control sequences and a line that looks like output of ClawRL.
 const HOSTILE_PROGRAM: &str = r#"
 import json, sys
 evil = '\x1b[2J\x1b]0;owned\x07\r\x00\x9b31m\u202e\npass  C99 all: is well'
@@ -244,7 +244,7 @@ fn what_environments_say_does_nothing_to_a_terminal() {
             !matches!(arguments, ["run" | "report", ..] | ["show", "one"] | ["show", "one", "--failed"]);
         assert!(!is_told || said.out.contains("[2J"), "{arguments:?}: {}", said.out);
     }
-    // It is data all the same: the policy saw what was said.
+    // The policy still sees the unchanged text.
     let attempt = place.clawrl(&["show", "one", "--attempt", "s0.0", "--json"]).ends(0).json();
     let seen = attempt.to_string();
     assert!(seen.contains(r"heard\u001b[2J"), "{seen}");
@@ -253,7 +253,7 @@ fn what_environments_say_does_nothing_to_a_terminal() {
 #[test]
 fn a_call_that_takes_long_may_be_named() {
     let place = Place::new();
-    // Whoever waits is not answered, and everybody else is.
+    // The program does not answer `wait` calls, but all others.
     let program = SHAKY_PROGRAM.replace(
         "        if word == 'BREAK':",
         "        if any(c['name'] == 'wait' for c in p['calls']):\n            continue\n        if word == 'BREAK':",
@@ -263,7 +263,7 @@ fn a_call_that_takes_long_may_be_named() {
     let call = r#"{"name": "wait", "arguments": {}}"#;
     let said = place.clawrl(&["env", "check", "shaky", "--long-call", call]).ends(0);
     assert!(said.out.contains("pass  C5  deadline") && !said.out.contains("not covered"), "{}", said.out);
-    // This one is answered at once.
+    // This call is answered at once.
     let said = place.clawrl(&["env", "check", "shaky", "--long-call", r#"{"name": "say"}"#]).ends(3);
     assert!(said.out.contains("the long calls returned at once"), "{}", said.out);
     let said = place.clawrl(&["env", "check", "shaky", "--long-call", "wait"]).ends(2);

@@ -63,7 +63,7 @@ fn place() -> Place {
     place
 }
 
-/// An attempt from the side of whoever drives it.
+/// The driver's side of an attempt.
 struct Driver {
     child: Child,
     requests: ChildStdin,
@@ -83,7 +83,7 @@ impl Driver {
         writeln!(self.requests, "{line}").unwrap();
     }
 
-    /// The answer to this line.
+    /// Sends a line; returns the answer.
     fn answer(&mut self, line: &str) -> Value {
         self.send(line);
         let mut answer = String::new();
@@ -96,7 +96,7 @@ impl Driver {
         json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }).to_string()
     }
 
-    /// The answer to this request.
+    /// Sends a request; returns the answer.
     fn asked(&mut self, method: &str, params: &Value) -> Value {
         let request = self.request(method, params);
         let answer = self.answer(&request);
@@ -104,7 +104,7 @@ impl Driver {
         answer
     }
 
-    /// Its result.
+    /// Sends a request; returns its result.
     #[track_caller]
     fn result(&mut self, method: &str, params: &Value) -> Value {
         let answer = self.asked(method, params);
@@ -117,7 +117,7 @@ impl Driver {
         self.result("step", &json!({ "seq": 1, "calls": [{ "name": tool, "arguments": arguments }] }))
     }
 
-    /// Why a line was not obeyed.
+    /// Sends a line; returns its error.
     #[track_caller]
     fn refused(&mut self, line: &str) -> String {
         let answer = self.answer(line);
@@ -129,7 +129,7 @@ impl Driver {
         kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Its exit code once nobody asks any more; nothing else was said.
+    /// Closes the input; expects this exit code and no further output.
     #[track_caller]
     fn ends(self, code: i32) {
         let Self { mut child, requests, mut answers, .. } = self;
@@ -140,7 +140,7 @@ impl Driver {
     }
 }
 
-/// Processes of this machine, sandboxes included, with these words in their command line.
+/// Number of processes, including those in sandboxes, with these words in their command line.
 fn processes(words: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -184,7 +184,7 @@ fn what_is_not_mended_scores_nothing() {
     driver.result("reset", &json!({}));
     let grade = driver.result("grade", &json!({}));
     assert_eq!((&grade["score"], &grade["passed"]), (&json!(0.0), &json!(false)), "{grade}");
-    // Nobody closes it.
+    // The driver does not close the attempt.
     driver.ends(0);
 }
 
@@ -206,7 +206,7 @@ fn lines_that_make_no_sense_change_nothing() {
     ] {
         assert_eq!(driver.refused(line), expected, "{}", &line[..line.len().min(80)]);
     }
-    // A call that makes none is the agent's, and is told to the agent.
+    // An invalid call is the agent's error and is reported to the agent.
     let unknown = driver.result("step", &json!({ "calls": [{ "name": "fly", "arguments": {} }] }));
     assert!(unknown["observation"]["text"].as_str().unwrap().contains("there is no tool `fly`"), "{unknown}");
     driver.call("run", "echo stone > out.txt");
@@ -230,13 +230,13 @@ fn a_fault_is_told_and_is_no_score() {
     driver.ends(4);
 }
 
-/// Ends an attempt in the middle of a step, with a process in the background, and looks for what is left.
+/// Ends an attempt during a step with a background process, and checks for leftovers.
 fn check_end(word: u32, code: i32, end: impl FnOnce(Driver) -> Child) {
     let place = place();
     let mut driver = Driver::of(&place, "mend");
     driver.result("reset", &json!({}));
     let left = format!("sleep {}.{word}", std::process::id());
-    // It is there once it is called what it will be called.
+    // Waits until the process has executed `sleep`.
     driver.call("bash", &format!("{left} & until grep -q sleep /proc/$!/comm; do :; done"));
     assert_eq!(processes(&left), 1);
     let step = json!({ "calls": [{ "name": "bash", "arguments": { "command": format!("echo; {left}1") } }] });
@@ -252,7 +252,7 @@ fn the_end_of_the_input_leaves_nothing() {
         let Driver { child, .. } = driver;
         child
     });
-    // Somebody still listens, and hears how it ended.
+    // The driver still reads and gets the reason.
     check_end(2, 0, |driver| {
         let Driver { child, requests, answers, .. } = driver;
         drop(requests);
@@ -285,7 +285,7 @@ fn one_task_is_driven_at_a_time() {
     check(&["--task", "mend"], "SUITE");
 }
 
-/// What it speaks is what is spoken to programs of others: an attempt that is driven may be an environment.
+/// The protocol equals that of custom environments: a driven attempt can serve as an environment.
 #[test]
 fn an_attempt_may_be_the_environment_of_another() {
     let place = place();

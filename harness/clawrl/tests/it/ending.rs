@@ -1,8 +1,8 @@
-//! That the documented exit codes are those that the program has.
+//! The documented exit codes match the program.
 
 use crate::place::Place;
 
-/// One command for every code that can be brought about by arguments; the others are in the tests of their cause.
+/// One command for every code that arguments can cause; other tests cover the rest.
 #[test]
 fn codes_mean_what_the_table_says() {
     let place = Place::new();

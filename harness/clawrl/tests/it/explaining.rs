@@ -1,4 +1,4 @@
-//! Help: what people read before they run anything.
+//! Help texts.
 
 use crate::place::Place;
 
@@ -34,7 +34,7 @@ fn overview_and_topics() {
     let place = Place::new();
     insta::assert_snapshot!("overview", place.clawrl(&["--help"]).ends(0).out);
     insta::assert_snapshot!("run", place.clawrl(&["help", "run"]).ends(0).out);
-    assert!(place.clawrl(&["help", "exit-codes"]).ends(0).out.contains("\n   9  A training was given up"));
+    assert!(place.clawrl(&["help", "exit-codes"]).ends(0).out.contains("\n   9  Training aborted"));
     let variables = place.clawrl(&["help", "environment"]).ends(0).out;
     for name in ["CLAWRL_RESULTS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SSL_CERT_FILE", "TMPDIR"] {
         assert!(variables.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}: {variables}");
@@ -48,7 +48,7 @@ fn overview_and_topics() {
     ");
 }
 
-/// Every example that help shows is a command line that is understood.
+/// Every example in help texts is a valid command line.
 #[test]
 fn examples_run() {
     let place = Place::new();

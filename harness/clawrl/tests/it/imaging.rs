@@ -28,7 +28,7 @@ tasks:
     mistakes: [["touch copy"]]
 "#;
 
-/// A place with the suite, and the image, which lies elsewhere: open to the users of sandboxes.
+/// A test folder with the suite, and an image elsewhere that sandbox users can read.
 fn imaged(place: Place) -> (Place, TempDir) {
     let elsewhere = tempfile::tempdir().unwrap();
     let open = |path: &std::path::Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! `clawrl import`, and what was imported in real sandboxes on an unpacked image.
+//! `clawrl import`, and imported suites in real sandboxes on an unpacked image.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::place::Place;
 
-/// Programs that the examples use, beyond those of every unpacked image.
+/// Programs that the examples need besides those of every unpacked image.
 const PROGRAMS: [&str; 10] =
     ["wc", "tr", "head", "tail", "grep", "sort", "touch", "cmp", "timeout", "base64"];
 
@@ -16,7 +16,7 @@ fn examples(path: &str) -> String {
     folder.display().to_string()
 }
 
-/// A place with an image that anybody may read.
+/// A test folder with a world-readable image.
 fn place_with_image() -> Place {
     let place = Place::new();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -26,7 +26,7 @@ fn place_with_image() -> Place {
     place
 }
 
-/// The no-op fails and the oracle passes, for every task.
+/// Checks that for every task the no-op fails and the oracle passes.
 fn check(place: &Place, suite: &str, tasks: usize) {
     let said = place.clawrl(&["validate", suite, "--json", "--quiet"]).ends(0).json();
     assert_eq!((&said["tasks"], &said["valid"]), (&tasks.into(), &tasks.into()), "{said}");
@@ -57,7 +57,7 @@ fn tasks_of_terminal_bench_are_valid_in_sandboxes() {
     check(&place, "theirs", 3);
 }
 
-/// The source distribution of a package of ours.
+/// The source distribution of a test package.
 fn distribution(place: &Place, name: &str) {
     let packed = Command::new("tar")
         .args(["-czf", name, "-C", &examples("swe-synth"), "pen-1.0"])
@@ -67,7 +67,7 @@ fn distribution(place: &Place, name: &str) {
     assert!(packed.success());
 }
 
-/// Its tests run in sandboxes, and so do those of the tasks that are made of it.
+/// The package's tests and those of its tasks run in sandboxes.
 #[test]
 fn faults_in_a_package_become_valid_tasks() {
     let place = Place::new();
@@ -79,7 +79,7 @@ fn faults_in_a_package_become_valid_tasks() {
         fs::read_to_string(place.path().join(to).join("suite.yaml")).unwrap()
     };
     let suite = made("tasks/pens");
-    // The same, but for its own name.
+    // Equal except for the name.
     assert_eq!(made("tasks/same").replace("suite: same", "suite: pens"), suite);
     let repo = place.path().join("tasks/pens/fixtures/pen/repo");
     assert!(repo.join("LICENSE").is_file() && !repo.join("docs").exists());

@@ -1,4 +1,4 @@
-//! Suites with rubrics, and the models that judge by them.
+//! Suites with rubrics, and their judges.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::model_server::{Manner, ModelServer};
 use crate::place::Place;
 use crate::toolcalling::bare;
 
-/// Three answers: a polite one, a rude one, and one that the judge has nothing to say to.
+/// Three answers: polite, rude, and one without a vote.
 const MANNERS: &str = r#"
 format: 1
 suite: manners
@@ -59,7 +59,7 @@ fn a_judge_votes_and_the_record_says_how() {
     assert!(shown.contains(check), "no `{check}` in\n{shown}");
     let report = place.clawrl(&["report", "one"]);
     assert!(report.out.contains("the judge: 3 replies"), "{report:?}");
-    // The judge is in the plan: a run that goes on, and one that is played again, has it.
+    // The plan contains the judge, so resumed and replayed runs use it.
     let played = bare(&place, &["run", "--policy", "replay:one", "--name", "two"]).ends(0);
     assert!(played.out.contains("\njudge: "), "{}", played.out);
 }

@@ -1,4 +1,4 @@
-//! Machines that lack something. The machine is this one, made worse by bubblewrap.
+//! Machines that lack requirements, simulated with bubblewrap on this one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -59,7 +59,7 @@ fn a_read_only_results_folder_is_told_before_anything_runs() {
 #[test]
 fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
     let place = Place::new();
-    // A limit on file sizes stands in for the end of the disk: it is there again for the resume.
+    // A limit on file sizes simulates a full disk; the resume runs without it.
     let script = format!(
         "ulimit -f 160; exec {} run small --name full --group-size 40 --quiet",
         place.program().display()
@@ -90,7 +90,7 @@ fn the_doctor_looks_at_everything() {
     assert!(!place.results().exists(), "a look leaves nothing");
 }
 
-/// A suite whose one task wants a browser.
+/// A suite with one task that needs a browser.
 const BROWSED: &str = "
 format: 1
 suite: browsed
@@ -101,8 +101,7 @@ tasks:
     checks: [ { page_url: http://app.localhost/ } ]
 ";
 
-/// What a run and the doctor say where these are the only programs that have to do with browsers, each by its name and the
-/// version that it tells.
+/// Output of a run and of the doctor if only these browser programs exist, given by name and reported version.
 fn of_browsers(programs: &[(&str, &str)]) -> String {
     let place = Place::new();
     place.suite("browsed", BROWSED);
@@ -114,14 +113,14 @@ fn of_browsers(programs: &[(&str, &str)]) -> String {
         fs::write(&program, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // Browsers are looked for in these folders, whatever PATH says.
+    // Browsers are searched in these folders regardless of PATH.
     let folders = ["/usr/lib/chromium", "/usr/lib64/chromium-browser", "/opt/google/chrome"];
     let hidden =
         folders.iter().filter(|folder| Path::new(folder).is_dir()).flat_map(|folder| ["--tmpfs", folder]);
     let worse: Vec<&str> = ["--setenv", "PATH", bin.to_str().unwrap()].into_iter().chain(hidden).collect();
     let run = place.worse(&worse, &["run", "browsed", "--policy", "noop"]).ends(6);
     assert!(!place.results().exists());
-    // Other tasks run without browsers, so that none is needed for the doctor to be content.
+    // Other tasks run without browsers, so a missing one is not an error for the doctor.
     let doctor = place.worse(&worse, &["doctor", "--json"]).json();
     let found = doctor.as_array().unwrap().iter().find(|finding| finding["name"] == "browser").unwrap();
     let (health, says) = (found["health"].as_str().unwrap(), found["found"].as_str().unwrap());
@@ -146,7 +145,7 @@ fn a_browser_without_its_driver_is_told_before_anything_runs() {
     insta::assert_snapshot!(text);
 }
 
-/// A suite whose one task wants a container.
+/// A suite with one task that needs a container.
 const BOXED: &str = r#"
 format: 1
 suite: boxed

@@ -56,7 +56,7 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// The model is named where there is one, and what a training made beside itself stands back.
+/// Shows the model if there is one, and hides runs that belong to a training.
 #[test]
 fn runs_of_a_training_are_left_out_and_models_are_named() {
     let place = Place::new();
@@ -67,7 +67,7 @@ fn runs_of_a_training_are_left_out_and_models_are_named() {
         run(name, "oracle");
     }
     run("part", "demonstrator:70");
-    // A training is known by its train file.
+    // A train file marks a training.
     fs::write(place.results().join("runs/mine/train.json"), "{}\n").unwrap();
     let text = place.clawrl(&["ls"]).ends(0).out;
     let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
@@ -84,7 +84,7 @@ fn runs_of_a_training_are_left_out_and_models_are_named() {
     assert_eq!((part_of("mine"), part_of("mine-evaluated")), (None, None));
 }
 
-/// A run that another user closed is there. Nobody may take its name, and `clean` leaves it.
+/// A run that is unreadable because it belongs to another user still exists: its name stays taken and `clean` skips it.
 #[test]
 fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
     let place = Place::of_normal_user();
@@ -120,7 +120,7 @@ fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
     assert!(taken.err.contains("run closed exists already"), "{}", taken.err);
     assert_eq!(place.clawrl(&["clean", "--all", "--yes"]).ends(0).out, "1 run deleted\n");
     assert!(folder.exists());
-    // Nor is a folder of runs empty that may not be looked into.
+    // An unreadable folder of runs is not treated as empty.
     let runs = place.results().join("runs");
     fs::set_permissions(&runs, fs::Permissions::from_mode(0o000)).unwrap();
     let said = place.clawrl(&["ls"]).ends(7);
@@ -129,7 +129,7 @@ fn a_run_that_may_not_be_read_is_told_and_not_called_absent() {
     mode(0o755);
 }
 
-/// A suite in a folder that may not be looked into is not one without a suite.yaml.
+/// An unreadable suite folder is not reported as lacking suite.yaml.
 #[test]
 fn a_suite_that_may_not_be_read_is_told() {
     let place = Place::of_normal_user();
@@ -140,7 +140,7 @@ fn a_suite_that_may_not_be_read_is_told() {
     }
     let said = place.clawrl(&["plan", "small"]).ends(2);
     assert!(said.err.contains("`tasks/small` cannot be read"), "{}", said.err);
-    // Nor is a task folder left out that is one of several.
+    // An unreadable task folder among several is not skipped.
     for (format, file) in [("harbor", "task.toml"), ("terminal-bench", "task.yaml")] {
         for path in ["tasks", "tasks/small"] {
             let said = place.clawrl(&["import", format, path, "--output", "theirs"]).ends(2);
@@ -150,7 +150,7 @@ fn a_suite_that_may_not_be_read_is_told() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Plans are JSON, and name paths.
+/// Plans are JSON, so paths must be UTF-8.
 #[test]
 fn paths_that_are_not_utf_8_are_refused_before_anything_is_made() {
     let place = Place::new();
@@ -168,10 +168,10 @@ fn paths_that_are_not_utf_8_are_refused_before_anything_is_made() {
     let mut suite = with(&["run"]);
     suite.arg(strange);
     refused(suite, "rename");
-    // Where it is named from counts, too, and through a link.
+    // The current folder counts as well, also through a link.
     let mut here = with(&["run", "suite.yaml"]);
     here.current_dir(&folder);
-    // Results would go below it, which is found first.
+    // Results would go below it, which is checked first.
     refused(here, "choose another folder");
     std::os::unix::fs::symlink(strange, place.path().join("linked")).unwrap();
     refused(with(&["run", "linked"]), "rename");

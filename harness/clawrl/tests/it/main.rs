@@ -1,4 +1,4 @@
-//! `clawrl` as people use it: processes of the built binary, real sandboxes.
+//! End-to-end tests of `clawrl`: processes of the built binary, real sandboxes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

@@ -1,4 +1,4 @@
-//! `clawrl metrics`: figures over time, for programs that draw them.
+//! `clawrl metrics`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ fn a_history_is_lines_of_json_in_order() {
         assert_eq!(line["_step"], step);
     }
     let closed = lines.iter().filter_map(|line| line["slots/closed_count"].as_f64()).next_back();
-    // The last line is of the end.
+    // The last line describes the end.
     assert_eq!(closed, Some(f64::from(place.run("r").summary().total.closed)), "{}", said.out);
 }
 

@@ -1,6 +1,6 @@
-//! A server with a model that can do the tasks of the suite `small`. On loopback, and gone with its value.
+//! A server with a scripted model that solves the suite `small`. Listens on loopback; dropping it ends it.
 //!
-//! Every connection is a thread that ends when the connection does; the end of the server cuts all of them.
+//! Every connection has a thread that ends with it; the end of the server closes all connections.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,23 +12,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Between comments that keep a connection alive.
+/// Interval of keep-alive comments.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a server takes and how long it lives.
+/// Behaviour of a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Manner {
-    /// The key that it takes; any, if empty.
+    /// Accepted key; empty: any.
     pub(crate) key: String,
-    /// Replies before it dies in the middle of one.
+    /// Number of replies after which it dies in the middle of one.
     pub(crate) dies_after: Option<usize>,
-    /// Whether replies are this beginning of a stream, followed by comments for as long as somebody listens.
+    /// If set, replies start with this text and then contain only keep-alive comments until the client disconnects.
     pub(crate) hangs_after: Option<&'static str>,
-    /// Whether it says its tokens, one for each piece, to whoever asks as one asks vLLM.
+    /// Whether it returns token ids, one per piece, if requested in vLLM's format.
     pub(crate) tells_tokens: bool,
-    /// Tokens that its list says that the model reads.
+    /// Context length that its model list reports, tokens.
     pub(crate) reads: Option<u64>,
-    /// Whether it has an opinion on everything and a verdict on nothing.
+    /// Whether its judge replies contain no vote.
     pub(crate) babbles: bool,
 }
 
@@ -49,15 +49,15 @@ pub(crate) struct ModelServer {
 }
 
 impl ModelServer {
-    /// On a port of its own.
+    /// Starts on a free port.
     pub(crate) fn start(manner: Manner) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), manner)
     }
 
-    /// On this port.
+    /// Starts on this address.
     pub(crate) fn start_at(address: SocketAddr, manner: Manner) -> Self {
         let listener = TcpListener::bind(address).unwrap();
-        // One death, which nobody may be waiting for.
+        // One slot, since the test may not wait for the death.
         let (died, death) = sync_channel(1);
         let shared = Arc::new(Shared {
             manner,
@@ -77,7 +77,7 @@ impl ModelServer {
                 let shared = Arc::clone(&serving);
                 threads.push(std::thread::spawn(move || serve(stream, &shared)));
             }
-            // From here on the port refuses.
+            // From here on, the port refuses connections.
             drop(listener);
             serving
                 .connections
@@ -103,7 +103,7 @@ impl ModelServer {
         self.shared.replies.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has died of its manner: nothing listens, every connection is cut.
+    /// Waits until it has died as configured: the port is closed and every connection is cut.
     pub(crate) fn wait_for_death(&self) {
         self.death.recv().unwrap();
     }
@@ -116,7 +116,7 @@ impl Drop for ModelServer {
     }
 }
 
-/// The accepting thread sees it with the next connection, which is this one.
+/// This connection wakes the accepting thread.
 fn kill(shared: &Shared) {
     if !shared.dead.swap(true, Ordering::SeqCst) {
         let _ = TcpStream::connect(shared.address);
@@ -166,7 +166,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
             }
             format!("{}{events}", head())
         };
-        // A stream without length ends with its connection.
+        // A stream without length ends with the connection.
         if stream.write_all(answer.as_bytes()).is_err() || path.ends_with("completions") {
             break;
         }
@@ -193,7 +193,7 @@ fn events(text: &str) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
-/// A call of a tool.
+/// The events of a tool call.
 fn call_events(number: usize, name: &str, arguments: &Value) -> String {
     let function = json!({"name": name, "arguments": arguments.to_string()});
     let call = json!({"index": 0, "id": format!("call-{number}"), "type": "function", "function": function});
@@ -204,7 +204,7 @@ fn call_events(number: usize, name: &str, arguments: &Value) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
-/// What the model has to call, with the least that the tool's schema takes.
+/// The call that the request demands, with minimal arguments for the tool's schema.
 fn demanded_call(body: &Value) -> Option<(&str, Value)> {
     let tools = body["tools"].as_array()?;
     let function = match &body["tool_choice"] {
@@ -217,7 +217,7 @@ fn demanded_call(body: &Value) -> Option<(&str, Value)> {
     Some((function["name"].as_str()?, least(&function["parameters"])))
 }
 
-/// The least that a schema takes.
+/// A minimal value for a schema.
 fn least(schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("object") => {
@@ -231,8 +231,8 @@ fn least(schema: &Value) -> Value {
     }
 }
 
-/// What the model calls where it may call tools: with a shell the command, then that it is done; else it asks for the price of a thing,
-/// and submits what it is told.
+/// The model's tool call: with a shell, the command and then `done`; otherwise it asks for a price and submits the
+/// result.
 fn scripted_call(body: &Value) -> Option<(&str, Value)> {
     let tools = body["tools"].as_array()?;
     let has = |name: &str| tools.iter().any(|tool| tool["function"]["name"] == name);
@@ -253,7 +253,7 @@ fn scripted_call(body: &Value) -> Option<(&str, Value)> {
     has("price").then(|| ("price", json!({"key": thing})))
 }
 
-/// The same from a server that says its tokens.
+/// The events of a reply with token ids.
 fn exact_events(text: &str) -> String {
     let (start, end) = text.split_at(text.len() / 2);
     let token = |id: u32, text: &str| {
@@ -269,7 +269,7 @@ fn exact_events(text: &str) -> String {
     events.concat() + "data: [DONE]\n\n"
 }
 
-/// The command that a task asks for; nothing behind it.
+/// The command that a task asks for, without the following text.
 fn command(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array().unwrap();
     if messages.iter().any(|message| message["role"] == "assistant") {
@@ -280,7 +280,8 @@ fn command(body: &Value) -> Option<String> {
     Some(format!("echo {word} > out.txt"))
 }
 
-/// What the model says: the command, then that it is done; as chat models do it, in a block with words around it, if it is told of blocks.
+/// The model's reply: the command, then `done`. If the prompt mentions code blocks, the reply is a block with text
+/// around it, as chat models write it.
 fn reply(body: &Value) -> String {
     let format = &body["response_format"];
     if format["type"] == "json_schema" {
@@ -302,7 +303,7 @@ fn reply(body: &Value) -> String {
     action
 }
 
-/// A judge for whom an answer is polite if it says thanks, and who can make nothing of one without words.
+/// A judge that finds an answer polite if it contains thanks, and does not vote on one without words.
 fn vote(body: &Value, asked: &str) -> String {
     assert_eq!(body["temperature"], 1.0, "{body}");
     let answer = asked.split("\nANSWER ").nth(1).and_then(|rest| rest.split("\nEND ").next()).unwrap();
@@ -314,7 +315,7 @@ fn vote(body: &Value, asked: &str) -> String {
     }
 }
 
-/// A judge who likes replies of an odd number of bytes, and would have the others be shorter.
+/// A judge that likes replies of an odd number of bytes and wants the others shorter.
 fn said_of_a_turn(body: &Value, asked: &str) -> String {
     assert_eq!(body["temperature"], 1.0, "{body}");
     let reply = asked.split("\nREPLY ").nth(1).and_then(|rest| rest.split("\nEND ").next()).unwrap();
@@ -333,7 +334,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, String, Va
     match reader.read_line(&mut line) {
         Ok(0) => return None,
         Ok(_) => {}
-        // The handshake of TLS is no text; servers without it answer so.
+        // A TLS handshake is not text; servers without TLS answer like this.
         Err(_) => {
             let _ = reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
             return None;

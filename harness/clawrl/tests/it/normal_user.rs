@@ -1,4 +1,4 @@
-//! A user without rights: the same results, with fewer limits, and told which.
+//! An unprivileged user gets the same results with fewer limits, and a report of those missing.
 
 use crate::place::Place;
 

@@ -1,4 +1,4 @@
-//! The Python wheel, built of the programs under test and installed.
+//! The Python wheel, built from the programs under test and installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ mod real_clients {
     use super::*;
     use crate::served::client_python;
 
-    /// Runs a command to its end, which has to be a success, and returns its standard output.
+    /// Runs a command, which must succeed, and returns its standard output.
     fn run(command: &mut Command) -> String {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

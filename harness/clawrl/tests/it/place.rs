@@ -11,7 +11,7 @@ use clawrl_record::{Run, RunStore};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Twelve tasks in three families; mistakes score less than oracles, so that attempts differ.
+/// Twelve tasks in three templates; wrong solutions score less than oracles, so that attempts differ.
 pub(crate) const SMALL: &str = r#"
 format: 1
 suite: small
@@ -51,16 +51,16 @@ tasks:
       - ["echo {{ word }} > note.txt"]
 "#;
 
-/// A user id that is nobody's.
+/// An unused user id.
 const NORMAL_USER: u32 = 1_899_999_998;
 
-/// The folder, removed at the end.
+/// A test folder, removed on drop.
 pub(crate) struct Place {
     folder: TempDir,
     user: Option<u32>,
 }
 
-/// What a process of `clawrl` said and how it ended.
+/// Output and exit status of a `clawrl` process.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -71,13 +71,13 @@ pub(crate) struct Said {
 impl Said {
     pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        // Whoever starts next sweeps what runs that other tests killed have left, and tells of it.
+        // The next process cleans up after runs that other tests killed, and reports it.
         let swept = |line: &&str| line.starts_with("swept what a dead run had left");
         let err = text(&output.stderr).split_inclusive('\n').filter(|line| !swept(line)).collect();
         Self { code: output.status.code(), out: text(&output.stdout), err }
     }
 
-    /// That it ended with this code.
+    /// Checks the exit code.
     #[track_caller]
     pub(crate) fn ends(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.out, self.err);
@@ -92,14 +92,15 @@ impl Said {
 }
 
 impl Place {
-    /// A folder with the suite `small` under `tasks`.
+    /// Creates a folder with the suite `small` under `tasks`.
     pub(crate) fn new() -> Self {
         let place = Self { folder: tempfile::tempdir().unwrap(), user: None };
         place.suite("small", SMALL);
         place
     }
 
-    /// The same for a user without rights, with programs of its own, because the build folder may be closed.
+    /// Like [`Self::new`] for an unprivileged user, with copies of the programs, since the build folder may be
+    /// unreadable.
     pub(crate) fn of_normal_user() -> Self {
         let mut place = Self::new();
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -131,12 +132,12 @@ impl Place {
         fs::write(folder.join("suite.yaml"), text).unwrap();
     }
 
-    /// `clawrl` in this folder, with nothing of our environment.
+    /// `clawrl` in this folder with an empty environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(&self.program(), arguments)
     }
 
-    /// The built program, or the copy that this place has.
+    /// The built program or this folder's copy.
     pub(crate) fn program(&self) -> PathBuf {
         let copy = self.path().join("clawrl");
         if copy.exists() { copy } else { program() }
@@ -153,7 +154,7 @@ impl Place {
         command
     }
 
-    /// `clawrl` on a machine that bubblewrap makes worse by these arguments.
+    /// Runs `clawrl` on a machine that bubblewrap restricts by these arguments.
     pub(crate) fn worse(&self, worse: &[&str], arguments: &[&str]) -> Said {
         let own = self.program();
         let own = own.to_str().unwrap();
@@ -166,12 +167,12 @@ impl Place {
         Said::of(&self.command(arguments).output().unwrap())
     }
 
-    /// Starts it; its standard error can be listened to.
+    /// Starts `clawrl`; the test can follow its standard error.
     pub(crate) fn start(&self, arguments: &[&str]) -> Live {
         self.start_command(self.command(arguments))
     }
 
-    /// The same, of a command that a test has changed.
+    /// Starts a command that the test has changed.
     pub(crate) fn start_command(&self, mut command: Command) -> Live {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
@@ -184,14 +185,14 @@ impl Place {
         store.run(&clawrl_core::RunId::new(name).unwrap()).unwrap()
     }
 
-    /// Text of this machine and this moment, for snapshots.
+    /// Replaces text that depends on machine and time, for snapshots.
     pub(crate) fn settled(&self, text: &str) -> String {
         let text = text.replace(self.path().to_str().unwrap(), "[folder]");
         let filters = [
             (r"\d{8}-\d{6}", "[time]"),
             (r"\d+(\.\d+)? (us|ms|s|min)\b", "[duration]"),
             (r" +\[duration\]", " [duration]"),
-            // Column widths follow the durations; which limits cannot be set follows the machine and the user.
+            // Column widths depend on durations; missing limits depend on machine and user.
             (r"(?m)^phase +p50 +p95$", "phase p50 p95"),
             (r"(?m)^not limited .*\n", ""),
         ];
@@ -201,7 +202,7 @@ impl Place {
     }
 }
 
-/// A process of `clawrl` under way.
+/// A running `clawrl` process.
 pub(crate) struct Live {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -213,18 +214,18 @@ impl Live {
         self.child.id()
     }
 
-    /// What it said on standard error, as far as that was listened to.
+    /// Standard error read so far.
     pub(crate) fn heard(&self) -> &str {
         &self.heard
     }
 
-    /// Waits for a line of standard error that contains this.
+    /// Waits for a line of standard error that contains `part`.
     #[track_caller]
     pub(crate) fn hears(&mut self, part: &str) {
         assert!(self.hears_before_its_end(part), "it ended without `{part}`:\n{}", self.heard);
     }
 
-    /// The same; false if it ended without.
+    /// Like [`Self::hears`]; false if the process ended without such a line.
     pub(crate) fn hears_before_its_end(&mut self, part: &str) -> bool {
         loop {
             let mut line = String::new();

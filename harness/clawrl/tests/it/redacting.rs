@@ -1,10 +1,10 @@
-//! `--redact-env`: secrets of the harness's environment that come to light in an attempt.
+//! `--redact-env`: environment secrets that appear in an attempt.
 
 use crate::place::{Place, Said};
 
 const VALUE: &str = "tok_live_1234567890";
 
-/// The value is put together inside, so that the plan does not hold it.
+/// The task assembles the value, so that the plan does not contain it.
 const LEAKY: &str = r#"
 format: 1
 suite: leaky
@@ -30,7 +30,7 @@ fn clawrl(place: &Place, value: Option<&str>, arguments: &[&str]) -> Said {
     Said::of(&command.output().unwrap())
 }
 
-/// All that is recorded of attempts, as text.
+/// All records of attempts as text.
 fn recorded(place: &Place, run: &str) -> String {
     let run = place.run(run);
     let records = run.trajectories().unwrap();
@@ -42,7 +42,7 @@ fn a_secret_is_in_no_record() {
     let place = Place::new();
     place.suite("leaky", LEAKY);
     let run = ["run", "leaky", "--quiet", "--max-retries", "0"];
-    // Without being asked to, nothing is changed.
+    // Without the option, nothing is redacted.
     clawrl(&place, Some(VALUE), &[&run[..], &["--name", "open"]].concat()).ends(4);
     assert!(recorded(&place, "open").contains(VALUE));
 
@@ -50,11 +50,11 @@ fn a_secret_is_in_no_record() {
     clawrl(&place, Some(VALUE), &redacted).ends(4);
     let text = recorded(&place, "closed");
     assert!(!text.contains(VALUE), "{text}");
-    // An observation, what a check found, a fault, and both recordings of the terminal.
+    // In an observation, a check's finding, a fault, and both terminal recordings.
     assert_eq!(text.matches("[redacted LEAKY_TOKEN]").count(), 5, "{text}");
     assert_eq!(place.run("closed").lock_file().unwrap().redacted, ["LEAKY_TOKEN"]);
 
-    // A run that goes on redacts what it redacted before, and cannot without the value.
+    // A resumed run redacts the same variables as before and fails without their values.
     let on = ["run", "--resume", "closed", "--retry-faulted", "--quiet"];
     let said = clawrl(&place, None, &on).ends(2);
     assert!(said.err.contains("LEAKY_TOKEN, which is to be redacted, is not set"), "{}", said.err);
@@ -63,7 +63,7 @@ fn a_secret_is_in_no_record() {
     assert!(!text.contains(VALUE), "{text}");
     assert_eq!(text.matches("[redacted LEAKY_TOKEN]").count(), 7, "{text}");
 
-    // What was struck out was an observation: the replies are whole, and can be played again.
+    // Only an observation was redacted: the replies are complete and can be replayed.
     clawrl(&place, None, &["run", "--policy", "replay:closed", "--filter", "print", "leaky", "--quiet"])
         .ends(0);
 }
@@ -84,7 +84,7 @@ fn what_cannot_be_redacted_is_refused_by_name() {
     check(None, "tok_live-1", "give the name of an environment variable");
 }
 
-/// All that the run's folder holds of the value, marks aside.
+/// Number of occurrences of the value in the run's folder, without marks.
 fn leaks(place: &Place, run: &str) -> usize {
     recorded(place, run).matches(VALUE).count()
 }
@@ -106,7 +106,7 @@ fn what_a_resume_redacts_every_later_resume_redacts() {
     assert_eq!(place.run("r").lock_file().unwrap().redacted, ["LEAKY_TOKEN"]);
     assert_eq!(leaks(&place, "r"), before);
 
-    // It is not named again, and is redacted; nothing is new about it.
+    // The variable is redacted without being named again, and no warning appears.
     let said = clawrl(&place, Some(VALUE), &on).ends(4);
     assert!(!said.err.contains("from now on"), "{}", said.err);
     assert_eq!(leaks(&place, "r"), before);

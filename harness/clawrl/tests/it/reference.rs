@@ -1,4 +1,5 @@
-//! The generated pages in `harness/docs/reference`: `cargo xtask generate` writes them, and a test fails where one is stale.
+//! The generated pages in `harness/docs/reference`: `cargo xtask generate` writes them, and a test fails if one is
+//! stale.
 //!
 //! Their sources are the help of the built program, the published schemas, the OpenAPI document and the list of metrics.
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const FOLDER: &str = "harness/docs/reference";
-/// Set by `cargo xtask generate`: pages are written and not compared.
+/// Set by `cargo xtask generate`: pages are written instead of compared.
 const WRITE: &str = "CLAWRL_WRITE_REFERENCE";
 const NOTE: &str = "<!-- Written by `cargo xtask generate`. -->\n";
 
@@ -181,7 +182,7 @@ fn schema_page(title: &str, name: &str, more: &str) -> String {
             follow(&schema, value, &below, &mut seen, &mut waiting);
         }
     }
-    // A type that has a section links to it, any other is described where it is used.
+    // A type with a section is linked; other types are described where they are used.
     for (name, path) in seen.iter().chain(&seen) {
         let section = &schema["$defs"][*name];
         let anchor: String =
@@ -221,7 +222,7 @@ fn follow<'a>(
     }
 }
 
-/// The schemas of which a value fits one; `null`, which stands for a key that is left out, is none.
+/// The alternative schemas of a value, without `null`, which stands for an omitted key.
 fn alternatives(value: &Value) -> Vec<&Value> {
     let all = ["anyOf", "oneOf"].into_iter().filter_map(|key| value[key].as_array()).flatten();
     all.filter(|kind| kind["type"] != "null").collect()
@@ -259,7 +260,7 @@ fn type_of(value: &Value) -> String {
     if named.is_empty() { "any".to_owned() } else { named.join(" or ") }
 }
 
-/// The description of a key, with that of each word it may be.
+/// The description of a key and of each allowed word.
 fn meaning(value: &Value) -> String {
     let mut meaning = text(value, "description").to_owned();
     let words = alternatives(value).into_iter().flat_map(|kind| match alternatives(kind) {
@@ -272,7 +273,7 @@ fn meaning(value: &Value) -> String {
     meaning
 }
 
-/// The metrics of runs, from the enum that names them, and of the chat server, from where they are written.
+/// The metrics of runs, from their enum, and of the chat server, from its source.
 fn metrics() -> String {
     let source = fs::read_to_string(Path::new(ROOT).join("harness/record/src/metrics.rs")).unwrap();
     let (_, variants) = source.split_once("pub enum Metric {").unwrap();

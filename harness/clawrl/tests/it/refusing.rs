@@ -1,4 +1,4 @@
-//! What is refused before anything starts, and how it is said.
+//! Errors before anything starts.
 
 use std::fs;
 
@@ -110,12 +110,12 @@ fn a_torn_tail_is_cut_and_told() {
     place.clawrl(&["run", "small", "--name", "torn", "--quiet"]).ends(0);
     let journal = place.results().join("runs/torn/journal.jsonl");
     let text = fs::read(&journal).unwrap();
-    // The end is lost, and the last line before it is half a line.
+    // The end is lost, and the last line is incomplete.
     let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
     let resolved = lines.iter().rposition(|line| line.windows(8).any(|part| part == b"resolved")).unwrap();
     let mut kept = lines[..resolved].concat();
     kept.extend_from_slice(&lines[resolved][..30]);
-    // A vouched-for tail would be damage, so the marks of what was synced go with it.
+    // A missing tail after a sync mark would count as damage, so the marks are removed too.
     let synced = lines[..resolved].iter().position(|line| line.ends_with(b"\"synced\"}\n")).unwrap();
     assert!(synced < resolved);
     fs::write(&journal, kept).unwrap();

@@ -71,7 +71,7 @@ fn a_cost_limit_starts_no_further_attempt_and_a_higher_one_goes_on() {
         (total.finished, total.open)
     };
     assert_eq!(counts(), (2, 2));
-    // What was spent before counts, so that the same limit starts nothing.
+    // Earlier costs count, so that the same limit starts nothing.
     let asked = server.replies();
     let again =
         clawrl(&place, &["run", "--resume", "r", "--max-cost-usd", "0.0005", "--json"]).ends(5).json();
@@ -126,7 +126,7 @@ fn replies_are_read_as_tool_calls_unless_told_otherwise() {
         assert_eq!(run.summary().total.passed, 1, "{name}");
     };
     let fenced = "That's what I'd run:\n```bash\nsubmit\n```\nIt won't hurt.";
-    // The suite says `raw`, as does whoever says nothing.
+    // The suite says `raw`, which is also the default.
     check("usual", "", &[], ActionFormat::ToolCalls, "");
     check("in-text", "tools: text\n", &[], ActionFormat::Fenced, fenced);
     check("told", "tools: text\naction_format: raw\n", &[], ActionFormat::Raw, "submit");
@@ -136,8 +136,8 @@ fn replies_are_read_as_tool_calls_unless_told_otherwise() {
     assert!(said.err.contains("[possible values: raw, fenced, tool_calls, hermes]"), "{}", said.err);
 }
 
-/// The server dies in the middle of a reply and comes back on the same port: what it interrupted is tried again from
-/// the start, in fresh sandboxes, and none of it is scored.
+/// The server dies in the middle of a reply and restarts on the same port: interrupted attempts are retried in fresh
+/// sandboxes and not scored.
 #[test]
 fn a_server_that_dies_and_comes_back_costs_attempts_and_no_score() {
     let place = Place::new();
@@ -148,7 +148,7 @@ fn a_server_that_dies_and_comes_back_costs_attempts_and_no_score() {
     command.env("TEAM_KEY", KEY).env("CLAWRL_LOG", "clawrl_remote=debug");
     let mut live = place.start_command(command);
     server.wait_for_death();
-    // At least one attempt has met nothing at the port.
+    // At least one attempt found the port closed.
     live.hears("server-unreachable");
     let back = ModelServer::start_at(server.address(), Manner::default());
     live.ended().ends(0);
@@ -162,7 +162,7 @@ fn a_server_that_dies_and_comes_back_costs_attempts_and_no_score() {
     assert!(back.replies() >= 11, "{}", back.replies());
 }
 
-/// A task that passes without anything done.
+/// A task that the no-op passes.
 const DONE: &str = r#"
 format: 1
 suite: done
@@ -176,7 +176,7 @@ tasks:
     oracle: { commands: ["true"] }
 "#;
 
-/// A proxy that keeps the connection alive before a model that hangs: the attempt's limit would grade what it left.
+/// A proxy keeps the connection of a hanging model alive: the attempt's time limit would grade an untouched workspace.
 #[test]
 fn keep_alives_are_no_reply_and_never_a_score() {
     let place = Place::new();

@@ -4,11 +4,11 @@ use clawrl_core::AttemptRecord;
 
 use crate::place::Place;
 
-/// A record without what may differ between a run and its replay, all of which is time or follows from it: the
-/// lease's epoch, the times of phases, turns and steps, the facts of the reset, whether a page came to rest in its time, the
-/// recording of the terminal, which says when each byte came and how bytes fell into chunks, and pictures that nobody was shown,
-/// which have a caret that blinks in them. All else must repeat: prompts, replies, calls, observations with their other facts,
-/// flags, grades, rewards and how the attempt ended.
+/// A record without the parts that may differ between a run and its replay because they depend on time: the lease's
+/// epoch, the times of phases, turns and steps, the facts of the reset, whether a page settled in time, the terminal
+/// recording with its timestamps and chunks, and pictures that no policy saw, which may show a blinking caret.
+/// Everything else must repeat: prompts, replies, calls, observations with their other facts, flags, grades, rewards
+/// and the end of the attempt.
 pub(crate) fn comparable(mut record: AttemptRecord) -> AttemptRecord {
     record.epoch = clawrl_core::Epoch::default();
     record.times = clawrl_core::PhaseTimes::default();
@@ -41,7 +41,7 @@ fn a_replay_repeats_every_trajectory() {
     let first =
         ["run", "small", "--policy", "demonstrator:50", "--seed", "7", "--group-size", "2", "--quiet"];
     place.clawrl(&[&first[..], &["--name", "first"]].concat()).ends(0);
-    // By the recorded plan itself, and by the suite with the same arguments.
+    // Under the recorded plan, and with the suite and the same arguments.
     place.clawrl(&["run", "--policy", "replay:first", "--name", "again", "--quiet"]).ends(0);
     let arguments = ["--seed", "7", "--group-size", "2", "--policy", "replay:first", "--name", "suite"];
     place.clawrl(&[&["run", "small", "--quiet"][..], &arguments].concat()).ends(0);

@@ -83,7 +83,7 @@ fn faulted_slots_are_told_and_tried_again_on_demand() {
     assert!(said.out.contains("try again   clawrl run --resume f --retry-faulted"), "{}", said.out);
     let listed = place.clawrl(&["show", "f", "--faulted"]).ends(0);
     assert!(listed.out.contains("cannot access 'nothing'"), "{}", listed.out);
-    // Without being asked to, a finished run is left alone.
+    // A finished run is not changed without `--retry-faulted`.
     assert!(place.clawrl(&["run", "--resume", "f"]).ends(4).err.contains("nothing left to do"));
     assert_eq!(place.run("f").state().unwrap().resumes(), 0);
     place.clawrl(&["run", "--resume", "f", "--retry-faulted", "--quiet"]).ends(4);

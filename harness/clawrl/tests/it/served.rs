@@ -1,4 +1,4 @@
-//! `clawrl serve`, started as a person does, and what it answers.
+//! Starts `clawrl serve` as users do, and sends requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::place::{Live, Place, Said};
 
-/// A server; it ends with this.
+/// A server; dropping this ends it.
 pub(crate) struct Served {
     live: Option<Live>,
     /// Host and port.
@@ -19,7 +19,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts `clawrl serve` with this policy, and hears what a person is told.
+    /// Starts `clawrl serve` with this policy and reads the address and key that it prints.
     pub(crate) fn start(place: &Place, policy: &str, change: impl FnOnce(&mut Command)) -> Self {
         let mut command = place.command(&["serve", policy, "--listen", "127.0.0.1:0"]);
         change(&mut command);
@@ -36,12 +36,12 @@ impl Served {
         Self { live: Some(live), address, key }
     }
 
-    /// Status, and the whole response as text.
+    /// Sends a request; returns status and response text.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
         self.try_ask(&self.key, method, path, body).unwrap()
     }
 
-    /// The same with another key; an error where the server is gone before it has answered.
+    /// Like [`Self::ask`] with another key; an error if the server ends before it answers.
     pub(crate) fn try_ask(
         &self,
         key: &str,
@@ -71,7 +71,7 @@ impl Served {
         self.live.as_mut().unwrap().hears(part);
     }
 
-    /// Ends it as nothing can be prepared for.
+    /// Kills the server.
     #[cfg(feature = "torch")]
     pub(crate) fn dies(&self) {
         if let Some(live) = &self.live {
@@ -79,7 +79,7 @@ impl Served {
         }
     }
 
-    /// Ends it as a service manager does.
+    /// Terminates the server as service managers do.
     pub(crate) fn ends(mut self) -> Said {
         let live = self.live.take().unwrap();
         live.signal(Signal::TERM);
@@ -87,14 +87,14 @@ impl Served {
     }
 }
 
-/// The interpreter with the clients of others, where `ci/setup.sh mcp` has installed them.
+/// The Python interpreter with third-party clients, installed by `ci/setup.sh mcp`.
 pub(crate) fn client_python() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
     cache.unwrap_or_else(home).join("clawrl/mcp/venv/bin/python")
 }
 
-/// What is behind the head of a response.
+/// The body of a response.
 pub(crate) fn body_of(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }

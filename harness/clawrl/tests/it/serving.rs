@@ -1,4 +1,4 @@
-//! `clawrl serve` in front of a server of others.
+//! `clawrl serve` in front of an upstream server.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::served::{Served, body_of, client_python};
 
 const KEY: &str = "sk-very-secret-0001";
 
-/// The server of others, whose key is in nothing that is said.
+/// A server in front of an upstream server, whose key never appears in output.
 struct Passing(Served);
 
 impl Passing {
@@ -30,7 +30,7 @@ impl Passing {
         (status, body_of(&answer).to_owned())
     }
 
-    /// The answer to a chat, whole.
+    /// The complete answer to a chat request.
     fn chat(&self, more: &Value) -> (u16, Value) {
         let mut body = json!({"messages": [{"role": "user", "content": "Write river into out.txt."}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -38,7 +38,7 @@ impl Passing {
         (status, serde_json::from_str(&answer).unwrap())
     }
 
-    /// The record of the request that was answered so.
+    /// The recorded request of this answer.
     fn recorded(&self, answer: &Value) -> Value {
         let number = answer["id"].as_str().unwrap().strip_prefix("chatcmpl-").unwrap();
         let (status, turn) = self.ask("GET", &format!("/v1/turns/{number}"), &Value::Null);
@@ -122,7 +122,7 @@ fn exact_tokens_of_another_server_are_recorded_as_exact() {
     let recorded = &request["answers"][0];
     assert_eq!((&recorded["exact"], &recorded["sampled_ids"]), (&json!(true), &json!([4, 5])));
     assert_eq!((&recorded["logprobs"], &recorded["temperature"]), (&json!([-0.5, -0.5]), &json!(1.0)));
-    // Its log-probabilities are not those of another temperature.
+    // The server's log-probabilities are not valid at another temperature.
     let other = json!([{"role": "user", "content": "Write stone into out.txt."}]);
     let (_, answer) = served.chat(&json!({"temperature": 0.5, "messages": other}));
     assert_eq!(served.recorded(&answer)["answers"][0]["exact"], false);
@@ -274,7 +274,7 @@ fn an_absent_server_is_reported_and_so_is_its_return() {
     let server = ModelServer::start_at(address, Manner::default());
     served.hears("answers now");
     assert_eq!(policy(&served)["trouble"], Value::Null);
-    // It goes, and a request finds it gone.
+    // The server ends, and a request fails.
     drop(server);
     let body = json!({"messages": [{"role": "user", "content": "Write river into out.txt."}]});
     assert_eq!(served.ask("POST", "/v1/chat/completions", &body).0, 503);
@@ -299,7 +299,7 @@ fn a_refused_key_and_a_missing_model_are_reported() {
     assert!(!served.ends().err.contains("sk-another-0002"));
     let mut served = serve("unable", KEY);
     served.hears("does not list the model `unable`, and may refuse it; it lists `able`");
-    // A list of models says nothing about a model that is refused.
+    // A model list does not show that the model is refused.
     let body = json!({"messages": [{"role": "user", "content": "hi"}]});
     assert_eq!(served.ask("POST", "/v1/chat/completions", &body).0, 503);
     served.hears("does not answer:");
@@ -346,7 +346,7 @@ fn openclaw_is_set_up_where_the_context_is_large_enough() {
 fn a_server_without_a_model_list_answers_after_a_warning() {
     let place = Place::new();
     let server = ModelServer::start(Manner::default());
-    // As of somebody who leaves out `/v1`.
+    // A base URL without `/v1`.
     let base_url = server.base_url().trim_end_matches("/v1").to_owned();
     let mut served = Served::start(&place, "openai:able", |command| {
         command.args(["--base-url", &base_url, "--key-env", "none", "--data", "kept here"]);

@@ -1,4 +1,4 @@
-//! Ctrl-C once, Ctrl-C twice, SIGTERM; and going on afterwards.
+//! Ctrl-C once, Ctrl-C twice, SIGTERM; and resuming afterwards.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::place::Place;
 
-/// Runs with standard error on a terminal, and returns what the terminal was sent.
+/// Runs with standard error on a terminal, and returns the terminal's input.
 fn on_a_terminal(place: &Place, arguments: &[&str]) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
@@ -20,10 +20,10 @@ fn on_a_terminal(place: &Place, arguments: &[&str]) -> String {
     let mut command = place.command(arguments);
     command.env("TERM", "xterm").stdout(Stdio::null()).stderr(terminal);
     let mut child = command.spawn().unwrap();
-    // Ours too, or the terminal never ends.
+    // Closes our own handle too, or reading would never end.
     drop(command);
     let mut sent = Vec::new();
-    // The end of a terminal is an error, whatever was read before.
+    // The end of a terminal is an error, also after successful reads.
     let _ = File::from(master).read_to_end(&mut sent);
     assert_eq!(child.wait().unwrap().code(), Some(0), "{}", String::from_utf8_lossy(&sent));
     String::from_utf8_lossy(&sent).into_owned()

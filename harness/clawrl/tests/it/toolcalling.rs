@@ -1,4 +1,4 @@
-//! Tool-call suites: tools of the harness itself, for which no sandbox is started, and programs, for which one is.
+//! Tool-call suites: built-in tools run without a sandbox, programs in one.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use clawrl_record::Metric;
 
 use crate::place::{Place, Said};
 
-/// Six tasks whose tools are the harness's own.
+/// Six tasks with built-in tools.
 const PRICES: &str = r#"
 format: 1
 suite: prices
@@ -84,7 +84,7 @@ tasks:
       - actions: [{ call: { name: count, arguments: { file: out.txt } } }, { submit: "3" }]
 "#;
 
-/// `clawrl` where nothing can be isolated: neither bubblewrap nor the spawner can be run.
+/// Runs `clawrl` without isolation: neither bubblewrap nor the spawner can run.
 pub(crate) fn bare(place: &Place, arguments: &[&str]) -> Said {
     let spawner = place.program().with_file_name("clawrl-sbx");
     let no = "/dev/null";
@@ -169,7 +169,7 @@ fn openness_of_a_workspace_is_told_as_that_of_a_terminal() {
     assert!(said.err.contains("warning: tasks with `network: host`: 2."), "{}", said.err);
 }
 
-/// Every no-op fails and every oracle passes; mistakes pass where the suite says that they do.
+/// No-ops fail and oracles pass; wrong solutions pass only where the suite says so.
 #[test]
 fn toolcall_basics_is_valid() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! The tutorials and the README, executed: their files are written, their commands run, their output compared.
+//! Executes the tutorials and the README: writes their files, runs their commands, compares their output.
 //!
 //! A page runs in one bash, in an empty folder. A block `sh` is executed. A block `text` behind it holds lines that its output contains in
 //! this order; `…` stands for any text within a line. Any other block whose paragraph ends with a file name (``Save this as `x.yaml`:``) is
@@ -122,7 +122,7 @@ fn first_suite_tutorial_runs() {
     check("harness/docs/tutorials/first-suite.md", &[]);
 }
 
-/// A tenth of the training: what it learns is measured elsewhere.
+/// A tenth of the training; other tests measure learning.
 #[cfg(feature = "torch")]
 #[test]
 fn first_training_tutorial_runs() {

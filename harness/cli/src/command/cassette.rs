@@ -1,4 +1,4 @@
-//! `clawrl cassette`: make cassettes of recorded runs, and look at them.
+//! `clawrl cassette`: records and shows cassettes.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::output::{print, print_json};
 use crate::redaction;
 use crate::results::ResultsArguments;
 
-/// Makes cassettes of runs: replies that `--policy cassette:FILE` plays wherever the same is asked, with no model.
+/// Records model replies in cassettes, which `--policy cassette:FILE` replays without a model.
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_required = true,
@@ -35,32 +35,31 @@ enum Verb {
     Show(Show),
 }
 
-/// Writes the replies of a recorded run, with what was asked for each, into one file.
+/// Writes the requests and replies of a recorded run to one file.
 ///
-/// What was asked is computed again from the record, by this version of the program: make a cassette with the version
-/// that made the run.
+/// The requests are computed again from the record. Use the version of `clawrl` that made the run.
 #[derive(Debug, clap::Args)]
 struct Record {
-    /// The run.
+    /// Name of the run.
     #[arg(value_name = "RUN", value_parser = parse_run_name)]
     run: RunId,
-    /// The file.
+    /// File to write.
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// Replace the file if it is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     results: ResultsArguments,
 }
 
-/// Says what a cassette holds.
+/// Summarizes the contents of a cassette.
 #[derive(Debug, clap::Args)]
 struct Show {
-    /// The file.
+    /// Cassette file.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// As JSON.
+    /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -102,7 +101,7 @@ fn write(arguments: &Record, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Runs whose record does not hold all that was asked, or whose policy was not one.
+/// Refuses runs whose record lacks requests, or whose policy cannot be recorded.
 fn refuse(found: &Run) -> Result<(), Failure> {
     let run = &found.plan().run;
     let refused = |message: String, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
@@ -120,7 +119,7 @@ fn refuse(found: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cassette in one line.
+/// One-line summary of a cassette.
 pub(super) fn words(path: &Path, cassette: &Cassette) -> String {
     let origin = cassette.origin();
     format!(

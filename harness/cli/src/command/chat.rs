@@ -1,4 +1,4 @@
-//! `clawrl chat`: a conversation with a server of chat, in the terminal.
+//! `clawrl chat`: a terminal client of chat servers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,31 +11,32 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::results::ResultsArguments;
 
-/// Talks to a server of chat, such as `clawrl serve`, and says what is good and bad about its answers.
+/// Chats with a server such as `clawrl serve`, and rates its answers.
 ///
-/// Ctrl-C cuts an answer; at the prompt, it ends the conversation, as Ctrl-D does. `/help` lists the commands there. Where standard input
-/// is no terminal, each of its lines is a message or a command, and standard output has the replies alone.
+/// Ctrl-C interrupts an answer. At the prompt, Ctrl-C and Ctrl-D end the conversation, and `/help` lists the commands.
+/// If standard input is not a terminal, each line is a message or a command, and standard output contains only the
+/// replies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl chat\n  clawrl chat --message 'What is a monad?'\n  \
                         printf '%s\\n' 'Name a river.' '/bad one in Asia' | clawrl chat --json")]
 pub(crate) struct Arguments {
-    /// Where the server's API is.
+    /// Base URL of the server's API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:30000/v1")]
     pub(crate) base_url: String,
-    /// File of the key, `USER KEY` or the key alone in its first line [default: $CLAWRL_KEY, or for a server of this machine the
-    /// file `keys` of `--data`].
+    /// File with `USER KEY`, or only the key, in its first line [default: $CLAWRL_KEY, or for a local server the file
+    /// `keys` in `--data`].
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// The model to ask for [default: the first one that the server lists].
+    /// Name of the model [default: the first one that the server lists].
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Name of the session in the server's record [default: a fresh one].
+    /// Name of the session in the server's record [default: a new name].
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// A system prompt.
+    /// System prompt.
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
-    /// Ask this, print the reply, and end.
+    /// Send this message, print the reply, and exit.
     #[arg(long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
     /// Folder of the server's keys [default: chat/ in the results folder].
@@ -43,12 +44,12 @@ pub(crate) struct Arguments {
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) results: ResultsArguments,
-    /// Print a line of JSON for each reply, when it has ended.
+    /// Print one line of JSON for each complete reply.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Talks until the input or a signal ends it.
+/// Runs until the input ends or a signal arrives.
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let request = ChatRequest {
         base_url: arguments.base_url.clone(),

@@ -1,6 +1,6 @@
-//! The key: where it is from, and for whom.
+//! Finds the key for a chat server.
 //!
-//! I1. A key that `clawrl serve` made goes by itself to servers of this machine alone; to another one, only a key that a person names goes.
+//! I1. A key that `clawrl serve` created is sent to local servers only, unless the user names it explicitly.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::chat::Arguments;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// The key for the server of these arguments; `None` where there is none, and it may do without.
+/// The key for the server; `None` if there is none, since a server may not need one.
 pub(super) fn key(arguments: &Arguments) -> Result<Option<Secret>, Failure> {
     let is_here = is_here(&arguments.base_url);
     let (text, place) = if let Some(file) = &arguments.key_file {
@@ -42,7 +42,7 @@ pub(super) fn key(arguments: &Arguments) -> Result<Option<Secret>, Failure> {
     Secret::new(&text).map(Some).ok_or_else(none)
 }
 
-/// Where `clawrl serve` keeps its keys.
+/// The key file of `clawrl serve`.
 pub(super) fn usual_file(arguments: &Arguments) -> PathBuf {
     arguments.data.clone().unwrap_or_else(|| arguments.results.dir().join("chat")).join("keys")
 }
@@ -56,7 +56,7 @@ fn is_here(base_url: &str) -> bool {
         .map_or_else(|_| is_localhost(&host.to_ascii_lowercase()), |address| address.is_loopback())
 }
 
-/// The host of a sound base URL.
+/// The host of a valid base URL.
 fn host(base_url: &str) -> &str {
     let rest = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! `clawrl clean`: delete runs, or what dead processes left behind.
+//! `clawrl clean`: deletes runs and leftovers of dead processes.
 //!
-//! I1. Nothing is deleted that was not listed and agreed to. I2. A run under way is never deleted.
+//! I1. Everything deleted was listed and confirmed before. I2. A running run is never deleted.
 
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
@@ -18,30 +18,30 @@ use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 
-/// Deletes runs, or what dead processes left behind.
+/// Deletes runs, or cleans up after dead processes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl clean --older-than 7d\n  clawrl clean my-run --yes\n  clawrl clean --orphans"
 )]
 pub(crate) struct Arguments {
-    /// Names of runs.
+    /// Runs to delete.
     #[arg(value_name = "RUN", value_parser = parse_run_name)]
     runs: Vec<RunId>,
-    /// Runs that began longer ago: 90s, 30m, 12h, 7d, 4w.
+    /// Delete runs that began longer ago than this, such as 90s, 30m, 12h, 7d or 4w.
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with_all = ["runs", "all"])]
     older_than: Option<Duration>,
-    /// Every run that is not under way.
+    /// Delete every run that is not in progress.
     #[arg(long, conflicts_with = "runs")]
     all: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// End processes and remove control groups and containers of runs whose process is dead.
+    /// Kill leftover processes and remove control groups and containers of runs whose process is dead.
     #[arg(long)]
     orphans: bool,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Print what was deleted as JSON.
+    /// Print the deleted items as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -61,7 +61,7 @@ fn age(text: &str) -> Result<Duration, String> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// What was done, for `--json`.
+/// Result for `--json`.
 #[derive(Debug, Default, Serialize)]
 struct Cleaned {
     runs: Vec<RunId>,
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         let report = sweep_orphans(&CgroupHost::detect());
         (cleaned.processes, cleaned.control_groups) = (report.processes, report.cgroups);
         cleaned.leftovers = report.leftovers.iter().map(|path| path.display().to_string()).collect();
-        // Without an engine there is nothing that an engine could have left.
+        // Without a container engine there are no leftover containers.
         if let Ok(report) = engine::sweep() {
             cleaned.containers = report.containers;
             cleaned.leftovers.extend(report.leftovers);
@@ -107,7 +107,7 @@ fn chosen(arguments: &Arguments, store: &RunStore) -> Result<Vec<RunInfo>, Failu
     if !arguments.runs.is_empty() {
         let mut infos = Vec::new();
         for run in &arguments.runs {
-            // Asked for by name, one that is not there is an error; one that is damaged may well go.
+            // A named run that does not exist is an error; a damaged one can be deleted.
             if let Err(missing @ clawrl_record::RecordError::NoSuchRun { .. }) = store.run(run) {
                 return Err(missing.into());
             }
@@ -119,10 +119,10 @@ fn chosen(arguments: &Arguments, store: &RunStore) -> Result<Vec<RunInfo>, Failu
     let old = |info: &RunInfo| match (arguments.older_than, info.started_ms) {
         (None, _) => true,
         (Some(age), Some(started)) => u128::from(now.saturating_sub(started)) >= age.as_millis(),
-        // Nobody knows how old a run is that cannot be read.
+        // The age of an unreadable run is unknown.
         (Some(_), None) => false,
     };
-    // Those that this user may not read are another's.
+    // Runs that this user cannot read belong to another user.
     let stays = |info: &RunInfo| matches!(info.state, RunState::Running | RunState::Unreadable);
     Ok(store.list()?.into_iter().filter(|info| !stays(info) && old(info)).collect())
 }

@@ -1,6 +1,7 @@
 //! `clawrl compare`: two runs side by side.
 //!
-//! I1. It is no gate: whatever the comparison says, it ends with [`Exit::Success`]. I2. The page is there whole, or as it was before.
+//! I1. The result of the comparison does not affect the exit code, which is [`Exit::Success`]. I2. The page is replaced
+//! atomically.
 
 use std::path::PathBuf;
 
@@ -16,38 +17,38 @@ use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 
-/// Shows two runs side by side: numbers by suite with their intervals, tasks that flipped, and where their attempts part.
+/// Compares two runs: results by suite with intervals, tasks that flipped, and where their attempts diverge.
 ///
-/// It judges nothing and always ends with 0; `clawrl ci` is what a pipeline stops at.
+/// Always exits with 0. Use `clawrl ci` to fail a pipeline.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl compare last-week today\n  clawrl compare last-week today --html \
                         compared.html\n  clawrl compare last-week today --json > compared.json"
 )]
 pub(crate) struct Arguments {
-    /// The run to compare with.
+    /// Run to compare with.
     #[arg(value_name = "BASELINE", value_parser = parse_run_name)]
     baseline: RunId,
-    /// The run to compare.
+    /// Run to compare.
     #[arg(value_name = "CANDIDATE", value_parser = parse_run_name)]
     candidate: RunId,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Write a page of HTML to this file, with both attempts of every task that flipped.
+    /// Write an HTML page with both attempts of every flipped task to this file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Room for attempts in the page; what is beyond is left out, and the page says so.
+    /// Size limit for attempts in the page, in MiB; the page lists omissions.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1024))]
     page_mib: u64,
-    /// Print both attempts of at most so many flipped tasks, around where they part.
+    /// Print both attempts of this many flipped tasks at most, around the turn where they diverge.
     #[arg(long, value_name = "N", default_value_t = 3)]
     flips: usize,
-    /// Print the comparison as JSON, with every task.
+    /// Print the comparison of every task as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// The comparison, and where its page is.
+/// The comparison and the path of its page.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]

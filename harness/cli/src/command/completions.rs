@@ -1,6 +1,6 @@
-//! `clawrl completions`: the script by which a shell completes command lines of `clawrl`.
+//! `clawrl completions`: completion scripts for shells.
 //!
-//! I1. The script is a function of the command line alone: it looks at no run and no suite, and never runs `clawrl`.
+//! I1. The script depends only on the declared arguments: it reads no runs or suites and never starts `clawrl`.
 
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};
@@ -10,7 +10,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Prints the script by which a shell completes commands and options.
+/// Prints a shell completion script.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl completions bash > ~/.local/share/bash-completion/completions/clawrl\n  \
@@ -18,7 +18,7 @@ use crate::output::print;
                   clawrl completions fish > ~/.config/fish/completions/clawrl.fish"
 )]
 pub(crate) struct Arguments {
-    /// The shell that reads it.
+    /// Shell that reads the script.
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,6 +1,6 @@
-//! `clawrl doctor`: look at this machine.
+//! `clawrl doctor`: checks this machine.
 //!
-//! I1. Nothing is changed: what is tried is undone. I2. Everything that is not as it should be comes with advice.
+//! I1. Checks undo what they change. I2. Every problem comes with advice.
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -10,13 +10,13 @@ use crate::table::aligned;
 use crate::torch_handoff::training_program_finding;
 use clawrl_runtime::host::{Finding, Health, examine, open_files};
 
-/// Looks at this machine: what is there, what is missing, how to get it.
+/// Checks this machine: lists what is available, what is missing, and how to install it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl doctor --json")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     results: ResultsArguments,
-    /// Print it as JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -9,7 +9,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::log::Log;
 
-/// Looks at environments, or lends one to another program.
+/// Checks environments, or lets another program drive one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl env check tasks/custom-python")]
 pub(crate) struct Arguments {
@@ -19,12 +19,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Hold the environments of suites against what every environment must pass: one task of each kind.
+    /// Runs the conformance tests on the environments of suites, with one task of each kind.
     #[command(
         after_help = "Examples:\n  clawrl env check tasks/custom-python\n  clawrl env check suite.yaml --task my-task --long-call '{\"name\": \"wait\"}'"
     )]
     Check(check::Arguments),
-    /// Let another program drive one attempt of a task, over standard input and output.
+    /// Lets another program drive one attempt of a task, over standard input and output.
     #[command(
         after_help = "It answers `reset`, `step`, `grade` and `close`, a line each, until `close` or the end of its input:\nharness/docs/environments/custom.md\n\nExample:\n  clawrl env open tasks/swe-basics --task empty-last-page"
     )]

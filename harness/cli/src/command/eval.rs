@@ -1,4 +1,4 @@
-//! `clawrl eval`: measure what learning is worth.
+//! `clawrl eval`: measures the benefit of learning.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::program::linked;
 use crate::results::ResultsArguments;
 use crate::table::aligned;
 
-/// Measures what learning is worth, by protocols that were published.
+/// Measures the benefit of learning from feedback, by published protocols.
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_required = true,
@@ -29,51 +29,52 @@ enum Verb {
     Personal(Box<Personal>),
 }
 
-/// Simulated users with a preference each talk with a tiny policy: how many sessions until it has the preference, by what is learned from.
+/// Simulates users with one preference each, and measures how many sessions a tiny policy needs to adapt.
 ///
-/// The policy is made first, in minutes, and kept in the results folder. Tables go to standard output, the report into a folder.
+/// First trains the policy, which takes minutes, and stores it in the results folder. Prints tables, and writes a
+/// report to a folder.
 #[derive(Debug, clap::Args)]
 struct Personal {
-    /// Seeds: users of each persona, paired over the arms.
+    /// Users of each persona, one per seed; the same seeds are used in every arm.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
-    /// The first of them.
+    /// First seed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     first_seed: u64,
-    /// Who talks.
+    /// Personas to simulate.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = PersonaChoice::ALL)]
     personas: Vec<PersonaChoice>,
-    /// What becomes of what they say.
+    /// Arms: how the policy uses what users say.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = ArmChoice::ALL)]
     arms: Vec<ArmChoice>,
-    /// Sessions of a user; who has no three in a row by then counts with as many.
+    /// Maximum sessions per user (users who never adapt are censored at this value).
     #[arg(long, value_name = "N", default_value_t = 72, value_parser = clap::value_parser!(u32).range(3..=1000))]
     sessions: u32,
-    /// Complaints about style that say what is wanted, in percent; others say that it is not wanted so.
+    /// Percentage of complaints that state the preference explicitly.
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     telling: u8,
-    /// Held-out questions at the end, for each user and arm.
+    /// Held-out questions at the end of each user and arm.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     held_out: u32,
-    /// Steps of imitation that the policy is made with.
+    /// Imitation steps that train the policy.
     #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     warm_start_steps: u32,
-    /// The optimizer's step size, instead of the one that each arm was tuned to.
+    /// Learning rate, instead of the one tuned for each arm.
     #[arg(long, value_name = "X", value_parser = above_0)]
     learning_rate: Option<f64>,
-    /// Most divergence of a version from the one before, nats a token, instead of the tuned number.
+    /// Maximum divergence from the previous version, in nats per token, instead of the tuned one.
     #[arg(long, value_name = "NATS", value_parser = above_0)]
     max_kl: Option<f64>,
-    /// Samples of an update, instead of the tuned number.
+    /// Samples per update, instead of the tuned number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     train_every_turns: Option<u32>,
-    /// Users that are talked with at once [default: as many as this machine has processors].
+    /// Concurrent users [default: number of CPUs].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
-    /// A policy of yours, instead of the tiny one. Not there yet: it needs users that judge free text.
+    /// Your own policy, instead of the tiny one. Not implemented yet: it needs users that judge free text.
     #[arg(long, value_name = "FOLDER_OR_FILE")]
     policy: Option<PathBuf>,
-    /// A model (policy file) that plays the users. Not there yet.
+    /// Policy file of a model that plays the users. Not implemented yet.
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Folder of the report, new or empty [default: personal/ in the results folder, by date and time].
@@ -82,22 +83,22 @@ struct Personal {
     #[command(flatten)]
     /// The results folder.
     results: ResultsArguments,
-    /// Print everything as JSON.
+    /// Print all results as JSON.
     #[arg(long)]
     json: bool,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     quiet: bool,
 }
 
-/// Who asks.
+/// Simulated users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum PersonaChoice {
-    /// Wants the answer plain: not bold, in no list, in no box.
+    /// Wants plain answers: no bold text, lists or boxes.
     Student,
-    /// Wants to be told how the answer was found.
+    /// Wants an explanation of how the answer was found.
     Assistant,
-    /// Wants a warm word.
+    /// Wants a friendly tone.
     Teacher,
 }
 
@@ -115,18 +116,18 @@ impl From<PersonaChoice> for Persona {
     }
 }
 
-/// What becomes of what users say.
+/// Uses of what users say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ArmChoice {
-    /// Nothing.
+    /// Ignore it.
     None,
-    /// Learned from: whether users were satisfied.
+    /// Learn from whether users were satisfied.
     Binary,
-    /// Learned from: what they said, read by a teacher as a hint.
+    /// Learn from what users said, which a teacher reads as a hint.
     Opd,
-    /// Learned from: both.
+    /// Learn from both.
     Combined,
-    /// Written into the system prompt of later sessions; nothing is learned.
+    /// Add it to the system prompt of later sessions, without learning.
     Memory,
 }
 

@@ -1,4 +1,4 @@
-//! `clawrl help`: explain a command, the exit codes or the environment variables.
+//! `clawrl help`: explains a command, the exit codes or the environment variables.
 
 use clap::{CommandFactory, Parser};
 use clawrl_runtime::environment::{self, Variable};
@@ -50,7 +50,7 @@ fn variables() -> String {
     format!("{}\n{named}\n", table(["variable", "meaning"], [false; 2], &rows))
 }
 
-/// For a person, wherever it is shown: text is broken as on a terminal of the usual width where there is none.
+/// A table for people: without a terminal, text is wrapped at the usual width.
 fn table(headings: [&str; 2], right: [bool; 2], rows: &[[String; 2]]) -> String {
     fitted(headings, right, rows, Some(width()))
 }
@@ -61,7 +61,7 @@ fn width() -> usize {
     columns().or_else(said).unwrap_or(USUAL)
 }
 
-/// What the same words would print on the command line.
+/// The help text of these arguments.
 fn help_of(words: &[&str]) -> Option<String> {
     let all = std::iter::once("clawrl").chain(words.iter().copied());
     Cli::try_parse_from(all).err().map(|told| told.to_string())

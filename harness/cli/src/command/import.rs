@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
 
-/// Convert the tasks of another project into a suite.
+/// Converts the tasks of another project into a suite.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl import harbor my-task --output tasks/my-tasks")]
 pub(crate) struct Arguments {
@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     report(&import(&options)?, &choices.target.output, log)
 }
 
-/// Prints the result.
+/// Prints the path of the suite and the omissions.
 fn report(imported: &Imported, output: &Path, log: &Log) -> Result<Exit, Failure> {
     for (task, note) in &imported.notes {
         let whose = if task.is_empty() { String::new() } else { format!("{task}: ") };

@@ -1,4 +1,4 @@
-//! `clawrl ls`: list runs.
+//! `clawrl ls`: lists runs.
 
 use clawrl_core::RunId;
 use clawrl_record::RunInfo;
@@ -11,21 +11,21 @@ use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 use crate::table::aligned;
 
-/// Lists runs, the latest first.
+/// Lists runs, newest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl ls --json")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     results: ResultsArguments,
-    /// Also list the demonstrations and evaluations of trainings. As JSON, they always are.
+    /// Also list demonstrations and evaluations of trainings; --json always does.
     #[arg(long)]
     all: bool,
-    /// Print them as JSON.
+    /// Print the runs as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// A run, and the training that it is a part of.
+/// A run and its training, if any.
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
     #[serde(flatten)]
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The runs as a table, with what is wrong with them below.
+/// A table of runs with their problems below.
 pub(super) fn listing(runs: &[&RunInfo]) -> String {
     let rows: Vec<[String; 9]> = runs.iter().map(|info| row(info)).collect();
     let headings = ["run", "began (UTC)", "state", "policy", "suites", "closed", "passed", "faulted", "size"];
@@ -92,7 +92,7 @@ fn row(info: &RunInfo) -> [String; 9] {
     ]
 }
 
-/// In a fitting unit.
+/// A size in a fitting unit.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_024 => format!("{bytes} B"),

@@ -1,7 +1,7 @@
-//! `clawrl man`: manual pages, made from the same declarations as the help.
+//! `clawrl man`: manual pages, generated from the same declarations as the help.
 //!
-//! I1. The page of the program names every exit code and every variable; those of commands are what their `--help`
-//! says. I2. Pages differ between versions of the program only: no date, no machine.
+//! I1. The page of the program lists every exit code and variable; pages of commands contain their `--help`. I2. Pages
+//! depend only on the version: they contain no date or machine.
 
 use std::fs;
 use std::io;
@@ -17,11 +17,11 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Prints the manual page of `clawrl`, or writes those of all commands into a folder.
+/// Prints the manual page of `clawrl`, or writes the pages of all commands to a folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl man | man -l -\n  clawrl man --output ~/.local/share/man/man1")]
 pub(crate) struct Arguments {
-    /// Write clawrl.1, clawrl-run.1 and so on into this folder, and make it where there is none.
+    /// Write clawrl.1, clawrl-run.1 and so on to this folder, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 /// Runs the command. With a folder, it prints the paths of the written files.
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut program = Cli::command();
-    // Gives every command its whole name, `clawrl new suite`.
+    // Sets the full names of commands, such as `clawrl new suite`.
     program.build();
     match &arguments.output {
         None => print(&page(&program).map_err(unwritable)?)?,
@@ -49,7 +49,7 @@ fn write_pages(command: &Command, folder: &Path) -> Result<(), Failure> {
     command.get_subcommands().try_for_each(|below| write_pages(below, folder))
 }
 
-/// One page, in the language of `man`.
+/// One page in roff.
 fn page(command: &Command) -> io::Result<String> {
     let mut page = Vec::new();
     let source = concat!("clawrl ", env!("CARGO_PKG_VERSION"));
@@ -85,7 +85,7 @@ fn variables() -> Roff {
     roff
 }
 
-/// A vector takes all that is written to it, so this is ours.
+/// Writing to a vector cannot fail, so this is an internal error.
 fn unwritable(error: io::Error) -> Failure {
     Failure::new(Exit::Internal, format!("a manual page cannot be made: {error}"))
 }

@@ -1,7 +1,7 @@
-//! `clawrl metrics`: figures over time for programs that draw them.
+//! `clawrl metrics`: exports metrics over time.
 //!
-//! I1. Nothing of a run is changed, and a run under way is not held up: its `metrics.jsonl` is read. I2. An event file of a run has one
-//! name, so that writing it again replaces it.
+//! I1. Runs are not changed or delayed: only `metrics.jsonl` is read. I2. A run's event file has a fixed name, so that
+//! a new export replaces the old one.
 
 use std::fs;
 use std::io::Write as _;
@@ -26,29 +26,29 @@ use crate::log::Log;
 use crate::output::print;
 use crate::results::ResultsArguments;
 
-/// How often a run under way is looked at.
+/// Interval between two reads of a running run.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Figures of a run over time, in the formats of programs that draw them.
+/// Exports the metrics of a run for TensorBoard, Prometheus or Weights & Biases.
 ///
-/// Without --tensorboard and --listen: the history as JSON lines, as Weights & Biases logs it, on standard output.
+/// Without --tensorboard and --listen, prints the history as JSON lines in the format of Weights & Biases.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl metrics my-run > history.jsonl\n  \
                   clawrl metrics my-run --tensorboard events --follow\n  \
                   clawrl metrics my-run --listen 127.0.0.1:9464")]
 pub(crate) struct Arguments {
-    /// Name of the run, or of the training.
+    /// Name of the run or training.
     #[arg(value_parser = parse_run_name)]
     run: RunId,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Write an event file of TensorBoard into this folder (`tensorboard --logdir DIR`).
+    /// Write a TensorBoard event file to this folder (`tensorboard --logdir DIR`).
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
-    /// With --tensorboard: write on until the run ends.
+    /// With --tensorboard: continue until the run ends.
     #[arg(long, requires = "tensorboard")]
     follow: bool,
-    /// Serve the newest figures to Prometheus, at /metrics of this address, until interrupted.
+    /// Serve current metrics to Prometheus at /metrics of this address, until interrupted.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "tensorboard")]
     listen: Option<SocketAddr>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Writes the event file, into a folder of the run's own: what is in one folder is one curve.
+/// Writes the event file to a folder per run, since TensorBoard draws one curve per folder.
 fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure> {
     let folder = folder.join(run.plan().run.as_str());
     let path = folder.join("events.out.tfevents.0.clawrl");
@@ -77,7 +77,7 @@ fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure
     let mut events = EventLog::default();
     let mut written = 0;
     loop {
-        // Asked before the rows are read: what is written after the last look would be missed otherwise.
+        // Checked before the rows are read, since later rows would be missed otherwise.
         let more = follow && (run.is_held() || is_trained(run.dir()));
         let bytes = events.bring_up(&run.metrics()?);
         written += bytes.len();
@@ -85,14 +85,14 @@ fn draw(run: &Run, folder: &Path, follow: bool, log: &Log) -> Result<(), Failure
         if !more {
             break;
         }
-        // timer: a file tells nobody that it grew.
+        // timer: files do not notify readers of new lines.
         std::thread::sleep(LOOK);
     }
     log.note(format_args!("{written} bytes in {}", path.display()));
     Ok(())
 }
 
-/// Serves what is newest, until the process is ended.
+/// Serves the newest metrics until the process ends.
 fn serve(run: Run, address: SocketAddr, log: &Log) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let message = format!("cannot listen on {address}: {error}");

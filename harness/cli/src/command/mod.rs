@@ -1,4 +1,4 @@
-//! One file per command: its arguments, and what it does.
+//! One module per command: arguments and implementation.
 
 pub(crate) mod cassette;
 pub(crate) mod chat;

@@ -1,4 +1,4 @@
-//! `clawrl new`: write a new suite, a new task into one, or a new train file.
+//! `clawrl new`: creates suites, tasks and train files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print;
 
-/// Writes a new suite, a new task into one, or a new train file.
+/// Creates a suite, a task in a suite, or a train file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-pages --env gui\n  clawrl new suite my-env --env process\n  \
@@ -24,57 +24,56 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write a suite that runs, with comments; for `process` and `http`, with a program in Python beside it, for `gui` with
-    /// pages.
+    /// Creates a working suite with comments. Adds a Python program for `process` and `http`, and web pages for `gui`.
     #[command(
         after_help = "Example:\n  clawrl new suite my-suite\n  clawrl new suite my-pages --env gui\n  clawrl new suite my-env --env process"
     )]
     Suite {
-        /// Its name: lower-case letters, digits and dashes.
+        /// Name of the suite: lower-case letters, digits and dashes.
         name: String,
-        /// The environment of its tasks.
+        /// Environment of its tasks.
         #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Terminal)]
         env: Kind,
-        /// Folder to make it in [default: tasks, where there is such a folder, else this one].
+        /// Parent folder [default: tasks if it exists, else the current folder].
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Add a task that runs to the end of a suite, with the environment of its last one.
+    /// Appends a working task to a suite, with the environment of the suite's last task.
     #[command(after_help = "Example:\n  clawrl new task my-suite my-task")]
     Task {
-        /// A suite.yaml, its folder, or the name of a folder under ./tasks.
+        /// Suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
         suite: PathBuf,
         /// Id of the task: lower-case letters, digits and dashes.
         id: String,
     },
-    /// Write a train file with comments: a small policy from nothing, trained on suites whose tasks have oracles.
+    /// Creates a train file with comments. It trains a small policy from scratch on suites whose tasks have oracles.
     #[command(after_help = "Example:\n  clawrl new train my-training my-suite")]
     Train {
-        /// Its name: lower-case letters, digits and dashes. The file is NAME.yaml.
+        /// Name of the training: lower-case letters, digits and dashes. The file is NAME.yaml.
         name: String,
         /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
         #[arg(value_name = "SUITE", required = true)]
         suites: Vec<PathBuf>,
-        /// Folder to write it into.
+        /// Folder of the file.
         #[arg(long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
     },
 }
 
-/// The environments, as suites name them.
+/// Environments by their names in suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// A shell in a sandbox.
+    /// Shell in a sandbox.
     Terminal,
-    /// Tools that the suite declares, and an answer.
+    /// Tools that the suite declares, and a final answer.
     Toolcall,
-    /// A browser, and pages that the suite brings.
+    /// Browser with pages from the suite.
     Gui,
-    /// A program of yours, one for each attempt.
+    /// Your own program, one process per attempt.
     Process,
-    /// A server of yours.
+    /// Your own HTTP server.
     Http,
-    /// A server of OpenEnv.
+    /// OpenEnv server.
     Openenv,
 }
 

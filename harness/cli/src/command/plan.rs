@@ -1,4 +1,4 @@
-//! `clawrl plan`: show what a run would do, and run nothing.
+//! `clawrl plan`: shows what a run would do.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ use crate::output::{print, print_json};
 use crate::plan_request::{PlanArguments, Resolved};
 use crate::results::ResultsArguments;
 
-/// Shows what `clawrl run` would do with the same arguments, or `clawrl train` with a train file in place of suites, and the
-/// memory that it would take; runs nothing.
+/// Shows what `clawrl run` would do with these arguments, or `clawrl train` with a train file, and how much memory it
+/// needs; runs nothing.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "clawrl plan [OPTIONS] [SUITE]...\n       clawrl plan [--set KEY=VALUE]... [--json] TRAIN.yaml",
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     judge: JudgeArguments,
     #[command(flatten)]
     results: ResultsArguments,
-    /// With a train file: another value of one of its keys, as of `clawrl train`. May be repeated.
+    /// With a train file: override one of its keys, as with `clawrl train`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<TrainSetting>,
-    /// Print the plan's figures as JSON.
+    /// Print the plan as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -65,18 +65,18 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// What a training will do and take.
+/// Plan and cost of a training.
 #[derive(Debug, Serialize)]
 struct PlannedTraining {
     #[serde(flatten)]
     summary: TrainSummary,
-    /// Attempts under way at once.
+    /// Maximum concurrent attempts.
     concurrency: u32,
     devices: DeviceSplit,
     memory: MemoryBudget,
 }
 
-/// The same checks as `clawrl train` makes before it begins.
+/// Makes the same checks as `clawrl train` before its start.
 fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     arguments.plan.refuse_with_train_file()?;
     if arguments.judge.spec()?.is_some() {
@@ -90,7 +90,7 @@ fn plan_training(file: &Path, arguments: &Arguments, log: &Log) -> Result<Exit, 
     }
     let folder = match &plan.policy {
         PolicySource::Path(folder) => folder.clone(),
-        // It will be in the training's folder, which is not there yet.
+        // The policy will be in the training's folder, which does not exist yet.
         PolicySource::Preset(_) => "policy".into(),
     };
     let run =

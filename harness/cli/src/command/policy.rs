@@ -1,4 +1,4 @@
-//! `clawrl policy`: make policies, and look at the versions of one that is trained.
+//! `clawrl policy`: creates policies and manages their versions.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::program::linked;
 use crate::results::ResultsArguments;
 use crate::training::Training;
 
-/// Makes policies, tells the versions of one that is trained, and goes back to one of them.
+/// Creates policies, lists and compares versions of a trained one, and rolls back.
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_required = true,
@@ -37,95 +37,95 @@ enum Verb {
     Merge(Merge),
 }
 
-/// Lists the versions of a training's policy: which followed from which, what was measured, what is kept.
+/// Lists the versions of a trained policy: parents, measurements, and which are stored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Versions {
-    /// The training.
+    /// Name of the training.
     #[arg(value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) run: RunId,
     #[command(flatten)]
     /// The results folder.
     pub(crate) results: ResultsArguments,
-    /// Print them as JSON.
+    /// Print the versions as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Goes back to a version that is kept, with weights and moments, in a training that is not under way.
+/// Rolls a stopped training back to a stored version, including optimizer state.
 ///
-/// What it goes back to becomes a new version; `clawrl train --resume` goes on from there, with other groups than those it
-/// consumed already.
+/// The rollback creates a new version. `clawrl train --resume` continues from there, without the groups that were
+/// already used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rollback {
-    /// The training.
+    /// Name of the training.
     #[arg(value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) run: RunId,
-    /// The version to go back to.
+    /// Version to roll back to.
     #[arg(long, value_name = "VERSION")]
     pub(crate) to: u64,
     #[command(flatten)]
     /// The results folder.
     pub(crate) results: ResultsArguments,
-    /// Print what it came to as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Compares two versions that are kept: what was measured of them, and how far their parameters are apart.
+/// Compares two stored versions: their measurements, and the distance between their parameters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Diff {
-    /// The training.
+    /// Name of the training.
     #[arg(value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) run: RunId,
-    /// One version.
+    /// First version.
     #[arg(value_name = "VERSION")]
     pub(crate) first: u64,
-    /// The other one.
+    /// Second version.
     #[arg(value_name = "VERSION")]
     pub(crate) second: u64,
     #[command(flatten)]
     /// The results folder.
     pub(crate) results: ResultsArguments,
-    /// Print it as JSON.
+    /// Print the comparison as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Writes an adapter and the model that it is for as one model, in fp32, for programs that serve no adapters.
+/// Merges an adapter into its model, in fp32, for programs that cannot serve adapters.
 ///
-/// Nothing here needs it: `clawrl run` and `clawrl train` take the adapter's folder as it is.
+/// `clawrl run` and `clawrl train` use adapters directly and do not need this.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Merge {
-    /// Folder of an adapter: of a version, such as results/runs/RUN/checkpoints/000050/model, or one that PEFT saved.
+    /// Folder of an adapter: a version, such as results/runs/RUN/checkpoints/000050/model, or one saved by PEFT.
     #[arg(value_name = "ADAPTER")]
     pub(crate) adapter: PathBuf,
-    /// A new or an empty folder.
+    /// New or empty folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
-/// Makes a fresh policy in the format of Hugging Face: its tokenizer is trained on the text of suites, its weights are
-/// drawn from a seed. Nothing is downloaded.
+/// Creates a policy in the Hugging Face format. Trains its tokenizer on the text of suites and draws its weights from a
+/// seed; downloads nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
-    /// Suites whose text the tokenizer is trained on: a suite.yaml, its folder, or the name of a folder under ./tasks.
+    /// Suites whose text trains the tokenizer: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
     pub(crate) suites: Vec<PathBuf>,
     /// Shape of the model.
     #[arg(long, value_name = "PRESET", value_enum)]
     pub(crate) preset: PresetChoice,
-    /// A new or an empty folder.
+    /// New or empty folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Decides the weights.
+    /// Seed of the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Most tokens that the model reads at once, prompt and reply; agents of chat send 20,000 and more [default: 2048].
+    /// Maximum context length in tokens, prompt and reply; chat agents send 20,000 and more [default: 2048].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub(crate) positions: Option<u32>,
 }
 
-/// Shape of a fresh model.
+/// Shape of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PresetChoice {
     /// Half a million parameters: learns short terminal tasks on two CPU cores.

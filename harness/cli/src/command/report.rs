@@ -1,6 +1,6 @@
-//! `clawrl report`: one page about a run, and its figures.
+//! `clawrl report`: an HTML report and statistics of a run.
 //!
-//! I1. The page is there whole, or as it was before: it is written beside its place and renamed.
+//! I1. The page is replaced atomically: it is written to a temporary file and renamed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 
-/// In the run's folder.
+/// Name of the report in the run's folder.
 const PAGE: &str = "report.html";
-/// In the folder of a training, whose report.html is about what was learned.
+/// Name in a training's folder, whose report.html describes the training.
 const PAGE_OF_TRAINING: &str = "run-report.html";
 
-/// Writes one page of HTML about a run, with every attempt, and prints its figures.
+/// Writes an HTML report of a run with all attempts, and prints its statistics.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl report my-run\n  clawrl report my-run --json > figures.json\n  \
                   clawrl report my-run --output my-run.html --atif trajectories --casts recordings\n  \
@@ -33,32 +33,32 @@ pub(crate) struct Arguments {
     /// Write the page to this file [default: report.html in the run's folder; run-report.html for a training].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Room for attempts in the page; what is beyond is left out, terminal recordings first, and the page says so.
+    /// Size limit for attempts in the page, in MiB. Terminal recordings are omitted first; the page lists omissions.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(0..=4096))]
     page_mib: u64,
-    /// Write every attempt as an ATIF-v1.8 trajectory into this folder: s12.0.json and so on.
+    /// Write every attempt as an ATIF-v1.8 trajectory to this folder: s12.0.json and so on.
     #[arg(long, value_name = "DIR")]
     atif: Option<PathBuf>,
-    /// Write every recording of a terminal into this folder: s12.0.cast and so on (asciicast v2).
+    /// Write every terminal recording to this folder: s12.0.cast and so on (asciicast v2).
     #[arg(long, value_name = "DIR")]
     casts: Option<PathBuf>,
-    /// Write a case for each slot into this file, as JUnit XML.
+    /// Write one JUnit XML test case per slot to this file.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write a row for each slot into this file, as CSV.
+    /// Write one CSV row per slot to this file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Print the figures as JSON, with every task and group.
+    /// Print the statistics of every task and group as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// The figures, and where the rest is.
+/// Statistics and paths of the written files.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
     figures: &'a clawrl_report::RunStats,
-    /// As it is shown: JSON cannot say a path that is not UTF-8.
+    /// Displayed form, since JSON cannot represent a path that is not UTF-8.
     page: String,
     atif_files: u64,
     cast_files: u64,
@@ -96,8 +96,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// From the folder of the page to that of the run, as links go: with `/` at its end, or empty. Where there is none, files are
-/// looked for beside the page.
+/// Relative link from the page's folder to the run's, ending with `/`, or empty. Empty also if there is none; links
+/// then point beside the page.
 fn way_to(run: &Path, page: &Path) -> String {
     let page = if page.as_os_str().is_empty() { Path::new(".") } else { page };
     let (Ok(run), Ok(page)) = (run.canonicalize(), page.canonicalize()) else { return String::new() };
@@ -121,14 +121,14 @@ fn places(arguments: &Arguments, made: &Report, page: &Path) -> String {
     text
 }
 
-/// Writes a page beside its place and renames it (I1); `option` chooses the place.
+/// Writes a page atomically (I1). `option` is the argument that chose the path.
 pub(super) fn write_page(path: &Path, page: &str, option: &str) -> Result<(), Failure> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let beside = path.with_file_name(name);
     let written = fs::write(&beside, page).and_then(|()| fs::rename(&beside, path));
     written.map_err(|error| {
-        // Half a page helps nobody.
+        // A partial page is useless.
         let _ = fs::remove_file(&beside);
         let message = format!("cannot write {}: {error}", path.display());
         Failure::with_help(Exit::Results, message, format!("choose another place with {option}"))

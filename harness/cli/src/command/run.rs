@@ -1,7 +1,7 @@
-//! `clawrl run`: run suites, or go on with a run.
+//! `clawrl run`: runs suites or resumes a run.
 //!
-//! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the
-//! end is journaled if it can be, and the exit code says which end it was.
+//! I1. A run that cannot start leaves nothing behind: its folder is created last. I2. Every end of a run is journaled
+//! if possible, and has its own exit code.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::redaction;
 use crate::results::ResultsArguments;
 use crate::training::LinkedModels;
 
-/// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
+/// Maximum memory of one terminal recording, bytes; enough for dozens of screens.
 const CAST_BYTES: usize = 256 << 10;
 
-/// Runs suites, or goes on with a run.
+/// Runs suites, or resumes a run.
 ///
-/// On Ctrl-C, what runs is finished and nothing more is started; on a second, what runs is cancelled. Either way
-/// everything is closed and recorded, and `--resume` goes on.
+/// After Ctrl-C, current attempts finish and no new ones start; a second Ctrl-C cancels them. Either way, results are
+/// recorded and `--resume` continues the run.
 #[derive(Debug, clap::Args)]
 #[command(
     arg = removed::profile(),
@@ -49,32 +49,32 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Go on with this run: its open slots, under its own plan.
+    /// Resume this run: fill its open slots, under its own plan.
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["PlanArguments", "JudgeArguments"])]
     resume: Option<RunId>,
-    /// With --resume: also try the slots again that a fault closed.
+    /// With --resume: also retry slots that a fault closed.
     #[arg(long)]
     retry_faulted: bool,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Start no further attempt once replies, judges' included, have cost this much, by the prices of the policy file; what runs by then is finished. With
-    /// --resume, what was spent before counts.
+    /// Start no new attempts after replies, including those of judges, have cost this much by the prices in the policy
+    /// file. Current attempts finish. With --resume, earlier costs count.
     #[arg(long, value_name = "USD", value_parser = usd)]
     max_cost_usd: Option<f64>,
     /// Do not record terminal sessions.
     #[arg(long)]
     no_cast: bool,
-    /// Strike the value of this environment variable out of all that is recorded; with --resume, from then on. May
-    /// be repeated. The variable of a remote policy's key is always redacted.
+    /// Redact the value of this environment variable from all records; may be repeated. With --resume, only new records
+    /// are redacted. The key of a remote policy is always redacted.
     #[arg(long, value_name = "NAME", value_parser = redaction::variable_name)]
     redact_env: Vec<String>,
-    /// Write what the policy says, with what it was asked, into this file, for --policy cassette:FILE.
+    /// Write the policy's requests and replies to this file, for --policy cassette:FILE.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     record_cassette: Option<PathBuf>,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     quiet: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     match &arguments.resume {
         Some(run) => resume(arguments, run, log),
-        // Not left to clap, which does not ask for an argument that would conflict with others.
+        // Checked here because clap does not require an argument that conflicts with others.
         None if arguments.retry_faulted => {
             let help = "write `clawrl run --resume RUN --retry-faulted`; `clawrl ls` lists the runs";
             Err(Failure::with_help(Exit::Refused, "--retry-faulted goes with --resume", help))
@@ -129,12 +129,12 @@ fn start(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     let task = RunTask::new(plan);
     let run = task.plan.run.clone();
     let exit = perform(arguments, task, policy, machine, (writer, 0), log);
-    // Whatever the run came to, what was said is there.
+    // The cassette is written for every result of the run.
     let written = tape.map_or(Ok(()), |tape| write_cassette(tape, arguments, run, log));
     exit.and_then(|exit| written.map(|()| exit))
 }
 
-/// The plan of the arguments: of suites, or, for a replay without suites, of the recorded run.
+/// The plan of the suites, or, for a replay without suites, of the recorded run.
 fn new_plan(arguments: &Arguments, store: &RunStore, log: &Log) -> Result<RunPlan, Failure> {
     match (&arguments.plan.policy, arguments.plan.suites.as_slice()) {
         (PolicyChoice::Replay { run }, []) => arguments.plan.recorded(run, &arguments.judge, store),
@@ -147,13 +147,13 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     let store = arguments.results.store()?;
     let found = store.run(run)?;
     if found.train()?.is_some() {
-        // Its slots are filled as a learner wants them, by a policy that changes.
+        // A learner requests its slots, and its policy changes.
         let help = format!("go on with it: clawrl train --resume {run}{}", arguments.results.repeated());
         return Err(Failure::with_help(Exit::Refused, format!("run {run} is a training"), help));
     }
     let redactor = || redaction::of_resumed(&arguments.redact_env, &found);
     if !found.is_running() && nothing_to_do(found.state(), &mode) {
-        // A later resume may have something to do.
+        // A later resume may have open slots.
         if !arguments.redact_env.is_empty()
             && let Some(redactor) = redactor()?
         {
@@ -163,7 +163,7 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
         log.note(format_args!("run {run} has nothing left to do"));
         return run_end::tell_finished(&found, arguments.json);
     }
-    // Refused before anything of the run is touched.
+    // Refused before the run is changed.
     refuse_limit(arguments, found.plan())?;
     let models = Some(Arc::new(LinkedModels) as _);
     let resources = PolicyResources { redactor: redactor()?, models, ..PolicyResources::default() };
@@ -183,7 +183,7 @@ fn resume(arguments: &Arguments, run: &RunId, log: &Log) -> Result<Exit, Failure
     perform(arguments, task, policy, machine, (writer, spent(&found)), log)
 }
 
-/// Writes the recorded replies, and notes the file.
+/// Writes the cassette and reports its path.
 fn write_cassette(
     writer: CassetteWriter,
     arguments: &Arguments,
@@ -200,7 +200,7 @@ fn write_cassette(
     Ok(())
 }
 
-/// What a resumed run redacts; what it did not redact before is reported.
+/// The redactor of a resumed run; warns of newly redacted variables.
 pub(super) fn redacted_again(
     names: &[String],
     found: &Run,
@@ -220,7 +220,7 @@ fn refuse_limit(arguments: &Arguments, plan: &RunPlan) -> Result<(), Failure> {
     }
 }
 
-/// Whether a run ended in order with every slot closed the way it is wanted.
+/// Whether a run has nothing to resume: it ended normally and every slot is closed as requested.
 fn nothing_to_do(state: Option<&JournalState>, mode: &ResumeMode) -> bool {
     let Some(state) = state else { return false };
     let closed = |slot: &clawrl_record::SlotState| matches!(slot.status, SlotStatus::Closed { .. });
@@ -230,7 +230,7 @@ fn nothing_to_do(state: Option<&JournalState>, mode: &ResumeMode) -> bool {
     state.finished().is_some() && state.slots().iter().all(|slot| closed(slot) && !wanted_again(slot))
 }
 
-/// Runs it, of which so many billionths of US dollars were spent before.
+/// Runs the plan. `spent` is the earlier cost in billionths of a US dollar.
 fn perform(
     arguments: &Arguments,
     task: RunTask,

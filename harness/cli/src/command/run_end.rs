@@ -1,4 +1,4 @@
-//! The end of a run: what it came to, what is left of it, and with which code the program ends.
+//! The end of a run: summary, open slots and exit code.
 
 use std::path::PathBuf;
 
@@ -13,25 +13,25 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print, print_json};
 
-/// Most open slots that are listed by name.
+/// Maximum open slots listed by name.
 const OPEN_LISTED: usize = 8;
 
-/// What the end of a run refers to.
+/// Context for reporting the end of a run.
 #[derive(Debug)]
 pub(super) struct Account {
-    /// The command that goes on with it.
+    /// The command that resumes the run.
     pub(super) resume: String,
-    /// Where its results are.
+    /// Folder of its results.
     pub(super) dir: PathBuf,
-    /// What people are told its environments are: `sandboxes`.
+    /// Word for its environments, such as `sandboxes`.
     pub(super) environments: &'static str,
-    /// US dollars after which nothing more was to be started.
+    /// Cost limit, US dollars.
     pub(super) max_cost_usd: Option<f64>,
-    /// For a script.
+    /// Whether to print JSON.
     pub(super) json: bool,
 }
 
-/// Everything about the end, for `--json`.
+/// The summary for `--json`.
 #[derive(Serialize)]
 struct Conclusion<'a> {
     summary: &'a RunSummary,
@@ -49,12 +49,12 @@ struct Conclusion<'a> {
     resume: Option<&'a str>,
 }
 
-/// What a run has spent of its limit.
+/// Cost and limit of a run.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct CostNote {
     most_usd: f64,
     spent_usd: f64,
-    /// Whether that is why slots are open.
+    /// Whether the limit ended the run.
     ended_the_run: bool,
 }
 
@@ -83,13 +83,13 @@ pub(super) fn conclude(
     let Ended { report, error, limits_not_set, policy_notes } = ended;
     let summary = match writer.finish(recorded_end(report.end)) {
         Ok(summary) => summary,
-        // The scheduler's error came first, and says more.
+        // The scheduler's error came first and is more specific.
         Err(unfinished) => return Err(unrecorded(error, unfinished.into(), account)),
     };
     let open = !report.left_open.is_empty();
     let cost = account.max_cost_usd.map(|most_usd| CostNote::of(&summary, most_usd, open));
     let exit = match exit_of(&report, error.as_ref(), summary.total.faulted) {
-        // Not all was done, though nothing went wrong.
+        // Slots are open although nothing failed.
         Exit::Success | Exit::Faulted if report.end == RunEnd::DemandClosed && open => Exit::Interrupted,
         exit => exit,
     };
@@ -129,7 +129,7 @@ pub(super) fn conclude(
     }
 }
 
-/// The summary of a run that needs nothing done.
+/// Prints the summary of a finished run.
 pub(super) fn tell_finished(run: &Run, json: bool) -> Result<Exit, Failure> {
     let summary = run.summary();
     if json {
@@ -150,7 +150,7 @@ fn unrecorded(error: Option<RunError>, unfinished: Failure, account: &Account) -
     Failure::with_help(Exit::Results, message, help)
 }
 
-/// The graver reason wins: our own fault, then lost records, then what a person cut short, then faults.
+/// The gravest reason wins: internal errors, then lost records, interruptions, and faults.
 pub(super) fn exit_of(report: &RunReport, error: Option<&RunError>, faulted: u32) -> Exit {
     match (error, report.end) {
         (Some(RunError::Harness { .. }), _) | (_, RunEnd::HarnessFault) => Exit::Internal,

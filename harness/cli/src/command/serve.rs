@@ -1,4 +1,4 @@
-//! `clawrl serve`: chat with a policy, over OpenAI's interface.
+//! `clawrl serve`: serves a policy through an OpenAI-compatible API.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use crate::plan_request::{base_url, key_env};
 use crate::results::ResultsArguments;
 use crate::training::LinkedModels;
 
-/// Serves a policy to chat clients, over OpenAI's interface, records what is said, and learns from it.
+/// Serves a policy through an OpenAI-compatible API, records conversations, and learns from feedback.
 ///
-/// Ctrl-C lets answers that have begun come to their end; a second one cuts them.
+/// After Ctrl-C, answers in progress finish; a second Ctrl-C cuts them off.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl serve results/runs/RUN/checkpoints/000050/model\n  clawrl serve results/runs/RUN/checkpoints/000050/model --learn chat.yaml\n  clawrl serve policy.yaml\n  \
@@ -26,34 +26,35 @@ use crate::training::LinkedModels;
                         -d '{\"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}'"
 )]
 pub(crate) struct Arguments {
-    /// The folder of a model or of an adapter, in the format of Hugging Face; a policy file (.yaml), whose server is asked; or
+    /// Folder of a model or adapter in the Hugging Face format; policy file (.yaml) of a model behind a server; or
     /// openai:MODEL, a model behind the server at --base-url.
     #[arg(value_name = "POLICY")]
     pub(crate) policy: PathBuf,
-    /// With openai:MODEL: the server, up to and with /v1, such as http://localhost:11434/v1 [default: OpenAI's].
+    /// With openai:MODEL: URL of the server, including /v1, such as http://localhost:11434/v1 [default: OpenAI's].
     #[arg(long, value_name = "URL", value_parser = base_url)]
     pub(crate) base_url: Option<String>,
-    /// With openai:MODEL: the environment variable that holds the key, or none [default: OPENAI_API_KEY, if it is set].
+    /// With openai:MODEL: environment variable with the key, or `none` [default: OPENAI_API_KEY, if set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     pub(crate) key_env: Option<String>,
-    /// Where to listen: an address with a port, or a port of 127.0.0.1; port 0 takes any that is free.
+    /// Address to listen on: an address with a port, or a port of 127.0.0.1; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:30000", value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// The name by which clients ask for the policy.
+    /// Model name that clients request.
     #[arg(long, value_name = "NAME", default_value = "clawrl")]
     pub(crate) name: String,
-    /// Folder of the keys and of what is recorded [default: chat/ in the results folder].
+    /// Folder of keys and records [default: chat/ in the results folder].
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// A name of this server beside 127.0.0.1 and localhost, as clients write it: HOST, or HOST:PORT.
+    /// Another host name that clients may use besides 127.0.0.1 and localhost: HOST or HOST:PORT.
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// A chat file (.yaml) that says how chat is learned from, or `off` [default: combined, by what people say and by rules].
+    /// Chat file (.yaml) with the settings of learning, or `off` [default: objective `combined`, from user feedback and
+    /// rules].
     #[arg(long, value_name = "FILE|off")]
     pub(crate) learn: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) results: ResultsArguments,
-    /// Print where it listens as JSON, and nothing else.
+    /// Print only the address, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads where to listen.
+/// Parses the address to listen on.
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let text = text.strip_prefix("http://").unwrap_or(text);
     let named = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);

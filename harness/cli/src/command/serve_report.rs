@@ -1,7 +1,7 @@
-//! What a person is told of a server of chat, when it starts and while it serves.
+//! Reports about a chat server, at its start and while it runs.
 //!
-//! I1. With `--json`, where it listens is told on standard output, and besides warnings nothing else. I2. Every command that is told can be
-//! copied as it stands.
+//! I1. With `--json`, only the address goes to standard output, and only warnings to standard error. I2. Every printed
+//! command can be copied unchanged.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::print_json_line;
 
-/// Where `clawrl chat` looks, where nobody says.
+/// Default base URL of `clawrl chat`.
 const USUAL_BASE_URL: &str = "http://127.0.0.1:30000/v1";
 
 /// Reports a server on standard error, or, with `--json`, on standard output.
@@ -25,11 +25,11 @@ const USUAL_BASE_URL: &str = "http://127.0.0.1:30000/v1";
 pub(super) struct ServeReport {
     log: Log,
     is_json: bool,
-    /// The name by which clients ask for the model.
+    /// Model name that clients request.
     name: String,
-    /// Whether the folder of the keys was chosen.
+    /// Whether the user chose the folder of the keys.
     has_own_data: bool,
-    /// The options by which another command finds the results folder.
+    /// Options with which another command finds the results folder.
     repeated: String,
 }
 
@@ -50,7 +50,7 @@ impl ServeReport {
         }
     }
 
-    /// Sentences, on lines that fit the terminal. Lines that begin with blanks are commands, and stay as they are (I2).
+    /// Prints wrapped sentences. Lines that begin with blanks are commands and stay unchanged (I2).
     fn prose(&self, text: &str) {
         let laid = |line: &str| match line.starts_with("  ") {
             true => line.to_owned(),
@@ -64,7 +64,7 @@ impl ServeReport {
         self.log.note(format_args!("{text}"));
     }
 
-    /// The command of the client that finds this server and its keys.
+    /// The client command that finds this server and its keys.
     fn client(&self, listening: &Listening<'_>) -> String {
         let Listening { base_url, data, .. } = listening;
         let address =
@@ -118,7 +118,7 @@ impl ServeEvents for ServeReport {
         state: &UpstreamState,
     ) {
         match state {
-            // A server may do without a list.
+            // A server may have no list of models.
             UpstreamState::Trouble(trouble) if trouble.is_without_list() => self.warn(&format!(
                 "the server at {place} has no list of models: {}; if it answers chat all the same, nothing is amiss",
                 trouble.message
@@ -154,7 +154,7 @@ impl ServeEvents for ServeReport {
     }
 }
 
-/// How OpenClaw is set up.
+/// Instructions for OpenClaw.
 fn openclaw(set_up: &SetUp, is_upstream: bool) -> String {
     match set_up {
         SetUp::Written { config, extension, assumed } => {

@@ -1,4 +1,4 @@
-//! `clawrl show`: what a run came to, and what its attempts did.
+//! `clawrl show`: results of a run and its attempts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 use crate::table::aligned;
 
-/// Shows what a run came to, and what its attempts did.
+/// Shows the results of a run and the steps of its attempts.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  clawrl show my-run --failed\n  clawrl show my-run --attempt s12.0 --cast s12.cast"
@@ -32,10 +32,10 @@ pub(crate) struct Arguments {
     which: Which,
     #[command(flatten)]
     results: ResultsArguments,
-    /// Write the recording of the attempt's terminal to this file (asciicast v2; `asciinema play FILE`).
+    /// Write the attempt's terminal recording to this file (asciicast v2; `asciinema play FILE`).
     #[arg(long, value_name = "FILE", requires = "attempt")]
     cast: Option<PathBuf>,
-    /// Print it as JSON.
+    /// Print the same as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -43,16 +43,16 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 struct Which {
-    /// One attempt, turn by turn.
+    /// Show one attempt, turn by turn.
     #[arg(long, value_name = "ATTEMPT", value_parser = attempt_id)]
     attempt: Option<AttemptId>,
-    /// The attempts at one slot.
+    /// List the attempts of one slot.
     #[arg(long, value_name = "SLOT", value_parser = slot_id)]
     slot: Option<SlotId>,
-    /// Attempts that a fault ended, with what broke.
+    /// List attempts that ended with a fault, and the causes.
     #[arg(long)]
     faulted: bool,
-    /// Attempts that were graded and did not pass.
+    /// List attempts that were graded and did not pass.
     #[arg(long)]
     failed: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Serialize)]
 struct Overview {
     #[serde(flatten)]
@@ -148,7 +148,7 @@ struct Row<'a> {
     task: &'a str,
     #[serde(flatten)]
     summary: &'a AttemptSummary,
-    /// Of a fault: its text.
+    /// Text of the fault, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
@@ -204,7 +204,7 @@ fn one(run: &Run, attempt: AttemptId, arguments: &Arguments) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-/// An attempt, and what judges said of its turns.
+/// An attempt with the judges' votes on its turns.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -248,7 +248,7 @@ fn told(run: &Run, record: &AttemptRecord, judged: &[JudgedTurn]) -> String {
                 text += &format!("check    {:.2} {}: {}\n", check.score, check.label, check.message);
             }
         }
-        // In from the margin: what a program wrote is not to be taken for ours.
+        // Indented, so that program output cannot pass for ours.
         Outcome::Faulted(fault) => text += &format!("\n{}\n", fault.to_string().replace('\n', "\n  ")),
         Outcome::Cancelled(reason) => text += &format!("\ncancelled: {}\n", cancel_text(*reason)),
     }
@@ -264,7 +264,7 @@ fn role_word(role: Role) -> &'static str {
     }
 }
 
-/// What judges said of a turn.
+/// Judges' votes on a turn.
 fn said_of(judged: &JudgedTurn) -> String {
     let process = judged.process.as_ref().map(|judgement| indented("judged", &judgement.summary()));
     let hint = judged.hint.as_ref().map(|judgement| match judgement.hints().as_slice() {
@@ -274,7 +274,7 @@ fn said_of(judged: &JudgedTurn) -> String {
     process.into_iter().chain(hint).collect()
 }
 
-/// Files of pictures, a line each.
+/// Paths of pictures, one per line.
 fn pictures(observation: &Observation) -> String {
     let files = observation.all_pictures().filter_map(|picture| blob_path(&picture));
     files.map(|file| format!("picture  {file}\n")).collect()

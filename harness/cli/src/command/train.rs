@@ -1,4 +1,4 @@
-//! `clawrl train`: train a policy, or go on with a training.
+//! `clawrl train`: trains a policy or resumes a training.
 
 mod seeds;
 
@@ -26,9 +26,9 @@ use crate::program::linked;
 use crate::results::ResultsArguments;
 use crate::training::Training;
 
-/// Trains a policy in the environments of suites: imitation first, then reinforcement learning.
+/// Trains a policy in the environments of suites, by imitation and then reinforcement learning.
 ///
-/// On Ctrl-C, what runs is finished and a checkpoint is written; `--resume` goes on.
+/// After Ctrl-C, current attempts finish and a checkpoint is written; `--resume` continues.
 #[derive(Debug, clap::Args)]
 #[command(
     arg = removed::profile(),
@@ -38,28 +38,29 @@ use crate::training::Training;
                   clawrl train --resume my-training"
 )]
 pub(crate) struct Arguments {
-    /// The train file.
+    /// Train file.
     #[arg(value_name = "TRAIN.yaml", required_unless_present = "resume", conflicts_with = "resume")]
     pub(crate) file: Option<PathBuf>,
-    /// Go on with this training, under its own plan.
+    /// Resume this training, under its own plan.
     #[arg(long, value_name = "RUN", value_parser = parse_run_name)]
     pub(crate) resume: Option<RunId>,
     /// Name of the training [default: date, time and the train file's name].
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with = "resume")]
     pub(crate) name: Option<RunId>,
-    /// Root of all seeds, instead of the train file's; of several (1,2,3), one training each, one after the other.
+    /// Seed from which all others are derived, instead of the train file's. Several (1,2,3) start one training each,
+    /// one after the other.
     #[arg(long = "seed", value_name = "N", value_delimiter = ',', conflicts_with = "resume")]
     pub(crate) seeds: Vec<u64>,
-    /// Another value of a key of the train file: `rl.updates=10`, `suites.0.instances=50`. May be repeated.
+    /// Override a key of the train file, such as `rl.updates=10` or `suites.0.instances=50`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "resume")]
     pub(crate) settings: Vec<TrainSetting>,
     #[command(flatten)]
     /// The results folder.
     pub(crate) results: ResultsArguments,
-    /// Print what it came to as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     pub(crate) quiet: bool,
 }
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The log of a training, which keeps its name once the training has it.
+/// The log of a training; stores the training's name once it is known.
 struct TrainLog {
     log: Log,
     started: OnceLock<RunId>,
@@ -139,7 +140,7 @@ impl Progress for TrainLog {
     }
 }
 
-/// How to continue a training that ended early, where there is a way.
+/// Prints how to continue a training that ended early, if possible.
 fn tell_way_on(arguments: &Arguments, error: &TrainError, run: &RunId, training: &dyn Training, log: &Log) {
     let repeated = arguments.results.repeated();
     match error {
@@ -147,7 +148,7 @@ fn tell_way_on(arguments: &Arguments, error: &TrainError, run: &RunId, training:
             log.note(format_args!("to go on: clawrl train --resume {run}{repeated}"));
         }
         TrainError::Aborted(_) => {
-            // Without an evaluation there is nothing to add.
+            // Without an evaluation there is no version to suggest.
             if let Ok(Some(way)) = training.way_back(run, &arguments.results.dir()) {
                 log.note(format_args!("{}", way_back_text(&way, run, &repeated)));
             }

@@ -1,7 +1,7 @@
-//! `clawrl validate`: check suites by playing them.
+//! `clawrl validate`: checks suites by running their tasks.
 //!
-//! I1. A task is valid when the no-op, played against it, does not pass and its oracle does. I2. All cases of all
-//! tasks are slots of one plan, so that they run in parallel. I3. Nothing is recorded.
+//! I1. A task is valid if its oracle passes and the no-op does not. I2. All cases of all tasks are slots of one plan
+//! and run in parallel. I3. Nothing is recorded.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,38 +24,38 @@ use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::plan_request::image;
 
-/// Checks suites by playing them: the no-op must fail and the oracle must pass, for every task.
+/// Checks suites by running every task: the no-op must fail and the oracle must pass.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  clawrl validate tasks/terminal-basics --limit 52")]
 pub(crate) struct Arguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
     suites: Vec<PathBuf>,
-    /// Only tasks whose id matches: `copy-*`, `terminal-basics/write-word#3`. May be repeated.
+    /// Select only tasks whose id matches, such as `copy-*` or `terminal-basics/write-word#3`; may be repeated.
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
-    /// At most this many tasks of each suite, spread over its families.
+    /// Maximum tasks of each suite, spread over its templates.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Root of all seeds.
+    /// Seed from which all others are derived.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Attempts at once [default: what this machine comfortably holds].
+    /// Maximum concurrent attempts [default: computed from memory and process limits].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// Also play every mistake, and say how many pass.
+    /// Also run every wrong solution, and report how many pass.
     #[arg(long)]
     mistakes: bool,
-    /// For tasks that name no image: the name of one, to try them in containers, or a folder with an unpacked root file
-    /// system, to try them in sandboxes on it.
+    /// Image for tasks that name none: its name, to run them in containers, or a folder with an unpacked root file
+    /// system, to run them in sandboxes.
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<ImageSource>,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Print what was found as JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// No progress; warnings and errors only.
+    /// Print only warnings and errors, no progress.
     #[arg(long)]
     quiet: bool,
 }
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         limit: arguments.limit,
         concurrency: arguments.concurrency,
         max_retries: 1,
-        // Not every task need have an oracle; the cases say who acts.
+        // Tasks may lack an oracle; each case names its policy.
         judge: arguments.judge.spec()?,
         image: arguments.image.clone(),
         ..PlanOptions::new(run, PolicySpec::Noop, capacity::probe())

@@ -1,4 +1,4 @@
-//! `clawrl view`: all runs of a results folder, in a browser.
+//! `clawrl view`: shows the runs of a results folder in a browser.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -12,16 +12,17 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::results::ResultsArguments;
 
-/// Shows all runs in a browser: one page on this machine, until Ctrl-C.
+/// Serves a local web page with all runs, until Ctrl-C.
 ///
-/// The page lists runs and trainings; each leads to its report, which is made when it is asked for. Nothing in the folder is changed.
+/// The page lists runs and trainings with links to their reports, which are generated on request. The folder is not
+/// changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clawrl view\n  clawrl view results --port 8080")]
 pub(crate) struct Arguments {
     /// Folder that holds `runs/` [default: $CLAWRL_RESULTS, or results].
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Port of 127.0.0.1; 0 takes one that is free.
+    /// Port of 127.0.0.1; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
 }
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
         }
         Ok::<(), Failure>(())
     })?;
-    // A page that is being made is waited for no longer.
+    // Does not wait for pages in progress.
     runtime.shutdown_background();
     Ok(Exit::Success)
 }

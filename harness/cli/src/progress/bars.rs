@@ -1,26 +1,25 @@
-//! A bar with figures below it, redrawn in place.
+//! A progress bar with metrics below it, redrawn in place.
 //!
-//! I1. The cursor stays visible and nothing else of the terminal is changed, so that a process killed at any
-//! moment leaves it as it was.
+//! I1. The cursor stays visible and no terminal setting changes, so that a killed process leaves the terminal usable.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::figures::{Figures, brief};
 
-/// Redraws a second: more is not seen.
+/// Redraws per second; more would not be visible.
 const REDRAWS: u8 = 10;
 
 /// An empty bar for a run of this many slots.
 pub(super) fn bar(slots: u32) -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(REDRAWS);
     let bar = ProgressBar::with_draw_target(Some(u64::from(slots)), target);
-    // A template of ours that was wrong would be told by every test that draws; the default one serves then.
+    // Every test that draws would detect an invalid template; the default style is the fallback.
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {percent:>3} %\n{msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style.progress_chars("=> "))
 }
 
-/// Brings the bar up to date.
+/// Updates the bar.
 pub(super) fn update(bar: &ProgressBar, figures: &Figures) {
     let mut text = figures.counts();
     text += &format!("\n{}, {} so far", figures.rates(), brief(figures.elapsed));

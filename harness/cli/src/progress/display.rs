@@ -1,4 +1,4 @@
-//! A display from its start to its end.
+//! The lifetime of a progress display.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use crate::log::Log;
 pub(crate) enum Display {
     /// Redrawn in place.
     Bars,
-    /// A line now and then.
+    /// Occasional lines.
     Lines,
     /// Not at all.
     Quiet,
 }
 
 impl Display {
-    /// What suits standard error.
+    /// The mode for standard error.
     pub(crate) fn suited(log: &Log, quiet: bool) -> Self {
         match (quiet, log.is_terminal()) {
             (true, _) => Self::Quiet,
@@ -57,7 +57,7 @@ impl Display {
     }
 }
 
-/// Polls a display until the run has ended.
+/// Runs a display until the run has ended.
 async fn until(ended: BoxFuture<'static, ()>, display: impl Future<Output = ()>) {
     tokio::select! {
         biased;
@@ -66,7 +66,7 @@ async fn until(ended: BoxFuture<'static, ()>, display: impl Future<Output = ()>)
     }
 }
 
-/// A bar on the terminal. Dropped, it leaves the terminal as it was.
+/// A bar on the terminal. Dropping it restores the terminal.
 #[derive(Debug)]
 struct Shown {
     log: Log,

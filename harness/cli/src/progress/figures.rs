@@ -1,4 +1,4 @@
-//! What a display shows, and how it is worded.
+//! Contents of a progress display.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,29 +6,29 @@ use std::time::{Duration, Instant};
 use clawrl_core::ProviderUsage;
 use clawrl_scheduler::{Phase, ProgressSnapshot};
 
-/// Rates are over about this long.
+/// Window of rates.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// Phases whose medians are shown; the others are ours and take microseconds.
+/// Phases whose medians are shown; the others are internal and take microseconds.
 const SHOWN: [Phase; 6] =
     [Phase::Lease, Phase::Setup, Phase::Policy, Phase::Step, Phase::Grade, Phase::Close];
 
-/// A moment of a run.
+/// State of a run at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figures {
     pub(super) run: ProgressSnapshot,
     pub(super) usage: ProviderUsage,
-    /// The word for them.
+    /// Word for the environments.
     pub(super) environments: &'static str,
     pub(super) elapsed: Duration,
-    /// Since the first attempt: environments may have been made ready before.
+    /// Time since the first attempt, which excludes preparing environments.
     pub(super) acting: Duration,
     pub(super) steps_per_second: f64,
     pub(super) attempts_per_second: f64,
 }
 
 impl Figures {
-    /// Time to the end at the pace so far; `None` before anything is closed and when nothing is left.
+    /// Estimated remaining time; `None` before the first slot is closed and when none is left.
     pub(super) fn time_left(&self) -> Option<Duration> {
         let left = self.run.slots.saturating_sub(self.run.closed);
         if self.run.closed == 0 || left == 0 {
@@ -62,7 +62,7 @@ impl Figures {
     pub(super) fn medians(&self) -> String {
         let medians = SHOWN.iter().filter_map(|&phase| {
             let latency = self.run.latencies.get(phase)?;
-            // A policy that answers at once says nothing worth a place.
+            // Latencies of immediate policies are not informative.
             (latency.p50 >= Duration::from_micros(50))
                 .then(|| format!("{} {}", phase.name(), brief(latency.p50)))
         });
@@ -71,7 +71,7 @@ impl Figures {
     }
 }
 
-/// Turns snapshots into figures; keeps what rates need.
+/// Computes figures from snapshots, with the history for rates.
 #[derive(Debug)]
 pub(super) struct Figuring {
     environments: &'static str,
@@ -81,7 +81,7 @@ pub(super) struct Figuring {
 }
 
 impl Figuring {
-    /// With the word for environments.
+    /// `environments` is the word for them.
     pub(super) fn new(now: Instant, environments: &'static str) -> Self {
         Self { environments, start: now, first_attempt: None, past: VecDeque::new() }
     }
@@ -110,7 +110,7 @@ impl Figuring {
     }
 }
 
-/// A duration in a few characters.
+/// A short form of a duration.
 pub(super) fn brief(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::figures::{Figures, brief};
 
-/// Between two lines without news.
+/// Maximum time between two lines.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Decides when a line is due, and words it.
+/// Decides when a line is due, and formats it.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     last: Duration,
@@ -15,7 +15,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The line for this moment, if one is due.
+    /// The line, if one is due.
     pub(super) fn due(&mut self, figures: &Figures) -> Option<String> {
         let run = &figures.run;
         let quarters = u64::from(run.closed) * 4 / u64::from(run.slots.max(1));

@@ -1,4 +1,4 @@
-//! The line of a training's update.
+//! Progress lines of training updates.
 
 use clawrl_runtime::training::UpdateProgress;
 

@@ -1,18 +1,18 @@
-//! A place with an agent and its model.
+//! A test folder with an agent and its model.
 
 use std::fs;
 
 use crate::model_server::{Manner, ModelServer};
 use crate::place::{Place, Said};
 
-/// A place, its agent, and the server of its model.
+/// A test folder, an agent, and the server of its model.
 pub(super) struct House {
     pub(super) place: Place,
     pub(super) server: Option<ModelServer>,
 }
 
 impl House {
-    /// With an agent file whose program behaves in this manner, and further lines.
+    /// Writes an agent file whose program behaves as `manner` says, with additional lines.
     pub(super) fn new(manner: &str, more: &str) -> Self {
         let server = ModelServer::start(Manner::default());
         let place = Place::new();
@@ -39,7 +39,7 @@ impl House {
         fs::write(self.place.path().join(name), text).unwrap();
     }
 
-    /// The tasks that the model can do.
+    /// Runs the tasks that the model can solve.
     pub(super) fn run(&self, more: &[&str]) -> Said {
         self.run_with(&[], more)
     }

@@ -1,4 +1,4 @@
-//! Agents that do not: each is told for what it did, and leaves nothing behind.
+//! Misbehaving agents: each gets its own error and leaves nothing behind.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::house::House;
 
-/// Runs one attempt of this manner, which faults with this code and these words.
+/// Runs one attempt and expects a fault with `code` and `words`.
 fn faults(house: &House, code: &str, words: &str) {
     let said = house.run(&["--limit", "1", "--name", "r", "--max-retries", "0"]).ends(4);
     assert!(said.out.contains(&format!("policy/{code}")), "{}", said.out);
@@ -43,7 +43,7 @@ fn one_that_hangs_runs_into_the_limit_of_the_task_or_its_own() {
     faults(&house, "limit", "policy_timeout_secs");
 }
 
-/// However the run ends, and whatever the program started.
+/// For every end of the run, with processes started by the program.
 #[test]
 fn one_that_hangs_ends_with_its_run() {
     let twice = [(Signal::INT, "finishing what runs"), (Signal::INT, "cancelling")];
@@ -56,7 +56,7 @@ fn one_that_hangs_ends_with_its_run() {
         command.env("LOOT", house.place.path());
         let mut live = house.place.start_command(command);
         live.hears("policy agent");
-        // Opens when the program has opened it, and is at its end when nobody holds it any more.
+        // The FIFO opens together with the program and ends when no process holds it.
         let mut alive = std::fs::File::open(alive).unwrap();
         for (signal, said) in signals {
             live.signal(*signal);

@@ -1,4 +1,4 @@
-//! Agents that do what they should.
+//! Correct agents.
 
 use super::house::House;
 
@@ -15,14 +15,14 @@ fn an_agent_is_scored_by_the_environment_and_its_model_is_accounted_for() {
         let run = house.place.run(name);
         let total = run.summary().total.clone();
         assert_eq!((total.slots, total.passed, total.faulted), (8, 8, 0), "{name}: {}", said.out);
-        // Two answers of the model for each attempt: the command, and that it is done.
+        // Two model replies per attempt: the command, then `done`.
         let usage = total.usage.unwrap();
         assert_eq!((usage.replies, usage.input_tokens, usage.output_tokens), (16, 1_600, 128));
         assert_eq!(house.server.as_ref().unwrap().replies(), 16);
         for record in run.trajectories().unwrap() {
             let turns = record.unwrap().trajectory.turns;
             assert_eq!(turns.len(), 2);
-            // What it wrote since its last action stands with the action.
+            // Output since the last action belongs to the next action.
             assert!(turns[0].reply.joined_text().starts_with("running echo "), "{:?}", turns[0].reply);
             assert_eq!((turns[0].calls.len(), turns[1].calls[0].name.as_str()), (1, "submit"));
             assert_eq!(turns[0].usage.as_ref().unwrap().cost_nano_usd, Some(180_000));

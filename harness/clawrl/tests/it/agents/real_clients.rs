@@ -3,7 +3,7 @@
 use super::house::House;
 use crate::served::client_python;
 
-/// Four questions that one tool answers.
+/// Four questions that one tool can answer.
 const PRICES: &str = r#"
 format: 1
 suite: small
@@ -43,7 +43,7 @@ fn an_agent_on_openai_s_sdk_solves_tasks_and_is_tested_with_no_model() {
     house.write("agent/agent.yaml", &agent_file("cassette:live.cassette"));
     let said = house.run(&["--name", "again"]).ends(0);
     assert!(said.out.contains("8 of 8 recorded replies were played, 0 unused"), "{}", said.out);
-    // A tool that is told of in other words.
+    // The same tool with another description.
     house.place.suite("small", &PRICES.replace("The price of a thing.", "What a thing costs."));
     let said = house.run(&["--name", "tool"]).ends(4);
     assert!(said.out.contains("the description of the tool `price` was"), "{}", said.out);

@@ -13,7 +13,7 @@ fn an_agent_is_tested_with_no_model_and_a_change_of_its_prompt_is_a_miss() {
         let said = house.run(&more).ends(0);
         assert!(said.out.contains("16 of 16 recorded replies were played, 0 unused"), "{}", said.out);
     }
-    // The agent's own prompt: whatever it makes of the error, the attempt is a fault.
+    // The agent sends its own prompt. The attempt faults however the agent handles the error.
     for manner in ["good", "swallow"] {
         house.agent_file("cassette:live.cassette", manner, "");
         let said = house.run_with(&[("VERB", "Put")], &["--name", manner]).ends(4);

@@ -19,7 +19,7 @@ fn each_line_is_a_message_and_replies_stand_alone() {
     assert_eq!(said.out, "You said hi there after 0\nYou said and now? after 2\n");
     assert_eq!(said.err, "");
     assert_eq!(house.asked()[1], ["hi there", "You said hi there after 0", "and now?"]);
-    // Turns are linked, and the session has ended.
+    // The turns are linked and the session is closed.
     let session = &house.sessions()[0];
     assert_eq!((session.evidence.as_str(), session.why.as_deref()), ("extension", Some("endpoint")));
     let turns = house.only_turns();
@@ -66,7 +66,7 @@ fn what_a_person_sets() {
     let said = house.chat(&["--system", "Be kind.", "--model", "other", "--message", "system"], "").ends(0);
     assert_eq!(said.out, "Be kind.\n");
     assert_eq!(house.policy.asked.lock().unwrap()[0].0, "other");
-    // A person spoke, whatever the prompt looks like.
+    // These are user messages in spite of the prompt.
     house.chat(&["--system", "Summarise conversations.", "--session", "sums", "--message", "hi"], "").ends(0);
     assert_eq!(house.turns(&house.sessions()[1])[0].line.kind, "main");
     let said = house.chat(&["--model", "gone"], "hi\n").ends(2);
@@ -115,7 +115,7 @@ fn what_a_model_says_does_nothing_to_a_terminal_and_the_key_is_struck_out() {
     assert!(saved.contains("[key]") && !saved.contains(KEY), "{saved}");
     let said = house.chat(&["--json"], &format!("repeat <{KEY}>\n")).ends(0);
     assert_eq!(lines(&said.out)[0]["text"], "<[key]>");
-    // What goes to the server is what it said, so that the turns are linked.
+    // The client returns the server's text unchanged, so that turns are linked.
     assert_eq!(house.asked()[2][3], format!("<{KEY}>"));
 }
 
@@ -134,7 +134,7 @@ fn replies_come_as_they_are_said() {
     let mut begun = [0; 3];
     out.read_exact(&mut begun).unwrap();
     assert_eq!(&begun, b"Hel");
-    // It goes on only now.
+    // The answer continues only now.
     house.policy.gate.add_permits(1);
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();

@@ -1,4 +1,4 @@
-//! Commands, and what becomes of them at the server.
+//! Commands and their effect at the server.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn feedback_arrives_and_is_never_said_to_the_model() {
         (Some(1), None),
     ];
     assert_eq!(given, [vec![(Some(1), None)], vec![(Some(-1), text("too long"))], third, vec![]]);
-    // The third message was asked twice, as one turn.
+    // The third message was sent twice, in one turn.
     assert_eq!(turns.len(), 4);
     assert_eq!(turns[2].requests.len(), 2);
     assert!(turns[2].requests[1].is_retry);

@@ -1,4 +1,4 @@
-//! A server of others, that answers each path with what the test gives it. On loopback; its thread ends with its value.
+//! A third-party server with fixed answers for each path. Listens on loopback; dropping it ends its thread.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 /// The server.
 pub(super) struct Foreign {
     address: SocketAddr,
-    /// Lines that were asked, such as `POST /v1/feedback`.
+    /// Received request lines, such as `POST /v1/feedback`.
     pub(super) asked: Arc<Mutex<Vec<String>>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Foreign {
-    /// Answers by path; 404, as FastAPI has it, where there is none.
+    /// Starts a server with answers by path; other paths get FastAPI's 404.
     pub(super) fn start(answers: &[(&str, String)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -50,7 +50,7 @@ impl Drop for Foreign {
     }
 }
 
-/// One request, and its answer.
+/// Answers one request.
 fn serve(stream: TcpStream, answers: &HashMap<String, String>, asked: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
@@ -76,13 +76,13 @@ fn serve(stream: TcpStream, answers: &HashMap<String, String>, asked: &Mutex<Vec
     let _ = stream.write_all(answer.as_bytes());
 }
 
-/// A list of a model of others.
+/// A model list of a third-party server.
 pub(super) fn models() -> (&'static str, String) {
     let list = json!({"object": "list", "data": [{"id": "llama", "object": "model", "owned_by": "library"}]});
     ("/v1/models", json_answer("200 OK", "", &list))
 }
 
-/// A document.
+/// A JSON response.
 pub(super) fn json_answer(status: &str, headers: &str, body: &Value) -> String {
     let body = body.to_string();
     let length = body.len();
@@ -91,7 +91,7 @@ pub(super) fn json_answer(status: &str, headers: &str, body: &Value) -> String {
     )
 }
 
-/// A stream of these bytes, which ends with its connection.
+/// A stream of these bytes, ended by closing the connection.
 pub(super) fn stream(events: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{events}")
 }

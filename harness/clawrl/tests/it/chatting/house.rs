@@ -1,4 +1,4 @@
-//! A place with a server of chat, its record, and the file of its key.
+//! A test folder with a chat server, its ledger and key file.
 
 use std::fs;
 use std::io::Write;
@@ -19,13 +19,13 @@ use crate::place::{Place, Said};
 /// The key of the only user.
 pub(super) const KEY: &str = "clawrl-key-0123456789";
 
-/// The server; it ends with this.
+/// A chat server; dropping this ends it.
 pub(super) struct House {
     pub(super) place: Place,
     pub(super) policy: Arc<Policy>,
     pub(super) base_url: String,
     record: RecorderHandle,
-    // The server's connections end before its record does.
+    // The server's connections end before its recorder.
     runtime: Runtime,
     _recorder: Recorder,
 }
@@ -56,7 +56,7 @@ impl House {
         self.place.command(&[&["chat", "--base-url", &self.base_url], arguments].concat())
     }
 
-    /// Says these lines, and hears all of the answers.
+    /// Runs `clawrl chat` with these lines to the end.
     pub(super) fn chat(&self, arguments: &[&str], lines: &str) -> Said {
         said(self.command(arguments), lines)
     }
@@ -89,8 +89,8 @@ impl House {
         self.turns(&sessions[0])
     }
 
-    /// Waits until the only session has ended because it was asked to: it does so once no answer is waited for, and that an answer was cut
-    /// is recorded a moment after its client has gone.
+    /// Waits until the only session was closed by its client. The server closes it after the last pending answer, and
+    /// records an interrupted answer shortly after the client disconnects.
     pub(super) fn only_session_ends(&self) {
         while self.sessions()[0].closed_ms.is_none() {
             std::thread::yield_now();
@@ -115,7 +115,7 @@ fn me() -> UserId {
     UserId("me".to_owned())
 }
 
-/// The file of keys, as `clawrl serve` makes it.
+/// Writes a key file like that of `clawrl serve`.
 pub(super) fn write_key(place: &Place, key: &str) {
     let file = place.results().join("chat/keys");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -123,11 +123,11 @@ pub(super) fn write_key(place: &Place, key: &str) {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// What the command says to these lines; its key is in nothing of it.
+/// Runs the command with these lines; checks that the output does not contain the key.
 pub(super) fn said(mut command: Command, lines: &str) -> Said {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One that ended without reading has said why.
+    // A command that ended without reading has reported the reason.
     let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
     let said = Said::of(&child.wait_with_output().unwrap());
     assert!(!said.out.contains(KEY) && !said.err.contains(KEY), "{said:?}");

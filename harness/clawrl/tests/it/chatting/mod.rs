@@ -1,4 +1,4 @@
-//! `clawrl chat`, with a real server of chat in front of a policy whose words are set down, and with servers of others.
+//! `clawrl chat`, with a real chat server over a scripted policy, and with third-party servers.
 
 mod asking;
 mod commands;

@@ -1,4 +1,4 @@
-//! A person at a terminal, which is the controlling one of what they started.
+//! A simulated user at a pseudo-terminal, which controls the started program.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-/// Only a failure waits for so long.
+/// Deadline that only a failure reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Pieces that a terminal may be ahead of who looks at it.
+/// Bound of pieces read ahead of the test.
 const PIECES: usize = 1024;
 
-/// Whoever sits there.
+/// The simulated user.
 pub(super) struct Person {
     child: Box<dyn Child + Send + Sync>,
     writer: Option<Box<dyn Write + Send>>,
     pieces: Receiver<Vec<u8>>,
     reading: Option<JoinHandle<()>>,
-    /// All that the terminal was sent.
+    /// Everything that the terminal received.
     pub(super) seen: String,
-    /// Of it, so much was looked at.
+    /// Bytes of `seen` already checked.
     looked: usize,
     _terminal: Box<dyn MasterPty + Send>,
 }
 
 impl Person {
-    /// Starts it, with all three streams on a terminal.
+    /// Starts a command with all three streams on a terminal.
     pub(super) fn start(command: &Command) -> Self {
         Self::start_at(command, 100)
     }
 
-    /// The same at a terminal of so many columns.
+    /// Like [`Self::start`], at a terminal of `cols` columns.
     pub(super) fn start_at(command: &Command, cols: u16) -> Self {
         let size = PtySize { rows: 24, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -68,7 +68,7 @@ impl Person {
         }
     }
 
-    /// Waits until this is on the terminal, behind what was seen before.
+    /// Waits until the terminal shows this text after the last one seen.
     #[track_caller]
     pub(super) fn sees(&mut self, part: &str) {
         let end = Instant::now() + PATIENCE;
@@ -79,25 +79,25 @@ impl Person {
             }
             let left = end.saturating_duration_since(Instant::now());
             match self.pieces.recv_timeout(left) {
-                // Pieces of this client's text are never cut within a character by the tests' texts, which are ASCII.
+                // The tests' texts are ASCII, so no piece ends within a character.
                 Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
                 Err(why) => panic!("no `{part}` ({why}) in:\n{}", self.seen),
             }
         }
     }
 
-    /// Types.
+    /// Types a text.
     pub(super) fn types(&mut self, text: &str) {
         self.writer.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// The code that it ends with; what it was sent stays in `seen`.
+    /// Waits for the end; returns the exit code. `seen` keeps the output.
     #[track_caller]
     pub(super) fn ended(&mut self) -> u32 {
         loop {
             match self.pieces.recv_timeout(PATIENCE) {
                 Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
-                // Whoever ends lets go of the terminal.
+                // The program closes the terminal at its end.
                 Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap().exit_code(),
                 Err(RecvTimeoutError::Timeout) => panic!("it goes on:\n{}", self.seen),
             }
@@ -109,7 +109,7 @@ impl Drop for Person {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Its buffer is emptied, so that the thread comes to its end.
+        // Empties the channel so that the thread can end.
         while self.pieces.recv_timeout(PATIENCE).is_ok() {}
         self.reading.take().map(JoinHandle::join);
     }

@@ -1,8 +1,8 @@
-//! A policy that does what the last message says.
+//! A scripted policy whose answer depends on the last message.
 //!
 //! | message | answer |
 //! |---|---|
-//! | `think` | reasoning, and `thought` |
+//! | `think` | reasoning and `thought` |
 //! | `wait` | `Hel`, then `lo` when the test opens the gate |
 //! | `call` | a call of a tool |
 //! | `short` | `cut`, ended by a limit |
@@ -26,7 +26,7 @@ use futures_util::stream::unfold;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-/// What happens next in an answer.
+/// The next step of an answer.
 enum Say {
     Piece(Piece),
     Gate,
@@ -37,7 +37,7 @@ enum Say {
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) gate: Arc<Semaphore>,
-    /// A permit for each answer that was dropped, at its end or before.
+    /// One permit for each dropped answer, finished or not.
     pub(super) dropped: Arc<Semaphore>,
     /// The version that answers.
     pub(super) version: AtomicU64,

@@ -1,4 +1,4 @@
-//! What keeps a conversation from beginning.
+//! Errors at the start of a conversation.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::model_server::{Manner, ModelServer};
 use crate::place::Place;
 use crate::served::Served;
 
-/// What is said before it ends with this code.
+/// Expects this exit code and these messages.
 fn refused(command: Command, code: i32, told: &[&str]) {
     let said = house::said(command, "hi\n").ends(code);
     assert_eq!(said.out, "");

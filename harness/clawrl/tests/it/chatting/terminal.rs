@@ -15,7 +15,7 @@ fn a_conversation() {
     person.sees("`policy` at http://127.0.0.1:");
     person.sees("session mine\r\n/help lists the commands, Ctrl-D ends\r\n> ");
     person.types("wait\n");
-    // It has not ended: pieces are shown as they come.
+    // The answer has not ended: pieces are shown as they arrive.
     person.sees("Hel");
     house.policy.gate.add_permits(1);
     person.sees("lo\r\n\r\n> ");
@@ -47,7 +47,7 @@ fn ctrl_c_cuts_an_answer_and_at_the_prompt_it_ends() {
     person.sees("Hel");
     person.types(CTRL_C);
     person.sees("cut; /retry asks again\r\n\r\n> ");
-    // The server has noticed, and the answer is in nothing that is asked later.
+    // The server noticed, and later requests do not contain the answer.
     house.one_dropped();
     person.types("/bad wrong way\n");
     person.sees("noted as bad, with your words\r\n> ");
@@ -97,7 +97,7 @@ fn lines_that_are_pasted_are_one_message() {
     let house = House::new();
     let mut person = Person::start(&house.command(&[]));
     person.sees("> ");
-    // The last line has no end: it waits for Enter, as every line does.
+    // The last line has no line end and waits for Enter.
     person.types("/* fix this */\n\n/good code\nthe end");
     person.sees("3 lines were pasted: Enter sends them as one message, Ctrl-C forgets them\r\n> ");
     person.types("\n");
@@ -112,7 +112,7 @@ fn lines_that_are_pasted_are_one_message() {
     person.sees("> ");
     person.types(CTRL_C);
     person.sees("what was pasted is forgotten, and nothing was sent\r\n> ");
-    // Somebody leans on Enter.
+    // The user holds Enter.
     person.types("\n\n\n");
     person.sees("> ");
     person.types("hi\n");
@@ -151,7 +151,7 @@ fn a_narrow_terminal_cuts_no_word() {
     person.sees("> ");
     person.types(CTRL_D);
     assert_eq!(person.ended(), 0);
-    // What was typed stands behind its prompt; the address of the server is one word.
+    // Typed text follows its prompt; the server's address is one word.
     let lines: Vec<&str> = person.seen.split("\r\n").collect();
     assert!(lines.iter().all(|line| line.len() <= 40 || !line.trim().contains(' ')), "{lines:#?}");
     assert!(lines.contains(&"  goes back to the version before, or to"), "{lines:#?}");

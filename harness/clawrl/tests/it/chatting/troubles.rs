@@ -1,4 +1,4 @@
-//! Servers of others, and what they do wrong.
+//! Faulty third-party servers.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn chat(answer: String, lines: &str) -> (Said, Foreign) {
 }
 
 fn check(answer: String, out: &str, told: &str) {
-    // The conversation goes on.
+    // The conversation continues.
     let (said, server) = chat(answer, "one\ntwo\n");
     let said = said.ends(4);
     assert_eq!(said.out, out.repeat(2), "{}", said.err);

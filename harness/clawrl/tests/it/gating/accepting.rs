@@ -1,4 +1,4 @@
-//! Baselines, and what a gate takes.
+//! Baselines and planned repeats.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Runs that end ahead of their end.
+//! Runs that end early.
 
 use rustix::process::Signal;
 
@@ -51,10 +51,10 @@ fn a_budget_ends_a_run_without_a_verdict() {
     assert!(said.out.starts_with(expected), "{}", said.out);
     let (_, run) = said.out.split_once("\nrun       ").unwrap();
     let run = run.split(' ').next().unwrap();
-    // What it used before counts, so that nothing more is tried.
+    // Earlier attempts count, so that nothing more runs.
     let again = ground.judge("budget", &["--resume", run]).ends(11);
     assert!(again.out.starts_with(expected), "{}", again.out);
-    // A budget that is not used up changes nothing.
+    // An unused budget has no effect.
     ground.gate("budget", "oracle", &cheap.replace("30", "48"));
     ground.judge("budget", &["--resume", run]).ends(0);
     assert_eq!(ground.place.run(run).summary().end, Some(clawrl_record::RunEnd::Completed));
@@ -104,11 +104,11 @@ fn a_run_that_was_killed_goes_on_to_the_same_look() {
     let text = std::fs::read_to_string(&journal).unwrap();
     let bytes = std::fs::read(&trajectories).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    // In the first batch, in a later one, and just before its end is told.
+    // In the first batch, in a later one, and just before the end is journaled.
     let end = lines.iter().position(|line| line.contains("\"finished\":{\"end\"")).unwrap();
     for kept in [end / 5, end * 4 / 5, end] {
         std::fs::write(&journal, lines[..kept].concat()).unwrap();
-        // The journal vouches for these; what went on before has written others.
+        // The journal vouches for these trajectories; the previous resume has written others.
         std::fs::write(&trajectories, &bytes).unwrap();
         let cut = ground.judge("looks", &["--run", run]);
         assert!(cut.out.contains("was cut short"), "{}", cut.out);

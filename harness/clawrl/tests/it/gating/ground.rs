@@ -1,4 +1,4 @@
-//! A folder with gates over a suite: `small`, which is in it, or another.
+//! A folder with gates over a suite: its own `small` or another.
 
 use std::fs;
 
@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::place::{Place, Said};
 
-/// Of a policy that does the same each time.
+/// Gate settings for a deterministic policy.
 pub(super) const STEADY: &str = "deterministic: true\nmetrics: [{ metric: pass_rate, min_effect: 0.1 }]\n";
 
 pub(super) struct Ground {
     pub(super) place: Place,
-    /// As a gate file names it.
+    /// The suite as named in gate files.
     suite: String,
 }
 
 impl Ground {
-    /// With the gate `steady`, and a baseline of this policy.
+    /// Creates the gate `steady` with a baseline of this policy.
     pub(super) fn accepted(policy: &str) -> Self {
         let ground = Self { place: Place::new(), suite: "path: ../tasks/small".to_owned() };
         ground.gate("steady", policy, STEADY);
@@ -24,7 +24,7 @@ impl Ground {
         ground
     }
 
-    /// With no gate yet, over another suite, of which the gates take this.
+    /// Without gates; they will use another suite.
     #[cfg(feature = "torch")]
     pub(super) fn over(suite: &std::path::Path, taken: &str) -> Self {
         Self { place: Place::new(), suite: format!("path: {}, {taken}", suite.display()) }
@@ -38,17 +38,17 @@ impl Ground {
         fs::write(self.place.path().join(format!("gates/{name}.yaml")), text).unwrap();
     }
 
-    /// Runs a gate and makes what it does its baseline.
+    /// Runs a gate and accepts the run as its baseline.
     pub(super) fn accept(&self, name: &str) {
         self.place.clawrl(&["ci", "accept", &format!("gates/{name}.yaml"), "--quiet"]).ends(0);
     }
 
-    /// Judges by a gate.
+    /// Evaluates a gate.
     pub(super) fn judge(&self, name: &str, more: &[&str]) -> Said {
         self.place.clawrl(&[&["ci", &format!("gates/{name}.yaml"), "--quiet"], more].concat())
     }
 
-    /// The same with an outcome, as JSON.
+    /// Evaluates a gate; returns the outcome as JSON.
     #[track_caller]
     pub(super) fn assessment(&self, name: &str, more: &[&str], code: i32) -> Value {
         self.judge(name, &[more, &["--json"]].concat()).ends(code).json()[0].clone()

@@ -1,4 +1,4 @@
-//! What passes and what fails.
+//! Gates that pass and fail.
 
 use std::fs;
 
@@ -72,7 +72,7 @@ fn the_worst_of_several_gates_decides() {
         let gates = ["ci", "gates/steady.yaml", "gates/strict.yaml", "--quiet"];
         ground.place.clawrl(&[&gates, more].concat())
     };
-    // Of a number that never varies, nothing says how far it may be off, unless the policy is known to do the same each time.
+    // A metric without variance cannot be tested unless the policy is declared deterministic.
     let said = both(&[]).ends(11);
     assert!(
         said.out.contains("gate steady: pass") && said.out.contains("gate strict: inconclusive"),

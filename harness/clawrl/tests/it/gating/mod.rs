@@ -1,4 +1,4 @@
-//! `clawrl ci`: gates over real suites, what they pass, fail and refuse, and the project's own.
+//! `clawrl ci`: gates over real suites, and the gates of this project.
 
 mod accepting;
 mod ending;

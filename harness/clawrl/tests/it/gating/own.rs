@@ -1,10 +1,10 @@
-//! The project's own gates, with the baselines that are committed: what fails here is a change of the harness.
+//! The project's own gates with committed baselines: a failure here is a change of the harness.
 
 use std::path::Path;
 
 use crate::place::{Place, Said};
 
-/// A gate of the project, judged in a place of its own.
+/// A gate of the project in a separate test folder.
 struct Own {
     place: Place,
     gate: String,
@@ -30,7 +30,7 @@ fn the_scripted_policy_does_what_was_accepted() {
     let own = Own::new("scripted");
     let said = own.judge(&[]).ends(0);
     assert!(said.out.starts_with("gate scripted: pass\n"), "{}", said.out);
-    // A gate that passes whatever is put before it would be none.
+    // A gate must be able to fail.
     let said = own.judge(&["--policy", "demonstrator:40"]).ends(10);
     assert!(said.out.contains("terminal-basics/") && said.out.contains("broke"), "{}", said.out);
 }
@@ -41,7 +41,7 @@ fn the_tiny_policy_is_as_good_as_was_accepted() {
     let own = Own::new("tiny");
     let said = own.judge(&[]).ends(0);
     assert!(said.out.starts_with("gate tiny: pass\n"), "{}", said.out);
-    // What was accepted here is drawn again here.
+    // This machine samples the accepted actions again.
     let seeds = ["--sampling-seed", "5"];
     let here = own.place.path().join("here.json");
     let here = here.to_str().unwrap();

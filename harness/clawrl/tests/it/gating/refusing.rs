@@ -1,4 +1,4 @@
-//! Bad input: refused or inconclusive, and never a pass.
+//! Bad input is refused or inconclusive and never passes.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ fn a_baseline_of_another_plan_is_refused_with_what_differs() {
         ground.gate("steady", "oracle", gate);
         ground.place.suite("small", suite);
         let said = ground.judge("steady", &[]).ends(2);
-        // Lines are broken where the terminal ends.
+        // Output is wrapped at the terminal's width.
         let told = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             told.contains("was recorded under other conditions") && told.contains(expected),
@@ -67,7 +67,7 @@ fn a_baseline_of_another_plan_is_refused_with_what_differs() {
     ground.judge("steady", &[]).ends(0);
 }
 
-/// Records of every kind of run that is none, judged as they are.
+/// Evaluates records of every kind of invalid run.
 #[test]
 fn a_run_that_is_none_is_inconclusive() {
     let ground = Ground::accepted("oracle");
@@ -88,7 +88,7 @@ fn a_run_that_is_none_is_inconclusive() {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     fs::write(&journal, lines[..lines.len() / 2].concat()).unwrap();
     check("zero", &["was cut short", "attempts of the candidate are unfinished"]);
-    // The server is there when it is asked first, and dies of the first request.
+    // The server answers the first probe and dies at the first request.
     let dying = |name: &str| {
         let server = ModelServer::start(Manner { dies_after: Some(0), ..Manner::default() });
         let url = server.base_url();

@@ -1,4 +1,4 @@
-//! An agent that was made worse on purpose, with a real model: it fails, and the tasks are named.
+//! An intentionally degraded agent with a real model fails, and the report lists the tasks.
 
 use std::fs;
 use std::path::Path;

@@ -8,7 +8,7 @@ use super::killing::{closed, left_by};
 use crate::place::Place;
 use crate::suites::suite;
 
-/// Browsers in control groups that a process made: their process ids, each with the time at which it began.
+/// Browsers in a process's control groups: process ids and start times.
 fn browsers_of(run: &str, pid: u32) -> Vec<(String, String)> {
     let owner = format!("clawrl-{run}-{pid}-");
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap());
@@ -18,11 +18,11 @@ fn browsers_of(run: &str, pid: u32) -> Vec<(String, String)> {
     own.filter_map(|entry| browser(&entry.file_name().to_string_lossy())).collect()
 }
 
-/// The process of a browser and when it began, in ticks since the machine did.
+/// A browser's process id and start time, in ticks since boot.
 fn browser(id: &str) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-    // The state stands first, the time of the beginning 19 words behind it; what is dead and not collected is no browser.
+    // The state comes first, the start time 19 words later. Zombies do not count.
     let mut words = rest.split_whitespace();
     let is_live = words.next() != Some("Z") && name.contains("chrom");
     is_live.then(|| (id.to_owned(), words.nth(18).unwrap_or_default().to_owned()))

@@ -1,4 +1,4 @@
-//! The suite of attacks, with something to attack: canaries, listeners and neighbours on the host.
+//! The suite of attacks, with targets on the host: canaries, listeners and neighbours.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -10,10 +10,10 @@ use clawrl_core::{Outcome, TaskId};
 
 use crate::place::Place;
 
-/// Processes of the attacks that must be gone: the daemon, and the program that replaced a shell.
+/// Processes of the attacks that must be gone: the daemon and the program that replaced a shell.
 const MARKED_PROGRAMS: [&str; 2] = ["sleep 987", "sleep 986"];
 
-/// Things on the host that the attacks look for, as the suite's README names them.
+/// Files and listeners on the host that the attacks search for, as listed in the suite's README.
 struct Canaries {
     files: Vec<PathBuf>,
     _tcp: Option<TcpListener>,
@@ -26,7 +26,7 @@ impl Canaries {
         let files: Vec<PathBuf> = folders
             .iter()
             .map(|folder| Path::new(folder).join("clawrl-host-canary"))
-            // A normal user plants where it may.
+            // A normal user creates those that it may.
             .filter(|path| std::fs::write(path, "canary\n").is_ok())
             .collect();
         assert!(!files.is_empty());
@@ -56,7 +56,7 @@ fn mounts() -> BTreeSet<String> {
     std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Processes that a run of this name left.
+/// Processes that this run left behind.
 fn left_by(run: &str) -> Vec<String> {
     let label = format!("clawrl-box clawrl-{run}-");
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
@@ -100,7 +100,7 @@ fn every_attack_is_harmless(place: &Place) {
     }
     assert_eq!(left_by("attacks"), Vec::<String>::new());
     assert_eq!(mounts(), before);
-    // The whole record is text that a person or a program can read.
+    // The whole record is readable text.
     for record in run.trajectories().unwrap() {
         serde_json::to_string(&record.unwrap()).unwrap();
     }
@@ -138,7 +138,7 @@ fn no_trap_for_the_grader_passes() {
     assert!(flags.contains("symlink-refused") && flags.contains("not-regular"), "{flags:?}");
 }
 
-/// One shell that is attacked from inside must not touch 255 others.
+/// An attack in one shell must not affect 255 others.
 #[test]
 fn a_fault_in_one_shell_is_alone_among_255_others() {
     let place = Place::new();

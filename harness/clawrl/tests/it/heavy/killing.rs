@@ -1,4 +1,4 @@
-//! `kill -9` at random moments, then `--resume`: as if nothing had happened.
+//! `kill -9` at random moments, then `--resume`: the result equals an uninterrupted run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::place::Place;
 
 const KILLS: u32 = 20;
 
-/// Tasks of a third of a second, so that a run of 96 slots, six at once, takes several.
+/// Tasks of 1/3 s, so that a run of 96 slots, six at once, takes several seconds.
 fn place() -> Place {
     let place = Place::new();
     let text = crate::place::SMALL
@@ -29,7 +29,7 @@ fn arguments(name: &str) -> Vec<&str> {
     words
 }
 
-/// Score and stop of whatever closed each slot.
+/// Score and stop reason of the attempt that closed each slot.
 pub(super) fn closed(run: &Run) -> BTreeMap<u32, String> {
     let closing = run.attempts().filter(|attempt| attempt.closes_slot);
     closing
@@ -42,7 +42,7 @@ pub(super) fn closed(run: &Run) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Processes and control groups whose name says that they were made by this process.
+/// Processes and control groups named after this process.
 pub(super) fn left_by(run: &str, pid: u32) -> Vec<String> {
     let owner = format!("clawrl-{run}-{pid}-");
     let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
@@ -59,7 +59,7 @@ pub(super) fn left_by(run: &str, pid: u32) -> Vec<String> {
     processes.chain(groups).collect()
 }
 
-/// By the bytes of the journal, not by what our reader makes of them.
+/// Reads the journal's bytes directly, without our reader.
 fn none_twice(place: &Place, name: &str) {
     let text = fs::read_to_string(place.results().join("runs").join(name).join("journal.jsonl")).unwrap();
     let mut times: BTreeMap<u64, u32> = BTreeMap::new();
@@ -94,15 +94,15 @@ mod slow {
             let resume = ["run", "--resume", &name];
             let mut before: Option<u32> = None;
             let mut words = arguments(&name);
-            // Until it is killed often enough, or ends because it was quick between two kills.
+            // Until there are enough kills, or the run ends between two of them.
             let done = loop {
                 let mut live = place.start(&words);
                 let id = live.id();
                 if let Some(dead) = before {
                     resumed += 1;
-                    // Said when the machine was swept and the journal repaired.
+                    // Printed after cleanup and journal repair.
                     if !live.hears_before_its_end("to go") {
-                        // The kill came after the end was journaled, while the process was on its way out.
+                        // The kill came after the end was journaled, while the process was exiting.
                         let said = live.ended().ends(0);
                         assert!(said.err.contains("nothing left to do"), "{}", said.err);
                         break true;

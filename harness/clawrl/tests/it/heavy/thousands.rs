@@ -6,7 +6,7 @@ use crate::place::Place;
 
 const SHELLS: u32 = 2_000;
 
-/// What the machine must have free: terminals, memory in KiB, process ids.
+/// Whether the machine has enough free terminals, memory and process ids.
 fn has_room() -> bool {
     let number = |path: &str| -> u64 {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -52,7 +52,7 @@ mod slow {
         let said = place.clawrl(&arguments).ends(0);
         let run = place.run("thousands");
         let total = run.summary().total;
-        // What did not pass tells why: one of thousands is not found again by trying.
+        // Failed attempts print their reason: one of thousands is hard to reproduce.
         let others: Vec<String> = run
             .attempts()
             .filter(|attempt| !attempt.passed())

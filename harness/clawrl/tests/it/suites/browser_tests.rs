@@ -3,7 +3,7 @@
 use super::{a_replay_repeats, suite};
 use crate::place::Place;
 
-/// By the pages' own reward, that of 1 alone; an episode of each family and more.
+/// By the pages' own reward, which must be 1; one or more episodes of each template.
 #[test]
 fn miniwob_tiny_is_valid() {
     let place = Place::new();
@@ -15,7 +15,7 @@ fn miniwob_tiny_is_valid() {
 mod slow {
     use super::*;
 
-    /// Every no-op fails, every oracle passes, and no mistake that was written down does: one task of each family.
+    /// For one task of each template, the no-op and wrong solutions fail and the oracle passes.
     #[test]
     fn gui_basics_is_valid_and_no_mistake_passes() {
         let place = Place::new();

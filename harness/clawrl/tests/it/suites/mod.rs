@@ -27,7 +27,7 @@ fn records(place: &Place, run: &str) -> BTreeMap<TaskId, Vec<AttemptRecord>> {
     records
 }
 
-/// I8 of the architecture, turn by turn: what [`comparable`] leaves in a record is the same.
+/// I8 of the architecture, turn by turn: the records are equal after [`comparable`].
 fn a_replay_repeats(arguments: &[&str], tasks: usize) {
     let place = Place::new();
     let first = [&["run"], arguments, &["--policy", "oracle", "--name", "first", "--quiet", "--seed", "5"]];
@@ -79,7 +79,7 @@ mod slow {
         valid(&[&suite("swe-synth"), "--limit", "12"], "12 of 12 tasks are valid");
     }
 
-    /// Every no-op fails, every oracle passes, and no mistake that was written down does.
+    /// No-ops and wrong solutions fail, oracles pass.
     #[test]
     fn terminal_hard_is_valid_and_no_mistake_passes() {
         let place = Place::new();

@@ -1,4 +1,4 @@
-//! Trainings of an adapter in place of the whole model.
+//! Trainings of an adapter instead of the whole model.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use super::ground::{
 };
 use crate::place::Place;
 
-/// The same with an adapter.
+/// The train file with an adapter.
 fn adapting() -> String {
     let learned = "minibatches: 1\n  lora: { rank: 4 }\n  loss: { kl: { coefficient: 0.05 } }\n";
     REPRODUCIBLE
@@ -22,7 +22,7 @@ fn model(place: &Place, name: &str, version: u64) -> String {
     checkpoint(place, name, version).join("model").display().to_string()
 }
 
-/// What a policy's folder says to the held-out tasks, greedily: tokens, and log-probabilities by their bits.
+/// Greedy replies of a policy to the held-out tasks: tokens and log-probabilities as bits.
 fn answers(place: &Place, folder: &str, name: &str) -> BTreeMap<SlotId, Vec<Sampled>> {
     let policy = format!("torch:{folder}");
     place
@@ -51,21 +51,21 @@ fn an_adapter_is_learned_kept_served_and_merged() {
     assert_eq!((&config["r"], &config["lora_alpha"]), (&4.into(), &8.0.into()));
     assert_ne!(weights(&place, "whole", 4), weights(&place, "whole", 1), "it learned");
 
-    // A version is compared by what it makes of the model.
+    // Versions are compared by the merged model.
     let said = place.clawrl(&["policy", "diff", "whole", "0", "4", "--json"]).ends(0).json();
     let parts = said["parameters"].as_array().unwrap();
     let of = |name: &str| parts.iter().find(|part| part[0] == name).unwrap()[1].as_f64().unwrap();
     assert!(of("self_attn.q_proj") > 0.0 && of("mlp.down_proj") > 0.0, "{said}");
     assert_eq!((of("embed_tokens"), of("norm")), (0.0, 0.0), "the model's own stay as they are");
 
-    // Served with its model, and merged with it, it acts alike.
+    // The adapter acts the same with its model and merged into it.
     let adapter = model(&place, "whole", 4);
     place.clawrl(&["policy", "merge", &adapter, "--out", "merged"]).ends(0);
     assert!(place.path().join("merged/model.safetensors").exists());
     let served = answers(&place, &adapter, "served");
     assert_eq!(ids(&served), ids(&answers(&place, "merged", "merged-run")));
     assert_ne!(served, answers(&place, &model(&place, "whole", 0), "plain"), "the adapter says something");
-    // A training goes on from an adapter as from the model that it makes.
+    // A training continues from an adapter as from the merged model.
     let onward = REPRODUCIBLE.replace("{ preset: tiny }", &format!("{{ path: {adapter} }}"));
     let cut = onward.find("warm_start:").unwrap()..onward.find("rl:").unwrap();
     fs::write(place.path().join("train.yaml"), onward.replace(&onward[cut], "")).unwrap();
@@ -83,7 +83,7 @@ fn killed_while_it_learns_an_adapter_it_ends_with_the_same_bits() {
     assert_alike(&place, "killed", "undisturbed");
 }
 
-/// To a version with an adapter, and to the one without: it learns on from there.
+/// Rollback to a version with an adapter and to one without; training continues from there.
 #[test]
 fn an_adapter_goes_back_and_learns_on() {
     let place = ground(&adapting());
@@ -103,7 +103,7 @@ fn an_adapter_goes_back_and_learns_on() {
     }
 }
 
-/// A version that is evaluated before it acts is served with its model, by an engine of its own.
+/// A version that is evaluated before use runs with its model in a separate sampler.
 #[test]
 fn an_adapter_passes_a_gate() {
     let gate = "minibatches: 1\n  gate: { held_out: { every_updates: 2, max_drop_points: 100 } }\n";

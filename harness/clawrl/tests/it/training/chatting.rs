@@ -1,4 +1,4 @@
-//! Chat with a policy that a training left: by hand, and by the clients that people use.
+//! Chat with a trained policy: by raw requests and by common clients.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn start(place: &Place, model: &Path) -> Served {
     Served::start(place, model.to_str().unwrap(), |_| {})
 }
 
-/// Status, and the JSON of the body.
+/// Status and JSON body.
 fn json_of(served: &Served, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let (status, answer) = served.ask(method, path, body);
     (status, serde_json::from_str(body_of(&answer)).unwrap())

@@ -1,4 +1,4 @@
-//! Which groups come next, and what long replies cost, in trainings that are ended from outside.
+//! Selection of groups and penalties of long replies, in killed trainings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use super::gating::figures;
 use super::ground::{LUCKY, REPRODUCIBLE, SIGNS, assert_alike, ground, killed, lucky, progress, trained};
 use crate::place::Place;
 
-/// A family that every attempt passes.
+/// A template that every attempt passes.
 const IDLE: &str = r#"
   - id: idle
     template: { name: { from: names } }
@@ -22,7 +22,7 @@ const IDLE: &str = r#"
     mistakes: [ ["false"] ]
 "#;
 
-/// The training of a place with three families, of which one teaches nothing.
+/// A training with three templates, one of which gives no signal.
 fn chosen(settings: &str) -> Place {
     let train = REPRODUCIBLE.replace("batch_groups: 2\n", &format!("batch_groups: 4\n  {settings}\n"));
     let place = ground(&train);
@@ -30,7 +30,7 @@ fn chosen(settings: &str) -> Place {
     place
 }
 
-/// Groups that were used up, by family.
+/// Consumed groups by template.
 fn consumed(place: &Place, name: &str, version: u64) -> BTreeMap<String, usize> {
     let run = place.run(name);
     let ranges: Vec<(u32, u32)> =
@@ -45,7 +45,7 @@ fn consumed(place: &Place, name: &str, version: u64) -> BTreeMap<String, usize> 
     families
 }
 
-/// What a checkpoint knows of families, by success.
+/// Success rates of templates in a checkpoint.
 fn successes(progress: &Value) -> Vec<f64> {
     let families = progress["curriculum"].as_object().unwrap().values();
     let success = |family: &Value| {
@@ -54,7 +54,7 @@ fn successes(progress: &Value) -> Vec<f64> {
     families.map(success).collect()
 }
 
-/// The others are passed by half of all attempts, whatever they do.
+/// Half of all attempts pass the others, at random.
 #[test]
 fn a_family_that_always_passes_comes_up_seldom() {
     let with = "updates: 16, max_staleness: 1, curriculum: { memory: 16 },";
@@ -65,7 +65,7 @@ fn a_family_that_always_passes_comes_up_seldom() {
     place.clawrl(&["train", "--resume", "streaming", "--quiet"]).ends(0);
     let families = consumed(&place, "streaming", 16);
     let (idle, all) = (families["idle"], families.values().sum::<usize>());
-    // In turns it would have a third.
+    // Without selection it would have a third.
     assert!(idle * 4 < all, "{families:?}");
     let known = successes(&progress(&place, "streaming", 16));
     assert!(known.len() == 3 && known[0] > 0.9, "{known:?}");
@@ -74,7 +74,7 @@ fn a_family_that_always_passes_comes_up_seldom() {
 mod slow {
     use super::*;
 
-    /// Killed in every update, it goes on with the groups that it would have chosen.
+    /// After a kill in every update, the training selects the same groups.
     #[test]
     fn killed_with_a_curriculum_a_training_chooses_the_same_groups() {
         let place = chosen("curriculum: { memory: 16 }\n  length: { coefficient: 0.5, target: 1 }");
@@ -93,12 +93,12 @@ mod slow {
             let of = |name: &str| figures(&place, name, metric);
             assert_eq!((of("killed").len(), of("killed")), (4, of("undisturbed")), "{metric:?}");
         }
-        // Nothing was known in the first update.
+        // The first update had no statistics.
         let least = figures(&place, "killed", Metric::TrainShareLeastRatio);
         assert!((least[0] - 1.0).abs() < 1e-9 && least[1] < 1.0, "{least:?}");
         assert_eq!(figures(&place, "killed", Metric::TrainLengthPunishmentCoefficient)[..1], [0.0]);
 
-        // Families have the numbers of their names: `idle` is the first.
+        // Templates are numbered by name: `idle` is the first.
         let known = successes(&progress("killed"));
         assert!(known.len() == 3 && known[0] > 0.8, "{known:?}");
         let families = consumed(&place, "killed", 4);

@@ -1,4 +1,4 @@
-//! Trainings that cannot go on, and say why.
+//! Trainings that abort with a reason.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use super::ground::{
     LUCKY, REPRODUCIBLE, SIGNS, checkpoint, figures, ground, lucky, sampled, trained, weights,
 };
 
-/// A policy from nothing, two attempts at a time.
+/// A policy from scratch, two attempts per group.
 const BARE: &str = r#"
 format: 1
 train: bare
@@ -28,9 +28,9 @@ fn constant(check: &str) -> String {
     place.suite("signs", &suite);
     let said = place.clawrl(&["train", "train.yaml", "--name", "bare", "--quiet"]).ends(9);
     assert_eq!(said.out, "");
-    // It was given up long before its end.
+    // The training was aborted long before its end.
     assert!(place.run("bare").updates().unwrap().len() < 10);
-    // Groups that were sampled ahead are no part of the message that matters here.
+    // Groups sampled ahead vary, so their number is replaced.
     regex::Regex::new(r"of their \d+ groups, \d+")
         .unwrap()
         .replace_all(&place.settled(&said.err), "of their [n] groups, [n]")
@@ -57,7 +57,7 @@ fn a_disk_that_is_full_at_a_checkpoint_leaves_the_older_ones_intact() {
     live.signal(Signal::KILL);
     live.ended();
     let before = weights(&place, "full", 2);
-    // A limit on file sizes stands in for the end of the disk: weights are larger than it, journals are not.
+    // A limit on file sizes simulates a full disk: weights exceed it, journals do not.
     let script = format!("ulimit -f 900; exec {} train --resume full", place.program().display());
     let output = Command::new("bash").args(["-c", &script]).current_dir(place.path()).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
@@ -70,13 +70,13 @@ fn a_disk_that_is_full_at_a_checkpoint_leaves_the_older_ones_intact() {
     assert_eq!(figures(&said), figures(&undisturbed));
     assert_eq!(weights(&place, "full", 4), weights(&place, "undisturbed", 4));
     assert_eq!(sampled(&place, "full"), sampled(&place, "undisturbed"));
-    // What was half written is gone.
+    // Partial files are removed.
     let left = std::fs::read_dir(place.run("full").checkpoints_dir()).unwrap().flatten();
     let unfinished = left.filter(|entry| entry.file_name().to_string_lossy().starts_with('.')).count();
     assert_eq!(unfinished, 0);
 }
 
-/// A policy that knows nothing says the same again and again.
+/// An untrained policy repeats itself.
 #[test]
 fn a_policy_that_collapses_halts_the_training_with_a_checkpoint() {
     let guarded = |updates: u32| {

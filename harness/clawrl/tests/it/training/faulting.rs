@@ -1,4 +1,4 @@
-//! Environments that fault now and then.
+//! Environments with random faults.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use clawrl_core::GroupId;
 use super::ground::{LUCKY, SIGNS, ground, lucky, progress, trained};
 use crate::place::Place;
 
-/// Gone before the episode begins in a fifth of the attempts, whatever the seed.
+/// Kills itself before the episode in a fifth of the attempts, independent of the seed.
 const KILLS_ITSELF: &str = "        - (( SRANDOM % 5 )) || kill -9 $$\n";
 
 /// Finished and faulted attempts that closed the slots of each group.
@@ -22,10 +22,10 @@ fn closed(place: &Place, name: &str) -> BTreeMap<GroupId, (u64, u64)> {
     groups
 }
 
-/// Faulted members of the groups that were consumed.
+/// Faulted members of consumed groups.
 fn consumed_as_recorded(place: &Place, name: &str) -> u64 {
     let groups = closed(place, name);
-    // Every slot of every group that was dispatched is closed: none is lost to a fault.
+    // Every slot of every dispatched group is closed: faults lose none.
     assert!(groups.values().all(|(finished, faulted)| finished + faulted == 6), "{groups:?}");
     let progress = progress(place, name, 4);
     assert_eq!(progress["updates"], 4);
@@ -37,7 +37,7 @@ fn consumed_as_recorded(place: &Place, name: &str) -> u64 {
             .collect();
     let finished: u64 = consumed.iter().map(|(finished, _)| finished).sum();
     let faulted: u64 = consumed.iter().map(|(_, faulted)| faulted).sum();
-    // Whoever faulted is no member: neither baseline nor success rate knows of it.
+    // Faulted attempts are not members: they affect neither baseline nor success rate.
     assert_eq!(progress["counts"]["episodes"], finished, "{progress}");
     assert_eq!(progress["counts"]["faulted"], faulted, "{progress}");
     assert!(progress["counts"]["informative"].as_u64().unwrap() > 0, "{progress}");

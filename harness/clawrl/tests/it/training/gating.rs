@@ -1,4 +1,4 @@
-//! Versions that have to pass something before they act.
+//! Acceptance of new versions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) fn rejected(place: &Place, name: &str) -> Vec<u64> {
     rejected.map(|version| version["version"].as_u64().unwrap()).collect()
 }
 
-/// The versions that sampled anything.
+/// The versions that sampled.
 pub(super) fn acted(place: &Place, name: &str) -> BTreeSet<u64> {
     let run = place.run(name);
     let attempts = run.attempts().filter(|attempt| attempt.closes_slot);
@@ -33,7 +33,7 @@ pub(super) fn acted(place: &Place, name: &str) -> BTreeSet<u64> {
         .collect()
 }
 
-/// A figure of each update.
+/// Values of a metric by update.
 pub(super) fn figures(place: &Place, name: &str, metric: Metric) -> Vec<f64> {
     place.run(name).updates().unwrap().iter().filter_map(|update| update.get(metric)).collect()
 }
@@ -43,7 +43,7 @@ pub(super) fn moments(place: &Place, name: &str, version: u64) -> [Vec<u8>; 2] {
         .map(|file| fs::read(checkpoint(place, name, version).join(format!("{file}.safetensors"))).unwrap())
 }
 
-/// I1, I2: nothing that can be stepped to is near enough.
+/// I1, I2: every step exceeds the limit.
 #[test]
 fn rejected_versions_never_act_and_leave_no_trace_and_halt_the_training() {
     let gate = "gate: { max_kl: 1e-12, failures: 2 }, updates: 6,";
@@ -69,7 +69,7 @@ fn rejected_versions_never_act_and_leave_no_trace_and_halt_the_training() {
         assert_eq!(flags, vec![1.0; usize::try_from(at).unwrap()]);
     };
     halted(&["train", "train.yaml", "--name", "held"], 2);
-    // Groups of both updates were filled, those of the second after the first was rejected.
+    // Groups of both updates were filled, the second after the first was rejected.
     assert_eq!(acted(&place, "held"), BTreeSet::from([0]));
     halted(&["train", "--resume", "held"], 4);
     assert_eq!(acted(&place, "held"), BTreeSet::from([0]));
@@ -78,12 +78,12 @@ fn rejected_versions_never_act_and_leave_no_trace_and_halt_the_training() {
 
     let told = place.clawrl(&["policy", "versions", "held"]).ends(0).out;
     assert!(told.contains("0, rejected") && told.contains("version 3 was rejected: it is "), "{told}");
-    // What is gone back to is a version like any other again.
+    // The restored version is a normal version.
     place.clawrl(&["policy", "rollback", "held", "--to", "0"]).ends(0);
     assert_eq!(progress(&place, "held", 5)["accepted"], Value::Null);
 }
 
-/// A step size that destroys what was learned.
+/// A learning rate that destroys the policy.
 #[test]
 fn a_policy_that_would_be_destroyed_is_kept() {
     let train = REPRODUCIBLE
@@ -97,7 +97,7 @@ fn a_policy_that_would_be_destroyed_is_kept() {
     assert_eq!((rejected(&place, "wild"), acted(&place, "wild")), (vec![1, 2, 3], BTreeSet::from([0])));
 }
 
-/// The same, seen by held-out tasks alone. By the running baseline every update steps.
+/// The same, detected only by held-out tasks. The running baseline lets every update step.
 #[test]
 fn a_version_that_solves_less_is_evaluated_and_never_acts() {
     let gate = "optimizer: { learning_rate: 1 }\n  objective: binary\n  gate:\n    max_kl: 1000\n    failures: 2\n    \

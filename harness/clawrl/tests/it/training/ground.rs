@@ -1,4 +1,4 @@
-//! A folder with a suite and train files that take seconds, and what a training left there.
+//! A folder with a suite and train files that take seconds, and readers of results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,11 @@ use rustix::process::Signal;
 
 use crate::place::{Place, Said};
 
-/// Tasks that two short commands decide, so that twenty steps of imitation teach a policy to be right sometimes.
+/// Tasks solved by one of two short commands, so that twenty imitation steps give a policy some success.
 ///
-/// What the environment answers must follow from what was typed, or two trainings have other bits with reason. A policy
-/// types anything: of `touch |sign`, two programs complain to one terminal at once, and the kernel decides who is
-/// first. So `touch`, `rm` and `ls` never complain. And the time to wait for output is long, or a busy machine answers
-/// `[still running]`.
+/// Output must depend only on input, or two trainings rightly differ. A policy types anything: in `touch |sign`, two
+/// programs print errors to one terminal in an order that the kernel chooses. So `touch`, `rm` and `ls` print no
+/// errors. The timeout for output is long, since a busy machine would otherwise answer `[still running]`.
 pub(super) const SIGNS: &str = r##"
 format: 1
 suite: signs
@@ -80,7 +79,7 @@ checkpoint: { every_updates: 2 }
 limits: { concurrency: 4 }
 "#;
 
-/// Reinforcement learning of a policy from nothing, for suites whose environment decides who is rewarded.
+/// Reinforcement learning from scratch, for suites whose environment rewards at random.
 pub(super) const LUCKY: &str = r#"
 format: 1
 train: luck
@@ -91,7 +90,7 @@ evaluation: { every_updates: 0, max_tasks: 4 }
 limits: { concurrency: 4, max_retries: 0 }
 "#;
 
-/// One turn as sampled: ids, and log-probabilities by their bits.
+/// One sampled turn: token ids, and log-probabilities as bits.
 pub(super) type Sampled = (Vec<u32>, Vec<u32>);
 
 /// A folder with the suite `signs` and `train.yaml`.
@@ -104,7 +103,7 @@ pub(super) fn ground(train: &str) -> Place {
     place
 }
 
-/// The same with tasks that half of all attempts solve, whatever they do, after these commands of the setup.
+/// Like [`ground`] with tasks that half of all attempts solve at random, after these set-up commands.
 pub(super) fn lucky(train: &str, setup: &str) -> Place {
     let place = ground(train);
     let drawn = format!("setup:\n{setup}        - (( SRANDOM % 2 )) || echo luck > sign\n");
@@ -117,13 +116,13 @@ pub(super) fn lucky(train: &str, setup: &str) -> Place {
     place
 }
 
-/// Trains under this name, to the end.
+/// Runs a training with this name to the end.
 #[track_caller]
 pub(super) fn trained(place: &Place, name: &str) -> Said {
     place.clawrl(&["train", "train.yaml", "--name", name, "--json"]).ends(0)
 }
 
-/// Trains under this name, and is killed at each of these words, resumed in between. It is left killed.
+/// Runs a training with this name, killed at each of these words and resumed in between. The last kill is not resumed.
 #[track_caller]
 pub(super) fn killed(place: &Place, name: &str, moments: &[&str]) {
     for (number, moment) in moments.iter().enumerate() {
@@ -135,7 +134,7 @@ pub(super) fn killed(place: &Place, name: &str, moments: &[&str]) {
     }
 }
 
-/// What `--json` says, without the names and folders of the training.
+/// The `--json` output without names and folders of the training.
 pub(super) fn figures(said: &Said) -> (serde_json::Value, serde_json::Value) {
     let json = said.json();
     (json["updates"].clone(), json["held_out"].clone())
@@ -154,14 +153,14 @@ pub(super) fn weights(place: &Place, name: &str, version: u64) -> Vec<u8> {
         .unwrap()
 }
 
-/// What a checkpoint says that it consumed.
+/// The progress that a checkpoint records.
 pub(super) fn progress(place: &Place, name: &str, version: u64) -> serde_json::Value {
     let manifest = fs::read_to_string(checkpoint(place, name, version).join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     serde_json::from_str(manifest["progress"].as_str().unwrap()).unwrap()
 }
 
-/// What was typed and what the environment answered, of whatever closed each slot.
+/// Commands and observations of the attempt that closed each slot.
 pub(super) fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<(String, String)>> {
     let run = place.run(name);
     let closing = run.attempts().filter(|attempt| attempt.closes_slot);
@@ -174,7 +173,7 @@ pub(super) fn answered(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<(Strin
         .collect()
 }
 
-/// The turns of whatever closed each slot.
+/// Turns of the attempt that closed each slot.
 pub(super) fn sampled(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<Sampled>> {
     let run = place.run(name);
     let closing = run.attempts().filter(|attempt| attempt.closes_slot);
@@ -191,8 +190,8 @@ pub(super) fn sampled(place: &Place, name: &str) -> BTreeMap<SlotId, Vec<Sampled
         .collect()
 }
 
-/// Two trainings of four updates had the same course, to the last bit of the weights. They are compared in the order in
-/// which one thing makes the next differ: the weights alone would not say why.
+/// Checks that two trainings of four updates are equal to the last bit. Compares in causal order, since a difference in
+/// the weights alone would not show its cause.
 #[track_caller]
 pub(super) fn assert_alike(place: &Place, one: &str, two: &str) {
     for part in ["-demonstrations", ""] {

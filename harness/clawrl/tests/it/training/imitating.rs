@@ -2,7 +2,7 @@
 
 use super::ground::{REPRODUCIBLE, figures, ground, killed, trained, weights};
 
-/// The training of signs, whose policy imitates only.
+/// The training of signs with imitation only.
 pub(super) fn imitation() -> String {
     let (before, after) = REPRODUCIBLE.split_once("rl:\n").unwrap();
     let (_, evaluation) = after.split_once("evaluation:").unwrap();
@@ -26,7 +26,7 @@ fn a_policy_that_imitates_only_is_evaluated_and_kept() {
     let policy = format!("torch:{policy}");
     place.clawrl(&["run", "tasks/signs", "--policy", &policy, "--limit", "4", "--quiet"]).ends(0);
 
-    // With reinforcement learning behind it, imitation is the same.
+    // Reinforcement learning afterwards does not change imitation.
     std::fs::write(place.path().join("train.yaml"), REPRODUCIBLE).unwrap();
     trained(&place, "beginning");
     assert!(weights(&place, "alone", 0) == weights(&place, "beginning", 0));

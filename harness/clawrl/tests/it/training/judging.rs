@@ -1,4 +1,4 @@
-//! Trainings whose turns are judged, by models behind real servers and by rules.
+//! Trainings with judged turns, by models behind real servers and by rules.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use super::ground::{
 use crate::model_server::{Manner, ModelServer};
 use crate::place::Place;
 
-/// Nobody ever passes, so that outcomes teach nothing.
+/// No attempt passes, so that outcomes give no signal.
 const HOPELESS: &str = "        - unset SRANDOM; SRANDOM=1\n";
 
-/// Two updates of a policy from nothing, with these keys of `rl`.
+/// Two updates of a policy from scratch, with these keys of `rl`.
 fn train(keys: &str) -> String {
     LUCKY.replace("rl: { updates: 4,", &format!("rl: {{ {keys}, updates: 2,"))
 }
 
-/// The same with a judge at this server.
+/// The training with a judge at this server.
 fn place(server: &ModelServer, setup: &str, keys: &str) -> Place {
     let place = lucky(&train(keys), setup);
     let judge = format!("format: 1\nmodel: able\nbase_url: {}\nkey_env: none\n", server.base_url());
@@ -54,7 +54,7 @@ fn verdicts_teach_where_outcomes_do_not_and_are_kept() {
     assert!(sum(&place, Metric::TrainJudgeTokensCount) > votes, "a vote takes more than a token");
 
     let rows = rows(&place);
-    // Whatever was asked when the training ended was dropped.
+    // Pending questions were dropped when the training ended.
     assert!(server.replies() >= 3 * rows.len() && rows.len() >= 24, "{} of {}", server.replies(), rows.len());
     for row in &rows {
         let judgement = row.process.as_ref().unwrap();
@@ -97,7 +97,7 @@ fn hints_of_a_judge_over_the_budget_are_left_out_and_counted() {
     assert!(sum(&place, Metric::TrainHintsTooLongCount) >= 1.0);
 }
 
-/// The server answers the look before the training, and is gone when it is asked about a turn.
+/// The server answers the probe before the training and ends before the first turn.
 #[test]
 fn a_judge_that_dies_costs_its_deadline_and_nothing_else() {
     let began = Instant::now();
@@ -108,7 +108,7 @@ fn a_judge_that_dies_costs_its_deadline_and_nothing_else() {
     let place = place(&server, "", keys);
     let began = Instant::now();
     trained(&place, "judged");
-    // Twice: an attempt may end just before another one's time is up. Of the rest the machine may make twice as much.
+    // Twice: an attempt may end just before another one's timeout. The other time may double on a busy machine.
     assert!(
         began.elapsed() < 2 * without + Duration::from_secs(10),
         "{:?}, not {without:?}",
@@ -169,7 +169,7 @@ fn a_judge_that_is_not_there_is_told_before_anything_starts() {
     assert!(!place.results().exists());
 }
 
-/// Rules say the same of the same turn, so that a training with them stays reproducible.
+/// Rules are deterministic, so that a training with them is reproducible.
 #[test]
 fn rules_judge_without_a_model_and_a_killed_training_ends_with_the_same_bits() {
     let rules = r#"  updates: 4

@@ -1,4 +1,4 @@
-//! What is kept of a training that gets worse, and how that is told.
+//! Stored versions of a training that gets worse, and its report.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,14 @@ use super::gating::acted;
 use super::ground::{LUCKY, REPRODUCIBLE, ground, killed, lucky, trained, weights};
 use crate::place::Place;
 
-/// Versions whose weights are there.
+/// Versions with stored weights.
 fn kept(place: &Place, name: &str) -> Vec<u64> {
     let said = place.clawrl(&["policy", "versions", name, "--json"]).ends(0).json();
     let with_weights = said.as_array().unwrap().iter().filter(|version| version["has_weights"] == true);
     with_weights.map(|version| version["version"].as_u64().unwrap()).collect()
 }
 
-/// A training that begins with a policy that is right, and destroys it by a step size of 1.
+/// A training that starts with a correct policy and destroys it with a learning rate of 1.
 fn destroyed() -> Place {
     let train = REPRODUCIBLE
         .replace("optimizer: { learning_rate: 1e-3 }", "optimizer: { learning_rate: 1 }\n  objective: binary")
@@ -59,7 +59,7 @@ fn after_a_collapse_the_best_version_is_there_and_named() {
     let versions = place.clawrl(&["policy", "versions", "worse"]).ends(0).out;
     assert!(versions.lines().any(|line| line.starts_with('0') && line.contains(", the best")), "{versions}");
 
-    // What it says can be done.
+    // The printed advice works.
     let folder = said.out.lines().find_map(|line| line.strip_prefix("best        ")).unwrap();
     let policy = format!("torch:{}", folder.split(" (").next().unwrap());
     place.clawrl(&["run", "tasks/signs", "--policy", &policy, "--limit", "2", "--quiet"]).ends(0);
@@ -91,7 +91,7 @@ fn killed_around_a_collapse_a_training_keeps_and_tells_the_same() {
     assert!(weights(&place, "killed", 2) == weights(&place, "undisturbed", 2));
 }
 
-/// Which version is evaluated best is drawn.
+/// The best version is random.
 #[test]
 fn of_all_evaluated_versions_the_best_and_the_first_stay() {
     let train = LUCKY.replace(
@@ -111,14 +111,14 @@ fn of_all_evaluated_versions_the_best_and_the_first_stay() {
         (said["best"]["version"].as_u64(), said["best"]["updates"].as_u64()),
         (Some(best), Some(best))
     );
-    // What was the best when the last checkpoint was written stays beside it.
+    // The best version at the last checkpoint is kept as well.
     let expected = BTreeSet::from([0, best_of(&rates[..4]), 4]);
     assert_eq!(BTreeSet::from_iter(kept(&place, "luck")), expected, "{said}");
     assert!(expected.contains(&best), "{said}");
     assert!(fs::exists(said["best"]["policy"].as_str().unwrap()).unwrap());
 }
 
-/// A schedule that holds a version back until a batch is whole holds none back from its evaluation.
+/// A schedule that waits for a complete batch does not delay evaluations.
 #[test]
 fn what_is_evaluated_after_an_update_is_the_version_of_that_update() {
     let train = LUCKY
@@ -133,7 +133,7 @@ fn what_is_evaluated_after_an_update_is_the_version_of_that_update() {
 
 #[test]
 fn a_training_that_is_given_up_says_what_it_can_go_back_to() {
-    // What is learned becomes certain, which this guard takes for a collapse.
+    // The policy becomes certain, which this guard detects as a collapse.
     let train = REPRODUCIBLE.replace("updates: 4", "updates: 9\n  guards: { updates: 1, entropy: 1 }");
     let place = ground(&train);
     let said = place.clawrl(&["train", "train.yaml", "--name", "halted"]).ends(9);
@@ -146,7 +146,7 @@ fn a_training_that_is_given_up_says_what_it_can_go_back_to() {
     }
     place.clawrl(&["policy", "rollback", "halted", "--to", "0"]).ends(0);
 
-    // Where what was learned was rejected there is nothing to go back from.
+    // If all updates were rejected, there is nothing to roll back.
     let train = REPRODUCIBLE.replace("updates: 4", "updates: 9\n  gate: { max_kl: 1e-12, failures: 1 }");
     fs::write(place.path().join("train.yaml"), train).unwrap();
     let said = place.clawrl(&["train", "train.yaml", "--name", "rejected"]).ends(9);

@@ -1,4 +1,4 @@
-//! Trainings that are ended from outside, and go on as if nothing had happened.
+//! Killed trainings resume without any difference.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use super::ground::{REPRODUCIBLE, assert_alike, checkpoint, figures, ground, killed, progress, trained};
 use crate::place::Place;
 
-/// What is heard before each kill: in demonstrations, in imitation, in the first update, between two checkpoints, at a
-/// checkpoint, after one, and in the last evaluation. Each comes later than what the kill before lost.
+/// Output before each kill: in demonstrations, imitation, the first update, between two checkpoints, at a checkpoint,
+/// after one, and in the last evaluation. Each comes after the work that the previous kill lost.
 const MOMENTS: [&str; 7] = [
     "24 demonstrations in real environments",
     "24 demonstrations passed",
@@ -37,7 +37,7 @@ fn left_by(pid: u32) -> Vec<String> {
     processes.chain(groups).collect()
 }
 
-/// Which figures are kept of which update; how long a checkpoint took is known only once it is there.
+/// Metrics by update; a checkpoint's duration is known only after it is written.
 fn kept(place: &Place, name: &str) -> BTreeMap<u64, Vec<Metric>> {
     let updates = place.run(name).updates().unwrap();
     let figures = |figures: BTreeMap<Metric, f64>| {
@@ -72,12 +72,12 @@ fn killed_at_every_step_a_training_ends_with_the_same_bits() {
         assert_eq!(left_by(pid), Vec::<String>::new());
     }
     assert_eq!(kept(&place, "killed"), kept(&place, "undisturbed"));
-    // There is nothing left to do, and being asked to do so again changes nothing.
+    // Nothing is left to do, and another resume changes nothing.
     let again = place.clawrl(&["train", "--resume", "killed", "--json"]).ends(0);
     assert_eq!(figures(&again), figures(&undisturbed));
 }
 
-/// Baselines that run along are part of a checkpoint.
+/// Running baselines are part of a checkpoint.
 #[test]
 fn killed_in_mid_learning_it_remembers_what_was_earned() {
     let train = REPRODUCIBLE
@@ -89,7 +89,7 @@ fn killed_in_mid_learning_it_remembers_what_was_earned() {
     ends_like(&place, "killed", "undisturbed");
     let earned = |name| progress(&place, name, 4)["baselines"].clone();
     assert_eq!(earned("killed"), earned("undisturbed"));
-    // Of both families, each with as many rewards as there are in it.
+    // Of both templates, each with all its rewards.
     let families = earned("killed");
     let families = families.as_object().unwrap();
     assert!(
@@ -98,7 +98,7 @@ fn killed_in_mid_learning_it_remembers_what_was_earned() {
     );
 }
 
-/// Evaluations and demonstrations are runs of their own; who follows a training waits for them.
+/// Evaluations and demonstrations are separate runs; `--follow` waits for them.
 #[test]
 fn its_figures_are_followed_to_the_end() {
     let place = ground(REPRODUCIBLE);
@@ -126,9 +126,9 @@ fn ended_by_a_person_it_leaves_a_checkpoint_and_goes_on() {
     live.signal(Signal::INT);
     let said = live.ended().ends(5);
     assert!(said.err.contains("to go on: clawrl train --resume ended"), "{}", said.err);
-    // Of the update that was heard of, which is between two that are due, or of the next, if what ran sufficed for it.
+    // At the update in the output, which is between two due ones, or at the next if current attempts completed it.
     assert!((1..=2).any(|version| checkpoint(&place, "ended", version).is_dir()), "{}", said.err);
-    // Asked to terminate, it cancels what runs. Those episodes count for nothing and are sampled anew.
+    // On SIGTERM, the training cancels its attempts, which are not counted and are sampled again.
     let mut live = place.start(&["train", "--resume", "ended"]);
     live.hears("update    3/4");
     live.signal(Signal::TERM);

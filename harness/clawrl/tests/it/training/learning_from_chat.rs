@@ -1,4 +1,4 @@
-//! `clawrl serve` learns from what is said of its answers, and goes back when it is told to.
+//! `clawrl serve` learns from feedback and rolls back on request.
 
 mod heavy;
 
@@ -16,7 +16,7 @@ use super::toolcalls::bells;
 use crate::place::{Place, Said};
 use crate::served::{Served, body_of};
 
-/// Longer than any update of so small a policy takes.
+/// Deadline of an update that only a failure reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(place: &Place, model: &Path, chat: &str) -> Served {
@@ -32,7 +32,7 @@ fn ask(served: &Served, method: &str, path: &str, body: &Value) -> (u16, Value) 
     (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{status}: {body}")))
 }
 
-/// The number of a turn in a conversation of its own, its text, and the sum of its log-probabilities.
+/// Sends one message in a new conversation. Returns the turn's number, text, and summed log-probability.
 fn say(served: &Served, text: &str, seed: u64) -> (u64, String, f64) {
     static CONVERSATIONS: AtomicU64 = AtomicU64::new(0);
     let user = format!("conversation {}", CONVERSATIONS.fetch_add(1, Ordering::Relaxed));
@@ -59,7 +59,7 @@ fn policy(served: &Served) -> Value {
     ask(served, "GET", "/v1/policy", &Value::Null).1
 }
 
-/// Asks until it is so. How many updates that takes is up to the caller: patience is had with each.
+/// Polls until `is` holds. The deadline restarts with each update.
 fn until(served: &Served, is: impl Fn(&Value) -> bool) -> Value {
     let mut began = Instant::now();
     let mut version = Value::Null;
@@ -91,7 +91,7 @@ fn what_is_liked_becomes_likelier_survives_and_is_gone_back_from() {
     let (status, refused) = ask(&served, "POST", "/v1/policy/train", &json!({}));
     assert_eq!((status, &refused["error"]["code"]), (409, &json!("not_possible_now")));
 
-    // The same words with the same seed: what is liked is likelier the next time.
+    // The same message with the same seed: a liked answer becomes more likely.
     let (_, first, unlearned) = say(&served, "Ring the bell, Ada.", 3);
     for round in 1..=3 {
         for _ in 0..4 {
@@ -105,14 +105,14 @@ fn what_is_liked_becomes_likelier_survives_and_is_gone_back_from() {
     assert_eq!(again, first);
     assert!(learned > unlearned + 1e-3, "{unlearned} before, {learned} after");
 
-    // The record says by whom it was answered, and each turn in what it was trained.
+    // The record names the version of each answer and the update of each turn.
     let (_, turn) = ask(&served, "GET", &format!("/v1/turns/{turn}"), &Value::Null);
     assert_eq!(turn["requests"][0]["answers"][0]["adapter"], "user-me");
     assert_eq!(turn["requests"][0]["answers"][0]["versions"], json!([[0, 3]]));
     let (_, sessions) = ask(&served, "GET", "/v1/sessions", &Value::Null);
     assert!(!sessions["data"].as_array().unwrap().is_empty());
 
-    // Another process answers with what was learned.
+    // Another process uses the learned version.
     served.ends();
     let served = start(&place, &model, BINARY);
     let now = policy(&served);
@@ -121,7 +121,7 @@ fn what_is_liked_becomes_likelier_survives_and_is_gone_back_from() {
     let (_, _, resumed) = say(&served, "Ring the bell, Ada.", 3);
     assert!((resumed - learned).abs() < 1e-4, "{learned} before, {resumed} after");
 
-    // Back to what it was, in one call, under a new number; and what is not there is not gone back to.
+    // One call rolls back, under a new number; an unknown version is refused.
     let (status, gone) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 99}));
     assert_eq!((status, &gone["error"]["code"]), (404, &json!("version_not_found")));
     let (status, back) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 0}));
@@ -132,7 +132,7 @@ fn what_is_liked_becomes_likelier_survives_and_is_gone_back_from() {
         back["versions"].as_array().unwrap().iter().map(|version| &version["accepted"]).collect();
     assert_eq!(accepted, [true, false, false, false]);
 
-    // And goes on from there.
+    // Learning continues from there.
     let (turn, ..) = say(&served, "Ring the bell, Ada.", 3);
     thumb(&served, turn, "up");
     until(&served, |now| now["waiting"] == 1);
@@ -154,7 +154,7 @@ fn what_is_said_of_an_answer_is_said_of_no_other() {
         answer["id"].as_str().unwrap().to_owned()
     };
     let feedback = |body: &Value| ask(&served, "POST", "/v1/feedback", body);
-    // Of the turn that began with this answer, once so many samples of all wait.
+    // Samples of the turn with this answer, once `waiting` samples are pending.
     let samples = |id: &str, waiting: u64| {
         until(&served, |now| now["waiting"] == waiting);
         let turn = id.strip_prefix("chatcmpl-").unwrap();
@@ -179,7 +179,7 @@ fn what_is_said_of_an_answer_is_said_of_no_other() {
     assert_eq!(feedback(&json!({"completion": two, "choice": 1, "rating": -1})).0, 200);
     assert_eq!(samples(&two, 3), [json!([number(&two), 1, -1.0, null])]);
 
-    // Nothing is learned while learning is paused, whoever asks for it.
+    // Paused learning ignores requests to train.
     assert_eq!(ask(&served, "POST", "/v1/policy/pause", &json!({})).0, 200);
     let (status, refused) = ask(&served, "POST", "/v1/policy/train", &json!({}));
     assert_eq!((status, &refused["error"]["code"]), (409, &json!("not_possible_now")), "{refused}");
@@ -230,14 +230,14 @@ fn hints_teach_and_who_shares_learns_together() {
         let turn = say(key, "3");
         assert_eq!(answered_by(key, turn), "shared");
     }
-    // Who does not share is answered by what nobody else has made, and has no way to what the others have.
+    // A user who does not share gets a private adapter and cannot access the shared one.
     let turn = say(eve, "1");
     assert_eq!(answered_by(eve, turn), Value::Null);
     assert_eq!(ask(eve, "GET", "/v1/policy", &Value::Null)["adapter"], "user-eve");
     let rolled = served.try_ask(eve, "POST", "/v1/policy/rollback", &json!({"version": 0})).unwrap();
     assert_eq!(rolled.0, 409, "{}", rolled.1);
     assert_eq!(policy(&served)["version"], 1);
-    // Nobody said that an answer was good or bad: all that was learned is what was hinted at.
+    // No answer was rated: everything learned comes from hints.
     let of_bob: Vec<Value> = served
         .try_ask(bob, "GET", "/v1/export", &Value::Null)
         .map(|(_, answer)| lines(body_of(&answer)))
@@ -250,7 +250,7 @@ fn hints_teach_and_who_shares_learns_together() {
     assert_eq!(metrics.len(), 2, "{of_bob:?}");
     assert_eq!((&metrics[0]["hinted"], &metrics[0]["samples"]), (&json!(4.0), &json!(4.0)));
     assert!(metrics[0].get("reward_mean").is_none(), "{:?}", metrics[0]);
-    // Out again, and they are answered by the policy as it was.
+    // After they stop sharing, they get the base policy again.
     ask(bob, "PUT", "/v1/user", &json!({"shares": false}));
     let began = Instant::now();
     loop {
@@ -262,7 +262,7 @@ fn hints_teach_and_who_shares_learns_together() {
     }
 }
 
-/// JSON, line by line, of a body in chunks.
+/// JSON lines of a chunked body.
 fn lines(body: &str) -> Vec<Value> {
     body.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
 }
@@ -291,7 +291,7 @@ fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
     let why = now["paused"].as_str().unwrap();
     assert!(why.contains("2 versions in a row were rejected"), "{why}");
     assert!(why.contains("nats a token from the"), "{why}");
-    // Whatever answered meanwhile was within both bounds, and shortened to be: steps of this size go beyond.
+    // Every version in use was within both bounds because updates were scaled down: full steps exceed them.
     let (_, export) = served.ask("GET", "/v1/export", &Value::Null);
     let updates: Vec<Value> = lines(body_of(&export))
         .iter()
@@ -303,7 +303,7 @@ fn a_storm_of_bad_feedback_is_stopped_by_the_gate() {
         let (kl, drift) = (figure(update, "kl"), figure(update, "drift"));
         assert!(kl <= 0.05 && drift <= 0.2, "{update:#}");
     }
-    // What was good answers again in one call, and nothing more is learned until somebody wants it.
+    // One call restores the good version, and learning stays paused until a user resumes it.
     let (status, back) = ask(&served, "POST", "/v1/policy/rollback", &json!({"version": 0}));
     assert_eq!((status, back["paused"].is_string()), (200, true), "{back:#}");
     let (_, again, after) = say(&served, "Ring the bell, Ada.", 3);
@@ -358,7 +358,7 @@ fn pausing_waits_and_what_a_version_that_was_given_up_has_said_is_not_learned() 
     }
     until(&served, |now| now["version"] == 1);
     assert!(post("/v1/policy/pause", &Value::Null)["paused"].is_string());
-    // Version 1 says these; version 0 comes back before they are learned from.
+    // Version 1 gives these answers; version 0 is restored before they are used.
     for seed in 4..8 {
         thumb(&served, say(seed), "up");
     }
@@ -425,7 +425,7 @@ fn what_learning_began_with_is_gone_back_to_however_long_ago_that_was() {
     until(&served, |now| now["version"] == 36);
 }
 
-/// What `clawrl chat` says to these lines.
+/// Runs `clawrl chat` with these lines.
 fn chat(place: &Place, served: &Served, lines: &str) -> Said {
     let mut command = place.command(&["chat", "--base-url", &format!("http://{}/v1", served.address)]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -471,7 +471,7 @@ fn a_person_trains_and_goes_back_and_forth_and_the_server_tells_each_version() {
         "version 1 answers `me` now: version 0 and what was said of 1 turn\n",
         "version 2 answers `me` now: it is version 0 again\n",
         "version 3 answers `me` now: it is version 1 again\n",
-        // The tiny policy reads less than OpenClaw needs.
+        // The tiny policy's context is too short for OpenClaw.
         "OpenClaw is not set up: it needs a model that reads 16000 tokens",
     ] {
         assert!(said.contains(told), "{told}\n{said}");

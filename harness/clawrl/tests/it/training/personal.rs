@@ -1,4 +1,4 @@
-//! `clawrl eval personal`, at a scale at which it shows nothing but that all of it is done.
+//! `clawrl eval personal`, at a scale that only shows that every part runs.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 
-/// A policy that knows nothing, two users of each persona, and as few sessions as there can be.
+/// An untrained policy, two users of each persona, and the minimum of sessions.
 fn evaluate(place: &Place, out: &str, more: &[&str]) -> Value {
     let sizes = [
         "--seeds",
@@ -63,7 +63,7 @@ mod slow {
             let (updates, rejected) =
                 (course["updates"].as_u64().unwrap(), course["rejected"].as_u64().unwrap());
             assert!(learns || updates + rejected == 0, "{course}");
-            // Nobody is pleased by a policy that knows nothing, so that there are nine turns, and each is learned from.
+            // An untrained policy satisfies no user, so there are nine turns, each of which is learned from.
             assert!(course["arm"] != "combined" || updates + rejected == 3, "{course}");
         }
         let comparisons = together["findings"]["comparisons"].as_array().unwrap();
@@ -75,7 +75,7 @@ mod slow {
         assert!(fs::read_to_string(place.path().join("together/curves.svg")).unwrap().ends_with("</svg>\n"));
         assert!(!place.path().join("together/adapters").exists());
 
-        // The policy is there now, and is the same.
+        // The policy exists now and is reused.
         let policies = || fs::read_dir(place.results().join("personal")).unwrap().count();
         assert_eq!(policies(), 1);
         let alone = evaluate(&place, "alone", &["--jobs", "1", "--personas", "teacher"]);

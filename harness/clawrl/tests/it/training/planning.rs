@@ -1,10 +1,10 @@
-//! What a training takes, told and refused before it begins; where it computes, and in which numbers.
+//! Plans of trainings: memory, devices and number formats, checked before the start.
 
 use std::fs;
 
 use super::ground::{LUCKY, REPRODUCIBLE, figures, ground, trained, weights};
 
-/// Of a model that no machine holds.
+/// Configuration of a model that exceeds every machine.
 const GIANT: &str = r#"{
   "vocab_size": 151936, "hidden_size": 8192, "intermediate_size": 29568, "num_hidden_layers": 8000,
   "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960,
@@ -80,7 +80,7 @@ fn gpus_are_refused_in_words() {
     }
 }
 
-/// In bf16, recomputed, by turns: twice the same bits, in fp32 on the disk.
+/// In bf16, with recomputation, sharing the device: two trainings are equal, and stored in fp32.
 #[test]
 fn another_type_and_turns_repeat_themselves() {
     let engine = "engine: { dtype: bf16, activations: recompute, turns: true }";
@@ -89,7 +89,7 @@ fn another_type_and_turns_repeat_themselves() {
     assert_eq!(figures(&one), figures(&two));
     let kept = weights(&place, "one", 4);
     assert!(kept == weights(&place, "two", 4), "other bits");
-    // Some number is none of bf16, whose lower halves are 0.
+    // Some numbers are not representable in bf16, whose lower halves are 0.
     let numbers = kept.len() - kept.len() % 4;
     let header = 8 + u64::from_le_bytes(kept[..8].try_into().unwrap()) as usize;
     assert!(kept[header..numbers].chunks_exact(4).any(|number| number[..2] != [0, 0]));

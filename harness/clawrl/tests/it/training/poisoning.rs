@@ -1,4 +1,4 @@
-//! Rewards that are numbers, and within what they can be, and wrong.
+//! Rewards that are valid numbers within bounds, but wrong.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,8 @@ use super::gating::{acted, figures, moments, rejected};
 use super::ground::{REPRODUCIBLE, SIGNS, progress, trained, weights};
 use crate::place::Place;
 
-/// Tasks in place of those of [`SIGNS`]. Whoever wrote their answers had the held-out part right, and the rest the wrong way round: it pays for anything but the sign.
+/// Tasks that replace those of [`SIGNS`]. The held-out answers are right, the others inverted: they reward anything but
+/// the sign.
 const POISONED: &str = r#"tasks:
   - id: raise
     template: { name: { from: names } }
@@ -22,7 +23,7 @@ const POISONED: &str = r#"tasks:
     mistakes: [ ["ls"] ]
 "#;
 
-/// Names of which those that begin with `t` are of tasks to train on, and those with `h` of tasks that are held out.
+/// Names: `t...` for training tasks, `h...` for held-out ones.
 fn names() -> String {
     let asked = |name: &String| format!("Raise the sign, {name}.");
     let part = |split: Split, letter: &'static str, count: usize| {
@@ -33,7 +34,7 @@ fn names() -> String {
     all.join("\n")
 }
 
-/// A training on it, after a warm start of a policy that does what it is asked.
+/// A training on these tasks, after a warm start that follows instructions.
 fn poisoned(gate: &str) -> Place {
     let train = REPRODUCIBLE
         .replace("  interchangeable: [names]\n", "")
@@ -52,7 +53,7 @@ fn poisoned(gate: &str) -> Place {
     place
 }
 
-/// Without a gate, what is paid for is learned, and the figures of the training look better and better.
+/// Without acceptance, the policy learns the wrong rewards, and training metrics keep improving.
 #[test]
 fn what_pays_for_garbage_is_learned_unless_held_out_tasks_are_looked_at() {
     let place = poisoned("");
@@ -61,11 +62,12 @@ fn what_pays_for_garbage_is_learned_unless_held_out_tasks_are_looked_at() {
     assert!(held_out(0) > 0.7 && held_out(1) < 0.3, "{said}");
     let rewards = figures(&place, "believed", Metric::TrainRewardMean);
     assert!(rewards[0] < 0.6 && *rewards.last().unwrap() > 0.8, "{rewards:?}");
-    // Nothing about them is out of bounds.
+    // All rewards are within bounds.
     assert!(figures(&place, "believed", Metric::TrainRewardsRefusedCount).iter().all(|count| *count == 0.0));
 }
 
-/// With one, the training halts, and what acts, is kept and is served is the last version that did what held-out tasks ask for.
+/// With acceptance, the training halts, and the version in use, stored and served is the last one that solved held-out
+/// tasks.
 #[test]
 fn a_poisoned_stream_of_rewards_halts_the_training_and_the_accepted_version_goes_on_acting() {
     let place = poisoned(
@@ -79,12 +81,12 @@ fn a_poisoned_stream_of_rewards_halts_the_training_and_the_accepted_version_goes
     let [.., first, last] = rejected[..] else { panic!("{rejected:?}") };
     let accepted = progress(&place, "doubted", last)["accepted"].as_u64().unwrap();
     assert_eq!((accepted, last), (first - 1, first + 1));
-    // What acted is what was accepted, before the first of the two was rejected and after it.
+    // Only accepted versions sampled, before and after the first rejection.
     let acted = acted(&place, "doubted");
     assert!(acted.contains(&accepted) && acted.is_disjoint(&BTreeSet::from([first, last])), "{acted:?}");
     assert!(weights(&place, "doubted", last) == weights(&place, "doubted", accepted));
     assert!(moments(&place, "doubted", last) == moments(&place, "doubted", accepted));
-    // It still does what it is asked.
+    // It still follows instructions.
     let policy = format!(
         "torch:{}",
         place.run("doubted").checkpoints_dir().join(format!("{last:06}/model")).display()

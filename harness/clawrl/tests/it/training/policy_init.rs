@@ -60,7 +60,7 @@ fn how_much_it_reads_is_for_whoever_makes_it() {
     make("usual", &[]).ends(0);
     make("long", &["--positions", "65536"]).ends(0);
     assert_eq!((reads("usual"), reads("long")), (2048.into(), 65536.into()));
-    // The weights do not depend on it.
+    // The weights do not depend on the context length.
     assert!(files(&place, "usual")["model.safetensors"] == files(&place, "long")["model.safetensors"]);
     let said = make("none", &["--positions", "3"]).ends(2);
     assert!(said.err.contains("3 is not in 64..=1048576"), "{}", said.err);

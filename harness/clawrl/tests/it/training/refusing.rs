@@ -1,4 +1,4 @@
-//! What is refused before anything is trained, and how it is said.
+//! Errors before a training starts.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn check(place: &Place, arguments: &[&str], code: i32) -> String {
     place.settled(&said.err)
 }
 
-/// Nothing is trained: one group of two, no warm start.
+/// A minimal training: one group of two, no warm start.
 const NOTHING: &str = r#"
 format: 1
 train: nothing
@@ -63,7 +63,7 @@ fn trainings_and_other_runs_are_not_mixed_up() {
     error: run taken exists already
       help: choose another name with --name, or go on with it: clawrl train --resume taken
     ");
-    // Its parts without itself would be taken for those of another.
+    // Its remaining parts would be mistaken for those of another training.
     place.clawrl(&["clean", "taken", "--yes"]).ends(0);
     insta::assert_snapshot!(check(&place, &["train", "train.yaml", "--name", "taken"], 8), @"
     error: run taken-eval-000000 is there already, of an older training of this name
@@ -96,7 +96,7 @@ fn a_suite_that_was_changed_on_the_way_is_refused() {
 #[test]
 fn without_what_trains_the_rest_works() {
     let place = ground(NOTHING);
-    // A copy of one program only, as an installation that lacks the other has it.
+    // A copy of only one program, as in an incomplete installation.
     let place = {
         fs::copy(place.program(), place.path().join("clawrl")).unwrap();
         place
@@ -123,7 +123,7 @@ fn without_libtorch_it_says_what_is_missing() {
     assert!(doctor.out.contains("so there is no training"), "{}", doctor.out);
 }
 
-/// A build of one user's, run by another: libtorch lies in a home folder that is closed.
+/// One user's build, run by another: libtorch is in an unreadable home folder.
 #[test]
 fn a_libtorch_that_may_not_be_read_is_not_called_missing() {
     let place = ground(NOTHING);
@@ -132,7 +132,7 @@ fn a_libtorch_that_may_not_be_read_is_not_called_missing() {
     fs::create_dir(&closed).unwrap();
     fs::write(closed.join("libtorch_cpu.so"), "").unwrap();
     fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    // Without its capabilities, root may read no more than its owner.
+    // Without capabilities, root is subject to file permissions.
     let worse = ["--cap-drop", "ALL", "--bind", closed.to_str().unwrap(), libraries];
     let said = place.worse(&worse, &["train", "train.yaml"]).ends(6);
     assert!(said.err.contains("libtorch may not be read by this user"), "{}", said.err);
@@ -141,7 +141,7 @@ fn a_libtorch_that_may_not_be_read_is_not_called_missing() {
     fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// A library in front of libtorch answers for it, so that the version is another one.
+/// A preloaded library reports another libtorch version.
 #[test]
 fn another_libtorch_is_refused_before_anything_is_written() {
     let place = ground(NOTHING);

@@ -1,4 +1,4 @@
-//! Trainings whose teacher is behind a server, which is an engine of ours.
+//! Trainings whose teacher is behind a server, run by our own sampler.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use super::ground::{LUCKY, REPRODUCIBLE, checkpoint, ground, lucky, progress, tr
 use super::teacher_server::{Habit, TeacherServer};
 use crate::place::{Place, Said};
 
-/// What the policy file of a teacher has to say.
+/// Required keys of a teacher's policy file.
 const SPEAKS: &str = "exact_tokens: vllm\nsampling: { temperature: 1 }\n";
 
-/// Episodes of one policy, so that two trainings see the same ones; and a step in proportion to the gradient, so that what
-/// differs in its last bits stays so.
+/// All episodes come from one policy, so that two trainings see the same ones. The step is proportional to the
+/// gradient, so that differences in the last bits stay small.
 const PLAIN: &str = r#"
 format: 1
 train: plain
@@ -34,7 +34,7 @@ evaluation: { every_updates: 0, max_tasks: 4 }
 limits: { concurrency: 4 }
 "#;
 
-/// A folder with the policy `first` in it, which does not know what to do.
+/// A folder with the untrained policy `first`.
 fn with_first(place: Place) -> Place {
     place.clawrl(&["policy", "init", "--preset", "tiny", "--out", "first", "signs"]).ends(0);
     place
@@ -48,7 +48,7 @@ fn write(place: &Place, name: &str, text: &str) {
     fs::write(place.path().join(name), text).unwrap();
 }
 
-/// Two updates of the policy `first` in environments that decide who is rewarded, with these keys of `rl`.
+/// Two updates of the policy `first` in environments with random rewards, with these keys of `rl`.
 fn lucky_with(keys: &str) -> Place {
     let train = LUCKY.replace("rl: { updates: 4,", &format!("rl: {{ {keys}, updates: 2,"));
     with_first(lucky(&train.replace("policy: { preset: tiny }", "policy: { path: first }"), ""))
@@ -109,7 +109,7 @@ fn a_server_with_the_first_policy_teaches_what_a_frozen_teacher_does() {
     assert!(furthest(&remote, &frozen) <= 1e-5, "{}", furthest(&remote, &frozen));
 }
 
-/// The teacher imitated for longer than the policy that learns from it. It reads no hints; and what a kill lost is asked about anew.
+/// The teacher imitated for longer than its student. It reads no hints; after a kill, lost scores are requested again.
 #[test]
 fn a_stronger_model_is_learned_from_as_it_reads_the_episode() {
     let place = ground(
@@ -138,7 +138,7 @@ fn a_stronger_model_is_learned_from_as_it_reads_the_episode() {
     let (before, after) = (mean(&apart[..2]), mean(&apart[8..]));
     assert!(after < 0.8 * before, "it comes nearer to its teacher: {apart:?}");
 
-    // Nothing is read to the teacher but what was sampled, as it was.
+    // The teacher gets exactly the sampled tokens.
     let run = place.run("pupil");
     let replies: Vec<Vec<u32>> = run
         .attempts()
@@ -152,7 +152,7 @@ fn a_stronger_model_is_learned_from_as_it_reads_the_episode() {
     assert!(read.count() >= 10 * 16);
 }
 
-/// The look takes one request, since this vocabulary is small.
+/// The probe takes one request, since this vocabulary is small.
 #[test]
 fn a_teacher_that_falls_silent_dies_or_babbles_is_not_waited_for_and_counted() {
     let keys = "objective: combined, distillation: { teacher: { remote: teacher.yaml, timeout_secs: 2 } }";

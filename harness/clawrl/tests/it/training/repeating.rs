@@ -1,11 +1,11 @@
-//! Trainings that say `reproducible: true`, from start to end.
+//! Trainings with `reproducible: true`, from start to end.
 
 use clawrl_record::{Metric, RunEnd};
 
 use super::ground::{REPRODUCIBLE, assert_alike, figures, ground, sampled, trained, weights};
 use crate::place::Place;
 
-/// Without rates and their column, which follow from the libraries and the processor.
+/// Removes rates and their column, which depend on libraries and CPU.
 fn settled(place: &Place, text: &str) -> String {
     let text = place.settled(text);
     let number = regex::Regex::new(r" +[+-]?\d+\.\d").unwrap();
@@ -31,7 +31,7 @@ fn two_trainings_have_the_same_bits() {
     assert_eq!((losses(Metric::TrainImitationLossNats), losses(Metric::TrainLossMean)), (20, 4));
 }
 
-/// Other names in the instructions that are imitated, other weights.
+/// Other names in the imitated instructions give other weights.
 #[test]
 fn interchangeable_words_trade_places_in_what_is_imitated() {
     let place = ground(REPRODUCIBLE);
@@ -67,7 +67,7 @@ fn the_end_is_told_and_the_page_is_written() {
     ] {
         assert!(page.contains(part), "no `{part}` in the page");
     }
-    // Its parts are runs like any other.
+    // Parts of a training are normal runs.
     place.clawrl(&["show", "told-demonstrations"]).ends(0);
     place.clawrl(&["show", "told-eval-000004"]).ends(0);
 }

@@ -1,4 +1,4 @@
-//! Trainings with several seeds, and with other values than their file has.
+//! Trainings with several seeds and with overridden keys.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn each_of_several_seeds_trains_as_it_does_alone() {
     assert!(weights(&place, "both-s5", 2) == weights(&place, "alone", 2));
     assert!(weights(&place, "both-s4", 2) != weights(&place, "alone", 2));
 
-    // Nothing is begun if a name is taken or a seed comes twice.
+    // Nothing starts if a name is taken or a seed is repeated.
     let said = place.clawrl(&both).ends(8);
     assert!(said.err.contains("run both-s4 exists already"), "{}", said.err);
     let said = place.clawrl(&["train", "train.yaml", "--seed", "1,2,1", "--name", "twice"]).ends(2);
@@ -81,12 +81,12 @@ fn a_new_train_file_is_planned_and_trains() {
     let arguments: Vec<&str> =
         ["train", "mine.yaml", "--name", "mine", "--quiet"].into_iter().chain(settings).collect();
     let said = place.clawrl(&arguments);
-    // So small a policy may well have no group that teaches anything; what matters is that it trained.
+    // So small a policy may have no group with a signal; the test only needs that it trained.
     assert!(matches!(said.code, Some(0 | 9)), "{}", said.err);
     assert!(fs::exists(place.run("mine").checkpoints_dir().join("000000")).unwrap());
 }
 
-/// Each takes a name of its own, whoever is first.
+/// Each training gets a unique name in any order.
 #[test]
 fn trainings_without_a_name_that_begin_at_once_all_begin() {
     let place = ground(&imitation());

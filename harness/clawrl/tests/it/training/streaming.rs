@@ -6,7 +6,7 @@ use super::ground::{LUCKY, lucky, progress, trained};
 
 #[test]
 fn evaluated_after_every_update_it_makes_them_all_and_loses_no_group() {
-    // One group a batch and many at once, so that whole batches wait when an evaluation is due.
+    // Batches of one group and many concurrent groups, so that complete batches wait when an evaluation is due.
     let train = LUCKY
         .replace("updates: 4, batch_groups: 2", "updates: 6, batch_groups: 1, max_staleness: 2")
         .replace("every_updates: 0, max_tasks: 4", "every_updates: 1, max_tasks: 2")
@@ -25,7 +25,7 @@ fn evaluated_after_every_update_it_makes_them_all_and_loses_no_group() {
     assert!(oldest > 0.0, "sampling never ran ahead");
 }
 
-/// Of attempts that have two turns and end by that.
+/// A train file with attempts that end after two turns.
 fn overlong(how: &str) -> String {
     LUCKY.replace("updates: 4,", &format!("updates: 6, overlong: {how},"))
 }

@@ -1,5 +1,4 @@
-//! A server with a model of ours behind completions that echo their prompt: answers come from an engine. On loopback, and gone with
-//! its value.
+//! A server with our sampler behind completions that echo their prompt. Listens on loopback; dropping it ends it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,18 +11,18 @@ use std::thread::JoinHandle;
 use clawrl_torch::{Chat, Device, Engine, EngineConfig, EngineHandle, ModelFiles, ScoreRequest, load_params};
 use serde_json::{Value, json};
 
-/// What a server does beside its work.
+/// Misbehaviour of the server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Habit {
-    /// Requests after which nothing comes any more: connections stay open, and are not answered.
+    /// Number of requests after which connections stay open without answers.
     pub(super) silent_after: Option<usize>,
-    /// Requests after which connections are cut.
+    /// Number of requests after which connections are cut.
     pub(super) cuts_after: Option<usize>,
-    /// Requests after which log-probabilities are what no log-probability is.
+    /// Number of requests after which log-probabilities are invalid.
     pub(super) babbles_after: Option<usize>,
-    /// A token that it has another text for.
+    /// A token with another text than in our tokenizer.
     pub(super) other_token: Option<(u32, &'static str)>,
-    /// Whether prompts are not echoed.
+    /// Whether the server omits the echo of prompts.
     pub(super) is_mute: bool,
 }
 
@@ -32,7 +31,7 @@ struct Shared {
     engine: EngineHandle,
     texts: Vec<String>,
     asked: AtomicUsize,
-    /// Prompts, and how often each came.
+    /// Received prompts and their counts.
     prompts: Mutex<BTreeMap<Vec<u32>, usize>>,
     dead: AtomicBool,
     connections: Mutex<Vec<TcpStream>>,
@@ -52,7 +51,7 @@ impl TeacherServer {
         Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), model, habit)
     }
 
-    /// Serves it where a server was before.
+    /// Serves the model at an earlier server's address.
     pub(super) fn start_at(address: SocketAddr, model: &Path, habit: Habit) -> Self {
         let files = ModelFiles::of(model);
         let params = load_params(&files, Device::Cpu).unwrap();
@@ -98,7 +97,7 @@ impl TeacherServer {
         self.shared.address
     }
 
-    /// A policy file for it, with more lines.
+    /// A policy file for the server, with additional lines.
     pub(super) fn policy_file(&self, more: &str) -> String {
         let address = self.shared.address;
         format!("format: 1\nmodel: wise\nbase_url: http://{address}/v1\nkey_env: none\n{more}")
@@ -109,7 +108,7 @@ impl TeacherServer {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
-    /// Tokens that were asked about, prompts apart.
+    /// Tokens of each prompt received.
     pub(super) fn prompts(&self) -> Vec<Vec<u32>> {
         self.shared.prompts.lock().unwrap().keys().cloned().collect()
     }
@@ -118,7 +117,7 @@ impl TeacherServer {
 impl Drop for TeacherServer {
     fn drop(&mut self) {
         self.shared.dead.store(true, Ordering::SeqCst);
-        // The accepting thread sees it with the next connection, which is this one.
+        // This connection wakes the accepting thread.
         let _ = TcpStream::connect(self.shared.address);
         self.accepting.take().map(JoinHandle::join);
     }
@@ -134,7 +133,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
             break;
         }
         if is_past(shared.habit.silent_after) {
-            // Until whoever asked goes away.
+            // Waits until the client disconnects.
             let _ = reader.read(&mut [0; 1]);
             break;
         }
@@ -154,7 +153,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// The prompt and one new token, each with its log-probability.
+/// The prompt and one new token with log-probabilities.
 fn completion(body: &Value, shared: &Shared, babbles: bool) -> Value {
     let wanted = [
         ("model", json!("wise")),

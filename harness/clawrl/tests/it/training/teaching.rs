@@ -7,13 +7,13 @@ use super::ground::{
 };
 use crate::place::Place;
 
-/// What a figure was in each update.
+/// Values of a metric by update.
 fn each(place: &Place, name: &str, metric: Metric) -> Vec<f64> {
     let updates = place.run(name).updates().unwrap();
     updates.iter().filter_map(|update| update.figures.get(&metric).copied()).collect()
 }
 
-/// The average of the parameters is part of a checkpoint, and hints of what a kill lost are found again.
+/// The averaged parameters are part of a checkpoint, and hints lost by a kill are found again.
 #[test]
 fn killed_a_training_with_a_teacher_ends_with_the_same_bits() {
     let place = ground(&REPRODUCIBLE.replace("  updates: 4\n", "  updates: 4\n  objective: combined\n"));
@@ -27,7 +27,7 @@ fn killed_a_training_with_a_teacher_ends_with_the_same_bits() {
         assert!(figures.len() == 4 && figures.iter().any(|figure| *figure > 0.0), "{metric:?}: {figures:?}");
     }
 
-    // A teacher of weight 0.01 is another training.
+    // Another teacher weight gives another result.
     let lighter = REPRODUCIBLE
         .replace("  updates: 4\n", "  updates: 4\n  objective: combined\n  distillation: { weight: 0.01 }\n");
     std::fs::write(place.path().join("train.yaml"), lighter).unwrap();
@@ -36,7 +36,7 @@ fn killed_a_training_with_a_teacher_ends_with_the_same_bits() {
     assert_ne!(weights(&place, "lighter", 4), weights(&place, "undisturbed", 4));
 }
 
-/// Nobody ever passes, so that outcomes teach nothing.
+/// No attempt passes, so that outcomes give no signal.
 #[test]
 fn a_demonstration_teaches_where_all_members_fail() {
     let objective =

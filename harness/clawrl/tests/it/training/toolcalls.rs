@@ -1,4 +1,4 @@
-//! Trainings on tasks whose tools are the harness's own, so that nothing is isolated.
+//! Trainings on tasks with built-in tools, which need no isolation.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::ground::{REPRODUCIBLE, answered, ground, sampled};
 use crate::place::Place;
 use crate::toolcalling::bare;
 
-/// Two tools, one of which each task is about.
+/// Two tools; each task needs one of them.
 const BELLS: &str = r#"
 format: 1
 suite: bells
@@ -36,7 +36,7 @@ tasks:
     mistakes: [ { actions: [{ call: { name: bell } }] } ]
 "#;
 
-/// A folder with a training `bells` that has come to its end: a policy that calls the right tool now and then.
+/// A folder with the finished training `bells`, whose policy sometimes calls the right tool.
 pub(super) fn bells() -> Place {
     let train = REPRODUCIBLE.replace("tasks/signs", "tasks/bells").replace("train: signs", "train: bells");
     let place = ground(&train);
@@ -51,7 +51,7 @@ pub(super) fn bells() -> Place {
 fn calls_are_imitated_sampled_and_learned_from_without_a_sandbox() {
     let place = bells();
 
-    // What stands around the names of a call is one token each: a call without arguments has three and its end.
+    // The text around a call's name is one token each: a call without arguments has three and the end token.
     let tokenizer = fs::read_to_string(place.results().join("runs/bells/policy/tokenizer.json")).unwrap();
     assert!(tokenizer.contains(r#""<tool_call>Ċ{\"name\":Ġ\"": "#), "the phrase is no entry");
     let demonstrated = answered(&place, "bells-demonstrations");

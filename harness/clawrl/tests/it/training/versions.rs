@@ -1,11 +1,11 @@
-//! Versions of a training's policy, and going back to one of them.
+//! Versions of a trained policy, and rollback.
 
 use serde_json::Value;
 
 use super::ground::{LUCKY, checkpoint, lucky, progress, trained, weights};
 use crate::place::Place;
 
-/// A training of four updates with a checkpoint after each, moments of the last two.
+/// A training of four updates with a checkpoint after each; optimizer state for the last two.
 fn four_updates() -> Place {
     let kept = "checkpoint: { every_updates: 1, keep_weights: 9, keep_moments: 2 }\nlimits:";
     let place = lucky(&LUCKY.replace("limits:", kept), "");
@@ -50,17 +50,17 @@ fn going_back_is_a_new_version_that_is_trained_on() {
     assert_eq!((&said["version"], &said["parent"], &said["instead_of"]), (&5.into(), &3.into(), &4.into()));
     assert!(weights(&place, "luck", 5) == weights(&place, "luck", 3));
     assert!(checkpoint(&place, "luck", 5).join("first_moment.safetensors").exists());
-    // What the given up version consumed stays consumed.
+    // Groups consumed by the discarded version stay consumed.
     let consumed = |version| progress(&place, "luck", version)["consumed"].clone();
     assert_eq!(consumed(5), consumed(4));
     assert_eq!(follow(&versions(&place)).last(), Some(&(5, Some(3))));
 
-    // A version without moments, in a training that has no updates left.
+    // A version without optimizer state, in a training without remaining updates.
     place.clawrl(&["policy", "rollback", "luck", "--to", "1"]).ends(0);
     assert!(!checkpoint(&place, "luck", 6).join("first_moment.safetensors").exists());
     let said = place.clawrl(&["train", "--resume", "luck", "--json"]).ends(0).json();
     assert!(said["policy"].as_str().unwrap().ends_with("000006/model"), "{said}");
-    // It is evaluated as itself: what was measured of version 4 is no figure of it.
+    // The version gets its own evaluation; measurements of version 4 do not apply.
     assert_eq!(said["held_out"].as_array().unwrap().len(), 2, "{said}");
     assert_eq!(place.run("luck-eval-v000006").plan().policy, place.run("luck-eval-000004").plan().policy);
     let listed = versions(&place);

@@ -1,4 +1,4 @@
-//! The pages in a real browser: links lead to attempts and tasks, also to those that are folded away, and nothing is cut off.
+//! The pages in a real browser: links lead to attempts and tasks, also folded ones, and nothing is cut off.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ vars:
   words: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x]
 ";
 
-/// Where the first element of a selector begins and ends on the screen, in parts of its height.
+/// Top and bottom of the selector's first element, as fractions of the screen height.
 fn on_screen(browser: &Browser, selector: &str) -> (f64, f64) {
     let script = format!(
         "const place = document.querySelector({selector:?}).getBoundingClientRect(); \
@@ -50,7 +50,7 @@ fn links_lead_to_attempts_and_tasks_wherever_they_are() {
         let sideways = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth";
         assert_eq!(browser.script(sideways), true, "{width}");
 
-        // From a task to its failed attempt, far below; and again, though the address stays.
+        // From a task to its failed attempt far below, twice with the same address.
         for _ in 0..2 {
             browser.script("scrollTo(0, 0)");
             assert!(on_screen(&browser, "#attempt").0 > 1.0, "{width}");
@@ -65,26 +65,26 @@ fn links_lead_to_attempts_and_tasks_wherever_they_are() {
         browser.until("document.querySelector('#t0').getBoundingClientRect().top >= 0");
         assert!(on_screen(&browser, "#t0").1 <= 1.0, "{width}");
 
-        // A task whose row is folded away, by its address.
+        // A folded task by its address.
         assert_eq!(browser.script("return document.querySelector('#t23').closest('details').open"), false);
         browser.open(&format!("{site}/runs/m/#t23"));
         browser.until("document.querySelector('#t23')?.closest('details').open");
         let (top, bottom) = on_screen(&browser, "#t23");
         assert!(top >= 0.0 && bottom <= 1.0, "{width}: {top} to {bottom}");
 
-        // From its name to its attempts: there is one, which is shown.
+        // From a task's name to its only attempt.
         browser.script("document.querySelector('#t23 a').click()");
         browser.until("document.querySelector('#attempt h3')?.textContent.startsWith('s23.0 ')");
         assert_eq!(browser.script("return document.querySelectorAll('#rows tr').length"), 1);
         assert_eq!(browser.script("return document.getElementById('count').textContent"), "1 of 24 attempts");
         browser.until("document.querySelector('#attempt').getBoundingClientRect().top < innerHeight / 3");
 
-        // An address of an attempt that is opened anew.
+        // The address of an attempt in a new page.
         browser.open(&format!("{site}/"));
         browser.open(&format!("{site}/runs/m/#s7.0"));
         browser.until("document.querySelector('#attempt h3')?.textContent.startsWith('s7.0 ')");
         browser.until("document.querySelector('#attempt').getBoundingClientRect().top < innerHeight / 3");
-        // Whatever was loaded came from here.
+        // All resources came from this server.
         let elsewhere = "return performance.getEntriesByType('resource').map(entry => entry.name) \
                          .filter(name => !name.startsWith(location.origin + '/') && !name.startsWith('data:'))";
         assert_eq!(browser.script(elsewhere), json!([]));

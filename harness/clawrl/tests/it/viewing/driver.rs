@@ -1,4 +1,4 @@
-//! A browser that looks at pages, through `chromedriver`.
+//! Drives a browser through `chromedriver`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long a page may take.
+/// Deadline of a page.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A driver, and a browser of it.
+/// A driver and its browser.
 pub(super) struct Browser {
     driver: Child,
     address: SocketAddr,
@@ -29,7 +29,7 @@ impl Browser {
         });
         let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap()));
         let mut browser = Self { driver, address, session: String::new() };
-        // It sees nothing but what this test made, and its own sandbox is refused to root.
+        // The browser loads only this test's pages, and root cannot use its sandbox.
         let arguments = json!({"args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"]});
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": arguments}}});
         let made = browser.ask("POST", "/session", &wanted).unwrap();
@@ -37,7 +37,7 @@ impl Browser {
         browser
     }
 
-    /// What the driver says, or its error.
+    /// Sends a command; returns its result or error.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, Value> {
         let (mut stream, body) = (TcpStream::connect(self.address).unwrap(), body.to_string());
         let (host, length) = (self.address, body.len());
@@ -50,7 +50,7 @@ impl Browser {
             line.trim_end().to_ascii_lowercase()
         };
         let is_done = line().contains(" 200 ");
-        // The driver keeps the connection, and says how long the body is.
+        // The driver keeps the connection open and sends the body's length.
         let mut length = 0;
         loop {
             let line = line();
@@ -70,14 +70,14 @@ impl Browser {
         self.ask("POST", &format!("{}/url", self.session), &json!({"url": url})).unwrap();
     }
 
-    /// Looks at pages as a screen of this size does.
+    /// Sets the window size.
     pub(super) fn look(&self, width: u32, height: u32) {
         let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         let body = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen});
         self.ask("POST", &format!("{}/goog/cdp/execute", self.session), &body).unwrap();
     }
 
-    /// What a script in the page returns.
+    /// Runs a script in the page; returns its result.
     pub(super) fn script(&self, script: &str) -> Value {
         self.tried(script).unwrap_or_else(|error| panic!("{script}: {error}"))
     }
@@ -87,7 +87,7 @@ impl Browser {
         self.ask("POST", &format!("{}/execute/sync", self.session), &body)
     }
 
-    /// Returns when the page says so. A page that goes away takes the question with it; then the next one is asked.
+    /// Waits until a script in the page returns true. If the page unloads, asks the next one.
     #[track_caller]
     pub(super) fn until(&self, condition: &str) {
         let script = format!(
@@ -103,14 +103,14 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its browser would go on without it, and is ended first. Nothing here may fail: a test may be failing already.
+        // The browser would outlive its driver and is ended first. Errors are ignored: a test may be failing already.
         if let Ok(mut stream) = TcpStream::connect(self.address) {
             let _ = write!(
                 stream,
                 "DELETE {} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\n\r\n",
                 self.session, self.address
             );
-            // The answer comes when the browser has ended.
+            // The answer arrives after the browser has ended.
             let _ = stream.read(&mut [0]);
         }
         let _ = self.driver.kill();

@@ -1,4 +1,4 @@
-//! What is answered to whom.
+//! Access to the pages.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -6,13 +6,13 @@ use std::net::TcpStream;
 
 use crate::place::Place;
 
-/// The port of the line that says where the pages are.
+/// The port in the line with the address.
 pub(super) fn port(line: &str) -> u16 {
     let (_, rest) = line.split_once("http://127.0.0.1:").unwrap_or_else(|| panic!("{line}"));
     rest.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Status line and headers, and the body.
+/// Sends a request; returns the head and the body.
 fn asked(port: u16, method: &str, path: &str, host: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
@@ -94,7 +94,7 @@ fn pictures_and_pages_of_trainings_are_served_without_scripts() {
     };
     assert!(sandboxed("/runs/one/training", "text/html").contains("Learned"));
     assert_eq!(sandboxed(&format!("/runs/one/{path}"), "image/png"), "a picture");
-    // What is not what its name says is damaged.
+    // A picture that does not match its hash counts as damaged.
     fs::write(run.join(&path), b"another").unwrap();
     assert!(asked(port, "GET", &format!("/runs/one/{path}"), &host).0.starts_with("HTTP/1.1 500"));
     live.signal(rustix::process::Signal::INT);

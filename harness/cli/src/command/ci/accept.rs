@@ -1,4 +1,4 @@
-//! `clawrl ci accept`: what a run did becomes what others are compared with. Nothing else writes a baseline.
+//! `clawrl ci accept`: makes a run the baseline. Only this command writes baselines.
 
 use clawrl_config::{CiBudget, load_ci};
 use clawrl_regression::{AcceptError, Baseline, Conditions, repeats_of};
@@ -21,12 +21,12 @@ pub(super) fn run(arguments: &AcceptArguments, log: &Log) -> Result<Exit, Failur
     let run = match &arguments.run {
         Some(run) => store.run(run)?,
         None => {
-            // What was accepted before may be what is to be got rid of.
+            // The previous baseline may be invalid, and this run replaces it.
             let planned = repeats_of(&gate, before.as_ref()).or_else(|_| repeats_of(&gate, None));
             let repeats = planned.map_err(|error| repeats_failure(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, &store, log)?;
             gate.must_pass(&plan)?;
-            // A baseline is whole: neither looks nor a budget end its run.
+            // A baseline run is complete: neither interim analyses nor a budget end it.
             let actor = Actor::of(&plan, &store)?;
             let trial = Trial {
                 start: Start::New(Box::new(plan)),

@@ -1,4 +1,4 @@
-//! The command line of `clawrl ci`, and which part of it does what is asked.
+//! Arguments of `clawrl ci`, and the choice of its part.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,9 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::results::ResultsArguments;
 
-/// Judges an agent by gates: runs its suites and compares with the baseline that was accepted, so that no change makes it worse
-/// unnoticed.
+/// Tests an agent against CI gates: runs their suites and compares the results with accepted baselines.
 ///
-/// Ends with 0 where every gate passes, 10 where one fails and 11 where one is inconclusive: harness/docs/guides/ci.md
+/// Exits with 0 if every gate passes, 10 if one fails, and 11 if one is inconclusive. See harness/docs/guides/ci.md
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -33,80 +32,80 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say how many repeats it takes to see the drop that matters, and run nothing.
+    /// Computes how many repeats are needed to detect the smallest drop of interest; runs nothing.
     #[command(after_help = "Example:\n  clawrl ci plan ci/gates/my-gate.yaml")]
     Plan(PlanArguments),
-    /// Make a run the baseline that others are compared with: the only command that writes one.
+    /// Accepts a run as the baseline. No other command writes a baseline.
     #[command(
         after_help = "Examples:\n  clawrl ci accept ci/gates/my-gate.yaml\n  clawrl ci accept ci/gates/my-gate.yaml --run my-run"
     )]
     Accept(Box<AcceptArguments>),
 }
 
-/// What is judged.
+/// Arguments of `clawrl ci GATE...`.
 #[derive(Debug, clap::Args)]
 pub(super) struct GateArguments {
-    /// Gate files, judged one after the other.
+    /// Gate files, evaluated one after the other.
     #[arg(value_name = "GATE")]
     pub(super) gates: Vec<PathBuf>,
-    /// Judge this run, which is there already, and run nothing.
+    /// Evaluate this recorded run instead of starting one.
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
-    /// Go on with this run, which was cut short or ended by a budget, and judge it.
+    /// Resume this run, which was interrupted or reached its budget, and evaluate it.
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["run", "CandidateArguments", "JudgeArguments"])]
     pub(super) resume: Option<RunId>,
-    /// Compare with this baseline [default: baselines/GATE.json of the results folder].
+    /// Compare with this baseline [default: baselines/GATE.json in the results folder].
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(super) candidate: CandidateArguments,
-    /// Write what all gates say together into this folder, as JUnit XML, Markdown, JSON, annotations of GitHub and a page; what each one
-    /// says is in gate/ of its run's folder.
+    /// Write the combined results of all gates to this folder, as JUnit XML, Markdown, JSON, GitHub annotations and
+    /// HTML. The results of one gate are in gate/ of its run's folder.
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]
     pub(super) results: ResultsArguments,
-    /// Print the assessments as JSON: a list, one for each gate.
+    /// Print the assessments as a JSON list with one entry for each gate.
     #[arg(long)]
     pub(super) json: bool,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     pub(super) quiet: bool,
 }
 
-/// What is planned.
+/// Arguments of `clawrl ci plan`.
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArguments {
     /// Gate files.
     #[arg(value_name = "GATE", required = true)]
     pub(super) gates: Vec<PathBuf>,
-    /// Plan by this baseline [default: baselines/GATE.json of the results folder].
+    /// Use this baseline [default: baselines/GATE.json in the results folder].
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(super) results: ResultsArguments,
-    /// Print the plans as JSON: a list, one for each gate.
+    /// Print the plans as a JSON list with one entry for each gate.
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// What is accepted.
+/// Arguments of `clawrl ci accept`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AcceptArguments {
-    /// A gate file.
+    /// Gate file.
     #[arg(value_name = "GATE")]
     pub(super) gate: PathBuf,
-    /// Accept this run, which is there already [default: run the gate's suites, all repeats of them].
+    /// Accept this recorded run [default: run all repeats of the gate's suites].
     #[arg(long, value_name = "RUN", value_parser = parse_run_name, conflicts_with_all = ["CandidateArguments", "JudgeArguments"])]
     pub(super) run: Option<RunId>,
-    /// Write this file [default: baselines/GATE.json of the results folder].
+    /// File to write [default: baselines/GATE.json in the results folder].
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(super) candidate: CandidateArguments,
     #[command(flatten)]
     pub(super) results: ResultsArguments,
-    /// No progress and no notes; warnings and errors only.
+    /// Print only warnings and errors, no progress or notes.
     #[arg(long)]
     pub(super) quiet: bool,
 }

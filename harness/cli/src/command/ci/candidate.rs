@@ -1,4 +1,4 @@
-//! From a gate file to the plan of its run: suites, who acts, how often.
+//! Turns a gate file into a run plan: suites, policy and repeats.
 
 use std::path::{Path, PathBuf};
 
@@ -13,29 +13,29 @@ use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::plan_request::{base_url, key_env};
 
-/// Further attempts after a fault that a fresh environment may cure; as of `clawrl run`. Both sides have the same.
+/// Maximum retries per attempt, as in `clawrl run`; equal for baseline and candidate.
 const MAX_RETRIES: u32 = 1;
 
-/// Who is judged, and with how much of the machine.
+/// The policy under test and its concurrency.
 #[derive(Debug, clap::Args)]
 pub(super) struct CandidateArguments {
-    /// Judge this policy in place of the gate file's: noop, demonstrator:30, openai:MODEL, as of `clawrl run`.
+    /// Test this policy instead of the gate file's; takes the same values as `clawrl run --policy`.
     #[arg(long, value_name = "POLICY", value_parser = PolicyChoice::parse)]
     policy: Option<PolicyChoice>,
-    /// With openai:MODEL and anthropic:MODEL: the server, up to and with /v1 [default: the vendor's].
+    /// With openai:MODEL and anthropic:MODEL: URL of the server, including /v1 [default: the vendor's].
     #[arg(long, value_name = "URL", value_parser = base_url)]
     base_url: Option<String>,
-    /// With openai:MODEL and anthropic:MODEL: the environment variable that holds the key, or none [default:
-    /// OPENAI_API_KEY or ANTHROPIC_API_KEY, if it is set].
+    /// With openai:MODEL and anthropic:MODEL: environment variable with the key, or `none` [default: OPENAI_API_KEY or
+    /// ANTHROPIC_API_KEY, if set].
     #[arg(long, value_name = "NAME", value_parser = key_env)]
     key_env: Option<String>,
-    /// Root of the seeds by which the policy draws, where it takes seeds [default: the gate's, so that an unchanged policy that takes
-    /// them draws what it drew before].
+    /// Seed of the policy's sampling, if it takes seeds [default: the gate's, so that an unchanged policy samples the
+    /// same].
     #[arg(long, value_name = "N")]
     sampling_seed: Option<u64>,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Attempts at once [default: what this machine comfortably holds].
+    /// Maximum concurrent attempts [default: computed from memory and process limits].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 }
@@ -44,7 +44,7 @@ impl CandidateArguments {
     /// The plan of a run of the gate.
     ///
     /// # Errors
-    /// Suites or a policy that cannot be run.
+    /// Suites or policy cannot be run.
     pub(super) fn run_plan(
         &self,
         gate: &CiPlan,
@@ -80,10 +80,10 @@ impl CandidateArguments {
     }
 }
 
-/// The plan that says what a run of the gate is tried under: which tasks, which seeds. Who acts makes no difference to that.
+/// The plan that fixes a gate's conditions: tasks and seeds. They do not depend on the policy.
 ///
 /// # Errors
-/// Suites that cannot be run.
+/// Suites cannot be run.
 pub(super) fn conditions_plan(gate: &CiPlan, store: &RunStore, log: &Log) -> Result<RunPlan, Failure> {
     let options = options(gate, PolicySpec::Noop, store)?;
     plan_of(gate, options, log)
@@ -108,7 +108,7 @@ fn plan_of(gate: &CiPlan, options: PlanOptions, log: &Log) -> Result<RunPlan, Fa
     Ok(resolve_plan(&suites, &options)?)
 }
 
-/// The policy of the gate file; files that it names are relative to that.
+/// The policy of the gate file, with paths relative to that file.
 fn policy_of_file(gate: &CiPlan) -> Result<PolicyChoice, Failure> {
     let choice = PolicyChoice::parse(&gate.policy).map_err(|why| {
         let message = format!("`policy: {}` of {} is none: {why}", gate.policy, gate.file.display());

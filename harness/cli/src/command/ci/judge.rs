@@ -1,6 +1,6 @@
-//! `clawrl ci GATE...`: run the candidate, or take a run that is there, and say what the gates say of it.
+//! `clawrl ci GATE...`: runs the candidate or takes a recorded run, and evaluates the gates.
 //!
-//! I1. Everything that can be refused is, for all gates, before anything runs. I2. The worst gate decides the exit code.
+//! I1. All gates are checked before anything runs. I2. The worst gate decides the exit code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,11 +23,11 @@ use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::results::ResultsArguments;
 
-/// What a gate is judged by.
+/// The run that a gate evaluates.
 enum Candidate {
-    /// A run that is there.
+    /// A recorded run.
     Recorded(Box<Run>),
-    /// One that is to be, or to go on, and who acts in it.
+    /// A run to start or resume, and its policy.
     Trial(Start, Actor),
 }
 
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &GateArguments, log: &Log) -> Result<Exit, Failure>
     for (comparison, candidate) in wanted {
         let (run, assessment) = match judged(&comparison, candidate, arguments, log) {
             Ok(judged) => judged,
-            // What the gates before have said is not lost by it.
+            // Results of earlier gates are still written.
             Err(failure) => {
                 broken = Some(failure);
                 break;
@@ -91,7 +91,7 @@ fn judged(
     Ok((run, assessment))
 }
 
-/// The gate files, all of their mistakes at once.
+/// Reads the gate files and reports all their errors together.
 fn gates(arguments: &GateArguments) -> Result<Vec<CiPlan>, Failure> {
     let refuse = |message: &str, help: &str| Err(Failure::with_help(Exit::Refused, message, help));
     let count = arguments.gates.len();
@@ -145,7 +145,7 @@ fn prepare(
             let repeats =
                 repeats_of(&gate, Some(&baseline)).map_err(|error| repeats_failure(&gate, &error))?;
             let plan = arguments.candidate.run_plan(&gate, repeats, store, log)?;
-            // Asked for all gates before one of them runs: for a policy on libtorch another program begins anew.
+            // Created for all gates before any runs: a policy on libtorch restarts in another program.
             let actor = Actor::of(&plan, store)?;
             Candidate::Trial(Start::New(Box::new(plan)), actor)
         }
@@ -157,7 +157,7 @@ fn prepare(
     Ok((Comparison::new(gate, baseline), candidate))
 }
 
-/// A run that is to go on; as it is, where all of it is there.
+/// A run to resume, or a recorded run if it is complete.
 fn begun(run: Run, store: &RunStore, log: &Log) -> Result<Candidate, Failure> {
     if run.train()?.is_some() {
         let help = "name the run of a gate; `clawrl ls` lists all";
@@ -194,12 +194,12 @@ fn try_out(
     trial.run(log)
 }
 
-/// Where a gate's baseline is.
+/// Path of a gate's baseline.
 pub(super) fn baseline_path(gate: &CiPlan, named: Option<&PathBuf>, results: &ResultsArguments) -> PathBuf {
     named.cloned().unwrap_or_else(|| Baseline::path(&results.dir(), &gate.gate))
 }
 
-/// A baseline that cannot be compared with, and what to do.
+/// Error for an unusable baseline, with advice.
 pub(super) fn unusable(error: BaselineError, gate: &CiPlan, results: &ResultsArguments) -> Failure {
     let accept = format!("clawrl ci accept {}{}", gate.file.display(), results.repeated());
     let (exit, help) = match &error {
@@ -224,7 +224,7 @@ pub(super) fn unusable(error: BaselineError, gate: &CiPlan, results: &ResultsArg
     Failure::with_help(exit, error.to_string(), help)
 }
 
-/// A gate that promises what no number of repeats keeps.
+/// Error for a gate that no number of repeats can satisfy.
 pub(super) fn repeats_failure(gate: &CiPlan, error: &RepeatsError) -> Failure {
     let message = format!("`repeats: auto` of {} has no answer: {error}", gate.file.display());
     let help = match error {
@@ -253,7 +253,7 @@ fn refused(error: AssessError, comparison: &Comparison, results: &ResultsArgumen
     }
 }
 
-/// The worst of them (I2).
+/// Exit code of the worst assessment (I2).
 fn exit_of(assessments: &[Assessment]) -> Exit {
     match assessments.iter().map(|assessment| assessment.outcome).max() {
         Some(Outcome::Pass) => Exit::Success,

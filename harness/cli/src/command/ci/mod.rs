@@ -1,6 +1,6 @@
-//! `clawrl ci`: gates, what they compare with, and what they say.
+//! `clawrl ci`: gates and their baselines.
 //!
-//! The verdict is that of `clawrl-regression`, from the record; here the candidate is run, batch by batch.
+//! `clawrl-regression` computes verdicts from the record; this module runs the candidate in batches.
 
 mod accept;
 mod arguments;

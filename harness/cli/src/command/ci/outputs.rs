@@ -1,4 +1,4 @@
-//! What gates say, as files.
+//! Writes assessments as files.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clawrl_regression::{Assessment, OutputError, write_outputs};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// Writes all of them into a folder, which is made if it is not there.
+/// Writes all formats to a folder, which is created if necessary.
 ///
 /// # Errors
 /// The folder cannot be written to.

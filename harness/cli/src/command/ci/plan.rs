@@ -1,4 +1,4 @@
-//! `clawrl ci plan`: how many repeats it takes to see the drop that matters.
+//! `clawrl ci plan`: computes the repeats needed to detect the smallest drop of interest.
 
 use std::fmt::Write;
 
@@ -17,34 +17,34 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::output::{print, print_json};
 
-/// What a gate takes.
+/// Planned size of a gate.
 #[derive(Debug, Serialize)]
 struct Planned {
     gate: String,
     tasks: usize,
-    /// Repeats of its next run; nothing where `auto` has no answer.
+    /// Repeats of the next run; `None` if `auto` finds no number.
     repeats: Option<u32>,
-    /// Attempts of that run, if no look ends it.
+    /// Attempts of that run without an early stop.
     attempts: Option<u64>,
-    /// Repeats at which it is looked; empty for the end alone.
+    /// Repeats after which interim analyses run; empty if only at the end.
     looks: Vec<u32>,
-    /// The drop of the pass rate that matters, as a share.
+    /// Smallest drop of interest in the pass rate, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     drop: Option<f64>,
-    /// Repeats that see it with the power of the gate.
+    /// Repeats that detect it with the gate's power.
     #[serde(skip_serializing_if = "Option::is_none")]
     needed: Option<u32>,
-    /// The smallest drop that the repeats of the gate see.
+    /// Smallest drop that the gate's repeats detect, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     sees: Option<f64>,
-    /// The most passes at which a task that passed in every attempt is told to have broken, of a gate that judges each task; nothing where even none
-    /// is not enough.
+    /// For gates with per-task tests: maximum passes at which a task that always passed is reported as broken. `None`
+    /// if even 0 passes are not significant.
     #[serde(skip_serializing_if = "Option::is_none")]
     broken_at: Option<u32>,
-    /// Attempts at each task that the baseline has, on average; nothing without one.
+    /// Mean attempts per task in the baseline; `None` without a baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     baseline_repeats: Option<f64>,
-    /// What should be known.
+    /// Remarks.
     notes: Vec<String>,
 }
 

@@ -1,7 +1,8 @@
 //! A run of a gate, from its plan to its record.
 //!
-//! I1. Nothing is left behind by a run that could not start: its folder is made last. I2. Whatever ends a run, the end is journaled if it
-//! can be. I3. A run that an interim analysis or a budget ended is recorded as ended because its demand closed, not as interrupted.
+//! I1. A run that cannot start leaves nothing behind: its folder is created last. I2. Every end of a run is journaled
+//! if possible. I3. The record distinguishes a run that an interim analysis or a budget ended from an
+//! interrupted one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,30 +30,30 @@ use crate::redaction;
 use crate::results::ResultsArguments;
 use crate::training::LinkedModels;
 
-/// Most memory that the recording of one terminal session takes; a session of dozens of screens fits.
+/// Maximum memory of one terminal recording, bytes; enough for dozens of screens.
 const CAST_BYTES: usize = 256 << 10;
 
-/// Who acts in a run.
+/// The policy of a run with its resources.
 pub(super) struct Actor {
     policy: Arc<dyn Policy>,
     redactor: Option<Arc<Redactor>>,
-    /// To be lent the machine of the run.
+    /// Receives the machine of the run.
     programs: Programs,
 }
 
 impl Actor {
-    /// Of a plan.
+    /// The actor of a plan.
     ///
     /// # Errors
-    /// As [`policy_of`]; a secret that is not set.
+    /// As for [`policy_of`], or a secret is not set.
     pub(super) fn of(plan: &RunPlan, store: &RunStore) -> Result<Self, Failure> {
         Self::redacted(plan, redaction::redactor(&[], plan)?, store)
     }
 
-    /// Of a run that is to go on.
+    /// The actor of a resumed run.
     ///
     /// # Errors
-    /// The same.
+    /// As for [`Self::of`].
     pub(super) fn again(run: &Run, store: &RunStore) -> Result<Self, Failure> {
         Self::redacted(run.plan(), redaction::of_resumed(&[], run)?, store)
     }
@@ -68,18 +69,18 @@ impl Actor {
     }
 }
 
-/// Where a run begins.
+/// Start of a run.
 pub(super) enum Start {
     New(Box<RunPlan>),
-    /// Where it was.
+    /// Resumes a run.
     Again(Box<Run>),
 }
 
-/// What is tried.
+/// A run of a gate.
 pub(super) struct Trial<'a> {
     pub(super) start: Start,
     pub(super) actor: Actor,
-    /// What it is looked at by ahead of its end, if it is.
+    /// Comparison and schedule of interim analyses, if any.
     pub(super) looks: Option<(Comparison, InterimSchedule)>,
     pub(super) budget: CiBudget,
     pub(super) results: &'a ResultsArguments,
@@ -87,10 +88,10 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it to its end.
+    /// Runs it to the end.
     ///
     /// # Errors
-    /// It could not start, broke, or a person ended it; then it can be resumed.
+    /// It cannot start, failed, or a user interrupted it, after which it can be resumed.
     pub(super) fn run(self, log: &Log) -> Result<Run, Failure> {
         open_files::raise_limit();
         let Self { start, actor, looks, budget, results, quiet } = self;
@@ -166,7 +167,7 @@ fn created(
     Ok((writer, RunTask::new(plan)))
 }
 
-/// What a run has used up to now.
+/// Budget that a run has used so far.
 fn used(run: &Run, task: &RunTask) -> Before {
     let open: BTreeSet<SlotId> = task.open_slots.iter().copied().collect();
     let closed = task.plan.slots.iter().filter(|slot| !open.contains(&slot.id));
@@ -178,7 +179,7 @@ fn used(run: &Run, task: &RunTask) -> Before {
     }
 }
 
-/// Journals the end, and fails where it is none of the gate's.
+/// Journals the end; fails unless the gate itself ended the run.
 fn conclude(ended: Ended, writer: RunWriter, results: &ResultsArguments, log: &Log) -> Result<(), Failure> {
     let Ended { report, error, policy_notes, .. } = ended;
     let finished = writer.finish(clawrl_runtime::recorded_end(report.end));

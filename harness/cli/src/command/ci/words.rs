@@ -1,4 +1,4 @@
-//! An assessment as people read it in a terminal.
+//! Renders an assessment for a terminal.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use clawrl_gates::Change;
 use clawrl_record::aligned;
 use clawrl_regression::{Assessment, Counts, TaskChange};
 
-/// Most tasks that are listed; the rest is in the JSON.
+/// Maximum tasks listed; the JSON has all.
 const LISTED: usize = 20;
 
-/// The verdict, what it rests on, and which tasks changed. `dir` is the folder of the run.
+/// The verdict, its evidence, and the changed tasks. `dir` is the folder of the run.
 pub(super) fn tell(assessment: &Assessment, dir: &Path) -> String {
     let mut text = format!("gate {}: {}\n", assessment.gate, assessment.outcome.name());
     let metrics = assessment.metrics.iter().map(|metric| &metric.sentence);
@@ -34,7 +34,7 @@ pub(super) fn tell(assessment: &Assessment, dir: &Path) -> String {
     text + &format!("baseline  {}\n", assessment.baseline.run)
 }
 
-/// By how much the share of passes fell; nothing of tasks that one side has not graded.
+/// Drop of a task's pass rate; 0 if one side has no grades.
 fn worse(task: &TaskChange) -> f64 {
     let share = |counts: Counts| f64::from(counts.passes) / f64::from(counts.attempts);
     let fell = share(task.baseline) - share(task.candidate);

@@ -1,6 +1,6 @@
-//! `clawrl env check`: hold the environments of suites against what every environment must pass.
+//! `clawrl env check`: runs the conformance tests on the environments of suites.
 //!
-//! I1. Nothing is recorded, and no policy acts. I2. Every check has providers of its own, one after another.
+//! I1. Nothing is recorded and no policy acts. I2. Checks run one after another, each with its own providers.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -27,36 +27,36 @@ use crate::judge_choice::JudgeArguments;
 use crate::log::Log;
 use crate::output::{print, print_json};
 
-/// What an operation may take on a busy machine without being called late.
+/// Time limit of an operation, generous for busy machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Environments leased at once where several are.
+/// Concurrent leases in checks that need several.
 const AT_ONCE: u32 = 4;
 
-/// What is checked, and how.
+/// Arguments of `clawrl env check`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Suites: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE", required = true)]
     suites: Vec<PathBuf>,
-    /// Every task whose id matches, instead of one of each kind. May be repeated.
+    /// Check every task whose id matches, instead of one of each kind; may be repeated.
     #[arg(long, value_name = "GLOB")]
     task: Vec<String>,
-    /// A call that takes longer than anybody waits, so that steps under way are interrupted: `{"name": "wait"}`. For
-    /// environments of your own; of the others one is known.
+    /// Tool call that blocks, used to test cancellation of custom environments, such as `{"name": "wait"}`. Built-in
+    /// environments have their own.
     #[arg(long, value_name = "JSON", value_parser = tool_call)]
     long_call: Option<ToolCall>,
-    /// Root of all seeds.
+    /// Seed from which all others are derived.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Print what was found as JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// What was found of one task's environment.
+/// Findings about one task's environment.
 #[derive(Debug, Serialize)]
 struct Checked {
     task: String,
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     };
     let plan = resolve_plan(&suites, &options)?;
     let tasks = chosen(&plan, !arguments.task.is_empty());
-    // What cannot be checked is said before anything is started.
+    // Tasks that cannot be checked are refused before anything starts.
     tasks.iter().try_for_each(|task| quick_call(task).map(drop))?;
     let machine = Machine::prepare(&[&plan], log)?;
     let executor = Executor::start(machine, FirstInterrupt::Cancel, Arc::new(log.clone()))?;
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &Arguments, log: &Log) -> Result<Exit, Failure> {
     Ok(if failed == 0 { Exit::Success } else { Exit::ValidationFailed })
 }
 
-/// The first task of each kind of environment; or all.
+/// The first task of each kind of environment, or all tasks.
 fn chosen(plan: &RunPlan, all: bool) -> Vec<Arc<TaskSpec>> {
     let mut kinds = HashSet::new();
     let first = |task: &&Arc<TaskSpec>| all || kinds.insert((task.suite.clone(), task.env.kind()));
@@ -146,7 +146,7 @@ fn check(
     Ok(Checked { task: task.id.0.clone(), kind, passed, report })
 }
 
-/// A fresh one; where that cannot be made, one that says why.
+/// A fresh provider, or one that reports why it cannot be created.
 pub(super) fn provider(runtime: &Runtime, plan: &RunPlan, kind: &'static str) -> Arc<dyn EnvProvider> {
     match runtime.providers(plan, ProviderSettings { open_slots: 1, cast_bytes: 0 }) {
         Ok(mut providers) => providers
@@ -156,7 +156,7 @@ pub(super) fn provider(runtime: &Runtime, plan: &RunPlan, kind: &'static str) ->
     }
 }
 
-/// What the task's own oracle does first.
+/// The first call of the task's oracle.
 fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
     let first =
         task.oracle.as_ref().and_then(|oracle| oracle.calls().iter().find(|call| call.name != "submit"));
@@ -174,7 +174,7 @@ fn quick_call(task: &TaskSpec) -> Result<ToolCall, Failure> {
     }
 }
 
-/// A call that takes longer than anybody waits, where one is known.
+/// A blocking call, if one is known.
 fn long_call(task: &TaskSpec, named: Option<&ToolCall>) -> Option<ToolCall> {
     match &task.env {
         EnvSpec::Terminal(_) => Some(ToolCall::new("run", json!({ "command": "sleep 1000" }))),
@@ -189,7 +189,7 @@ fn long_call(task: &TaskSpec, named: Option<&ToolCall>) -> Option<ToolCall> {
     }
 }
 
-/// A call as it is written on a command line.
+/// Parses a call of the command line.
 fn tool_call(text: &str) -> Result<ToolCall, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -204,11 +204,11 @@ fn tool_call(text: &str) -> Result<ToolCall, String> {
     Ok(ToolCall::new(&name, arguments.into()))
 }
 
-/// Commands of a task may print anything; what is no program does the same every time.
+/// Whether the environment repeats: commands may print anything, built-in tools always return the same.
 fn is_deterministic(task: &TaskSpec) -> bool {
     match &task.env {
         EnvSpec::Toolcall(toolcall) => toolcall.workspace.is_none(),
-        // Its own sites answer the same; what comes from elsewhere may be anything.
+        // The suite's own sites are constant; other origins may change.
         EnvSpec::Gui(gui) => gui.origins.is_empty(),
         EnvSpec::Custom(custom) => custom.deterministic,
         _ => false,

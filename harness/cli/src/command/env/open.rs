@@ -1,7 +1,7 @@
 //! `clawrl env open`: one attempt of one task, driven by another program over standard input and output.
 //!
-//! I1. Standard output has answers and nothing else. I2. When the input ends, a signal comes or the attempt is closed,
-//! everything that was started is ended before this returns. I3. Nothing is recorded.
+//! I1. Standard output contains only answers. I2. When the input ends, a signal arrives or the attempt is closed, all
+//! started processes end before this returns. I3. Nothing is recorded.
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;
@@ -26,22 +26,22 @@ use crate::log::Log;
 use crate::output::print_json_line;
 use crate::plan_request::image;
 
-/// Tasks that are named to whoever named too many.
+/// Maximum tasks listed in an error about an ambiguous id.
 const NAMED: usize = 5;
 
-/// Which task, and what it runs on.
+/// Arguments of `clawrl env open`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
+    /// Suite: a suite.yaml, its folder, or the name of a folder under ./tasks.
     #[arg(value_name = "SUITE")]
     suite: PathBuf,
-    /// The task; an instance of a template by its number, as in `copy-file#3`.
+    /// Id of the task; append the number for an instance of a template, as in `copy-file#3`.
     #[arg(long, value_name = "ID")]
     task: String,
-    /// For a task that names no image: the name of one, or a folder with an unpacked root file system.
+    /// Image for a task that names none: its name, or a folder with an unpacked root file system.
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<ImageSource>,
-    /// Root of all seeds. The `seed` of a `reset` goes before what follows from it.
+    /// Seed from which all others are derived. The `seed` of a `reset` takes precedence.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
@@ -98,7 +98,7 @@ fn plan(arguments: &Arguments, log: &Log) -> Result<RunPlan, Failure> {
     Ok(resolve_plan(&suites, &options)?)
 }
 
-/// The one task that is named, with its slot.
+/// The named task and its slot.
 fn only(plan: &RunPlan, named: &str) -> Result<(Arc<clawrl_core::TaskSpec>, clawrl_core::SlotSpec), Failure> {
     match (plan.tasks.as_slice(), plan.slots.as_slice()) {
         ([task], [slot]) => Ok((Arc::clone(task), *slot)),

@@ -1,9 +1,9 @@
-//! The same training with several seeds, one after the other, and what they came to together.
+//! Runs a training with several seeds, one after the other, and summarizes them.
 //!
-//! I1. Each training is a process of its own, so that it has the bits that it has alone, and its memory back at its end. I2. A
-//! training that is given up is told and the next one begins; whatever else ends one early ends all.
+//! I1. Each training is a separate process, so that its results equal those of a single run and its memory is freed.
+//! I2. After an aborted training the next one starts; any other early end stops all.
 //!
-//! Cancellation: a signal is passed on to the training that is under way, and no other begins.
+//! Cancellation: a signal is forwarded to the current training, and no other starts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,24 +27,24 @@ use crate::log::Log;
 use crate::output::{print, print_json};
 use crate::table::aligned;
 
-/// What all seeds came to.
+/// Summary over all seeds.
 #[derive(Debug, Serialize)]
 struct TrainedSeeds {
     seeds: Vec<TrainedSeed>,
-    /// Held-out success after the last update, of the seeds whose training was not given up.
+    /// Held-out success after the last update, over completed trainings.
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<Spread>,
-    /// Held-out success of each one's best evaluation.
+    /// Held-out success of the best evaluation of each training.
     #[serde(skip_serializing_if = "Option::is_none")]
     best: Option<Spread>,
 }
 
-/// One training.
+/// Result of one seed.
 #[derive(Debug, Serialize)]
 struct TrainedSeed {
     seed: u64,
     run: RunId,
-    /// Nothing if it was given up.
+    /// `None` if the training was aborted.
     trained: Option<TrainOutcome>,
 }
 
@@ -71,7 +71,7 @@ impl Spread {
 /// Trains with each of the seeds of the arguments. `plan` is that of the file.
 ///
 /// # Errors
-/// Names that are taken, seeds that are named twice, and what ended a training early.
+/// A name is taken, a seed is repeated, or a training ended early.
 pub(super) fn train_seeds(
     arguments: &Arguments,
     file: &Path,
@@ -123,7 +123,7 @@ pub(super) fn train_seeds(
     Ok(exit)
 }
 
-/// A name for each seed, none of which is taken.
+/// Unused run names, one per seed.
 fn names(all: &str, seeds: &[u64], store: &RunStore) -> Result<Vec<RunId>, Failure> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = seeds.iter().find(|&&seed| !seen.insert(seed)) {
@@ -150,7 +150,7 @@ fn names(all: &str, seeds: &[u64], store: &RunStore) -> Result<Vec<RunId>, Failu
     named.collect()
 }
 
-/// Trains with one seed in a process of its own (I1): how it ended, and what it printed.
+/// Trains with one seed in a separate process (I1). Returns its exit status and output.
 async fn train_one(
     arguments: &Arguments,
     file: &Path,
@@ -165,9 +165,9 @@ async fn train_one(
     command.arg("--results").arg(arguments.results.dir());
     command.args(arguments.settings.iter().flat_map(|setting| ["--set", setting.written()]));
     command.args(arguments.quiet.then_some("--quiet"));
-    // A terminal would send Ctrl-C to both.
+    // Own process group: otherwise a terminal would send Ctrl-C to both.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-    // Registered before the process is there, so that no signal ends this one alone.
+    // Registered before the process starts, so that no signal ends only this process.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
@@ -193,14 +193,14 @@ async fn train_one(
         is_ended = true;
         let process = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(process) = process {
-            // It may just have ended.
+            // The process may have ended meanwhile.
             let _ = kill_process(process, heard);
         }
     };
     let said = said.map_err(failed)?;
     let code = status.map_err(failed)?.code();
     let exit = code.and_then(|code| Exit::ALL.into_iter().find(|exit| i32::from(exit.code()) == code));
-    // One that was just starting dies of the signal.
+    // A starting process is killed by the signal.
     let exit = exit.or(is_ended.then_some(Exit::Interrupted));
     let exit = exit.ok_or_else(|| {
         let help = format!("`clawrl train --resume {run}` goes on with it");
@@ -209,7 +209,7 @@ async fn train_one(
     Ok((exit, said))
 }
 
-/// How to go on with the seeds from this one.
+/// Prints how to continue from this seed.
 fn to_go_on(arguments: &Arguments, file: &Path, all: &str, at: usize, log: &Log) {
     let left: Vec<String> = arguments.seeds.iter().skip(at + 1).map(u64::to_string).collect();
     if left.is_empty() || arguments.quiet {
@@ -220,7 +220,7 @@ fn to_go_on(arguments: &Arguments, file: &Path, all: &str, at: usize, log: &Log)
         .iter()
         .map(|setting| format!(" --set {}", quoted(Path::new(setting.written()))))
         .collect();
-    // One seed alone would be called by the name itself.
+    // A single seed would use the name without a suffix.
     let name = if let [only] = left.as_slice() { format!("{all}-s{only}") } else { all.to_owned() };
     log.note(format_args!(
         "after that, with the other seeds: clawrl train {} --seed {} --name {name}{settings}{}",

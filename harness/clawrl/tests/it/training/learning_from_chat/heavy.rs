@@ -1,4 +1,4 @@
-//! What loads the whole machine: a server that is killed in a loop, and hundreds of streams.
+//! Tests that load the whole machine: a server killed in a loop, and hundreds of streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::super::toolcalls::bells;
 use super::{lines, policy, start, until};
 use crate::served::body_of;
 
-/// Streams at a time.
+/// Concurrent streams.
 const STREAMS: u64 = 256;
 
 #[test]
@@ -80,7 +80,7 @@ mod slow {
     fn whoever_is_killed_loses_no_answer_and_trains_none_twice() {
         let place = bells();
         let model = checkpoint(&place, "bells", 4).join("model");
-        // So small a step that hundreds of updates, as many as a fast machine makes, drift nowhere near what is allowed.
+        // Small enough that even hundreds of updates on a fast machine stay far within the drift limit.
         let chat = "format: 1\nobjective: binary\ntrain_every_turns: 2\nlearning_rate: 0.000005\n";
         let mut answered = BTreeSet::new();
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -115,7 +115,7 @@ mod slow {
         }
         let served = start(&place, &model, chat);
         until(&served, |now| now["waiting"].as_u64().unwrap() < 2);
-        // Its end waits for the update that is being made, and too few samples wait for another one.
+        // The end waits for the update in progress; too few samples are pending for another.
         served.ends();
         let served = start(&place, &model, chat);
         let (_, answer) = served.ask("GET", "/v1/export", &Value::Null);
@@ -137,7 +137,7 @@ mod slow {
         }
         assert!(trained.values().all(|times| *times == 1), "{trained:?}");
         assert!(trained.len() > 10, "{}", trained.len());
-        // What the checkpoint lists is what the ledger says.
+        // The checkpoint's list equals the ledger's.
         let version = policy(&served)["version"].as_u64().unwrap();
         let folder = place.results().join(format!("chat/adapters/user-me/checkpoints/{version:06}"));
         let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
