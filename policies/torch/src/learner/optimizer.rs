@@ -33,7 +33,7 @@ pub struct OptimizerConfig {
     pub beta2: f64,
     /// Decoupled weight decay of matrices.
     pub weight_decay: f64,
-    /// What keeps the division finite.
+    /// Added to the divisor.
     pub epsilon: f64,
     /// Gradients of a larger norm are scaled to it.
     pub max_grad_norm: f64,

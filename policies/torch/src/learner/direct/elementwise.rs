@@ -130,7 +130,7 @@ impl Kernel for Turn<'_> {
     }
 }
 
-/// The way back.
+/// Backward pass.
 pub(super) struct TurnBack<'a> {
     pub(super) how: Turning<'a>,
     /// R x (H + 2 K) E: the input of the forward pass.
