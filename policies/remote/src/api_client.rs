@@ -77,7 +77,7 @@ pub enum ApiError {
     Trouble {
         /// Code, as in a run's fault: `server-unreachable`, `stream-cut`, `url-wrong`.
         code: &'static str,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
 }

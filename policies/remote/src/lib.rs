@@ -7,9 +7,10 @@
 //! An [`ApiClient`] is for interactive clients.
 //!
 //! I1. The key is never part of a record, error, log or `Debug` text, and is redacted from everything that a server sends.
-//! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
+//! I2. A server error is a fault at the policy boundary; nothing is invented in its place. A reply is taken
 //!     whole or not at all. I3. Every wait ends: by its own limit, or before the request's deadline, so that a server's
-//!     silence is never taken for the slowness of an agent and scored; keep-alives are silence. I4. What is read from a server is bounded.
+//!     silence is never scored as the slowness of an agent; keep-alives count as silence. I4. The data read from a server
+//! is limited.
 //! I5. No state is kept between turns.
 //!
 //! Faults. Retried: `server-unreachable`, `server-silent`, `server-error`, `rate-limited`, `stream-stalled`,

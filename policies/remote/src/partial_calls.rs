@@ -490,7 +490,7 @@ mod tests {
         }
         if let Habit::NameInPieces = habit {
             pieces.insert(1, json!({"index": number, "function": {"name": &name[1..], "arguments": ""}}));
-            // What came with the first piece came before the name's end.
+            // The arguments in the first piece arrived before the end of the name.
             let first = pieces[0]["function"]["arguments"].take();
             pieces[0]["function"]["arguments"] = json!("");
             pieces[1]["function"]["arguments"] = first;
@@ -498,7 +498,7 @@ mod tests {
         pieces
     }
 
-    /// One that is not twice the same letter: of two equal pieces nobody knows whether the second one says the first again.
+    /// A name other than one letter twice: of two equal pieces, the second could be a repetition of the first.
     fn name() -> impl Strategy<Value = String> {
         prop_oneof![Just("ls".to_owned()), "[a-z]_[a-z]{0,4}"]
     }

@@ -38,7 +38,7 @@ const LISTED: usize = 12;
 pub struct PreflightError {
     /// Name of the fault that attempts would end with: `server-unreachable`, `key-refused`, `model-unknown`.
     pub code: &'static str,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
     /// Models that the server lists, if the requested one is missing.
     pub models: Vec<String>,

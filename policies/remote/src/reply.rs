@@ -25,7 +25,7 @@ pub(crate) struct Reply {
     pub(crate) notes: Vec<&'static str>,
 }
 
-/// What an event of a stream was.
+/// Kind of a stream event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// Not part of the reply: a keep-alive.

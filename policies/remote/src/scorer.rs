@@ -45,7 +45,7 @@ pub struct Vocabulary {
 pub struct ScoreError {
     /// Name of the fault: `server-unreachable`, `key-refused`, `other-tokenizer`.
     pub code: &'static str,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
     /// Whether the problem may be temporary.
     pub may_pass: bool,

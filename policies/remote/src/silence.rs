@@ -83,7 +83,7 @@ impl Silence {
 mod tests {
     use super::*;
 
-    /// What comes at which second.
+    /// Data that arrives at a given second.
     #[derive(Clone, Copy)]
     enum Comes {
         Ping(u64),

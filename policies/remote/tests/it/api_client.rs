@@ -1,4 +1,4 @@
-//! A person's own client: one request, its answer as it comes, and what goes wrong.
+//! The interactive client: one request, its streamed response, and errors.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -35,8 +35,8 @@ async fn asked(settings: RemoteSpec, time: Duration) -> (Result<Action, Fault>, 
     (outcome, began.elapsed())
 }
 
-/// What this answer, with this again and again after it, ends in, before the time is up: otherwise the deadline of the
-/// attempt would end it, and what the server owes would be scored.
+/// The outcome of this response, followed by this data repeatedly, before the time is up: otherwise the attempt's deadline
+/// would end it, and the server's failure would be scored.
 async fn check(dialect: RemoteDialect, begun: Answer, kept: &str, pause: Duration, time: u64, code: &str) {
     let answer = begun.then(Step::Repeat(chunk(kept.as_bytes()), pause));
     let stub = Stub::start(move |_| answer.clone()).await;

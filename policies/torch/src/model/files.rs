@@ -1,8 +1,8 @@
 //! A model's folder in the format of Hugging Face: `config.json`, and `model.safetensors` or the shards that
 //! `model.safetensors.index.json` lists.
 //!
-//! I1. A file appears complete or not at all: it is written beside its place, synced and renamed. I2. What is read is
-//! checked: every parameter present, of its shape, finite; nothing there that has no place.
+//! I1. A file is either complete or absent: it is written under a temporary name, synced and renamed. I2. Files are checked
+//! on reading: every parameter is present, has its shape and is finite, and there are no others.
 //!
 //! Errors: [`TorchError::Model`] names the file and the tensor.
 
@@ -24,7 +24,7 @@ use crate::error::TorchError;
 #[derive(Debug, Clone)]
 pub struct ModelFiles {
     folder: PathBuf,
-    /// Where a file is that the folder lacks.
+    /// Folder for files that this one lacks.
     fallback: Option<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl ModelFiles {
         }
     }
 
-    /// Copies what a policy's text needs, as far as it is there: tokenizer, templates, tokens that end a reply.
+    /// Copies the existing files for a policy's text: tokenizer, templates, tokens that end a reply.
     ///
     /// # Errors
     /// What could not be read or written.
@@ -261,7 +261,7 @@ pub(crate) fn save_tensors(path: &Path, params: &Params, kind: Kind) -> Result<(
         .map(|(name, shape, bytes)| Ok((*name, TensorView::new(dtype, shape.clone(), bytes)?)))
         .collect();
     let views = views.map_err(|error: safetensors::SafeTensorError| unwritable(path, &error))?;
-    // Readers of the format ask for this entry.
+    // Readers of the format require this entry.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     write_atomically(path, |temporary| {
         safetensors::serialize_to_file(views, Some(metadata), temporary)
@@ -283,7 +283,7 @@ pub(crate) fn write_atomically(
         place.map_err(|error| unwritable(path, &error))
     });
     if placed.is_err() {
-        // Whatever is left of it is of no use; the error that counts is the first.
+        // Best effort to delete the partial file; the first error is reported.
         let _ = fs::remove_file(&temporary);
     }
     placed

@@ -21,8 +21,7 @@ use crate::error::TorchError;
 
 /// Elements to which the beginning of a parameter is aligned: one cache line of fp32.
 const ALIGNMENT: i64 = 16;
-/// Elements that are gone over at once where something is computed of all: what is computed on the way takes 1 GiB, not as much
-/// as the model.
+/// Elements processed at once in whole-model operations, so that temporary values take 1 GiB, not as much as the model.
 const STRETCH: i64 = 1 << 28;
 
 /// One named parameter.
@@ -252,7 +251,7 @@ impl Params {
         Ok(Self { layout: Arc::clone(&self.layout), flat })
     }
 
-    /// Takes over the values of others of the same layout, of whatever device.
+    /// Copies the values of parameters with the same layout, from any device.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -354,7 +353,7 @@ impl Params {
         })
     }
 
-    /// How far these are from others of the same layout, in norms of the others: by part of the model, layers together, and
+    /// Distance from parameters of the same layout, relative to their norm: by part of the model, layers combined, and
     /// `all` last.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ pub enum TokenizerError {
     /// Text would not survive, or could pass for markup.
     #[error("this tokenizer cannot be used: {0}")]
     Unsuitable(String),
-    /// The vocabulary asked for has no room for what must be in it.
+    /// The requested vocabulary is too small for the required entries.
     #[error("a vocabulary of {asked} entries is too small: bytes and special tokens alone are {least}")]
     TooSmall {
         /// Entries asked for.
