@@ -77,7 +77,7 @@ pub enum PresetError {
     Io {
         /// Which file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The tokenizer could not be trained.

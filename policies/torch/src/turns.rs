@@ -95,18 +95,18 @@ impl Shared {
 }
 
 impl Turns {
-    /// For those who share a device.
+    /// Creates an arbiter for a shared device.
     #[must_use]
     pub fn shared() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// An engine's side.
+    /// The handle of an engine.
     pub(crate) fn engine(&self) -> EngineTurns {
         EngineTurns { shared: self.0.clone(), is_busy: false }
     }
 
-    /// A turn of a thread of the learner; waits until it comes. It ends when it is dropped.
+    /// Waits for a turn of a learner thread, which ends when it is dropped.
     pub(crate) fn learn(&self) -> LearnerTurn {
         let mut turn = LearnerTurn { shared: self.0.clone(), began: None };
         turn.begin();
@@ -122,7 +122,7 @@ pub(crate) struct EngineTurns {
 }
 
 impl EngineTurns {
-    /// Makes a step, once no segment is under way.
+    /// Makes a step, after running segments have ended.
     pub(crate) fn step<T>(&mut self, step: impl FnOnce() -> T) -> T {
         let Some(shared) = self.shared.clone() else { return step() };
         {
@@ -147,7 +147,7 @@ impl EngineTurns {
         result
     }
 
-    /// There is nothing to sample: the learner need not wait.
+    /// Reports that the engine has nothing to sample, so that the learner need not wait.
     pub(crate) fn rest(&mut self) {
         let Some(shared) = self.shared.as_ref().filter(|_| self.is_busy) else { return };
         self.is_busy = false;
@@ -162,7 +162,7 @@ impl Drop for EngineTurns {
     }
 }
 
-/// A step under way; ends also where the step panics (I4).
+/// A running step, which also ends if it panics (I4).
 struct Stepping<'a> {
     shared: &'a Shared,
     began: Instant,
@@ -184,12 +184,12 @@ impl Drop for Stepping<'_> {
 #[derive(Debug)]
 pub(crate) struct LearnerTurn {
     shared: Option<Arc<Shared>>,
-    /// When it came; `None` between two.
+    /// Start of the segment; `None` between two segments.
     began: Option<Instant>,
 }
 
 impl LearnerTurn {
-    /// Between two segments: makes way where somebody else is to go first.
+    /// Yields between two segments if the engine has priority.
     pub(crate) fn pause(&mut self) {
         self.end();
         self.begin();
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// Does something under a deadline that only a deadlock reaches.
+    /// Runs `work` with a timeout that only a deadlock reaches.
     fn in_time(work: impl FnOnce() + Send + 'static) {
         let (done, hear) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -244,7 +244,7 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Counts who is in, and says when both sides are.
+    /// Counts the holders of each side, and detects an overlap.
     #[derive(Default)]
     struct Door {
         stepping: AtomicI32,
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// I1 and I2, with crowds on both sides that come and go.
+    /// I1 and I2, with several threads on both sides.
     #[test]
     fn i1_nobody_overlaps_and_everybody_ends() {
         in_time(|| {
@@ -306,7 +306,7 @@ mod tests {
         });
     }
 
-    /// I2: an engine that never rests lets a learner in, after the steps that the lengths of segments say.
+    /// I2: an engine that never rests admits a learner, after a number of steps that depends on the length of segments.
     #[test]
     fn i2_a_busy_engine_lets_the_learner_in_now_and_then() {
         for (segment, between) in [(Duration::ZERO, 1), (Duration::from_secs(1), STEPS_BETWEEN)] {
@@ -329,7 +329,7 @@ mod tests {
                         seen
                     })
                 };
-                // It waits, and then the engine goes on without a rest until it was in.
+                // Waits until the learner waits; then the engine makes steps until the learner was admitted.
                 while turns.0.as_ref().unwrap().state().waiting == 0 {
                     thread::yield_now();
                 }

@@ -117,7 +117,7 @@ async fn a_stream_that_dies_is_asked_for_again_and_its_beginning_forgotten() {
     check(Answer::pieces(&[half.as_bytes()]), "stream-cut", Retry::Sound, 3).await;
 }
 
-/// Patience of this many milliseconds, one try.
+/// Timeouts of this many milliseconds, one try.
 fn impatient(settings: RemoteSpec, first_byte: u64, stall: u64) -> RemoteSpec {
     let mut settings = RemoteSpec { tries: 1, ..settings };
     settings.patience.first_byte = Duration::from_millis(first_byte);
@@ -162,7 +162,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
     let policy = policy(settings);
     let message = faulted(ask(&policy).await, "server-unreachable", Retry::Sound);
     assert!(message.contains("127.0.0.1") && message.contains("3 tries"), "{message}");
-    // It comes back on the same port, and the same client finds it.
+    // The server restarts on the same port, and the same client reaches it.
     let _back = Stub::start_at(address, |_| Answer::said("pwd")).await;
     assert_eq!(ask(&policy).await.unwrap().text, "pwd");
 }

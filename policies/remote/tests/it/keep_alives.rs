@@ -1,4 +1,4 @@
-//! Servers that keep a connection alive and give no reply, or only half of one.
+//! Servers that send keep-alives and no reply, or only half of one.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::stub::{Answer, Step, Stub, chunk};
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A test that waits for longer has met a wait without end.
+/// Timeout of a test: a longer wait never ends.
 const FAR: Duration = Duration::from_secs(30);
 
 fn comment() -> String {
@@ -26,7 +26,7 @@ fn nothing_said() -> String {
     format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
 }
 
-/// A turn of so much time, and how much of it was used.
+/// Runs a turn with this time limit and returns the time used.
 async fn asked(settings: RemoteSpec, time: Duration) -> (Result<Action, Fault>, Duration) {
     let began = Instant::now();
     let policy = policy(settings);

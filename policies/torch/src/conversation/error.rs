@@ -12,7 +12,7 @@ pub enum ConversationError {
     Unreadable {
         /// Which file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The chat template is invalid, uses an undefined name, or refused the conversation.

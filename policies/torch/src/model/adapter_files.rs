@@ -169,7 +169,7 @@ pub fn load_adapter(files: &AdapterFiles, model: &ModelConfig, device: Device) -
 /// Writes an adapter in fp32. `base` is the path of its base model, relative to its folder.
 ///
 /// # Errors
-/// [`TorchError::Model`] when these are no adapter's parameters, or cannot be written.
+/// [`TorchError::Model`] if these are not an adapter's parameters, or cannot be written.
 pub fn save_adapter(files: &AdapterFiles, params: &Params, base: &str) -> Result<(), TorchError> {
     let lora = params.layout().lora();
     let lora = lora.ok_or_else(|| TorchError::Model("a whole model is no adapter".to_owned()))?;

@@ -58,7 +58,7 @@ impl ModelFiles {
     /// Copies the existing files for a policy's text: tokenizer, templates, tokens that end a reply.
     ///
     /// # Errors
-    /// What could not be read or written.
+    /// An error of reading or writing.
     pub fn copy_texts(&self, to: &Self) -> io::Result<()> {
         let parts: [fn(&Self) -> PathBuf; 4] =
             [Self::tokenizer, Self::tokenizer_config, Self::generation_config, Self::chat_template];
@@ -168,7 +168,7 @@ impl ModelFiles {
     }
 }
 
-/// Reads the weights of a folder, whatever floating-point type they are stored in, as fp32.
+/// Reads the weights of a folder, stored in any floating-point type, as fp32.
 ///
 /// # Errors
 /// [`TorchError::Model`] when a parameter is missing, has another shape, is not finite, or has no place in the model.

@@ -22,7 +22,7 @@ use crate::error::TorchError;
 /// Draws all parameters of a layout.
 ///
 /// # Errors
-/// [`TorchError`] when there is no memory for them.
+/// [`TorchError`] if memory is exhausted.
 pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Result<Params, TorchError> {
     let deviation = layout.config().initializer_range;
     let params = Params::zeros(Arc::clone(&layout), Device::Cpu)?;
@@ -52,7 +52,7 @@ pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Resul
 /// device alone, so I1 does not hold.
 ///
 /// # Errors
-/// [`TorchError`] when there is no memory for them.
+/// [`TorchError`] if memory is exhausted.
 pub fn random_params(layout: Arc<ParamLayout>, seed: i64, device: Device) -> Result<Params, TorchError> {
     tch::manual_seed(seed);
     let params = Params::zeros(Arc::clone(&layout), device)?;

@@ -244,7 +244,7 @@ fn of_layer(layer: &LayerParams, target: LoraTarget, layout: &ParamLayout) -> Re
 /// A fresh adapter, which changes nothing: A from a seed, B 0.
 ///
 /// # Errors
-/// [`TorchError`] when there is no memory for it, or the configuration cannot be computed.
+/// [`TorchError`] if memory is exhausted, or the configuration cannot be computed.
 pub fn init_adapter(
     config: &ModelConfig,
     lora: &LoraConfig,

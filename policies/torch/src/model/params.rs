@@ -122,7 +122,7 @@ impl ParamLayout {
         &self.config
     }
 
-    /// What an adapter changes; `None` of a whole model.
+    /// Settings of the adapter; `None` for a whole model.
     #[must_use]
     pub fn lora(&self) -> Option<&LoraConfig> {
         self.lora.as_ref()
@@ -227,7 +227,7 @@ impl Params {
     /// All zero, on a device.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn zeros(layout: Arc<ParamLayout>, device: Device) -> Result<Self, TorchError> {
         let flat = Tensor::f_zeros([layout.numel()], (Kind::Float, device))?;
         Ok(Self { layout, flat })
@@ -236,7 +236,7 @@ impl Params {
     /// A copy of its own.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn copy(&self) -> Result<Self, TorchError> {
         self.copy_on(self.flat.device())
     }
@@ -244,7 +244,7 @@ impl Params {
     /// A copy of its own on a device.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn copy_on(&self, device: Device) -> Result<Self, TorchError> {
         let mut flat = Tensor::f_empty(self.flat.size(), (self.flat.kind(), device))?;
         flat.f_copy_(&self.flat)?;
@@ -262,7 +262,7 @@ impl Params {
     /// The same values on a device, rounded to a type; memory of their own only where one of the two differs.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn on(&self, device: Device, dtype: Dtype) -> Result<Self, TorchError> {
         // Rounded first: less goes to the device, and nothing wider is ever there.
         let flat = tch::no_grad(|| self.flat.f_to_kind(dtype.kind())?.f_to_device(device))?;

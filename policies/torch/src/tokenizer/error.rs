@@ -8,7 +8,7 @@ pub enum TokenizerError {
     Unreadable {
         /// Which file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Text would not survive, or could pass for markup.
@@ -28,7 +28,7 @@ pub enum TokenizerError {
 }
 
 impl TokenizerError {
-    /// What the library says, without its type.
+    /// The library's message, without its type.
     pub(super) fn library(error: tokenizers::Error) -> Self {
         Self::Library(error.to_string())
     }
