@@ -3,7 +3,7 @@
 //! I1. Weight decay applies to matrices, not to norms. I2. Steps are made on finite gradients only; the caller checks
 //! [`Params::norm`] first.
 //!
-//! Source: AdamW as in [`clawrl_torch_shim`]; clipping as `torch.nn.utils.clip_grad_norm_` does it.
+//! Source: AdamW as in [`clawrl_torch_shim`]; clipping as in `torch.nn.utils.clip_grad_norm_`.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub struct ModelFiles {
     fallback: Option<PathBuf>,
 }
 
-/// An index of shards, as far as it is needed.
+/// The used fields of an index of shards.
 #[derive(Deserialize)]
 struct Shards {
     weight_map: HashMap<String, String>,
