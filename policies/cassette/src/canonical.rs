@@ -1,6 +1,6 @@
 //! A canonical text of a JSON value, and its hash.
 //!
-//! I1. Equal values have equal hashes, whatever the order of their members; the order of lists matters.
+//! I1. Equal values have equal hashes, regardless of the order of their members; the order of lists matters.
 //! I2. The hash of several pieces depends on their boundaries.
 
 use std::fmt;

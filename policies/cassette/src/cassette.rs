@@ -1,6 +1,7 @@
 //! A cassette in memory.
 //!
-//! I1. No two replies are filed under the same key. I2. Replies are in one order, whatever order they were put in: by task,
+//! I1. No two replies are filed under the same key. I2. Replies have a fixed order, regardless of the order of insertion:
+//! by task,
 //! seed, turn, request and repeat.
 
 use std::collections::HashMap;

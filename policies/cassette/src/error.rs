@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Problem of a cassette file.
 #[derive(Debug, Error)]
 pub enum CassetteError {
-    /// The file system says no.
+    /// The file system refused.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
         /// The operation: `read`.
@@ -18,7 +18,7 @@ pub enum CassetteError {
         /// Why.
         source: io::Error,
     },
-    /// There is such a file, and it was not to be replaced.
+    /// The file exists and was not to be replaced.
     #[error("{} already exists", path.display())]
     Exists {
         /// The file.

@@ -8,8 +8,8 @@
 //! affect sampling, every message, and every tool as the model sees it. I2. A request without a recording is
 //! the permanent policy fault `cassette-miss`; no model is called. I3. The played reply is a function of the request,
 //! of its seed, and of the number of equal requests by the same attempt: neither the order nor the number of
-//! concurrent attempts matters. I4. Faults are not recorded. I5. Equal replies give equal files, in whatever order they
-//! were recorded; a file is complete or refused.
+//! concurrent attempts matters. I4. Faults are not recorded. I5. Equal replies give equal files, regardless of the order of
+//! recording; a file is complete or refused.
 //!
 //! The request of a model depends on the policy; the code that builds policies provides it ([`Show`]).
 //! Cancellation: a recorded reply is ready when it is asked for; dropping a request that is being recorded records nothing.

@@ -10,7 +10,7 @@ use crate::canonical::Hash;
 /// The request to a model for one reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// A JSON object: the model, its sampling, and whatever else decides how a reply is drawn. Nothing secret.
+    /// A JSON object: the model, its sampling, and all other settings that affect sampling. Nothing secret.
     pub settings: Value,
     /// The conversation as sent, with the policy's system text before it. Without secrets.
     pub messages: Vec<Message>,

@@ -1,7 +1,7 @@
 //! Records the replies of a policy.
 //!
-//! I1. A reply is recorded with its request when it is returned; a fault is not. I2. Of several attempts at a slot
-//! the last counts, in whatever order they run: earlier ones faulted, and later ones make the same requests. I3. A
+//! I1. A reply is recorded with its request when it is returned; a fault is not. I2. Of several attempts at a slot the last
+//! counts, regardless of the order in which they run: earlier ones faulted, and later ones make the same requests. I3. A
 //! reply that contains a secret is not recorded, because it would be played without it.
 
 use std::collections::BTreeMap;

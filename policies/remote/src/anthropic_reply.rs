@@ -1,12 +1,11 @@
-//! A message of Anthropic's, whole or in events, as a reply.
+//! Reads an Anthropic message, complete or as events, into a reply.
 //!
-//! I1. Blocks are put together by their index and stay in its order; calls by [`PartialCalls`]. Two blocks may have one index, and what goes
-//! on with a block may have a wrong one or none. I2. A reply without a reason for its end is not
-//! whole. I3. Input counts what came from the cache and what went into it. I4. Pings and unknown events keep a connection
-//! alive and are no part of the reply.
+//! I1. Blocks are assembled by their index and ordered by it; calls are assembled by [`PartialCalls`]. Two blocks may share
+//! an index, and a delta may have a wrong index or none. I2. A reply without a stop reason is incomplete. I3. Input tokens
+//! include cache reads and cache writes. I4. Pings and unknown events are keep-alives and not part of the reply.
 //!
-//! Blocks of thinking are counted and left out; other kinds of block belong to tools of the server, which are not asked
-//! for, and are left out with a note.
+//! Thinking blocks are counted and left out. Other kinds of block belong to server-side tools, which are not requested;
+//! they are left out with a note.
 
 use clawrl_core::{FinishReason, read_json};
 use serde_json::Value;
@@ -18,11 +17,11 @@ use crate::partial_calls::{PartialCalls, Piece};
 use crate::reply::{Figure, Heard, Reply, Reported, check_size, tool_call};
 use crate::trouble::Trouble;
 
-/// Takes events, gives the reply.
+/// Assembles a reply from events.
 #[derive(Debug, Default)]
 pub(crate) struct AnthropicReply {
     json: EventJson,
-    /// Those that are no calls, in the order in which they began.
+    /// Blocks other than calls, in the order of their start.
     blocks: Vec<Block>,
     calls: PartialCalls,
     stop: Option<String>,
@@ -48,7 +47,7 @@ enum Kind {
 }
 
 impl AnthropicReply {
-    /// Takes one event of a stream.
+    /// Reads one event of a stream.
     pub(crate) fn event(&mut self, data: &str) -> Result<Heard, Trouble> {
         if data.trim().is_empty() {
             return Ok(Heard::KeepAlive);
@@ -74,7 +73,7 @@ impl AnthropicReply {
                 self.done = true;
                 heard = Heard::End;
             }
-            // `ping`, and kinds that are added later, which say nothing that is understood.
+            // `ping`, and unknown kinds that a later API version may add.
             Some(_) => heard = Heard::KeepAlive,
             None => return Err(Trouble::garbled("an event of the server has no `type`")),
         }
@@ -82,7 +81,7 @@ impl AnthropicReply {
         Ok(heard)
     }
 
-    /// Takes an answer that came whole.
+    /// Reads a complete response.
     pub(crate) fn complete(&mut self, text: &str) -> Result<(), Trouble> {
         let message = no_error(read_json(text), text)?;
         let Some(blocks) = message.get("content").and_then(Value::as_array) else {
@@ -136,7 +135,7 @@ impl AnthropicReply {
         self.blocks.push(Block { index: index.unwrap_or(last), kind });
     }
 
-    /// Goes on with the block of this index, or with the last one that is of this kind.
+    /// Appends to the block with this index, or to the last block of this kind.
     fn go_on(&mut self, index: Option<u64>, delta: &Value) -> Result<(), Trouble> {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
         let kind = delta.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -144,7 +143,7 @@ impl AnthropicReply {
             let piece = Piece { index, arguments: text("partial_json"), ..Piece::default() };
             let is_other = |block: &Block| Some(block.index) == index && matches!(block.kind, Kind::Other);
             if self.calls.is_empty() || self.blocks.iter().any(is_other) {
-                // Of a tool of the server.
+                // A delta of a server-side tool.
                 return self.begun(index);
             }
             self.written_bytes += self.calls.take_piece(&piece);
@@ -171,14 +170,14 @@ impl AnthropicReply {
         Ok(())
     }
 
-    /// Whether there is a block of which a piece may be passed over.
+    /// Checks that a block has begun whose delta may be ignored.
     fn begun(&self, index: Option<u64>) -> Result<(), Trouble> {
         let is_known = self.blocks.iter().any(|block| Some(block.index) == index);
         let message = "the server goes on with a block that it has not begun";
         if is_known || !self.calls.is_empty() { Ok(()) } else { Err(Trouble::garbled(message)) }
     }
 
-    /// The reply, if it is whole.
+    /// The reply, if it is complete.
     pub(crate) fn whole(self, turn: u32) -> Result<Reply, Trouble> {
         let Some(stop) = self.stop else {
             return Err(Trouble::later("stream-cut", "the server's answer breaks off"));

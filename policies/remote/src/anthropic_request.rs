@@ -1,6 +1,6 @@
-//! A conversation as a request for a message of Anthropic's.
+//! Builds the body of an Anthropic messages request.
 //!
-//! What differs from chat completions: instructions stand apart, results of calls are parts of a user's message, roles
+//! Differences from chat completions: the system text is a separate field, tool results are parts of a user message, roles
 //! alternate, and no text may be empty.
 
 use clawrl_core::{Message, Part, RemoteSpec, Role, ToolSpec};
@@ -10,7 +10,7 @@ use crate::images::{Images, has_images};
 use crate::openai_request::{Asked, ImageInside, text_of};
 use crate::reply::sendable_arguments;
 
-/// What stands for a text that is empty, which the server would refuse.
+/// Replacement for an empty text, which the server would refuse.
 const NOTHING: &str = "(nothing)";
 
 /// The body of the request.

@@ -1,11 +1,12 @@
-//! A server's API as a person's client asks it: one request, and its answer as it comes.
+//! A client of a server's API for interactive use: one request, and its response as it arrives.
 //!
-//! Nothing is tried twice, and a status is not interpreted: whoever asks sees what happened, and decides.
+//! The client does not retry and does not interpret a status: the caller decides.
 //!
-//! I1. The key goes out in one header and is in no error. I2. What is read is bounded. I3. Every wait ends once nothing has come for
-//! [`SILENCE`]; a comment in a stream is something, since whoever waits for a turn of the model is told so by comments.
+//! I1. The key is sent in one header and is never part of an error. I2. The number of bytes read is limited. I3. Every wait
+//! ends after [`SILENCE`] without data. A comment in a stream counts as data, since servers send comments to queued
+//! clients.
 //!
-//! Errors: [`ApiError`]. Cancellation: dropping a future, or an answer before its end, closes its connection.
+//! Errors: [`ApiError`]. Cancellation: dropping a future, or an unfinished response, closes the connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,16 +34,16 @@ use crate::sse::{Event, SseReader};
 use crate::status::{is_error, url_wrong};
 use crate::trouble::Trouble;
 
-/// How long a connection may take to stand.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long nothing may come. Clients of chat wait for so long.
+/// Timeout without data, as chat clients have it.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How long an answer may take, whatever comes.
+/// Timeout for a whole response.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// What ends a stream.
+/// Data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
 /// A server, and the key for it.
@@ -53,44 +54,44 @@ pub struct ApiClient {
     key: Option<Secret>,
 }
 
-/// Why there is no answer, or no more of it.
+/// Why the response is missing or broke off.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApiError {
-    /// The server answers with another status than 200.
+    /// The server answers with a status other than 200.
     #[error("the server answers {status}: {message}")]
     Refused {
         /// The status.
         status: u16,
         /// `error.code` of its body.
         code: Option<String>,
-        /// In its own words: one line, without the key; the name of the status where it has none.
+        /// The server's message: one line, without the key; the name of the status if there is none.
         message: String,
-        /// How long it wants to be left alone.
+        /// The requested delay before the next request.
         retry_after: Option<Duration>,
     },
-    /// The server said in the middle of its answer that there will be no more of it.
+    /// The server sent an error in the middle of its response.
     #[error("{0}")]
     Ended(String),
-    /// No answer that can be read came.
+    /// No readable response arrived.
     #[error("{message}")]
     Trouble {
-        /// Its name, as of the fault of a run: `server-unreachable`, `stream-cut`, `url-wrong`.
+        /// Code, as in a run's fault: `server-unreachable`, `stream-cut`, `url-wrong`.
         code: &'static str,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
 }
 
-/// An answer that has begun.
+/// A response that has begun.
 #[derive(Debug)]
 pub enum ApiAnswer {
-    /// It comes event by event.
+    /// A stream of events.
     Events(Box<ApiEvents>),
-    /// It came whole.
+    /// A complete document.
     Whole(Value),
 }
 
-/// What a stream says next.
+/// An event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApiEvent {
     /// JSON.
@@ -111,10 +112,10 @@ pub struct ApiEvents {
 }
 
 impl ApiClient {
-    /// A client that has not asked anything yet.
+    /// Creates a client; sends no request.
     ///
     /// # Errors
-    /// A base URL that is none, or certificates of this machine that cannot be read.
+    /// If the base URL is invalid, or the system's certificates cannot be read.
     pub fn new(base_url: &str, key: Option<Secret>) -> Result<Self, RemoteError> {
         let endpoint =
             Endpoint::new(base_url).ok_or(RemoteError::Settings("the base URL of the server is none"))?;
@@ -125,7 +126,7 @@ impl ApiClient {
     /// Gets a document.
     ///
     /// # Errors
-    /// [`ApiError`]; a document that is no JSON is one.
+    /// [`ApiError`], also if the document is not JSON.
     pub async fn get(&self, route: &str) -> Result<Value, ApiError> {
         match self.send(Method::GET, route, HeaderMap::new(), Bytes::new()).await? {
             ApiAnswer::Whole(value) => Ok(value),
@@ -133,7 +134,7 @@ impl ApiClient {
         }
     }
 
-    /// Posts a document, with these headers besides one's own. Headers that HTTP does not know are left out.
+    /// Posts a document with additional headers. Invalid headers are left out.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -215,7 +216,7 @@ impl ApiClient {
 }
 
 impl ApiEvents {
-    /// The next event; `None` where the stream ended, whether or not it said so.
+    /// The next event; `None` at the end of the stream, with or without `[DONE]`.
     ///
     /// # Errors
     /// [`ApiError::Ended`] for an event that is an error; [`ApiError::Trouble`].
@@ -232,7 +233,7 @@ impl ApiEvents {
         }
     }
 
-    /// Reads what is behind the answer, if it is there, so that the connection can be used again.
+    /// Reads the rest of the response, if it has arrived, so that the connection can be reused.
     pub async fn drain(mut self) {
         self.pieces.drain().await;
     }
@@ -261,7 +262,7 @@ impl ApiEvents {
             return Err(ApiError::Ended(server_text(&event.data, self.key.as_ref())));
         }
         let Ok(value) = self.json.read(&event.data) else {
-            // The last event of a stream that was cut is half of one.
+            // The last event of a broken stream is incomplete.
             let trouble = if self.has_ended {
                 Trouble::later("stream-cut", "the server's answer breaks off within an event")
             } else {

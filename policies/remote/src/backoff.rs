@@ -1,7 +1,7 @@
-//! How long to wait before a server is asked again.
+//! Computes the wait before a retry.
 //!
-//! I1. Between 0 and the smaller of [`CAP`] and [`BASE`] doubled for each try before. I2. A function of the request's
-//! seed and the number of the try, so that different attempts wait differently.
+//! I1. The wait is between 0 and the smaller of [`CAP`] and [`BASE`] doubled for each earlier try. I2. It is a function of
+//! the request's seed and the number of the try, so that different attempts wait differently.
 //!
 //! Pure; nothing to cancel.
 //! Source: "full jitter", M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015.
@@ -15,7 +15,7 @@ const BASE: Duration = Duration::from_millis(500);
 /// The longest wait.
 const CAP: Duration = Duration::from_secs(30);
 
-/// Most that all who waited for a server to allow requests again are spread over.
+/// Interval over which requests are spread after a server's pause.
 const SPREAD: Duration = Duration::from_secs(2);
 
 /// The wait after the try of this number, from 1.
@@ -24,7 +24,7 @@ pub(crate) fn wait(seed: u64, tries: u32) -> Duration {
     doubled.min(CAP).mul_f64(share(seed, "remote-backoff", tries))
 }
 
-/// What is added to a wait that the server asked for.
+/// Random addition to a wait that the server requested.
 pub(crate) fn spread(seed: u64, tries: u32) -> Duration {
     SPREAD.mul_f64(share(seed, "remote-spread", tries))
 }

@@ -1,9 +1,8 @@
-//! The one HTTP client of a policy.
+//! The HTTP client of a policy.
 //!
-//! HTTP/1.1 alone: each request has a connection of its own, so thousands are under way at once whatever number of
-//! streams a server allows on one connection, and giving a reply up is closing its connection, which every server
-//! notices. Redirects are not followed and proxies not used, so a key goes to the host that was named and nowhere else.
-//! TLS trusts what the machine trusts.
+//! Only HTTP/1.1: each request has its own connection, so thousands run at once regardless of a server's limit of streams
+//! per connection. Closing the connection cancels a reply, which every server notices. Redirects are not followed and
+//! proxies not used, so the key goes only to the named host. TLS uses the system's trusted certificates.
 //!
 //! Cancellation: dropping a response closes its connection.
 
@@ -19,27 +18,27 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::trouble::Trouble;
 
-/// Idle connections are closed before servers do it: uvicorn waits five seconds, and a request that meets a closing
+/// Idle connections are closed before the server closes them: uvicorn waits five seconds, and a request that meets a closing
 /// connection is lost.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A peer that is gone without a word is noticed, even if a stall would be waited for longer.
+/// Interval of TCP keep-alives, which detect a vanished peer before the stall timeout.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Shared by all requests; clones share the connections.
 #[derive(Debug, Clone)]
 pub(crate) enum HttpClient {
-    /// For `http://`, so that a machine without certificates can ask a server beside it.
+    /// For `http://`, so that a machine without certificates can use a local server.
     Open(Client<HttpConnector, Full<Bytes>>),
     /// For `https://`.
     Secure(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
 impl HttpClient {
-    /// A client for servers at such a base URL, whose connections have to stand within `connect`.
+    /// Creates a client for a base URL, with `connect` as the timeout for connecting.
     ///
     /// # Errors
-    /// Certificates of this machine that cannot be read.
+    /// If the system's certificates cannot be read.
     pub(crate) fn new(base_url: &str, connect: Duration) -> Result<Self, std::io::Error> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(connect));
@@ -55,7 +54,7 @@ impl HttpClient {
         Ok(Self::Secure(builder.build(connector.wrap_connector(tcp))))
     }
 
-    /// Sends it; ready with the head of the answer.
+    /// Sends a request and returns after the head of the response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Trouble> {
         let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
         let sent = match self {
@@ -83,7 +82,7 @@ fn trouble_of(error: &Error, host: &str) -> Trouble {
     Trouble::later("stream-cut", format!("{host} closed the connection before it answered ({cause})"))
 }
 
-/// The innermost error: the outer ones say only which layer it came through.
+/// The innermost error: the outer ones only name the layer.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

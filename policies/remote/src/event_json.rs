@@ -1,9 +1,10 @@
-//! The JSON of a stream's events, whose characters may be cut in half between two of them.
+//! Parses the JSON of stream events, where a surrogate pair may be split between two events.
 //!
-//! A server that cuts its texts in units of 16 bits ends one event with the first half of an emoji, and begins the next one with the second half.
+//! A server that cuts texts at UTF-16 units may end one event with the first half of an emoji and begin the next with the
+//! second half.
 //!
-//! I1. Two halves that stand at the end of a text and at the beginning of one in the next event are one character, in the second event. I2. Any
-//! other half is U+FFFD; a first half at the end of a text, whose other half never comes, is left out.
+//! I1. A half at the end of a text and one at the beginning of a text in the next event form one character, in the second
+//! event. I2. Any other half becomes U+FFFD; a first half at the end of a text without a second half is left out.
 //!
 //! Pure; nothing to cancel.
 
@@ -13,12 +14,12 @@ use serde_json::Value;
 /// Reads events in their order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EventJson {
-    /// The first half of a character, with which a text of the last event ended.
+    /// First surrogate, with which a text of the last event ended.
     half: Option<u16>,
 }
 
 impl EventJson {
-    /// What an event says.
+    /// Parses the data of an event.
     pub(crate) fn read(&mut self, data: &str) -> serde_json::Result<Value> {
         let half = self.half.take();
         let error = match serde_json::from_str(data) {
@@ -84,7 +85,7 @@ mod tests {
     }
 
     proptest! {
-        /// I1: a text that is cut between any two of its units of 16 bits.
+        /// I1: a text that is cut between any two UTF-16 units.
         #[test]
         fn i1_a_text_may_be_cut_between_any_two_units(text in "[a-c\"\\\\é😀🦀]{0,12}") {
             let mut json = EventJson::default();

@@ -1,8 +1,8 @@
-//! One request and its answer.
+//! One HTTP request and its response.
 //!
-//! I1. Every wait for the server is one that [`Silence`] allows. I2. A request that has no reply when its time is almost
-//! up is given up while it can still be said why, whatever else the server sends; one whose reply is being given may use
-//! its time to the end. I3. No trouble that leaves this module has the key in it.
+//! I1. [`Silence`] limits every wait for the server. I2. A request without a reply shortly before its deadline is given up
+//! while the reason can still be reported, regardless of keep-alives; a reply that is arriving may use the time to the end.
+//! I3. No error that leaves this module contains the key.
 //!
 //! Cancellation: dropping the future closes the connection.
 
@@ -29,22 +29,22 @@ use crate::sse::{Event, SseError, SseReader};
 use crate::status::{Refusal, broken_off, trouble_of, url_wrong};
 use crate::trouble::{Remedy, Trouble};
 
-/// The version of the messages that is spoken.
+/// Version of the Anthropic API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// Bytes of an error that are read.
+/// Maximum number of bytes of an error that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// Bytes of an answer: a reply, with everything around each of its pieces.
+/// Maximum size of a response in bytes: a reply with the JSON around each of its pieces.
 const MAX_ANSWER_BYTES: usize = 16 * MAX_REPLY_BYTES;
 
-/// How long the end of an answer is waited for once its reply is whole.
+/// Wait for the end of a response after its reply is complete.
 const END: Duration = Duration::from_millis(50);
 
-/// Longest account of a trouble, in characters.
+/// Maximum length of an error message, in characters.
 const LONGEST: usize = 600;
 
-/// A server that can be asked: address, headers with the key, patience.
+/// A server: address, headers with the key, timeouts.
 #[derive(Debug)]
 pub(crate) struct Server {
     client: HttpClient,
@@ -56,7 +56,7 @@ pub(crate) struct Server {
     key: Option<Secret>,
 }
 
-/// When answers are waited for no longer.
+/// Time limits of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until {
     /// Shortly before the deadline.
@@ -64,7 +64,7 @@ pub(crate) struct Until {
 }
 
 impl Server {
-    /// `None` for headers that HTTP does not know.
+    /// `None` for invalid headers.
     pub(crate) fn new(
         settings: &RemoteSpec,
         client: HttpClient,
@@ -106,7 +106,7 @@ impl Server {
         self.endpoint.url(route)
     }
 
-    /// The route on which replies are asked for.
+    /// The route for replies.
     pub(crate) fn reply_route(&self) -> &'static str {
         match self.dialect {
             RemoteDialect::Openai => "chat/completions",
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Asks for a reply. `reader` is what reads it.
+    /// Requests a reply, which `reader` parses.
     pub(crate) async fn ask(
         &self,
         body: Bytes,
@@ -140,7 +140,7 @@ impl Server {
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
 
-    /// Asks for an answer that is read as it comes.
+    /// Opens a streamed response.
     pub(crate) async fn open(
         &self,
         route: &str,
@@ -169,7 +169,7 @@ impl Server {
         answered.await.map_err(|trouble| self.cleaned(trouble))
     }
 
-    /// Posts a document, whose answer comes whole.
+    /// Posts a document and reads the whole response.
     pub(crate) async fn post(&self, route: &str, body: Bytes, until: Until) -> Result<String, Trouble> {
         let answered = async {
             let silence = self.silence(until);
@@ -187,7 +187,7 @@ impl Server {
         Silence::new(self.patience, until.give_up, Instant::now())
     }
 
-    /// Sends a request and reads the head of its answer, which says that all is well.
+    /// Sends a request and checks the status and head of the response.
     async fn send(
         &self,
         method: Method,
@@ -224,7 +224,7 @@ impl Server {
     }
 }
 
-/// As much of an error as is there and is bounded.
+/// The beginning of an error's body, as far as it has arrived, up to a limit.
 pub(crate) async fn beginning(mut body: Incoming, silent_at: Instant) -> String {
     let mut bytes = Vec::new();
     let until = silent_at.max(Instant::now() + Duration::from_millis(100));
@@ -237,7 +237,7 @@ pub(crate) async fn beginning(mut body: Incoming, silent_at: Instant) -> String 
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What an answer is.
+/// Kind of a response.
 pub(crate) enum ContentKind {
     Events,
     Json,
@@ -249,31 +249,31 @@ pub(crate) fn content_kind(headers: &HeaderMap) -> ContentKind {
     let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
         "text/event-stream" => ContentKind::Events,
-        // Without a type it may be anything; what is no JSON is then noticed.
+        // Without a type the body may be anything; if it is not JSON, parsing fails.
         "" | "application/json" => ContentKind::Json,
         kind if kind.ends_with("+json") => ContentKind::Json,
         _ => ContentKind::Other(kind),
     }
 }
 
-/// The body of an answer as it comes (I1, I2).
+/// The body of a response as it arrives (I1, I2).
 #[derive(Debug)]
 pub(crate) struct Pieces {
     body: Incoming,
-    /// What comes is a keep-alive until the reader of it finds a part of the reply.
+    /// Data counts as a keep-alive until its reader finds a part of the reply.
     pub(crate) silence: Silence,
     read: usize,
 }
 
 impl Pieces {
-    /// Of a request that has been sent.
+    /// Wraps the body of a response.
     pub(crate) fn new(body: Incoming, silence: Silence) -> Self {
         Self { body, silence, read: 0 }
     }
 
     /// The next bytes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
-        // What comes without a pause lets no timer through.
+        // A body that arrives without a pause never lets the timer fire.
         if self.read > 0 && Instant::now() >= self.silence.end() {
             return Err(self.silence.trouble(Instant::now()));
         }
@@ -287,7 +287,7 @@ impl Pieces {
                 Ok(None) => return Ok(None),
                 Err(_) => return Err(self.silence.trouble(Instant::now())),
             };
-            // Trailers carry nothing that is needed.
+            // Trailers are not needed.
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
             {
@@ -302,13 +302,13 @@ impl Pieces {
         }
     }
 
-    /// Reads what is behind the reply, if it is there: only a connection whose answer was read to its end can be used again.
+    /// Reads the rest of the response, if it has arrived: a connection can be reused only if its response was read to the end.
     pub(crate) async fn drain(&mut self) {
-        // Nothing that comes now is part of the reply, so no trouble with it matters.
+        // The rest is not part of the reply, so errors do not matter.
         let _ = timeout(END, async { while let Ok(Some(_)) = self.next().await {} }).await;
     }
 
-    /// All of it. Servers that answer late keep the connection alive with white space, which JSON allows.
+    /// The whole body. Slow servers keep the connection alive with white space, which JSON allows.
     pub(crate) async fn text(&mut self) -> Result<String, Trouble> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
@@ -322,7 +322,7 @@ impl Pieces {
     }
 }
 
-/// Reads until the reply says that it is done.
+/// Reads events until the reply is complete.
 async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<(), Trouble> {
     let mut sse = SseReader::default();
     let mut events = Vec::new();
@@ -339,7 +339,7 @@ async fn read_events(pieces: &mut Pieces, reader: &mut ReplyReader) -> Result<()
             }
         }
     }
-    // What is left has no end of its own. If it makes no sense, it is half of something.
+    // The remaining event has no end. If it cannot be parsed, the stream was cut.
     let cut = || Trouble::later("stream-cut", "the server's answer breaks off within an event");
     sse.finish(&mut events).map_err(|_| cut())?;
     for event in events {
@@ -357,7 +357,7 @@ pub(crate) fn garbled_events(error: SseError) -> Trouble {
     }
 }
 
-/// Reads answers of one dialect.
+/// Parses responses of one dialect.
 #[derive(Debug)]
 pub(crate) enum ReplyReader {
     Openai(OpenaiReply),

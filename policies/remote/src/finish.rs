@@ -1,4 +1,4 @@
-//! Why an answer ended, in the words of servers.
+//! Maps the finish reasons of servers.
 //!
 //! Source: OpenAI and Anthropic; Mistral (`model_length`, `error`), Zhipu (`sensitive`, `network_error`, `model_context_window_exceeded`), DeepSeek
 //! (`insufficient_system_resource`), vLLM and SGLang (`abort`), Gemini (`SAFETY` and its like, behind proxies), Bedrock (`content_filtered`,
@@ -8,10 +8,10 @@ use clawrl_core::FinishReason;
 
 use crate::trouble::Trouble;
 
-/// The limit of tokens, or of the model, cut it.
+/// Reasons for a reply that a token limit or the model's context cut.
 const CUT: &[&str] =
     &["length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"];
-/// A filter did.
+/// Reasons for a reply that a content filter ended.
 const FILTERED: &[&str] = &[
     "content_filter",
     "content_filtered",
@@ -23,10 +23,10 @@ const FILTERED: &[&str] = &[
     "blocklist",
     "spii",
 ];
-/// The server did, for reasons of its own. What was written until then is no reply.
+/// Reasons of a server that gave up. The text until then is not a reply.
 const GIVEN_UP: &[&str] = &["abort", "error", "network_error", "insufficient_system_resource"];
 
-/// What a reason means; without one, the server said that the answer is whole.
+/// Maps a reason; `None` means that the server marked the response as complete without a reason.
 pub(crate) fn finish_of(reason: Option<&str>) -> FinishReason {
     let reason = reason.unwrap_or_default().to_ascii_lowercase().replace('-', "_");
     match reason.as_str() {
@@ -37,7 +37,7 @@ pub(crate) fn finish_of(reason: Option<&str>) -> FinishReason {
 }
 
 /// # Errors
-/// A reason of a server that gave its answer up.
+/// If the server gave up its response.
 pub(crate) fn check_finish(reason: &str) -> Result<(), Trouble> {
     if GIVEN_UP.contains(&reason.to_ascii_lowercase().as_str()) {
         let told = format!("the server gave its answer up (`finish_reason: {reason}`)");

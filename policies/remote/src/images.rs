@@ -1,7 +1,7 @@
 //! The images of a conversation as both dialects send them: in base64, inside the request.
 //!
-//! Servers keep nothing between turns, so an image goes with every request whose conversation still has it. How many those
-//! are is bounded by what a conversation may hold.
+//! Servers keep no state between turns, so an image is sent with every request whose conversation contains it. The limits
+//! of a conversation bound their number.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use clawrl_core::{BlobRef, BlobStore, Boundary, Fault, Message, Part};
 use serde_json::{Value, json};
 
-/// What models behind servers take.
+/// Media types that models accept.
 const TAKEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Read once for a request.
@@ -18,17 +18,17 @@ const TAKEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 pub(crate) struct Images {
     /// In base64, by hash.
     data: HashMap<String, String>,
-    /// How many the conversation has.
+    /// Number of images in the conversation.
     pub(crate) count: u32,
-    /// Bytes that they take in the request.
+    /// Their size in the request, in bytes.
     pub(crate) bytes: usize,
 }
 
 impl Images {
-    /// Those of a conversation.
+    /// Reads the images of a conversation.
     ///
     /// # Errors
-    /// A policy [`Fault`]: one that is not kept, or is of a kind that no model takes.
+    /// A policy [`Fault`] if an image is missing or has a media type that models do not accept.
     pub(crate) async fn of(conversation: &[Message], blobs: &dyn BlobStore) -> Result<Self, Fault> {
         let mut images = Self::default();
         for part in conversation.iter().flat_map(|message| &message.parts) {
@@ -54,18 +54,18 @@ impl Images {
         Ok(images)
     }
 
-    /// Empty for one that was not read.
+    /// Empty if the image was not read.
     fn base64(&self, sha256: &str) -> &str {
         self.data.get(sha256).map_or("", String::as_str)
     }
 
-    /// As a part of a chat completion's message.
+    /// An image as a part of a chat completion message.
     pub(crate) fn openai_part(&self, media_type: &str, sha256: &str) -> Value {
         let url = format!("data:{media_type};base64,{}", self.base64(sha256));
         json!({ "type": "image_url", "image_url": { "url": url } })
     }
 
-    /// As a part of a message of Anthropic's.
+    /// An image as a part of an Anthropic message.
     pub(crate) fn anthropic_part(&self, media_type: &str, sha256: &str) -> Value {
         let source = json!({ "type": "base64", "media_type": media_type, "data": self.base64(sha256) });
         json!({ "type": "image", "source": source })

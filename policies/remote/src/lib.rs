@@ -1,18 +1,19 @@
-//! Models behind servers as policies: whatever speaks OpenAI's chat completions (Ollama, llama.cpp, vLLM, SGLang,
-//! transformers, most vendors) or Anthropic's messages.
+//! Models behind servers as policies: servers with OpenAI's chat completions API (Ollama, llama.cpp, vLLM, SGLang,
+//! transformers, most vendors) or Anthropic's messages API.
 //!
-//! A [`RemotePolicy`] is one HTTP client for all attempts of a run. A turn is a request: built by a dialect, sent when
-//! there is a place for it, read as it streams in, asked again where that can help. A [`RemoteScorer`] asks what a model finds of
-//! tokens that are there. A [`RemoteModel`] passes clients' requests on, and its answers as they come. An
-//! [`ApiClient`] is a person's own client.
+//! A [`RemotePolicy`] is one HTTP client for all attempts of a run. Each turn is a request: a dialect builds it, it waits
+//! for a free place, the reply is read as it streams, and the request is retried if that can help. A [`RemoteScorer`]
+//! requests log-probabilities of given tokens. A [`RemoteModel`] forwards clients' requests and streams the responses back.
+//! An [`ApiClient`] is for interactive clients.
 //!
-//! I1. The key is in no record, error, log or `Debug` text, and is struck out of whatever a server sends back.
-//! I2. What a server does wrong is a fault at the policy boundary; nothing is made up in its place. A reply is taken
+//! I1. The key is never part of a record, error, log or `Debug` text, and is redacted from everything that a server sends.
+//! I2. A server error is a fault at the policy boundary; nothing is invented in its place. A reply is taken
 //!     whole or not at all. I3. Every wait ends: by its own limit, or before the request's deadline, so that a server's
-//!     silence is never taken for the slowness of an agent and scored; keep-alives are silence. I4. What is read from a server is bounded.
-//! I5. Nothing is kept between turns.
+//!     silence is never scored as the slowness of an agent; keep-alives count as silence. I4. The data read from a server
+//! is limited.
+//! I5. No state is kept between turns.
 //!
-//! Faults. Worth another try: `server-unreachable`, `server-silent`, `server-error`, `rate-limited`, `stream-stalled`,
+//! Faults. Retried: `server-unreachable`, `server-silent`, `server-error`, `rate-limited`, `stream-stalled`,
 //! `stream-cut`, `reply-garbled`, `reply-too-large`, `no-place`. Permanent: `key-refused`, `model-unknown`, `url-wrong`,
 //! `tls-refused`, `quota-used-up`, `context-too-long`, `request-refused`, `image-unsupported`, `image-missing`,
 //! `action-format-unsupported`.

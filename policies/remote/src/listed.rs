@@ -1,23 +1,23 @@
-//! What a server's list of models says of one of them.
+//! Facts about a model from a server's list of models.
 
 use serde_json::Value;
 
 use crate::secret::Secret;
 use crate::server_text::server_text;
 
-/// What a server's list says of a model.
+/// Facts about a model from a server's list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Names that are listed, where the model's is not among them, without the key; not all of them.
+    /// Some listed names, without the key, if the model is not among them.
     pub others: Vec<String>,
-    /// Tokens of a prompt and its answer, where the list says it of the model.
+    /// Context length in tokens, if the list states it.
     pub context: Option<usize>,
 }
 
-/// Names are told at most.
+/// Maximum number of names to report.
 const LISTED: usize = 12;
 
-/// Fields by which servers say how much a model reads: vLLM and SGLang, OpenRouter and Groq, LM Studio, llama.cpp.
+/// Fields in which servers state the context length: vLLM and SGLang, OpenRouter and Groq, LM Studio, llama.cpp.
 const CONTEXTS: [&str; 5] =
     ["/max_model_len", "/context_length", "/context_window", "/loaded_context_length", "/meta/n_ctx"];
 
@@ -25,7 +25,7 @@ pub(crate) fn listed(list: &str, model: &str, key: Option<&Secret>) -> Listed {
     let list: Value = serde_json::from_str(list).unwrap_or_default();
     let entries = || list["data"].as_array().into_iter().flatten();
     let id = |entry: &Value| entry["id"].as_str().map(str::to_owned);
-    // Ollama lists `NAME:latest`, and is asked for `NAME`.
+    // Ollama lists `NAME:latest` for a requested `NAME`.
     let is_ours =
         |entry: &&Value| id(entry).is_some_and(|id| id == model || id.strip_suffix(":latest") == Some(model));
     let Some(entry) = entries().find(is_ours) else {

@@ -1,10 +1,9 @@
-//! A chat completion, whole or in pieces, as a reply.
+//! Reads a chat completion, complete or streamed, into a reply.
 //!
-//! I1. Calls are put together by [`PartialCalls`]. I2. Only the first choice counts. I3. A reply without a reason for its end is whole only if the
-//! server said that it was done. I4. A piece that adds nothing is no part of the reply: proxies keep connections alive with
-//! empty ones.
+//! I1. [`PartialCalls`] assembles calls. I2. Only the first choice counts. I3. A reply without a finish reason is complete
+//! only if the server sent `[DONE]`. I4. An empty chunk is a keep-alive and not part of the reply: proxies send them.
 //!
-//! Reasoning that comes beside the text is counted and left out: no message of ours has a place for it.
+//! Separate reasoning is counted and left out, because messages have no field for it.
 
 use clawrl_core::{FinishReason, TokenSource, read_json};
 use serde_json::Value;
@@ -18,7 +17,7 @@ use crate::status::{broken_off, is_error};
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
 
-/// Takes pieces, gives the reply.
+/// Assembles a reply from chunks.
 #[derive(Debug, Default)]
 pub(crate) struct OpenaiReply {
     json: EventJson,
@@ -39,7 +38,7 @@ impl OpenaiReply {
         Self { tokens: tokens.map(|source| (source, TokenCollector::default())), ..Self::default() }
     }
 
-    /// Takes one event of a stream.
+    /// Reads one event of a stream.
     pub(crate) fn event(&mut self, data: &str) -> Result<Heard, Trouble> {
         match data.trim() {
             "" => return Ok(Heard::KeepAlive),
@@ -55,13 +54,13 @@ impl OpenaiReply {
         Ok(if self.extent() == before { Heard::KeepAlive } else { Heard::Part })
     }
 
-    /// How far the reply has come (I4).
+    /// Progress of the reply, to detect empty chunks (I4).
     fn extent(&self) -> impl PartialEq + use<> {
         let tokens = self.tokens.as_ref().map_or(0, |(_, collector)| collector.seen());
         (self.written_bytes, self.calls.len(), tokens, self.finish.is_some(), self.reported.clone())
     }
 
-    /// Takes an answer that came whole.
+    /// Reads a complete response.
     pub(crate) fn complete(&mut self, text: &str) -> Result<(), Trouble> {
         self.object(&whole_answer(text)?)?;
         self.done = true;
@@ -103,7 +102,7 @@ impl OpenaiReply {
         let Some(said) = choice.get("delta").or_else(|| choice.get("message")) else { return Ok(()) };
         match said.get("content") {
             Some(Value::String(text)) => self.write(text),
-            // Text in parts, as in requests.
+            // Text as a list of parts, as in requests.
             Some(Value::Array(parts)) => {
                 parts.iter().filter_map(|part| part.get("text")?.as_str()).for_each(|text| self.write(text));
             }
@@ -113,7 +112,7 @@ impl OpenaiReply {
             self.refused = true;
             self.write(refusal);
         }
-        // The first is what vLLM before 0.12, SGLang, llama.cpp and DeepSeek write; the second Ollama and newer vLLM.
+        // vLLM before 0.12, SGLang, llama.cpp and DeepSeek use the first name; Ollama and newer vLLM use the second.
         for key in ["reasoning_content", "reasoning"] {
             if let Some(text) = said.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()) {
                 self.reasoned = true;
@@ -133,7 +132,7 @@ impl OpenaiReply {
         self.written_bytes += text.len();
     }
 
-    /// The reply, if it is whole.
+    /// The reply, if it is complete.
     pub(crate) fn whole(self, turn: u32) -> Result<Reply, Trouble> {
         check_end(self.done, self.finish.as_deref(), self.choices_seen)?;
         let mut notes = Vec::new();
@@ -161,7 +160,7 @@ impl OpenaiReply {
     }
 }
 
-/// Whether an answer came to its end: by `[DONE]`, or by a reason to finish that is none to give up.
+/// Checks that a response is complete: by `[DONE]`, or by a finish reason other than giving up.
 pub(crate) fn check_end(done: bool, finish: Option<&str>, choices_seen: bool) -> Result<(), Trouble> {
     if !done && finish.is_none() {
         return Err(Trouble::later("stream-cut", "the server's answer breaks off"));
@@ -172,14 +171,14 @@ pub(crate) fn check_end(done: bool, finish: Option<&str>, choices_seen: bool) ->
     finish.map_or(Ok(()), check_finish)
 }
 
-/// What was read of an event, or of an answer, if it is no error.
+/// The parsed event or response, unless it is an error.
 pub(crate) fn no_error(read: serde_json::Result<Value>, text: &str) -> Result<Value, Trouble> {
     let object =
         read.map_err(|error| Trouble::garbled(format!("the server's answer is no JSON: {error}")))?;
     if is_error(&object) { Err(broken_off(text)) } else { Ok(object) }
 }
 
-/// An answer that came whole. One that has no `choices` and a message is an error with the status of an answer.
+/// Parses a complete response. One with a message but without `choices` is an error with status 200.
 pub(crate) fn whole_answer(text: &str) -> Result<Value, Trouble> {
     let object = no_error(read_json(text), text)?;
     if object.get("choices").is_none() && message_in(&object).is_some() {
@@ -236,7 +235,7 @@ mod tests {
             ],
             &[("a", "run", run.clone()), ("b", "submit", json!({}))],
         );
-        // All numbered 0, as one family of servers does.
+        // All calls have index 0, as one family of servers sends them.
         check_calls(
             &[
                 json!({"index": 0, "id": "a", "function": {"name": "run", "arguments": run.to_string()}}),
@@ -244,7 +243,7 @@ mod tests {
             ],
             &[("a", "run", run.clone()), ("b", "submit", json!({}))],
         );
-        // Without index and id, with arguments that are no text.
+        // Without index and id, with arguments that are not text.
         check_calls(
             &[
                 json!({"function": {"name": "run", "arguments": run.clone()}}),
@@ -288,7 +287,7 @@ mod tests {
         check(&delta(json!({"content": "l"})), Heard::Part);
         check(&delta(json!({"content": ""})), Heard::KeepAlive);
         check(&delta(json!({"reasoning": "hm"})), Heard::Part);
-        // Half of a character is a token without text.
+        // A token that is half a character has an empty text.
         let token = r#"{"choices":[{"index":0,"delta":{"content":""},"token_ids":[7],"logprobs":{"content":[{"logprob":-0.5}]}}]}"#;
         check(token, Heard::Part);
         check(token, Heard::Part);

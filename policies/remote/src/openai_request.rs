@@ -1,4 +1,4 @@
-//! A conversation as a request for a chat completion.
+//! Builds the body of a chat completion request.
 
 use clawrl_core::{Message, Part, RemoteSpec, Role, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -7,21 +7,21 @@ use crate::images::{Images, has_images};
 use crate::reply::sendable_arguments;
 use crate::tokens;
 
-/// What stands before images of results.
+/// Text before the images of tool results.
 const OF_RESULTS: &str = "What the result shows:";
 
-/// What is asked.
+/// Contents of a request.
 pub(crate) struct Asked<'a> {
     pub(crate) system: Option<String>,
     pub(crate) messages: &'a [Message],
-    /// Tools in the server's own form; empty for none.
+    /// Tools in the server's own format; empty for none.
     pub(crate) tools: &'a [ToolSpec],
     pub(crate) seed: u64,
-    /// Those of the messages.
+    /// Images of the messages.
     pub(crate) images: &'a Images,
 }
 
-/// An image where no dialect has room for one: in what the policy itself said, or was told to be.
+/// An image in an assistant or system message, where no dialect allows one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ImageInside;
 
@@ -32,7 +32,7 @@ pub(crate) fn body(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Map<Strin
     if let Some(text) = &asked.system {
         messages.push(json!({ "role": "system", "content": text }));
     }
-    // Images of results, which have room only behind the last of them.
+    // Images of tool results, which may only follow the last result.
     let mut waiting: Vec<Value> = Vec::new();
     for message in asked.messages {
         if message.role != Role::Tool {
@@ -60,7 +60,7 @@ pub(crate) fn body(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Map<Strin
         set("stop", json!(sampling.stop));
     }
     if sampling.seed {
-        // Servers keep it in 32 bits with a sign.
+        // Servers store it as a signed 32-bit integer.
         set("seed", json!(asked.seed >> 33));
     }
     if !asked.tools.is_empty() {
@@ -78,7 +78,7 @@ fn tool(tool: &ToolSpec) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// What servers take in no message with the result of a call goes into one of the user.
+/// Moves parts that tool messages cannot have into a user message.
 fn behind_results(waiting: &mut Vec<Value>) -> Option<Value> {
     if waiting.is_empty() {
         return None;
@@ -122,14 +122,14 @@ fn written(message: &Message, images: &Images, waiting: &mut Vec<Value>) -> Resu
                     json!({ "id": call.id, "type": "function", "function": function })
                 })
                 .collect();
-            // Some chat templates take no content at all for null, and none for an empty text.
+            // Some chat templates accept null for missing content but not an empty text.
             let content = if text.is_empty() { Value::Null } else { json!(text) };
             json!({ "role": "assistant", "content": content, "tool_calls": calls })
         }
     })
 }
 
-/// The text of a message that has nothing else.
+/// The text of a message that contains only text.
 pub(crate) fn text_of(message: &Message) -> Result<String, ImageInside> {
     if has_images(message) { Err(ImageInside) } else { Ok(message.joined_text()) }
 }

@@ -1,9 +1,9 @@
-//! A completion that comes in pieces, given away as it comes.
+//! A streamed completion, passed on chunk by chunk.
 //!
-//! I1. Calls are given away whole, in order, at the end. I2. Ids and log-probabilities are given away at the end, all or none: only then is
-//! it known whether the server gave one for every token. I3. Only the first choice counts. I4. An answer without a reason for its
-//! end is whole only if the server said that it was done. I5. The key is struck out, however it is cut into pieces; tokens that spell it
-//! are given to nobody.
+//! I1. Calls are passed on complete, in order, at the end. I2. Ids and log-probabilities are passed on at the end, all or
+//! none: only then is it known whether the server sent one for every token. I3. Only the first choice counts. I4. A
+//! response without a finish reason is complete only if the server sent `[DONE]`. I5. The key is redacted even if it is
+//! split between chunks; tokens that spell it are not passed on.
 
 use std::sync::Arc;
 
@@ -20,40 +20,40 @@ use crate::strainer::Strainer;
 use crate::tokens::TokenCollector;
 use crate::trouble::Trouble;
 
-/// A piece of an answer.
+/// A piece of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RemotePiece {
-    /// What is said.
+    /// Text, reasoning or calls.
     Said(Said),
-    /// The tokens of all of it, where they are exact; before the end.
+    /// The tokens of the whole response, if they are exact; sent before the end.
     Sampled(SampledTokens),
     /// The end; the last piece.
     End(RemoteEnd),
 }
 
-/// What a piece says.
+/// Contents of a piece.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Said {
     /// Text.
     pub text: String,
     /// Reasoning.
     pub reasoning: String,
-    /// Calls, each whole: name, and arguments as the server wrote them.
+    /// Complete calls: name, and arguments as the server wrote them.
     pub calls: Vec<(String, String)>,
-    /// Entries for log-probabilities, in the form of chats.
+    /// Log-probability entries in the chat format.
     pub logprobs: Vec<Value>,
 }
 
-/// How an answer ended.
+/// End of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteEnd {
     /// Why.
     pub finish: FinishReason,
-    /// Tokens of prompt and answer as the server counts them, where it counts both.
+    /// Tokens of prompt and response as the server counts them, if it counts both.
     pub usage: Option<(u64, u64)>,
 }
 
-/// Takes events, gives pieces.
+/// Converts events to pieces.
 #[derive(Debug)]
 pub(crate) struct OpenaiStream {
     json: EventJson,
@@ -65,7 +65,7 @@ pub(crate) struct OpenaiStream {
     prompt_ids: Option<Arc<[u32]>>,
     text: Strainer,
     reasoning: Strainer,
-    /// Of tokens whose text may be held back (I5).
+    /// Log-probabilities of tokens whose text may be held back (I5).
     logprobs: Vec<Value>,
     key: Option<Secret>,
     written_bytes: usize,
@@ -93,7 +93,7 @@ impl OpenaiStream {
         }
     }
 
-    /// The prompt as it was fed, if the server said it and says tokens.
+    /// Token ids of the prompt, if the server sent them.
     pub(crate) fn prompt_ids(&self) -> Option<Arc<[u32]>> {
         self.prompt_ids.clone()
     }
@@ -115,14 +115,14 @@ impl OpenaiStream {
         Ok((heard, said))
     }
 
-    /// Takes an answer that came whole.
+    /// Reads a complete response.
     pub(crate) fn complete(&mut self, text: &str) -> Result<Option<Said>, Trouble> {
         let said = self.object(&whole_answer(text)?)?;
         self.done = true;
         Ok(said)
     }
 
-    /// What is left when nothing more comes, if the answer is whole (I1, I2, I4).
+    /// The remaining pieces at the end of the stream, if the response is complete (I1, I2, I4).
     pub(crate) fn end(mut self) -> Result<Vec<RemotePiece>, Trouble> {
         check_end(self.done, self.finish.as_deref(), self.choices_seen)?;
         let spelled = self.has_found();
@@ -156,7 +156,7 @@ impl OpenaiStream {
         Ok(pieces)
     }
 
-    /// How far the answer has come.
+    /// Progress of the response.
     fn extent(&self) -> impl PartialEq + use<> {
         let tokens = self.tokens.as_ref().map_or(0, |(_, collector)| collector.seen());
         (self.written_bytes, self.calls.len(), tokens, self.finish.is_some(), self.input, self.output)
@@ -199,7 +199,7 @@ impl OpenaiStream {
         }
         if let Some((source, collector)) = &mut self.tokens {
             collector.take(*source, choice);
-            // Some versions say it in the choice.
+            // Some server versions put it into the choice.
             if self.prompt_ids.is_none() {
                 self.prompt_ids = choice.get("prompt_token_ids").and_then(ids);
             }
@@ -211,7 +211,7 @@ impl OpenaiStream {
         let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) else { return };
         match delta.get("content") {
             Some(Value::String(text)) => self.write(text, said),
-            // Text in parts, as in requests.
+            // Text as a list of parts, as in requests.
             Some(Value::Array(parts)) => {
                 let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
                 texts.for_each(|text| self.write(text, said));
@@ -223,7 +223,7 @@ impl OpenaiStream {
         }
         for key in ["reasoning_content", "reasoning"] {
             if let Some(text) = delta.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()) {
-                // What was held back is no key, for a key does not stand across both.
+                // Text held back before reasoning is not the key, since the key does not span both.
                 said.text += &self.text.end();
                 said.reasoning += &self.reasoning.push(text);
                 self.written_bytes += text.len();
@@ -254,7 +254,7 @@ fn ids(value: &Value) -> Option<Arc<[u32]>> {
     ids.collect::<Option<Vec<u32>>>().filter(|ids| !ids.is_empty()).map(Arc::from)
 }
 
-/// The entries of a choice's log-probabilities: as they are, or from the form that completions of texts have.
+/// The log-probability entries of a choice: unchanged, or converted from the text completion format.
 fn entries(logprobs: &Value) -> Vec<Value> {
     if let Some(content) = logprobs.get("content").and_then(Value::as_array) {
         return content.clone();

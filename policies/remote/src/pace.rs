@@ -1,8 +1,8 @@
-//! Places for requests, and the pause that a server asked for.
+//! Limits concurrent requests and observes the pauses that a server requests.
 //!
-//! I1. At most as many requests are under way as there are places. I2. After a server asked to be left alone, no
-//! request begins before that time, whichever request was told. I3. Whoever waits is out before its own time is up.
-//! I4. Places are given in the order of asking, and a place whose holder is dropped is free.
+//! I1. The number of places limits the requests in flight. I2. After a server requests a pause, no request begins before
+//! its end, regardless of which request received it. I3. A wait ends before the deadline of its request. I4. Places are
+//! granted in the order of requests, and dropping a place frees it.
 //!
 //! Cancellation: dropping the future gives up the wait.
 
@@ -19,7 +19,7 @@ use crate::trouble::Trouble;
 pub(crate) struct Pace {
     places: Semaphore,
     size: u32,
-    /// No request begins before.
+    /// No request begins before this time.
     held_until: Mutex<Option<Instant>>,
 }
 
@@ -44,7 +44,7 @@ impl Pace {
         loop {
             self.wait_for_release(give_up, spread).await?;
             let place = timeout_at(give_up, self.places.acquire()).await;
-            // The semaphore is never closed, so an error is the time that is up.
+            // The semaphore is never closed, so an error is a timeout.
             let Ok(Ok(place)) = place else {
                 let message = format!(
                     "none of the {} places for requests was free in time; raise `concurrency` of the policy, or \
@@ -53,7 +53,7 @@ impl Pace {
                 );
                 return Err(Trouble::later("no-place", message));
             };
-            // The server may have asked for a pause while the place was waited for.
+            // The server may have requested a pause during the wait for a place.
             if self.held().is_none() {
                 return Ok(place);
             }
@@ -63,7 +63,7 @@ impl Pace {
     async fn wait_for_release(&self, give_up: Instant, spread: Duration) -> Result<(), Trouble> {
         while let Some(until) = self.held() {
             let until = until + spread;
-            // A pause that lasts longer is waited for, too: whoever comes next would be told to wait just the same.
+            // A pause beyond the deadline is also waited for: a retry would have to wait for it as well.
             sleep_until(until.min(give_up)).await;
             if until > give_up {
                 let message = "the server asked to be left alone for longer than this reply may take";

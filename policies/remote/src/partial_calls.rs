@@ -1,31 +1,33 @@
-//! Calls of tools that come in pieces, whatever a server numbers and repeats.
+//! Assembles streamed tool calls despite the different numbering and repetition of servers.
 //!
-//! A piece has an index, an id, a name and a part of the arguments, of which any may be missing. OpenAI sends id and name with the first
+//! A piece has an index, an id, a name and a part of the arguments; any of them may be missing. OpenAI sends id and name
+//! with the first
 //! piece of a call, and its index with each. Others leave out the index or give all calls the index 0 (proxies before Gemini), repeat id
 //! and name with each piece (vLLM, MiniMax), give each piece an id of its own (LM Studio), cut names in pieces (Gemini), give one call
-//! several indices (LocalAI), or send whole calls without index and id. So a piece goes on with a call unless something says that it begins one.
+//! several indices (LocalAI), or send complete calls without index and id. So a piece continues a call unless something
+//! shows that it begins one.
 //!
-//! I1. A piece without a name goes on with a call, if one has begun that can go on: arguments that are a whole JSON value take no more. I2. A
-//! name begins a call, unless it is said again or goes on with one that has no arguments yet. I3. Calls are in the order of their indices, and
-//! of their first pieces where those are equal or missing. I4. A call that is told twice under one id is one; different calls have different
-//! ids, or none.
+//! I1. A piece without a name continues a call, if one has begun whose arguments are not yet a complete JSON value. I2. A
+//! name begins a call, unless it repeats a name or continues one whose call has no arguments yet. I3. Calls are in the
+//! order of their indices, then of their first pieces if indices are equal or missing. I4. A call sent twice under one id
+//! is one call; different calls have different ids, or none.
 //!
 //! Pure; nothing to cancel.
 
 use serde_json::Value;
 
-/// A call, as far as it has come.
+/// A call, as far as it has arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartialCall {
-    /// As its server has it; may be empty.
+    /// The server's id; may be empty.
     pub id: String,
-    /// Of the tool.
+    /// Name of the tool.
     pub name: String,
     /// JSON text.
     pub arguments: String,
 }
 
-/// Takes pieces, gives calls.
+/// Assembles calls from pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartialCalls(Vec<Entry>);
 
@@ -36,7 +38,7 @@ struct Entry {
     extent: Extent,
 }
 
-/// A piece of a call; what it does not say is empty.
+/// A piece of a call; missing parts are empty.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Piece<'a> {
     pub(crate) index: Option<u64>,
@@ -46,7 +48,8 @@ pub(crate) struct Piece<'a> {
 }
 
 impl PartialCalls {
-    /// Takes an entry of `tool_calls` in OpenAI's form, of a stream or of an answer that came whole. Returns the bytes that it adds.
+    /// Reads an entry of `tool_calls` in OpenAI's format, from a stream or a complete response. Returns the number of bytes
+    /// added.
     pub fn take(&mut self, entry: &Value) -> usize {
         let text = |value: Option<&Value>| match value {
             Some(Value::String(text)) => text.clone(),
@@ -62,7 +65,7 @@ impl PartialCalls {
         self.take_piece(&Piece { index, id: &id, name: &name, arguments: &arguments })
     }
 
-    /// Takes a piece. Returns the bytes that it adds.
+    /// Reads a piece. Returns the number of bytes added.
     pub(crate) fn take_piece(&mut self, piece: &Piece<'_>) -> usize {
         let known = self.candidate(piece).filter(|at| !self.0[*at].ends_before(piece));
         match known {
@@ -71,7 +74,7 @@ impl PartialCalls {
         }
     }
 
-    /// Takes the first piece of a call that is said to be one.
+    /// Reads a piece that the server marks as the first of a call.
     pub(crate) fn begin(&mut self, piece: &Piece<'_>) -> usize {
         let mut begun = Entry { index: piece.index, ..Entry::default() };
         let bytes = begun.add(piece);
@@ -79,19 +82,19 @@ impl PartialCalls {
         bytes
     }
 
-    /// How many have begun.
+    /// Number of calls that have begun.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none has.
+    /// Whether no call has begun.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them (I3, I4). What has neither a name nor arguments is none.
+    /// All calls (I3, I4), without those that have neither a name nor arguments.
     #[must_use]
     pub fn all(&self) -> Vec<PartialCall> {
         let mut last = 0;
@@ -102,7 +105,7 @@ impl PartialCalls {
         }
         ordered.sort_by_key(|(index, _)| *index);
         let is_call = |entry: &&Entry| !entry.call.name.is_empty() || !entry.extent.is_blank();
-        // With the ids that they were told under.
+        // Calls with their original ids.
         let mut calls: Vec<(&str, PartialCall)> = Vec::with_capacity(ordered.len());
         for Entry { call, .. } in ordered.into_iter().map(|(_, entry)| entry).filter(is_call) {
             let is_same_id = |told: &(&str, PartialCall)| !call.id.is_empty() && told.0 == call.id;
@@ -119,7 +122,7 @@ impl PartialCalls {
         calls.into_iter().map(|(_, call)| call).collect()
     }
 
-    /// The call that a piece is of, if it begins none.
+    /// Index of the call that a piece continues, if any.
     fn candidate(&self, piece: &Piece<'_>) -> Option<usize> {
         let last = |is: &dyn Fn(&Entry) -> bool| self.0.iter().rposition(is);
         let has_id = |entry: &Entry| !piece.id.is_empty() && entry.call.id == piece.id;
@@ -129,8 +132,8 @@ impl PartialCalls {
             .or_else(|| last(&has_id));
         let goes_on = piece.name.is_empty() && piece.id.is_empty();
         match named {
-            // A wrong index: the arguments of the call that it names are complete, and those of the last one are not. White
-            // space counts too: it may belong to a string that is cut within.
+            // A wrong index: the arguments of the indexed call are complete, and those of the last call are not. White
+            // space counts as arguments: it may be part of a split string.
             Some(at) if goes_on && !piece.arguments.is_empty() && self.0[at].extent.is_whole() => {
                 last(&|entry| !entry.extent.is_whole()).or(named)
             }
@@ -147,7 +150,7 @@ impl Entry {
         let Self { index, call, extent } = self;
         let is_other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
         let is_other_index = piece.index.is_some() && index.is_some() && piece.index != *index;
-        // Of whole calls without index and id each has a name.
+        // Complete calls without index and id each have a name.
         let is_unmarked = piece.index.is_none() && piece.id.is_empty() && call.id.is_empty();
         let is_apart = is_other_id || is_other_index || is_unmarked;
         let is_named = !piece.name.is_empty();
@@ -168,7 +171,7 @@ impl Entry {
             piece.id.clone_into(&mut call.id);
         }
         let mut bytes = piece.arguments.len();
-        // A name that is said again is no further part of it.
+        // A repeated name is not appended.
         if call.name != piece.name {
             call.name.push_str(piece.name);
             bytes += piece.name.len();
@@ -180,19 +183,19 @@ impl Entry {
 }
 
 impl Piece<'_> {
-    /// Whether it has a part of the arguments.
+    /// Whether part of the arguments has arrived.
     fn says(&self) -> bool {
         !self.arguments.trim().is_empty()
     }
 }
 
 impl PartialCall {
-    /// Whether `other`, of the same id, is this call, told again or told more of.
+    /// Whether `other`, with the same id, repeats or extends this call.
     fn is_told_by(&self, other: &Self) -> bool {
         let is_same = |one: &str, other: &str| {
             let read = |text: &str| serde_json::from_str::<Value>(text).ok();
             match (read(one), read(other)) {
-                // Some tell it again as a text within JSON.
+                // Some servers repeat the arguments as a JSON string.
                 (Some(one), Some(Value::String(other))) => Some(one) == read(&other),
                 (Some(one), Some(other)) => one == other,
                 _ => one == other,
@@ -203,7 +206,7 @@ impl PartialCall {
     }
 }
 
-/// How far a JSON text has come, told from its brackets and quotes.
+/// State of a partial JSON text, from its brackets and quotes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Extent {
     depth: u64,
@@ -234,12 +237,12 @@ impl Extent {
         }
     }
 
-    /// Nothing but white space has come.
+    /// Only white space has arrived.
     fn is_blank(self) -> bool {
         !self.is_begun
     }
 
-    /// An object or a list has come to its end.
+    /// An object or a list is complete.
     fn is_whole(self) -> bool {
         self.has_brackets && self.depth == 0 && !self.is_in_string
     }
@@ -280,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_id_with_every_piece_begins_no_call() {
-        // LM Studio: each another one; vLLM: always the same; MiniMax: with the name.
+        // LM Studio sends a different id each time, vLLM always the same, MiniMax with the name.
         for (second, third) in [("u2", "u3"), ("u1", "u1")] {
             for name in [json!(""), json!(null), json!("prices")] {
                 check(
@@ -293,7 +296,7 @@ mod tests {
                 );
             }
         }
-        // The last piece has nothing but an id.
+        // The last piece has only an id.
         check(
             &[
                 json!({"index": 0, "id": "u1", "function": {"name": "f", "arguments": "{}"}}),
@@ -322,7 +325,7 @@ mod tests {
             &[call(json!("a"), "f", ""), call(json!("b"), "g", ""), call(json!("c"), "g", "")],
             &[("a", "f", ""), ("b", "g", ""), ("c", "g", "")],
         );
-        // One that the model never ends, and another one behind it.
+        // A call that the model never ends, followed by another one.
         check(
             &[call(json!("a"), "f", "{\"x\": "), call(json!("b"), "g", "{}")],
             &[("a", "f", "{\"x\": "), ("b", "g", "{}")],
@@ -369,7 +372,7 @@ mod tests {
             ],
             &[("a", "f", "{\"x\": 1}")],
         );
-        // Whole calls without anything but a name.
+        // Complete calls with only a name.
         check(
             &[
                 json!({"function": {"name": "f", "arguments": {"x": 1}}}),
@@ -407,7 +410,7 @@ mod tests {
         check(&[json!({"index": 0, "id": 7, "function": {"name": "f"}})], &[("7", "f", "")]);
     }
 
-    /// How a server tells of its calls.
+    /// How a server sends its calls.
     #[derive(Debug, Clone, Copy)]
     enum Habit {
         Openai,
@@ -487,7 +490,7 @@ mod tests {
         }
         if let Habit::NameInPieces = habit {
             pieces.insert(1, json!({"index": number, "function": {"name": &name[1..], "arguments": ""}}));
-            // What came with the first piece came before the name's end.
+            // The arguments in the first piece arrived before the end of the name.
             let first = pieces[0]["function"]["arguments"].take();
             pieces[0]["function"]["arguments"] = json!("");
             pieces[1]["function"]["arguments"] = first;
@@ -495,7 +498,7 @@ mod tests {
         pieces
     }
 
-    /// One that is not twice the same letter: of two equal pieces nobody knows whether the second one says the first again.
+    /// A name other than one letter twice: of two equal pieces, the second could be a repetition of the first.
     fn name() -> impl Strategy<Value = String> {
         prop_oneof![Just("ls".to_owned()), "[a-z]_[a-z]{0,4}"]
     }
@@ -530,7 +533,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the server repeats or leaves out, and wherever it cuts.
+        /// Calls are assembled for all repetitions, omissions and cuts.
         #[test]
         fn calls_are_the_same_in_all_habits_of_servers(
             calls in prop::collection::vec((name(), arguments()), 1..4),

@@ -1,9 +1,9 @@
-//! A client's request, passed on to a server of the same dialect.
+//! Forwards a client's request to a server of the same dialect.
 //!
-//! I1. `model`, whether and how the answer is streamed, and the number of choices are ours; all else is as the client says, but for what
-//! is a matter between it and us ([`CLIENTS`]). I2. The policy file's `body` counts whatever the client says, its `sampling` where
-//! the client says nothing. I3. Tokens are asked for only where nothing in the request changes the distribution whose
-//! log-probabilities the server gives: a field that is not known to leave it alone counts as one that does not.
+//! I1. ClawRL sets `model`, the streaming fields and the number of choices; all other fields are the client's, except for
+//! those that concern only ClawRL ([`CLIENTS`]). I2. The policy file's `body` overrides the client's fields; its `sampling`
+//! is the default for them. I3. Tokens are requested only if nothing in the request changes the distribution of the
+//! server's log-probabilities; an unknown field counts as one that changes it.
 //!
 //! Pure; nothing to cancel.
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::tokens;
 
-/// Fields that are no business of a server.
+/// Fields that are not sent to the server.
 const CLIENTS: &[&str] = &[
     "user",
     "metadata",
@@ -24,7 +24,7 @@ const CLIENTS: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// Fields that are ours.
+/// Fields that ClawRL sets.
 const OURS: &[&str] = &[
     "model",
     "n",
@@ -37,18 +37,18 @@ const OURS: &[&str] = &[
     "return_meta_info",
 ];
 
-/// What is passed on.
+/// A request to forward.
 #[derive(Debug, Clone, Copy)]
 pub struct PassedOn<'a> {
     /// The client's body.
     pub body: &'a Map<String, Value>,
-    /// A text or token ids that are gone on with; `None` for the messages of the body.
+    /// A text or token ids to continue; `None` for the messages of the body.
     pub prompt: Option<&'a Value>,
-    /// Of this choice; the client's own, where it names one and this is its first choice.
+    /// Seed of this choice; the client's seed for its first choice, if given.
     pub seed: u64,
 }
 
-/// How the server is told to sample; `None` where it is not told.
+/// Sampling options sent to the server; `None` if one is not sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Drawn {
     /// T; 0 is greedy.
@@ -57,7 +57,7 @@ pub struct Drawn {
     pub top_p: Option<f64>,
     /// The number of the most probable tokens; 0 is off.
     pub top_k: Option<u32>,
-    /// Most tokens.
+    /// Maximum number of tokens.
     pub max_tokens: u32,
 }
 
@@ -66,7 +66,7 @@ pub struct Drawn {
 pub(crate) struct Request {
     pub(crate) route: &'static str,
     pub(crate) body: Bytes,
-    /// Whose tokens are read, where they are exact (I3).
+    /// Source of exact tokens, if they are read (I3).
     pub(crate) tokens: Option<TokenSource>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn request(settings: &RemoteSpec, asked: &PassedOn<'_>) -> Request {
         for field in ["messages", "tools", "tool_choice", "max_completion_tokens", "max_tokens"] {
             body.remove(field);
         }
-        // Without a limit it is the server's, as with any text.
+        // Without a limit the server's limit applies.
         let most = asked.body.get("max_tokens").filter(|most| !most.is_null());
         body.extend(most.map(|most| ("max_tokens".to_owned(), most.clone())));
         body.insert("prompt".to_owned(), prompt.clone());
@@ -97,7 +97,7 @@ pub(crate) fn request(settings: &RemoteSpec, asked: &PassedOn<'_>) -> Request {
     Request { route: "chat/completions", body: bytes(body), tokens }
 }
 
-/// How a request with this body is drawn.
+/// Sampling options of a request with this body.
 pub(crate) fn drawn(settings: &RemoteSpec, body: &Map<String, Value>) -> Drawn {
     let body = merged(settings, body);
     let number = |key: &str| body.get(key).and_then(Value::as_f64);
@@ -110,11 +110,11 @@ pub(crate) fn drawn(settings: &RemoteSpec, body: &Map<String, Value>) -> Drawn {
     }
 }
 
-/// What client and policy file say (I1, I2).
+/// Merges the fields of the client and the policy file (I1, I2).
 fn merged(settings: &RemoteSpec, client: &Map<String, Value>) -> Map<String, Value> {
     let sampling = &settings.sampling;
     let is_passed = |key: &str| !CLIENTS.contains(&key) && !OURS.contains(&key);
-    // `null` is as good as absent, and not every server takes it.
+    // `null` means absent, and not every server accepts it.
     let said = client.iter().filter(|(key, value)| is_passed(key) && !value.is_null());
     let mut body: Map<String, Value> = said.map(|(key, value)| (key.clone(), value.clone())).collect();
     let most = ["max_completion_tokens", "max_tokens"]
@@ -137,7 +137,7 @@ fn merged(settings: &RemoteSpec, client: &Map<String, Value>) -> Map<String, Val
 }
 
 fn seed(settings: &RemoteSpec, asked: &PassedOn<'_>) -> Option<i64> {
-    // Servers keep it in 32 bits with a sign.
+    // Servers store it as a signed 32-bit integer.
     let derived = || i64::try_from(asked.seed >> 33).unwrap_or_default();
     match asked.body.get("seed").and_then(Value::as_i64) {
         Some(own) if own as u64 == asked.seed => Some(own),
@@ -146,7 +146,8 @@ fn seed(settings: &RemoteSpec, asked: &PassedOn<'_>) -> Option<i64> {
     }
 }
 
-/// Whether the server's log-probabilities are those of what it samples from, but for truncation, which is recorded (I3).
+/// Whether the server's log-probabilities are those of the sampling distribution, except for truncation, which is recorded
+/// (I3).
 fn is_plain(body: &Map<String, Value>) -> bool {
     let number =
         |value: &Value, expected: &[f64]| value.as_f64().is_some_and(|number| expected.contains(&number));
@@ -167,7 +168,7 @@ fn is_plain(body: &Map<String, Value>) -> bool {
         | "stream_options"
         | "reasoning_effort"
         | "chat_template_kwargs" => true,
-        // Log-probabilities are from before temperature; the most probable token is the same at every one.
+        // Log-probabilities are computed before temperature; the most probable token is the same at every temperature.
         "temperature" => number(value, &[0.0, 1.0]),
         "repetition_penalty" => number(value, &[1.0]),
         "presence_penalty" | "frequency_penalty" | "min_p" => number(value, &[0.0]),
@@ -178,7 +179,7 @@ fn is_plain(body: &Map<String, Value>) -> bool {
     }) && body.contains_key("temperature")
 }
 
-/// Without a word vLLM takes what the model's makers recommend.
+/// Turns truncation off explicitly: by default vLLM uses the model's recommended values.
 fn untruncated(body: &mut Map<String, Value>) {
     for (key, value) in [
         ("top_p", json!(1.0)),
@@ -188,7 +189,7 @@ fn untruncated(body: &mut Map<String, Value>) {
     ] {
         body.entry(key).or_insert(value);
     }
-    // Not every version knows 0 as off.
+    // Not every version accepts 0 as off.
     if body.get("top_k").and_then(Value::as_i64) == Some(0) {
         body.insert("top_k".to_owned(), json!(-1));
     }

@@ -1,7 +1,7 @@
-//! The policy: a turn as a request, asked again where that helps.
+//! The policy: sends a turn as a request and retries it if that can help.
 //!
-//! I1. A reply is used once; what was read of an answer that broke off is thrown away. I2. A place is held while a
-//! request is under way, and never while its turn waits to ask again.
+//! I1. A reply is used once; the read part of a broken response is discarded. I2. A place is held while a request is in
+//! flight, and never during the wait before a retry.
 
 use std::time::Duration;
 
@@ -27,14 +27,13 @@ use crate::system_text::Told;
 use crate::trouble::Trouble;
 use crate::usage::{Known, settle};
 
-/// How long before its deadline a reply that has not begun is given up: time to say why, before the caller stops
-/// listening.
+/// Time before the deadline at which a reply that has not begun is given up, so that the reason can still be reported.
 const MARGIN: Duration = Duration::from_millis(250);
 
-/// Why there can be no such policy.
+/// Error of the settings.
 #[derive(Debug, Error)]
 pub enum RemoteError {
-    /// The certificates that this machine trusts.
+    /// The system's certificates cannot be read.
     #[error("the certificates of this machine cannot be read: {0}")]
     Certificates(std::io::Error),
     /// The base URL, or a header.
@@ -42,7 +41,7 @@ pub enum RemoteError {
     Settings(&'static str),
 }
 
-/// Acts by asking a server. Shared by all attempts of a run.
+/// A policy that acts by requests to a server. Shared by all attempts of a run.
 #[derive(Debug)]
 pub struct RemotePolicy {
     settings: RemoteSpec,
@@ -52,10 +51,10 @@ pub struct RemotePolicy {
 }
 
 impl RemotePolicy {
-    /// A policy that has not asked anything yet.
+    /// Creates a policy; sends no request.
     ///
     /// # Errors
-    /// [`RemoteError`] for settings that no request can be made of.
+    /// [`RemoteError`] if no request can be built from the settings.
     pub fn new(settings: RemoteSpec, key: Option<Secret>) -> Result<Self, RemoteError> {
         let server = server_of(&settings, key.clone())?;
         let pace = Pace::new(settings.concurrency);
@@ -86,7 +85,7 @@ impl RemotePolicy {
             };
             tries += 1;
             tracing::debug!(attempt = %request.attempt, turn = request.turn, tries, code = trouble.code, "no reply");
-            // It holds for everybody, and is waited for before the next request, whoever makes it.
+            // The pause applies to all requests of the policy.
             trouble.retry_after.inspect(|wait| self.pace.hold(*wait));
             if tries >= trouble.tries(self.settings.tries) {
                 return Err(trouble.fault(tries));
@@ -164,7 +163,7 @@ impl RemotePolicy {
             redact(name);
             let mut text = arguments.to_string();
             redact(&mut text);
-            // What was JSON is JSON without the key, too: keys are graphic ASCII, and none stands across a quote.
+            // Redacted JSON is still JSON: keys are graphic ASCII and do not span a quote.
             *arguments = serde_json::from_str(&text).unwrap_or_default();
         }
         found
@@ -183,7 +182,7 @@ pub(crate) fn body_of(settings: &RemoteSpec, asked: &Asked<'_>) -> Result<Bytes,
 /// The server of these settings.
 ///
 /// # Errors
-/// [`RemoteError`] for settings that no request can be made of.
+/// [`RemoteError`] if no request can be built from the settings.
 pub(crate) fn server_of(settings: &RemoteSpec, key: Option<Secret>) -> Result<Server, RemoteError> {
     let endpoint = Endpoint::new(&settings.base_url)
         .ok_or(RemoteError::Settings("the base URL of the policy is none"))?;
@@ -193,7 +192,7 @@ pub(crate) fn server_of(settings: &RemoteSpec, key: Option<Secret>) -> Result<Se
         .ok_or(RemoteError::Settings("a header of the policy is none that HTTP knows"))
 }
 
-/// When to stop waiting for a reply that has not begun. A deadline that is near keeps most of its time.
+/// Time to give up a reply that has not begun. A near deadline keeps most of its time.
 fn give_up(deadline: std::time::Instant) -> Instant {
     let deadline = Instant::from_std(deadline);
     let left = deadline.saturating_duration_since(Instant::now());

@@ -1,7 +1,7 @@
-//! What is asked before a run: whether the server is there, takes the key and has the model.
+//! Checks before a run that the server is reachable, accepts the key and has the model.
 //!
-//! `GET models` answers all of it without a cost. Where a server has no such list, or the model is not in it (aliases,
-//! adapters and models that are loaded when they are asked for are in no list), a reply of a few tokens decides.
+//! `GET models` answers all of this at no cost. If a server has no such list, or the model is not in it (aliases, adapters
+//! and models loaded on demand are not listed), a reply of a few tokens decides.
 //!
 //! Errors: [`PreflightError`]. Cancellation: dropping the future closes the connection.
 
@@ -20,39 +20,38 @@ use crate::policy::{RemotePolicy, body_of};
 use crate::server_text::server_text;
 use crate::trouble::Trouble;
 
-/// For the whole of it. A server that loads the model first needs most of that.
+/// Timeout for all checks. A server that first loads the model needs most of it.
 const TIME: Duration = Duration::from_secs(120);
 
-/// Requests of each kind. One that is started just now deserves a second; a run can be started again.
+/// Requests of each kind. A server that is just starting gets a second; a run can be started again.
 const TRIES: u32 = 3;
 
-/// Tokens of the reply that decides: some servers refuse to be asked for fewer.
+/// Tokens of the deciding reply: some servers refuse fewer.
 const TOKENS: u32 = 16;
 
-/// Models that are listed when ours is not among them.
+/// Maximum number of models to list if the requested one is missing.
 const LISTED: usize = 12;
 
-/// What is wrong before anything was started.
+/// The first failed check.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct PreflightError {
     /// Name of the fault that attempts would end with: `server-unreachable`, `key-refused`, `model-unknown`.
     pub code: &'static str,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// Models that the server says it has, where ours is not among them.
+    /// Models that the server lists, if the requested one is missing.
     pub models: Vec<String>,
-    /// Whether it may be all right later: the server is not there, is too busy or broken.
+    /// Whether the problem may be temporary: the server is unreachable, too busy or broken.
     pub may_pass: bool,
 }
 
-/// Asks. The policy keeps nothing of it: connections belong to the runtime that opened them, so run this with a policy
-/// of its own if another runtime follows.
+/// Runs the checks. Connections belong to the runtime that opened them, so use a separate policy if another runtime follows.
 ///
 /// # Errors
 /// [`PreflightError`] for the first thing that is wrong.
 pub async fn preflight(policy: &RemotePolicy) -> Result<(), PreflightError> {
-    // A server that sends a byte now and then is answering, and may go on for ever.
+    // A server that sends a byte now and then could respond forever.
     tokio::time::timeout(TIME, looked_at(policy)).await.unwrap_or_else(|_| {
         let message = format!("the server did not answer within {} s", TIME.as_secs());
         Err(failed(Trouble::later("server-silent", message), Vec::new()))
@@ -64,7 +63,7 @@ async fn looked_at(policy: &RemotePolicy) -> Result<(), PreflightError> {
     let model = &policy.settings().model;
     let listed = match retried(|| policy.server().get("models", until)).await {
         Ok(text) => models(&text),
-        // It has no list.
+        // The server has no list.
         Err(trouble) if ["url-wrong", "model-unknown", "request-refused"].contains(&trouble.code) => {
             Vec::new()
         }
@@ -103,7 +102,7 @@ async fn retried<T, F: Future<Output = Result<T, Trouble>>>(
             Err(trouble) => trouble,
         };
         tries += 1;
-        // A server that is not there is more often a wrong URL than one that is about to start.
+        // An unreachable server is more often a wrong URL than a server that is about to start.
         if trouble.code == "server-unreachable" || tries >= trouble.tries(TRIES) {
             return Err(trouble);
         }
@@ -116,7 +115,7 @@ fn failed(trouble: Trouble, models: Vec<String>) -> PreflightError {
     PreflightError { code: trouble.code, message: trouble.message, models, may_pass }
 }
 
-/// The ids in a list of models; nothing for what is no such list.
+/// The ids in a list of models; empty if the text is not such a list.
 fn models(text: &str) -> Vec<String> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     let entries = value.get("data").and_then(Value::as_array);

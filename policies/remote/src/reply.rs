@@ -1,4 +1,4 @@
-//! A reply in the words that both dialects come down to.
+//! A reply in the form common to both dialects.
 
 use clawrl_core::{FinishReason, SampledTokens, ToolCall, read_json};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::partial_calls::PartialCall;
 use crate::trouble::Trouble;
 
-/// Most bytes of text, arguments of calls and reasoning together.
+/// Maximum bytes of text, call arguments and reasoning together.
 pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
 
-/// Most calls of one reply.
+/// Maximum number of calls in one reply.
 pub(crate) const MAX_CALLS: usize = 128;
 
 /// A whole reply.
@@ -25,10 +25,10 @@ pub(crate) struct Reply {
     pub(crate) notes: Vec<&'static str>,
 }
 
-/// What an event of a stream was.
+/// Kind of a stream event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// It says nothing of the reply: the connection is kept alive.
+    /// Not part of the reply: a keep-alive.
     KeepAlive,
     /// A part of the reply.
     Part,
@@ -36,7 +36,7 @@ pub(crate) enum Heard {
     End,
 }
 
-/// What the server says of the tokens; as it says it.
+/// Token counts as the server reports them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Reported {
     pub(crate) input: Figure,
@@ -44,13 +44,13 @@ pub(crate) struct Reported {
     pub(crate) output: Figure,
 }
 
-/// A number that a server gave.
+/// A number that a server reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Figure {
-    /// It gave none.
+    /// The server reported none.
     #[default]
     Missing,
-    /// It gave something that is no count.
+    /// The server reported a value that is not a count.
     Nonsense,
     Count(u64),
 }
@@ -63,7 +63,7 @@ impl Figure {
         }
     }
 
-    /// The sum; a missing one counts as 0 beside one that is there.
+    /// The sum; a missing figure counts as 0 beside a reported one.
     pub(crate) fn plus(self, other: Self) -> Self {
         match (self, other) {
             (Self::Nonsense, _) | (_, Self::Nonsense) => Self::Nonsense,
@@ -73,8 +73,8 @@ impl Figure {
     }
 }
 
-/// A call that has come. Arguments that are no JSON stay as text, which reading the action then refuses in words for the
-/// policy. A call without id gets one that is unique in its conversation, since calls are answered by their ids.
+/// A call that has come. Arguments that are not JSON stay text; the action parser then rejects them with a message to the
+/// policy. A call without id gets one that is unique in its conversation, since results refer to calls by id.
 pub(crate) fn tool_call(call: PartialCall, turn: u32, position: usize) -> ToolCall {
     let arguments = match call.arguments.trim() {
         "" | "null" => Value::Object(serde_json::Map::new()),
@@ -84,7 +84,7 @@ pub(crate) fn tool_call(call: PartialCall, turn: u32, position: usize) -> ToolCa
     ToolCall { id, name: call.name, arguments }
 }
 
-/// What is sent back as the arguments of an earlier call: servers parse them, and refuse a conversation over one.
+/// The arguments of an earlier call in a form that servers can parse; they refuse a conversation with invalid arguments.
 pub(crate) fn sendable_arguments(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),

@@ -1,18 +1,18 @@
-//! `Retry-After`: how long a server wants to be left alone.
+//! `Retry-After`: the delay that a server requests.
 //!
 //! Pure: the time of day is an argument.
-//! Source: RFC 9110, section 10.2.3. Deviations: fractions of a second are taken, as some servers send them; the two
-//! obsolete forms of dates are not, and count as no answer; a wait is at most [`LONGEST`].
+//! Source: RFC 9110, section 10.2.3. Deviations: fractions of a second are accepted, as some servers send them; the two
+//! obsolete date formats are ignored; a wait is at most [`LONGEST`].
 
 use std::time::Duration;
 
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use jiff::{Timestamp, fmt::rfc2822};
 
-/// The longest wait that is believed.
+/// Maximum wait.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// The wait that the headers of an answer ask for; `None` where they ask for none that can be read.
+/// The wait that the headers of a response request; `None` without a readable one.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     // Anthropic, Azure and vLLM's routers have this finer one, too.
     let millis = headers.get("retry-after-ms").and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -30,7 +30,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
 
 fn seconds(number: f64) -> Option<Duration> {
     let wait = Duration::try_from_secs_f64(number).ok();
-    // Too large for a duration, and finite: as long as it gets.
+    // A finite number too large for a duration becomes the maximum.
     let wait = wait.or_else(|| (number.is_finite() && number > 0.0).then_some(LONGEST))?;
     Some(wait.min(LONGEST))
 }

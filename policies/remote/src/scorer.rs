@@ -1,14 +1,13 @@
-//! What a model behind a server finds of tokens that are there: completions that echo their prompt.
+//! Scores given tokens with a model behind a server, by completions that echo their prompt.
 //!
-//! `POST completions` with the ids as `prompt`, `echo`, `logprobs: 1` and a single new token, which is thrown away: nothing at all is
-//! not possible everywhere. Of each token the answer has its text and its log-probability after those before it, and of the first none.
+//! `POST completions` with the ids as `prompt`, `echo`, `logprobs: 1` and one new token, which is discarded, since not
+//! every server allows zero. The response has the text and log-probability of each token; the first has no log-probability.
 //!
-//! I1. The texts are held against those of the ids that were sent, where a token has a text of its own: a server that knows other
-//! tokens by these ids, or made other ones of them, is noticed with every answer. I2. Every answer has a log-probability for each token but
-//! the first, or is none. I3. As of [`crate::RemotePolicy`]: the key is in nothing, and every wait ends.
+//! I1. The texts are compared with those of the sent ids, where a token has its own text: every response shows whether the
+//! server uses another tokenizer. I2. A response without a log-probability for each token but the first is refused. I3. As
+//! for [`crate::RemotePolicy`], the key never leaves, and every wait ends.
 //!
-//! Units: nats, at temperature 1, at which servers that give log-probabilities from before temperature and those that give
-//! them from behind it give the same.
+//! Units: nats, at temperature 1, where log-probabilities before and after temperature are the same.
 //!
 //! Source: the completions of OpenAI with `echo`, as vLLM 0.15 has them (`CompletionRequest`, `CompletionLogProbs`); ids as a prompt
 //! are in both. Deviations: none.
@@ -30,31 +29,31 @@ use crate::policy::{RemoteError, server_of};
 use crate::secret::Secret;
 use crate::trouble::Trouble;
 
-/// The most that rounding puts a log-probability above 0.
+/// Maximum excess of a log-probability over 0 by rounding.
 const SLACK: f64 = 1e-3;
 
 /// Texts of tokens by their ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// `None` of an id that is no token, or whose bytes are no text by themselves.
+    /// `None` for an id that is not a token, or whose bytes are not text by themselves.
     pub texts: Vec<Option<String>>,
 }
 
-/// Why nothing is known of tokens.
+/// Error of a scoring request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ScoreError {
     /// Name of the fault: `server-unreachable`, `key-refused`, `other-tokenizer`.
     pub code: &'static str,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// Whether it may be all right later.
+    /// Whether the problem may be temporary.
     pub may_pass: bool,
-    /// Whether the server said anything at all.
+    /// Whether the server sent any data.
     pub heard: bool,
 }
 
-/// Asks a server about tokens.
+/// Scores tokens with a server.
 #[derive(Debug)]
 pub struct RemoteScorer {
     settings: RemoteSpec,
@@ -64,10 +63,10 @@ pub struct RemoteScorer {
 }
 
 impl RemoteScorer {
-    /// A scorer that has not asked anything yet.
+    /// Creates a scorer; sends no request.
     ///
     /// # Errors
-    /// [`RemoteError`] for settings that no request can be made of.
+    /// [`RemoteError`] if no request can be built from the settings.
     pub fn new(
         settings: RemoteSpec,
         key: Option<Secret>,
@@ -84,15 +83,15 @@ impl RemoteScorer {
         &self.settings
     }
 
-    /// The log-probability of each token after those before it; one less than there are ids, of which the first is predicted by
-    /// nothing. Asked again where that helps, until `deadline`. `seed` spreads the requests that are made again.
+    /// The log-probability of each token given those before it; one fewer than ids, because nothing predicts the first.
+    /// Retries until `deadline` where that can help. `seed` spreads the retries.
     ///
     /// # Errors
     /// [`ScoreError`].
     pub async fn score(&self, ids: &[u32], seed: u64, deadline: Instant) -> Result<Vec<f32>, ScoreError> {
         let body = self.body(ids);
         let mut tries = 0;
-        // Others may be let in for so long that nothing was heard of this request yet.
+        // Other requests may hold the places for so long that this one has not been sent yet.
         let mut heard = false;
         loop {
             let trouble = match self.try_once(&body, ids, seed, tries, deadline).await {
@@ -146,7 +145,7 @@ impl RemoteScorer {
     }
 }
 
-/// What an answer says of the ids that were sent (I1, I2).
+/// The log-probabilities in a response (I1, I2).
 fn read(answer: &Value, ids: &[u32], vocabulary: &Vocabulary) -> Result<Vec<f32>, Trouble> {
     let logprobs = &answer["choices"][0]["logprobs"];
     let (Some(tokens), Some(said)) = (logprobs["tokens"].as_array(), logprobs["token_logprobs"].as_array())
@@ -163,7 +162,7 @@ fn read(answer: &Value, ids: &[u32], vocabulary: &Vocabulary) -> Result<Vec<f32>
             tokens.len(),
             said.len()
         );
-        // Another tokenizer would make another number of them.
+        // Another tokenizer would produce a different number of tokens.
         return Err(Trouble::permanent("no-echo", message));
     }
     for (&id, token) in ids.iter().zip(tokens) {

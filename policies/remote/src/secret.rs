@@ -1,7 +1,7 @@
 //! The key of a server.
 //!
-//! I1. Its text leaves this module in one way only: as a header that is marked as sensitive. I2. `Debug` shows
-//! nothing. I3. It is removed from everything that a server sends back, in all spellings of [`clawrl_redact`].
+//! I1. The key leaves this module only as a header that is marked as sensitive. I2. `Debug` does not show it. I3. It is
+//! removed from everything that a server sends back, in all spellings of [`clawrl_redact`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A key without the space around it; `None` if nothing is left, or something that no header can carry.
+    /// Trims a key; `None` if it is empty or not valid in a header.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -30,9 +30,9 @@ impl Secret {
         fits.then(|| Self { text: text.to_owned(), redactor: redactor() })
     }
 
-    /// The key behind `prefix`, as a header's value.
+    /// The key after `prefix`, as a header value.
     pub(crate) fn header(&self, prefix: &str) -> HeaderValue {
-        // Graphic ASCII, which `new` saw to, always is a value.
+        // Graphic ASCII, which `new` ensured, is always a valid value.
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.text))
             .unwrap_or_else(|_| HeaderValue::from_static(""));
         value.set_sensitive(true);

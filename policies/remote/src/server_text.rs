@@ -1,16 +1,16 @@
-//! What a server says about an error, made fit for a person: found, without the key, on one line, cut.
+//! A server's error text for display: extracted, without the key, on one line, shortened.
 
 use serde_json::Value;
 
 use crate::secret::{Secret, redacted};
 
-/// Most characters that are repeated.
+/// Maximum length in characters.
 const LONGEST: usize = 300;
 
 /// The message in the body of an answer, or the body itself.
 pub(crate) fn server_text(body: &str, key: Option<&Secret>) -> String {
     let found = serde_json::from_str::<Value>(body).ok().and_then(|value| message_in(&value));
-    // The key is struck out before anything is cut: half a key is still too much.
+    // The key is redacted before the text is shortened, so that no part of it remains.
     let text = redacted(key, found.as_deref().unwrap_or(body));
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
@@ -20,8 +20,9 @@ pub(crate) fn server_text(body: &str, key: Option<&Secret>) -> String {
     }
 }
 
-/// The forms in which servers say it: `{"error": {"message"}}`, `{"error": "..."}`, `{"message"}`, `{"detail"}`, and a list of them (Gemini).
-/// A server before another one (OpenRouter) has the other one's words in `metadata.raw`.
+/// The formats of servers: `{"error": {"message"}}`, `{"error": "..."}`, `{"message"}`, `{"detail"}`, and a list of them
+/// (Gemini).
+/// A proxy (OpenRouter) has the other server's text in `metadata.raw`.
 pub(crate) fn message_in(value: &Value) -> Option<String> {
     match error_of(value) {
         Value::String(text) => Some(text.clone()),
@@ -48,12 +49,12 @@ fn error_of(value: &Value) -> &Value {
     value.get("error").filter(|error| !error.is_null()).unwrap_or(value)
 }
 
-/// What the body of an answer says of an error, in lower case: names and message, or the body where it is no JSON. Without what it
-/// repeats of the request, in whose words nothing is to be looked for.
+/// The error text of a body in lower case: names and message, or the whole body if it is not JSON. Text repeated from the
+/// request is removed, because it must not be searched.
 pub(crate) fn error_words(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return body.to_lowercase() };
     let message = match value.get("detail").and_then(Value::as_array) {
-        // Each has the request's own value as `input`.
+        // Each contains the request's value as `input`.
         Some(flaws) => {
             flaws.iter().filter_map(|flaw| flaw.get("msg")?.as_str()).collect::<Vec<_>>().join(" ")
         }

@@ -1,13 +1,12 @@
-//! How long a server is waited for, from a request to the end of its answer.
+//! Timeouts from a request to the end of its response.
 //!
-//! What comes is a part of the reply or a keep-alive: comments and pings of streams, events that say nothing, white
-//! space, the beginning of an event. A keep-alive shows that somebody is there, which may be a proxy before a model
-//! that hangs, so it prolongs a wait and never outlasts it.
+//! Data is a part of the reply or a keep-alive: stream comments and pings, empty events, white space, the beginning of an
+//! event. A keep-alive shows that something responds, possibly a proxy in front of a hanging model, so it extends a wait
+//! only up to a limit.
 //!
-//! I1. Until the reply has begun, the server is silent [`RemoteTimeouts::first_byte`] after it last sent anything, and
-//! at the latest when the request is given up. I2. A reply that has begun stalls [`RemoteTimeouts::stall`] after
-//! anything last came. From the time to give up on, only parts of the reply that come within [`BREATH`] of each other
-//! show that it is still being given.
+//! I1. Before the reply begins, the wait ends [`RemoteTimeouts::first_byte`] after the last data, and at the latest when
+//! the request is given up. I2. A reply that has begun stalls [`RemoteTimeouts::stall`] after the last data. After the time
+//! to give up, the reply counts as arriving only while its parts come within [`BREATH`] of each other.
 //!
 //! Pure: the time is an argument.
 
@@ -18,48 +17,48 @@ use tokio::time::Instant;
 
 use crate::trouble::Trouble;
 
-/// A reply of which a part came less than this before is being given.
+/// Maximum interval between parts of a reply that is arriving.
 const BREATH: Duration = Duration::from_secs(2);
 
-/// What was heard of a server, and when.
+/// Times of a server's data.
 #[derive(Debug)]
 pub(crate) struct Silence {
     patience: RemoteTimeouts,
     /// Shortly before the deadline.
     give_up: Instant,
     asked: Instant,
-    /// The last of anything: at first, the request.
+    /// Time of the last data; at first, of the request.
     heard: Instant,
-    /// The last part of the reply.
+    /// Time of the last part of the reply.
     said: Option<Instant>,
 }
 
 impl Silence {
-    /// From a request that is sent now.
+    /// Starts with a request that is sent now.
     pub(crate) fn new(patience: RemoteTimeouts, give_up: Instant, now: Instant) -> Self {
         Self { patience, give_up, asked: now, heard: now, said: None }
     }
 
-    /// Something came. It counts as a keep-alive.
+    /// Records data, as a keep-alive.
     pub(crate) fn heard(&mut self, now: Instant) {
         self.heard = now;
     }
 
-    /// A part of the reply was in it.
+    /// Records a part of the reply.
     pub(crate) fn said(&mut self, now: Instant) {
         self.said = Some(now);
     }
 
-    /// When the wait is over, if nothing comes.
+    /// End of the wait, if no more data arrives.
     pub(crate) fn end(&self) -> Instant {
         match self.said {
             None => (self.heard + self.patience.first_byte).min(self.give_up),
-            // Whoever goes on until the time is up is slow; whoever is silent by then is gone.
+            // A server that still sends when the time is up is slow; a silent one is gone.
             Some(said) => (self.heard + self.patience.stall).min(self.give_up.max(said + BREATH)),
         }
     }
 
-    /// The wait is over.
+    /// The error at the end of the wait.
     pub(crate) fn trouble(&self, now: Instant) -> Trouble {
         let since = |then: Instant| now.duration_since(then).as_secs_f64();
         match self.said {
@@ -84,7 +83,7 @@ impl Silence {
 mod tests {
     use super::*;
 
-    /// What comes at which second.
+    /// Data that arrives at a given second.
     #[derive(Clone, Copy)]
     enum Comes {
         Ping(u64),

@@ -1,9 +1,9 @@
-//! Server-sent events from bytes as they come.
+//! Parses server-sent events from a stream of bytes.
 //!
-//! I1. How the bytes are cut into pieces changes nothing: characters, line ends and events may be split anywhere.
-//! I2. No more than one unfinished event is kept, and that is bounded by [`MAX_EVENT_BYTES`].
-//! I3. An event that was begun and not ended by an empty line is still given out at the end: servers that forget the
-//! last empty line exist, and whether the reply is whole is decided by what it says.
+//! I1. The division of the bytes into chunks does not matter: characters, line ends and events may be split anywhere.
+//! I2. At most one unfinished event is kept, of at most [`MAX_EVENT_BYTES`].
+//! I3. An event without a final empty line is still returned at the end: some servers omit the line, and the content
+//! decides whether the reply is complete.
 //!
 //! Pure; nothing to cancel.
 //! Source: WHATWG HTML, "Server-sent events", parsing an event stream. Deviations: `id` and `retry` are of no use here
@@ -12,7 +12,7 @@
 
 use clawrl_core::utf8_text;
 
-/// What an event is called that is an error.
+/// Name of an error event.
 const ERROR: &str = "error";
 
 /// Largest event. One with log-probabilities of every token of a long piece is a few hundred kilobytes.
@@ -21,20 +21,20 @@ pub(crate) const MAX_EVENT_BYTES: usize = 8 << 20;
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its name; empty for most servers.
+    /// Name of the event; empty for most servers.
     pub(crate) name: String,
-    /// Its lines of data, joined.
+    /// The data lines, joined.
     pub(crate) data: String,
 }
 
 impl Event {
-    /// Whether it is an error by its name.
+    /// Whether the name marks an error.
     pub(crate) fn is_error(&self) -> bool {
         self.name == ERROR
     }
 }
 
-/// Why bytes are no events.
+/// Why bytes are not events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
     #[error("bytes that are not UTF-8")]
@@ -43,7 +43,7 @@ pub(crate) enum SseError {
     TooLarge,
 }
 
-/// Takes bytes, gives events.
+/// An incremental parser.
 #[derive(Debug, Default)]
 pub(crate) struct SseReader {
     /// The line that has not ended.
@@ -58,7 +58,7 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Takes the next bytes.
+    /// Reads the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), SseError> {
         for &byte in bytes {
             let follows_return = std::mem::replace(&mut self.after_return, byte == b'\r');
@@ -76,7 +76,7 @@ impl SseReader {
         Ok(())
     }
 
-    /// Nothing more comes.
+    /// Ends the stream.
     pub(crate) fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), SseError> {
         if !self.line.is_empty() {
             self.end_line(events)?;
@@ -110,7 +110,7 @@ impl SseReader {
                 self.begun = true;
             }
             "event" => self.name = value.to_owned(),
-            // Comments, which keep connections alive, and what nobody needs here.
+            // Comments, which are keep-alives, and unused fields.
             _ => {}
         }
         Ok(())

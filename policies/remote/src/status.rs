@@ -1,7 +1,7 @@
-//! What an error of a server means: as an answer with another status than 200, or in an answer that began well.
+//! Classifies a server's errors: a status other than 200, or an error in a response that began with 200.
 //!
-//! The words of error messages differ from server to server. They decide between two errors that are both permanent, whether a 429 is about
-//! money, and whether a conversation is too long: servers say that with any status, and asking again helps nobody.
+//! The texts of errors differ from server to server. They decide between two permanent errors, whether a 429 is about
+//! billing, and whether a conversation is too long: servers report that with any status, and a retry does not help.
 //!
 //! Pure; nothing to cancel.
 
@@ -14,18 +14,18 @@ use crate::secret::Secret;
 use crate::server_text::{error_names, error_words, message_in, server_text};
 use crate::trouble::Trouble;
 
-/// An answer that is an error.
+/// An error response.
 pub(crate) struct Refusal<'a> {
     pub(crate) status: StatusCode,
-    /// The beginning of it.
+    /// Beginning of the body.
     pub(crate) body: &'a str,
-    /// What was asked for, without anything secret.
+    /// Requested URL, without secrets.
     pub(crate) url: &'a str,
     pub(crate) model: &'a str,
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// What it means.
+/// Classifies an error response.
 pub(crate) fn trouble_of(refusal: &Refusal<'_>, key: Option<&Secret>) -> Trouble {
     let Refusal { status, body, url, model, retry_after } = refusal;
     let text = server_text(body, key);
@@ -88,8 +88,8 @@ pub(crate) fn url_wrong(url: &str, told: &str) -> Trouble {
     Trouble::permanent("url-wrong", format!("nothing that we know is at {url} ({told}); {help}"))
 }
 
-/// What an error means that stands in the place of an answer, or in its middle: the JSON of an event, or of an answer with status 200. What it
-/// says may still have the key in it.
+/// Classifies an error in place of a response or in its middle: the JSON of an event or of a response with status 200. The
+/// text may still contain the key.
 pub(crate) fn broken_off(error: &str) -> Trouble {
     let said = serde_json::from_str(error).map_or_else(
         |_| error.trim().to_owned(),
@@ -109,7 +109,7 @@ pub(crate) fn broken_off(error: &str) -> Trouble {
     }
 }
 
-/// Whether a JSON object is an error: by `error`, or where it says so of itself.
+/// Whether a JSON object is an error: by its `error` field or its type.
 pub(crate) fn is_error(object: &Value) -> bool {
     let says_so = |key: &str| object.get(key).is_some_and(|kind| kind == "error");
     let is_nothing = |error: &Value| match error {
@@ -121,7 +121,7 @@ pub(crate) fn is_error(object: &Value) -> bool {
     object.get("error").is_some_and(|error| !is_nothing(error)) || says_so("object") || says_so("type")
 }
 
-/// Names of what a conversation has no room in.
+/// Names of the context window.
 const CONTEXT: &[&str] = &[
     "context length",
     "context_length",
@@ -141,9 +141,9 @@ const CONTEXT: &[&str] = &[
     "token limit exceeded",
     "too many tokens",
 ];
-/// What a conversation is to a server.
+/// Names of a conversation.
 const CONVERSATION: &[&str] = &["prompt", "input", "message", "conversation"];
-/// What of it is measured. A bare `long` may be of a time.
+/// Words for its length. A bare `long` may refer to time.
 const MEASURE: &[&str] = &[
     "token",
     "length",
@@ -156,7 +156,7 @@ const MEASURE: &[&str] = &[
     "too_large",
     "超长",
 ];
-/// How it does not fit.
+/// Words for exceeding a limit.
 const EXCESS: &[&str] = &[
     "exceed",
     "too long",
@@ -172,9 +172,9 @@ const EXCESS: &[&str] = &[
     "over the limit",
     "超长",
 ];
-/// Where fields have their names checked, in whose sentences the words above stand as well.
+/// Validation errors of fields, which contain the words above as well.
 const CHECKED: &[&str] = &["input validation error", "invalid input", "input should"];
-/// Limits of a time, and of an account.
+/// Words for rate limits and account limits.
 const PACE: &[&str] = &[
     "per minute",
     "per min",
@@ -188,14 +188,14 @@ const PACE: &[&str] = &[
     "quota",
 ];
 
-/// Whether an error with these words, in lower case, is about a conversation that is longer than the model reads. Servers say so in words
-/// of their own; the sense is that of a conversation, or of a context by its name, some measure is exceeded.
+/// Whether an error text, in lower case, says that a conversation exceeds the model's context. The wordings differ; all say
+/// that some measure of a conversation or context exceeds a limit.
 fn is_about_length(words: &str) -> bool {
     let has = |text: &str, parts: &[&str]| parts.iter().any(|part| text.contains(part));
     if has(words, PACE) {
         return false;
     }
-    // A string that has a limit of its own is a name or an id, unless it is what somebody says.
+    // A string with its own limit is a name or an id, unless it is message content.
     if has(
         words,
         &["string too long", "string_too_long", "string should have at most", "string_above_max_length"],
@@ -209,7 +209,7 @@ fn is_about_length(words: &str) -> bool {
     has(&told, CONVERSATION) && has(&told, MEASURE) && has(&told, EXCESS)
 }
 
-/// Whether a limit of tokens in a time is smaller than this one request, which no waiting helps.
+/// Whether a token rate limit is smaller than this single request, so that waiting does not help.
 fn is_too_large_for_any_minute(words: &str) -> bool {
     words.contains("request too large") && words.contains("reduce")
 }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(trouble.retry_after.is_some(), waits, "{status} {body}");
     }
 
-    /// What servers say of a conversation that is too long.
+    /// Messages of servers about a conversation that is too long.
     const TOO_LONG: &[&str] = &[
         // OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, text-generation-inference, TensorRT-LLM, DS4.
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 8545 tokens. Please reduce the length of the messages.",
@@ -277,7 +277,7 @@ mod tests {
         "Prompt too large for this model",
     ];
 
-    /// What they say of something else.
+    /// Messages of servers about other errors.
     const NOT_TOO_LONG: &[&str] = &[
         "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.",
         "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens for this model",
@@ -330,7 +330,7 @@ mod tests {
             check(429, &body, "rate-limited", Remedy::Later);
             assert_eq!(broken_off(&body).code, "server-error", "{text}");
         }
-        // What the request says is no word of the server.
+        // Text repeated from the request is not the server's.
         let flaw = serde_json::json!({"detail": [{"msg": "Field required", "input": "the context length is exceeded"}]});
         check(422, &flaw.to_string(), "request-refused", Remedy::None);
     }

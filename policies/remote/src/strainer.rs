@@ -1,7 +1,7 @@
-//! The key, kept out of a text that comes in pieces.
+//! Redacts the key from a text that arrives in pieces.
 //!
-//! I1. No key passes, however it is cut into pieces. I2. All else passes, in order; no more is held back than may be the beginning
-//! of a key.
+//! I1. The key never passes, even if it is split between pieces. I2. All other text passes in order; only a possible
+//! beginning of the key is held back.
 //!
 //! Pure; nothing to cancel.
 
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::secret::Secret;
 
-/// Takes pieces, gives them without the key.
+/// Redacts a text piece by piece.
 #[derive(Debug, Default)]
 pub struct Strainer {
     key: Option<Secret>,
@@ -24,7 +24,7 @@ impl Strainer {
         Self { key, ..Self::default() }
     }
 
-    /// What is known to be no key.
+    /// Adds a piece; returns the text that cannot be part of the key.
     pub fn push(&mut self, piece: &str) -> String {
         let Some(key) = &self.key else { return piece.to_owned() };
         if piece.is_empty() {
@@ -40,7 +40,7 @@ impl Strainer {
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// What was held back.
+    /// Returns the text that was held back.
     pub fn end(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

@@ -1,8 +1,9 @@
-//! A model behind a server whose answers are given away as they come.
+//! A model behind a server whose responses are streamed to clients.
 //!
-//! I1. Until the first piece of an answer is known, a request that may do better is sent again, after a pause, within the settings' tries;
-//! after it, trouble is the answer's end. I2. A place is held while an answer comes, and never while its request waits to be sent again.
-//! I3. Time that the reader takes is no silence of the server. I4. No piece and no error has the key in it.
+//! I1. Before the first piece of a response, a failed request is retried after a pause, within the settings' number of
+//! tries; after it, an error ends the response. I2. A place is held while a response arrives, and never during the wait
+//! before a retry. I3. The reader's own time does not count as the server's silence. I4. No piece or error contains the
+//! key.
 //!
 //! Errors: [`StreamError`]. Cancellation: dropping the future of [`RemoteModel::begin`], or the stream, closes the connection.
 
@@ -28,10 +29,10 @@ use crate::sse::{Event, SseReader};
 use crate::status::broken_off;
 use crate::trouble::{Remedy, Trouble};
 
-/// The longest that an answer is waited for whose server keeps the connection alive and says nothing.
+/// Maximum wait for the first piece while the server sends only keep-alives.
 const LONGEST_BEGINNING: Duration = Duration::from_secs(3_600);
 
-/// The longest pause that a server may ask for and is waited for; one that asks for more is answered to the client.
+/// Maximum pause requested by a server that is waited for; a longer one is reported to the client.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A model that answers clients' requests. Shared by all of them.
@@ -43,26 +44,26 @@ pub struct RemoteModel {
     key: Option<Secret>,
 }
 
-/// Why there is no answer, or no more of it. Texts are bounded and without the key.
+/// Why the response is missing or broke off. Texts are bounded and without the key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StreamError {
-    /// The server refuses the request; in its own words, which may be shown to whoever asked.
+    /// The server refuses the request; the text is the server's and may be shown to the client.
     #[error("{0}")]
     Refused(String),
-    /// The conversation is too long for the model; in the server's own words, which may be shown, too.
+    /// The conversation is too long for the model; the text is the server's and may be shown to the client.
     #[error("{0}")]
     TooLong(String),
-    /// It may be all right later.
+    /// A temporary error.
     #[error("{message}")]
     Later {
         /// Name of the fault, as in the crate's documentation.
         code: &'static str,
         /// For the log.
         message: String,
-        /// How long the server wants to be left alone.
+        /// The requested delay before the next request.
         retry_after: Option<Duration>,
     },
-    /// It will not, and the request is not at fault: key, address, name of the model, account.
+    /// A permanent error that the request did not cause: key, address, model name, account.
     #[error("{message}")]
     Settings {
         /// Name of the fault.
@@ -73,10 +74,11 @@ pub enum StreamError {
 }
 
 impl RemoteModel {
-    /// A model that has not been asked anything yet.
+    /// Creates a model; sends no request.
     ///
     /// # Errors
-    /// [`RemoteError`] for settings that no request can be made of, of another dialect, or whose tokens come in no stream.
+    /// [`RemoteError`] for settings that no request can be made of, if the dialect is not OpenAI's, or if its tokens cannot
+    /// be streamed.
     pub fn new(settings: RemoteSpec, key: Option<Secret>) -> Result<Self, RemoteError> {
         if settings.dialect != RemoteDialect::Openai {
             return Err(RemoteError::Settings("requests are passed on in the dialect `openai` alone"));
@@ -90,16 +92,16 @@ impl RemoteModel {
         Ok(Self { settings, server, places, key })
     }
 
-    /// How an answer to this body of a client is drawn.
+    /// Sampling options for a client's body.
     #[must_use]
     pub fn drawn(&self, body: &Map<String, Value>) -> Drawn {
         passed_on::drawn(&self.settings, body)
     }
 
-    /// Asks. Ready when the first piece is known (I1).
+    /// Sends a request and waits for the first piece (I1).
     ///
     /// # Errors
-    /// [`StreamError`] for whatever keeps the server from answering.
+    /// [`StreamError`] if the server does not answer.
     pub async fn begin(&self, asked: &PassedOn<'_>) -> Result<RemoteStream, StreamError> {
         let request = passed_on::request(&self.settings, asked);
         let mut tries = 0;
@@ -111,7 +113,7 @@ impl RemoteModel {
             tries += 1;
             tracing::debug!(tries, code = trouble.code, "no answer");
             let wait = trouble.retry_after.unwrap_or_else(|| backoff::wait(asked.seed, tries));
-            // Whoever allows no more requests for now says so to the client, which has its own way to wait.
+            // A rate limit is reported to the client, which has its own way to wait.
             let is_final = matches!(trouble.code, "rate-limited" | "no-place") || wait > LONGEST_PAUSE;
             if is_final || tries >= trouble.tries(self.settings.tries) {
                 return Err(stream_error(trouble, tries));
@@ -120,16 +122,16 @@ impl RemoteModel {
         }
     }
 
-    /// Whether the server is there and takes the key: it says which models it has.
+    /// Checks by the list of models that the server is reachable and accepts the key.
     ///
     /// # Errors
-    /// [`StreamError`] for whatever keeps the server from answering.
+    /// [`StreamError`] if the server does not answer.
     pub async fn ready(&self) -> Result<(), StreamError> {
         let until = Until { give_up: Instant::now() + self.settings.patience.first_byte };
         self.server.get("models", until).await.map(drop).map_err(|trouble| stream_error(trouble, 1))
     }
 
-    /// What the server says of the models that it has.
+    /// Reads the server's list of models.
     ///
     /// # Errors
     /// As of [`Self::ready`].
@@ -139,13 +141,13 @@ impl RemoteModel {
         Ok(listed(&list, &self.settings.model, self.key.as_ref()))
     }
 
-    /// Where it is, for a person.
+    /// URL of the server, for messages.
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.settings.base_url
     }
 
-    /// The model, as the server knows it.
+    /// Name of the model on the server.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.settings.model
@@ -154,7 +156,7 @@ impl RemoteModel {
     async fn begin_once(&self, request: &Request) -> Result<RemoteStream, Trouble> {
         let place =
             timeout(self.settings.patience.first_byte, Arc::clone(&self.places).acquire_owned()).await;
-        // The semaphore is never closed, so an error is the time that is up.
+        // The semaphore is never closed, so an error is a timeout.
         let Ok(Ok(place)) = place else {
             let many = self.settings.concurrency;
             let message =
@@ -185,7 +187,7 @@ impl RemoteModel {
     }
 }
 
-/// An answer that comes.
+/// A response that is arriving.
 #[derive(Debug)]
 pub struct RemoteStream {
     server: Arc<Server>,
@@ -195,15 +197,15 @@ pub struct RemoteStream {
     reader: Option<OpenaiStream>,
     prompt_ids: Option<Arc<[u32]>>,
     known: VecDeque<RemotePiece>,
-    /// Whether a part of the answer has come.
+    /// Whether a part of the response has arrived.
     begun: bool,
-    /// What comes after the pieces that are known.
+    /// Error to report after the known pieces.
     trouble: Option<Trouble>,
     _place: OwnedSemaphorePermit,
 }
 
 impl RemoteStream {
-    /// The prompt as it was fed, where the server says its tokens.
+    /// Token ids of the prompt, if the server reports them.
     #[must_use]
     pub fn prompt_ids(&self) -> Option<Arc<[u32]>> {
         self.prompt_ids.clone()
@@ -212,7 +214,7 @@ impl RemoteStream {
     /// The next piece; `None` after the end, or after an error.
     ///
     /// # Errors
-    /// [`StreamError`] for an answer that comes to no end.
+    /// [`StreamError`] if the response breaks off.
     pub async fn next(&mut self) -> Option<Result<RemotePiece, StreamError>> {
         // I3.
         self.pieces.silence.heard(Instant::now());
@@ -231,7 +233,7 @@ impl RemoteStream {
         }
     }
 
-    /// Reads until a part of the answer has come.
+    /// Reads until a part of the response has arrived.
     async fn take_beginning(&mut self) -> Result<(), Trouble> {
         while !self.begun && self.reader.is_some() {
             self.advance().await?;
@@ -239,7 +241,7 @@ impl RemoteStream {
         Ok(())
     }
 
-    /// Reads an answer that comes whole, as some servers answer whatever is asked.
+    /// Reads a complete response, which some servers send even if a stream is requested.
     async fn take_whole(&mut self) -> Result<(), Trouble> {
         let text = self.pieces.text().await?;
         if let Some(reader) = &mut self.reader {
@@ -249,7 +251,7 @@ impl RemoteStream {
         self.finish()
     }
 
-    /// Takes what comes next.
+    /// Reads the next data.
     async fn advance(&mut self) -> Result<(), Trouble> {
         let mut events = Vec::new();
         if let Some(bytes) = self.pieces.next().await? {
@@ -262,7 +264,7 @@ impl RemoteStream {
             }
             return read;
         }
-        // What is left has no end of its own. If it makes no sense, it is half of something.
+        // The remaining event has no end. If it cannot be parsed, the stream was cut.
         let cut = || Trouble::later("stream-cut", "the server's answer breaks off within an event");
         self.sse.finish(&mut events).map_err(|_| cut())?;
         for event in events {
@@ -272,7 +274,7 @@ impl RemoteStream {
         self.finish()
     }
 
-    /// Takes an event; whether it was the last.
+    /// Reads an event; returns whether it was the last.
     fn take(&mut self, event: &Event) -> Result<bool, Trouble> {
         let Some(reader) = &mut self.reader else { return Ok(true) };
         if event.is_error() {

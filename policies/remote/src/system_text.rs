@@ -1,20 +1,20 @@
-//! The first message: how actions are written, where the server is not told so by its own form of tools.
+//! The system message: how to write actions, if the tools are not sent in the server's own format.
 //!
-//! A function of the plan and of the tools that the record has, so that what the policy saw can be computed again.
+//! It is a function of the plan and the recorded tools, so that the policy's input can be reconstructed.
 
 use clawrl_core::{ActionFormat, RemoteSpec, ToolSpec, ToolUse};
 
-/// What a model is told beside the conversation.
+/// Input of a model besides the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told<'a> {
     /// The message before the conversation, if there is one.
     pub system: Option<String>,
-    /// Tools in the server's own form; empty for none.
+    /// Tools in the server's own format; empty for none.
     pub tools: &'a [ToolSpec],
 }
 
 impl<'a> Told<'a> {
-    /// Of a policy with these settings, in a task whose actions have this format.
+    /// The input for a policy with these settings in a task with this action format.
     #[must_use]
     pub fn of(settings: &RemoteSpec, format: ActionFormat, tools: &'a [ToolSpec]) -> Self {
         let system = system_text(settings, format, tools);
@@ -22,7 +22,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether tools are offered in the server's own form.
+/// Whether tools are sent in the server's own format.
 fn is_native(tools: ToolUse, format: ActionFormat) -> bool {
     match tools {
         ToolUse::Auto => format == ActionFormat::ToolCalls,
@@ -31,7 +31,7 @@ fn is_native(tools: ToolUse, format: ActionFormat) -> bool {
     }
 }
 
-/// The text; `None` for no such message.
+/// The text; `None` without such a message.
 fn system_text(settings: &RemoteSpec, format: ActionFormat, tools: &[ToolSpec]) -> Option<String> {
     match &settings.system {
         Some(text) if text.is_empty() => None,

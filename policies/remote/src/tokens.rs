@@ -1,7 +1,7 @@
-//! Exact tokens, from servers that give them.
+//! Exact tokens, from servers that report them.
 //!
-//! I1. Tokens are given only whole: an id and a finite log-probability for every one, as many as the server counts, or
-//! none at all. A list that leaves out the token that ended the reply is not whole.
+//! I1. The tokens are all or none: each has an id and a finite log-probability, and their number is the server's count. A
+//! list without the stop token of the reply is incomplete.
 //!
 //! Log-probabilities are the server's, at temperature 1 and over the whole vocabulary: the settings allow no others, see
 //! `exact_tokens` in policy files. The version of the weights is not known and is 0.
@@ -14,7 +14,7 @@ use crate::reply::Figure;
 /// A small excess over 0 is rounding.
 const ROUNDING: f64 = 1e-3;
 
-/// What a request has to say for it.
+/// Adds the request fields for exact tokens.
 pub(crate) fn ask(source: TokenSource, body: &mut Map<String, Value>) {
     body.insert("logprobs".to_owned(), json!(true));
     match source {
@@ -27,7 +27,7 @@ pub(crate) fn ask(source: TokenSource, body: &mut Map<String, Value>) {
     }
 }
 
-/// Ids and log-probabilities on the way in.
+/// Collects ids and log-probabilities.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TokenCollector {
     ids: Vec<u32>,
@@ -36,7 +36,7 @@ pub(crate) struct TokenCollector {
 }
 
 impl TokenCollector {
-    /// Takes what one piece, or the whole, of a choice has.
+    /// Reads the tokens of a choice, from one chunk or a complete response.
     pub(crate) fn take(&mut self, source: TokenSource, choice: &Value) {
         match source {
             TokenSource::Sglang => {
@@ -55,7 +55,7 @@ impl TokenCollector {
         }
     }
 
-    /// How much was taken.
+    /// Number of values read.
     pub(crate) fn seen(&self) -> usize {
         self.ids.len() + self.logprobs.len()
     }
@@ -74,7 +74,7 @@ impl TokenCollector {
         }
     }
 
-    /// The tokens (I1). `counted` is how many there are by the server's own count.
+    /// The tokens (I1). `counted` is the server's count.
     pub(crate) fn whole(self, counted: Figure) -> Option<SampledTokens> {
         let all = match counted {
             Figure::Count(count) => count == self.ids.len() as u64,

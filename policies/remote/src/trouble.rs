@@ -1,21 +1,21 @@
-//! What a request can run into, and what that means for the attempt.
+//! Errors of a request, and their consequence for the attempt.
 
 use std::time::Duration;
 
 use clawrl_core::{Boundary, Fault};
 
-/// Whether and how often asking again can help.
+/// Whether and how often to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// It would fail the same way.
+    /// Never: a retry would fail in the same way.
     None,
     /// Later.
     Later,
-    /// Perhaps, but a server that talks nonsense rarely stops.
+    /// Once: a server that sends invalid data rarely recovers.
     Once,
 }
 
-/// One request that came to nothing.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Trouble {
@@ -24,9 +24,9 @@ pub(crate) struct Trouble {
     /// For a person; already without the key.
     pub(crate) message: String,
     pub(crate) remedy: Remedy,
-    /// How long the server wants to be left alone.
+    /// The requested delay before the next request.
     pub(crate) retry_after: Option<Duration>,
-    /// What the server itself says of a request that it refuses: without the key, and bounded.
+    /// The server's own text about a refused request: without the key, and of limited length.
     pub(crate) told: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Trouble {
         Self { remedy: Remedy::Once, ..Self::later("reply-too-large", message) }
     }
 
-    /// Requests that this may take in all, of those that the settings allow.
+    /// Total number of tries for this error, within the allowed number.
     pub(crate) fn tries(&self, allowed: u32) -> u32 {
         match self.remedy {
             Remedy::None => 1,

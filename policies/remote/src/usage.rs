@@ -1,11 +1,12 @@
-//! What a reply took: the server's word where it is possible, an estimate where it is not, and the price of it.
+//! Token usage of a reply: the server's figures if plausible, otherwise an estimate, and the cost.
 //!
-//! I1. A figure that cannot be true is noted and replaced; one that can be true is the server's word, and labelled so.
-//! I2. Cost is whole numbers: the price of each kind of token times its number, added, rounded down once.
+//! I1. An impossible figure is noted and replaced; a possible one is used and labelled as the server's. I2. Cost is
+//! computed in integers: the price of each kind of token times its number, summed, rounded down once.
 //!
-//! What cannot be true: more output than was allowed; fewer tokens than the text has bytes, divided by the longest
-//! tokens that exist; more input than the request has bytes, with room for a template and hidden instructions; more
-//! input from a cache than input. Bytes of images say nothing about their tokens, and are left out; each may have so many.
+//! Impossible figures: more output than allowed; fewer tokens than the bytes of the text divided by [`LONGEST_TOKEN`]; more
+//! input than the bytes of the request plus an allowance for a template and hidden instructions; more cached input than
+//! input. Bytes of images do not determine their tokens and are left out; each image may have up to [`LARGEST_IMAGE`]
+//! tokens.
 //!
 //! Units: tokens; prices in millionths of a US dollar for a million tokens, which are millionths of a millionth for
 //! one; cost in billionths.
@@ -14,7 +15,7 @@ use clawrl_core::{Prices, Usage, UsageSource};
 
 use crate::reply::{Figure, Reported};
 
-/// Bytes of the longest token: vocabularies have runs of spaces of this length.
+/// Bytes of the longest token: some vocabularies have runs of spaces of this length.
 const LONGEST_TOKEN: u64 = 512;
 
 /// Tokens that servers add to a prompt unseen: chat templates, descriptions of tools, safety instructions.
@@ -26,25 +27,25 @@ const USUAL_TOKEN: u64 = 4;
 /// Tokens of a usual image in an estimate; servers count between 85 and some thousands.
 const USUAL_IMAGE: u64 = 1_000;
 
-/// Most tokens of one image.
+/// Maximum number of tokens of one image.
 const LARGEST_IMAGE: u64 = 65_536;
 
-/// What is known of a reply without the server's word.
+/// Facts about a reply that do not depend on the server's figures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     /// Bytes of the request's body, without its images.
     pub(crate) text_bytes: usize,
-    /// How many images it has.
+    /// Number of images.
     pub(crate) images: u32,
     /// Bytes that the model wrote.
     pub(crate) written_bytes: usize,
-    /// Tokens it might write.
+    /// Maximum number of tokens that the model may write.
     pub(crate) max_tokens: u32,
-    /// Tokens it wrote, where it gave them one by one.
+    /// Number of tokens, if the server reported them one by one.
     pub(crate) exact_output: Option<u64>,
 }
 
-/// Judges the server's word. `notes` are those of the reply so far.
+/// Checks the server's figures. `notes` are the notes of the reply so far.
 pub(crate) fn settle(reported: &Reported, known: &Known, prices: Option<&Prices>, notes: &[&str]) -> Usage {
     let mut notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
     let figures = match possible(reported, known) {

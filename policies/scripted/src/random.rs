@@ -6,7 +6,7 @@ use clawrl_core::{
 
 /// Draws each action from a list of lines with the request's seed, with equal probability.
 ///
-/// A line is parsed as a raw action whatever the task's format: `ls -l` runs, `submit` ends the episode. A
+/// A line is parsed as a raw action regardless of the task's format: `ls -l` runs, `submit` ends the episode. A
 /// line that is not a raw action is sent as text, so a list may contain malformed replies, too. Repeat a
 /// line to raise its weight.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Compiles `cpp/` against the libtorch that torch-sys links, and passes on where that is.
+//! Compiles `cpp/` against the libtorch that torch-sys links, and passes its path on.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ fn main() {
     for file in SOURCES.into_iter().chain([HEADER, "build.rs"]) {
         println!("cargo::rerun-if-changed={file}");
     }
-    // torch-sys has found libtorch before this runs, or has failed and said why.
+    // torch-sys has found libtorch before this runs, or has failed with a reason.
     let Some(library_folder) = std::env::var_os("DEP_TCH_LIBTORCH_LIB").map(PathBuf::from) else {
         println!("cargo::error=torch-sys did not say where libtorch is");
         return;
@@ -18,7 +18,7 @@ fn main() {
         .cpp(true)
         .std("c++17")
         .pic(true)
-        // The headers are libtorch's; only our own files have to be free of warnings.
+        // Warnings in libtorch's headers are ignored.
         .flag("-isystem")
         .flag(library_folder.with_file_name("include"))
         .define("_GLIBCXX_USE_CXX11_ABI", "1")

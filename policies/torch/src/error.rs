@@ -1,4 +1,4 @@
-//! What can go wrong on libtorch.
+//! Errors of libtorch and of model files.
 
 use clawrl_torch_shim::{AdamwError, GpuError};
 use tch::TchError;

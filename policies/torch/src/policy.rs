@@ -1,12 +1,12 @@
-//! The embedded policy: conversations in, sampled replies out, by an engine in this process.
+//! The embedded policy: samples replies to conversations with an engine in this process.
 //!
-//! I1. What an attempt was shown and what was sampled stay as tokens from turn to turn (I3 of the architecture); the
-//! tokens acted on are those that [`crate::segments`] computes from the record. I2. Nothing is kept for an attempt
-//! after its end, and nothing while its reply is sampled: the conversation travels with the future, so that dropping
-//! it gives everything up. I3. A reply is a function of the context, the request's seed and the weights.
+//! I1. Contexts and samples of an attempt are kept as tokens from turn to turn (I3 of the architecture);
+//! [`crate::segments`] computes the same tokens from the record. I2. The policy keeps no state of an attempt after its end
+//! or while its reply is sampled: the future owns the conversation, so that dropping the future frees everything. I3. A
+//! reply is a function of the context, the request's seed and the weights.
 //!
 //! Errors: policy faults. Permanent: `context-too-long`, `action-format-unsupported`,
-//! `chat-template`, `engine-refused`, `weights-not-finite`, `engine-gone`. Worth another try: `conversation-lost`.
+//! `chat-template`, `engine-refused`, `weights-not-finite`, `engine-gone`. Retried: `conversation-lost`.
 //! Cancellation: dropping the future of `act` cancels the request in the engine.
 
 use std::collections::HashMap;
@@ -23,14 +23,13 @@ use crate::engine::{AdapterName, EngineError, EngineHandle, GenerateRequest, Gen
 /// How replies are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplySampling {
-    /// Most tokens of a reply.
+    /// Maximum number of tokens in a reply.
     pub max_new_tokens: u32,
-    /// T; 0 is greedy, whose replies are not trained on.
+    /// T; 0 is greedy, and greedy replies are not trained on.
     pub temperature: f32,
 }
 
-/// Acts for the attempts of one run, which is the scope of their ids: a second run gets a policy of its own over the
-/// same engine.
+/// The policy of one run, which is the scope of attempt ids: a second run needs its own policy over the same engine.
 #[derive(Debug)]
 pub struct TorchPolicy {
     name: String,
@@ -38,24 +37,24 @@ pub struct TorchPolicy {
     chat: Arc<Chat>,
     sampling: ReplySampling,
     adapter: Option<AdapterName>,
-    /// Between the turns of the attempts that go on.
+    /// Conversations of running attempts between their turns.
     conversations: Mutex<HashMap<AttemptId, ConversationState>>,
 }
 
 impl TorchPolicy {
-    /// A policy over a running engine. `name` goes into plan and record.
+    /// Creates a policy over a running engine. `name` is written to plan and record.
     #[must_use]
     pub fn new(name: String, engine: EngineHandle, chat: Arc<Chat>, sampling: ReplySampling) -> Self {
         Self { name, engine, chat, sampling, adapter: None, conversations: Mutex::default() }
     }
 
-    /// The same with an adapter that the engine has.
+    /// Uses an adapter that is resident in the engine.
     #[must_use]
     pub fn with_adapter(self, adapter: Option<AdapterName>) -> Self {
         Self { adapter, ..self }
     }
 
-    /// Attempts that the policy keeps a conversation for.
+    /// Number of attempts with a stored conversation.
     #[must_use]
     pub fn open_conversations(&self) -> usize {
         self.conversations().len()
@@ -90,7 +89,7 @@ impl TorchPolicy {
         Ok(Action { text, tool_calls: Vec::new(), finish, tokens: Some(tokens), usage: None })
     }
 
-    /// The conversation of an attempt, which is gone from here until its reply is there (I2).
+    /// Removes and returns the conversation of an attempt, until its reply arrives (I2).
     fn take(&self, attempt: AttemptId, turn: u32) -> Result<ConversationState, Fault> {
         let kept = self.conversations().remove(&attempt);
         match turn {
@@ -102,7 +101,7 @@ impl TorchPolicy {
         }
     }
 
-    /// Nothing that can panic runs under the lock, so what a panicking thread left is whole.
+    /// No code that can panic runs under the lock, so the content is consistent.
     fn conversations(&self) -> MutexGuard<'_, HashMap<AttemptId, ConversationState>> {
         self.conversations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +121,7 @@ impl Policy for TorchPolicy {
     }
 }
 
-/// The tools that are described in the context: none where an action is plain text.
+/// The tools that the context describes: none if actions are plain text.
 #[must_use]
 pub fn described_tools(format: ActionFormat, tools: &[ToolSpec]) -> &[ToolSpec] {
     match format {

@@ -1,4 +1,4 @@
-//! Policies from nothing: a folder in the format of Hugging Face, with a tokenizer trained on the text at hand and
+//! New policies: a folder in the format of Hugging Face, with a tokenizer trained on the text at hand and
 //! freshly drawn weights. No download.
 //!
 //! I1. The folder appears complete or not at all: it is written beside its place, synced and renamed. Nothing that is
@@ -21,7 +21,7 @@ use crate::error::TorchError;
 use crate::model::{ModelConfig, ModelFiles, ParamLayout, init_params, save_params};
 use crate::tokenizer::{END, PAD, Tokenizer, TokenizerError, Training, train_tokenizer};
 
-/// What shells answer, so that its words are single tokens too. No suite spells it out.
+/// Words of shell messages, so that they are single tokens too. No suite contains them.
 const SHELL_PHRASES: &str = "exit still running the shell has exited timed out and killed cancelled error cannot \
      access open create remove directory No such file or directory command not found bash line syntax near \
      unexpected token Permission denied File exists Is a directory Not a directory missing operand destination try \
@@ -42,14 +42,14 @@ impl Preset {
     }
 }
 
-/// What a fresh policy is made from.
+/// Request for a new policy.
 #[derive(Debug, Clone, Copy)]
 pub struct PresetRequest<'a> {
     /// Its shape.
     pub preset: Preset,
     /// Decides the weights.
     pub seed: u64,
-    /// What the policy will read and write: instructions, commands, names, contents of files. Every word in them
+    /// Texts that the policy will read and write: instructions, commands, names, contents of files. Every word in them
     /// becomes one token, the most frequent ones first. Where they have calls in the Hermes format, what stands around
     /// names and values in these is a token too.
     pub texts: &'a [String],
@@ -57,7 +57,7 @@ pub struct PresetRequest<'a> {
     pub positions: Option<u32>,
 }
 
-/// What was made.
+/// Facts about the new policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresetSummary {
     /// Entries of the vocabulary.
@@ -66,7 +66,7 @@ pub struct PresetSummary {
     pub parameters: i64,
 }
 
-/// Why no policy was made. The folder is as it was.
+/// Why no policy was made. The folder is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
     /// There is something already.
@@ -77,7 +77,7 @@ pub enum PresetError {
     Io {
         /// Which file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The tokenizer could not be trained.
@@ -103,7 +103,7 @@ pub fn init_policy(folder: &Path, request: &PresetRequest<'_>) -> Result<PresetS
         Ok(summary)
     });
     if made.is_err() {
-        // Whatever is left of it is of no use; the error that counts is the first.
+        // Best effort to delete the partial folder; the first error is reported.
         let _ = fs::remove_dir_all(&staging);
     }
     made

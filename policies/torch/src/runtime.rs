@@ -1,7 +1,7 @@
 //! The libtorch that this process runs on: which one, whether it sees a GPU, how many threads it takes.
 //!
-//! I1. [`probe`] loads libtorch's CUDA half before anybody can ask whether CUDA is there; libtorch remembers the
-//! first answer. I2. Of a libtorch other than the one this was built for, nothing but its version is used.
+//! I1. [`probe`] loads libtorch's CUDA library before any code can query CUDA; libtorch remembers the
+//! first answer. I2. Of a libtorch of another version, only the version is read.
 //!
 //! Errors: [`RuntimeError`]. A libtorch that is missing altogether never gets here: the loader does not start the
 //! program and names the file; `ci/setup.sh` brings it back to where the program looks.
@@ -25,7 +25,7 @@ pub enum RuntimeError {
          build again, with neither LIBTORCH nor LD_LIBRARY_PATH naming another one", .folder.display()
     )]
     WrongVersion {
-        /// What was loaded.
+        /// Loaded version.
         found: LibtorchVersion,
         /// From where.
         folder: PathBuf,
@@ -36,14 +36,14 @@ pub enum RuntimeError {
     /// libtorch did not take the number of threads.
     #[error("libtorch runs on {found} threads, not on the {asked} that were asked for")]
     Threads {
-        /// What was asked for.
+        /// Requested number.
         asked: NonZeroUsize,
-        /// What it runs on.
+        /// Actual number.
         found: i64,
     },
 }
 
-/// What is known of the libtorch of this process.
+/// Facts about the libtorch of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeFacts {
     /// Its version, which is [`LIBTORCH_VERSION`].
@@ -54,7 +54,7 @@ pub struct RuntimeFacts {
     pub cuda: CudaFacts,
 }
 
-/// What is known of CUDA.
+/// Facts about CUDA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CudaFacts {
     /// libtorch sees this many GPUs, at least one.

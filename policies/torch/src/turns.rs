@@ -1,32 +1,34 @@
-//! Turns on one device: the learner, which works in segments, makes way for the engine between two of them.
+//! Shares one device between engine and learner: the learner works in segments and yields to the engine between two of them.
 //!
-//! Who shares a device or its cores with a learner waits for it: a token that is sampled while a layer of thousands of rows is
-//! computed comes late. So the engine goes first. While it has sequences to sample, the learner gets a turn only after some steps of
-//! the engine: after each one where its segments are short, and otherwise so rarely that fewer than one token in twenty waits for
-//! one. Without anything to sample the learner works on without asking.
+//! An engine that shares a device or its cores with a learner waits for it: a token sampled while a layer of thousands of
+//! rows is computed is late. So the engine has priority. While it has sequences to sample, the learner gets a segment only
+//! after some steps of the engine: after each step if its segments are short, and otherwise so rarely that fewer than one
+//! token in twenty waits for one. If the engine has nothing to sample, the learner continues without waiting.
 //!
-//! I1. No step of the engine and no segment of the learner overlap. I2. Whoever waits is let in: the learner after
-//! [`STEPS_BETWEEN`] steps at most, the engine after the segments that were let in. I3. Nobody who holds a turn waits for the other. I4. An engine
-//! that ends, however it ends, and a learner that panics hold up nobody. I5. Turns decide when something is computed, never what.
+//! I1. No step of the engine and no segment of the learner overlap. I2. No side starves: the learner waits for at most
+//! [`STEPS_BETWEEN`] steps, the engine for the admitted segments. I3. The holder of a turn never waits for the other side.
+//! I4. An engine that ends in any way, and a learner that panics, block no one else. I5. Turns affect when a computation
+//! runs, never its result.
 //!
-//! Several threads of a learner may be in a turn at once, and several engines: each side is a crowd. Nothing polls: who waits sleeps
-//! until the other says that something changed. Nothing to cancel: a turn is a step or a segment, and ends by itself.
+//! Several threads of a learner, or several engines, may hold a turn at once. Waiting threads sleep until the other side
+//! signals a change; nothing polls. Nothing to cancel: a turn is a step or a segment, and ends by itself.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Steps of the engine between two turns of a learner whose segments are long: with one token in more than twenty delayed, 95 of 100 come
-/// as if nobody learned.
+/// Steps of the engine between two long segments: fewer than one token in twenty is delayed, so 95 % of tokens arrive as
+/// without a learner.
 const STEPS_BETWEEN: u32 = 24;
 
-/// A segment is short up to so many times a step: a token that waits for one comes after three times its usual time.
+/// A segment is short up to this many times the duration of a step: a token that waits for one takes three times its usual
+/// time.
 const SHORT: u32 = 2;
 
-/// Turns between learners and engines; by default everybody works as if alone. Cheap to clone.
+/// Arbiter between learners and engines; by default each works as if alone. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Turns(Option<Arc<Shared>>);
 
-/// The same device is the same turns.
+/// Two values are equal if they share a device.
 impl PartialEq for Turns {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -46,26 +48,26 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Engines that have something to sample.
+    /// Number of engines with sequences to sample.
     busy: u32,
-    /// Engines in a step.
+    /// Number of engines in a step.
     stepping: u32,
-    /// Threads of a learner in a segment.
+    /// Number of learner threads in a segment.
     learning: u32,
-    /// Threads of a learner that wait.
+    /// Number of learner threads that wait.
     waiting: u32,
-    /// Of these, how many may go first.
+    /// Number of waiting learner threads that go before the engine.
     let_in: u32,
-    /// Steps since a learner was let in.
+    /// Steps since a learner was admitted.
     steps: u32,
-    /// What a step takes, lately.
+    /// Recent duration of a step.
     step: Duration,
-    /// What the longer segments take, lately.
+    /// Recent duration of the longer segments.
     segment: Duration,
 }
 
 impl State {
-    /// Whether a learner that waits has waited long enough.
+    /// Whether a waiting learner is due.
     fn is_due(&self) -> bool {
         let between = if self.segment <= self.step * SHORT { 1 } else { STEPS_BETWEEN };
         self.waiting > 0 && self.steps >= between
@@ -75,14 +77,14 @@ impl State {
         self.step = if self.step.is_zero() { took } else { (self.step * 7 + took) / 8 };
     }
 
-    /// Falls slowly: a way back takes twice as long as a way there, and both are to come.
+    /// Falls slowly, because backward segments take twice as long as forward ones and both recur.
     fn after_segment(&mut self, took: Duration) {
         self.segment = took.max(self.segment * 7 / 8);
     }
 }
 
 impl Shared {
-    /// What the mutex holds is whole between two statements, so a thread that panicked has left nothing half done.
+    /// The content of the mutex is consistent between two statements, so a thread that panicked has left nothing half done.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,18 +95,18 @@ impl Shared {
 }
 
 impl Turns {
-    /// For those who share a device.
+    /// Creates an arbiter for a shared device.
     #[must_use]
     pub fn shared() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// An engine's side.
+    /// The handle of an engine.
     pub(crate) fn engine(&self) -> EngineTurns {
         EngineTurns { shared: self.0.clone(), is_busy: false }
     }
 
-    /// A turn of a thread of the learner; waits until it comes. It ends when it is dropped.
+    /// Waits for a turn of a learner thread, which ends when it is dropped.
     pub(crate) fn learn(&self) -> LearnerTurn {
         let mut turn = LearnerTurn { shared: self.0.clone(), began: None };
         turn.begin();
@@ -120,7 +122,7 @@ pub(crate) struct EngineTurns {
 }
 
 impl EngineTurns {
-    /// Makes a step, once no segment is under way.
+    /// Makes a step, after running segments have ended.
     pub(crate) fn step<T>(&mut self, step: impl FnOnce() -> T) -> T {
         let Some(shared) = self.shared.clone() else { return step() };
         {
@@ -145,7 +147,7 @@ impl EngineTurns {
         result
     }
 
-    /// There is nothing to sample: the learner need not wait.
+    /// Reports that the engine has nothing to sample, so that the learner need not wait.
     pub(crate) fn rest(&mut self) {
         let Some(shared) = self.shared.as_ref().filter(|_| self.is_busy) else { return };
         self.is_busy = false;
@@ -160,7 +162,7 @@ impl Drop for EngineTurns {
     }
 }
 
-/// A step under way; ends also where the step panics (I4).
+/// A running step, which also ends if it panics (I4).
 struct Stepping<'a> {
     shared: &'a Shared,
     began: Instant,
@@ -182,12 +184,12 @@ impl Drop for Stepping<'_> {
 #[derive(Debug)]
 pub(crate) struct LearnerTurn {
     shared: Option<Arc<Shared>>,
-    /// When it came; `None` between two.
+    /// Start of the segment; `None` between two segments.
     began: Option<Instant>,
 }
 
 impl LearnerTurn {
-    /// Between two segments: makes way where somebody else is to go first.
+    /// Yields between two segments if the engine has priority.
     pub(crate) fn pause(&mut self) {
         self.end();
         self.begin();
@@ -230,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// Does something under a deadline that only a deadlock reaches.
+    /// Runs `work` with a timeout that only a deadlock reaches.
     fn in_time(work: impl FnOnce() + Send + 'static) {
         let (done, hear) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -242,7 +244,7 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Counts who is in, and says when both sides are.
+    /// Counts the holders of each side, and detects an overlap.
     #[derive(Default)]
     struct Door {
         stepping: AtomicI32,
@@ -263,7 +265,7 @@ mod tests {
         }
     }
 
-    /// I1 and I2, with crowds on both sides that come and go.
+    /// I1 and I2, with several threads on both sides.
     #[test]
     fn i1_nobody_overlaps_and_everybody_ends() {
         in_time(|| {
@@ -304,7 +306,7 @@ mod tests {
         });
     }
 
-    /// I2: an engine that never rests lets a learner in, after the steps that the lengths of segments say.
+    /// I2: an engine that never rests admits a learner, after a number of steps that depends on the length of segments.
     #[test]
     fn i2_a_busy_engine_lets_the_learner_in_now_and_then() {
         for (segment, between) in [(Duration::ZERO, 1), (Duration::from_secs(1), STEPS_BETWEEN)] {
@@ -327,7 +329,7 @@ mod tests {
                         seen
                     })
                 };
-                // It waits, and then the engine goes on without a rest until it was in.
+                // Waits until the learner waits; then the engine makes steps until the learner was admitted.
                 while turns.0.as_ref().unwrap().state().waiting == 0 {
                     thread::yield_now();
                 }

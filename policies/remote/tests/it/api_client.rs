@@ -1,4 +1,4 @@
-//! A person's own client: one request, its answer as it comes, and what goes wrong.
+//! The interactive client: one request, its streamed response, and errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn client(stub: &Stub) -> ApiClient {
     client
 }
 
-/// The events of an answer, and why there are no more.
+/// The events of a response, and the error that ended it.
 async fn read(answer: Answer) -> (Vec<ApiEvent>, Option<ApiError>) {
     let stub = Stub::start(move |_| answer.clone()).await;
     let mut read = Vec::new();
@@ -55,7 +55,7 @@ async fn a_request_has_its_headers_and_the_key() {
         ("/v1/feedback", &*format!("Bearer {KEY}"))
     );
     assert_eq!(asked.headers["x-one"], "a");
-    // What is no header is left out, and takes nothing with it.
+    // An invalid header is left out; the others are sent.
     assert!(!asked.headers.contains_key("x-two"));
 }
 
@@ -66,7 +66,7 @@ async fn events_however_they_are_cut_and_whole_answers() {
     let expected = vec![chunk(json!({"a": 1})), chunk(json!({"b": 2})), ApiEvent::Done];
     assert_eq!(read(Answer::pieces(&pieces)).await, (expected, None));
     assert_eq!(read(Answer::json("200 OK", &json!({"a": 1}))).await, (vec![chunk(json!({"a": 1}))], None));
-    // An end without a word is one, too.
+    // A stream may end without `[DONE]`.
     assert_eq!(read(Answer::pieces(&[b"data: {}\n\n"])).await, (vec![chunk(json!({}))], None));
 }
 

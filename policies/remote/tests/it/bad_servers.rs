@@ -1,4 +1,4 @@
-//! Servers that are not there, refuse, talk nonsense, stall or die.
+//! Servers that are unreachable, refuse, send invalid data, stall or crash.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ fn said_once(piece: &str) -> String {
     format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": piece}}]}))
 }
 
-/// What one answer, given to every request, ends in; and how often it was asked for.
+/// The outcome if every request gets this response, and the number of requests.
 async fn check(answer: Answer, code: &str, retry: Retry, requests: usize) -> String {
     let stub = Stub::start(move |_| answer.clone()).await;
     let message = faulted(ask(&policy(settings(&stub))).await, code, retry);
@@ -41,7 +41,7 @@ async fn refusals_are_permanent_and_asked_once() {
     check(Answer::json("422 Unprocessable", &error("no")), "request-refused", Retry::Never, 1).await;
 }
 
-/// It helps nobody to ask again, whatever the status says.
+/// A retry does not help, regardless of the status.
 #[tokio::test]
 async fn a_conversation_that_is_too_long_is_permanent_and_asked_once() {
     let error = json!({"error": {"message": "Context size has been exceeded.", "type": "server_error"}});
@@ -117,7 +117,7 @@ async fn a_stream_that_dies_is_asked_for_again_and_its_beginning_forgotten() {
     check(Answer::pieces(&[half.as_bytes()]), "stream-cut", Retry::Sound, 3).await;
 }
 
-/// Patience of this many milliseconds, one try.
+/// Timeouts of this many milliseconds, one try.
 fn impatient(settings: RemoteSpec, first_byte: u64, stall: u64) -> RemoteSpec {
     let mut settings = RemoteSpec { tries: 1, ..settings };
     settings.patience.first_byte = Duration::from_millis(first_byte);
@@ -138,7 +138,7 @@ async fn silence_ends_and_is_named() {
     faulted(ask(&policy(impatient(settings(&stalled), 5_000, 100))).await, "stream-stalled", Retry::Sound);
 }
 
-/// Otherwise the deadline of the attempt would end it, and what the server owes would be scored.
+/// Otherwise the attempt's deadline would end it, and the server's failure would be scored.
 #[tokio::test]
 async fn silence_is_told_before_the_deadline() {
     let silent = Stub::start(|_| Answer::default().then(Step::Stall)).await;
@@ -162,7 +162,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
     let policy = policy(settings);
     let message = faulted(ask(&policy).await, "server-unreachable", Retry::Sound);
     assert!(message.contains("127.0.0.1") && message.contains("3 tries"), "{message}");
-    // It comes back on the same port, and the same client finds it.
+    // The server restarts on the same port, and the same client reaches it.
     let _back = Stub::start_at(address, |_| Answer::said("pwd")).await;
     assert_eq!(ask(&policy).await.unwrap().text, "pwd");
 }

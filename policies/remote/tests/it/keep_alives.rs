@@ -1,4 +1,4 @@
-//! Servers that keep a connection alive and give no reply, or only half of one.
+//! Servers that send keep-alives and no reply, or only half of one.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::stub::{Answer, Step, Stub, chunk};
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A test that waits for longer has met a wait without end.
+/// Timeout of a test: a longer wait never ends.
 const FAR: Duration = Duration::from_secs(30);
 
 fn comment() -> String {
@@ -26,7 +26,7 @@ fn nothing_said() -> String {
     format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
 }
 
-/// A turn of so much time, and how much of it was used.
+/// Runs a turn with this time limit and returns the time used.
 async fn asked(settings: RemoteSpec, time: Duration) -> (Result<Action, Fault>, Duration) {
     let began = Instant::now();
     let policy = policy(settings);
@@ -35,8 +35,8 @@ async fn asked(settings: RemoteSpec, time: Duration) -> (Result<Action, Fault>, 
     (outcome, began.elapsed())
 }
 
-/// What this answer, with this again and again after it, ends in, before the time is up: otherwise the deadline of the
-/// attempt would end it, and what the server owes would be scored.
+/// The outcome of this response, followed by this data repeatedly, before the time is up: otherwise the attempt's deadline
+/// would end it, and the server's failure would be scored.
 async fn check(dialect: RemoteDialect, begun: Answer, kept: &str, pause: Duration, time: u64, code: &str) {
     let answer = begun.then(Step::Repeat(chunk(kept.as_bytes()), pause));
     let stub = Stub::start(move |_| answer.clone()).await;

@@ -1,4 +1,4 @@
-//! The look before a run.
+//! The check before a run.
 
 use clawrl_remote::{PreflightError, preflight};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What servers answer when all is well, or well in the end.
+//! Responses that succeed, at once or after retries.
 
 use clawrl_core::{
     ActionFormat, FinishReason, Message, Prices, RemoteDialect, Role, TokenSource, ToolCall, UsageSource,

@@ -1,4 +1,4 @@
-//! Requests of clients that are passed on, and answers that are given away as they come.
+//! Clients' requests that are forwarded, and responses that are streamed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -203,7 +203,7 @@ async fn refusals_are_told_apart_and_asked_once() {
     assert!(matches!(later, StreamError::Later { code: "server-error", .. }), "{later:?}");
 }
 
-/// Whatever status it has, before the first piece and behind it: in the server's words, and asked for once.
+/// For every status, before and after the first piece: in the server's words, and requested once.
 #[tokio::test]
 async fn a_conversation_that_is_too_long_is_told_as_such() {
     let words = format!("Context size has been exceeded. {KEY}");

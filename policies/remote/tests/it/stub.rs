@@ -27,7 +27,7 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-/// What is done on the connection, in order.
+/// Actions on the connection, in order.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Send(Vec<u8>),
@@ -168,12 +168,12 @@ impl Stub {
         format!("http://{}/v1", self.address)
     }
 
-    /// What was asked so far.
+    /// Requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.seen.asked.lock().unwrap().clone()
     }
 
-    /// Most requests that were under way at once.
+    /// Maximum number of concurrent requests.
     pub(crate) fn peak(&self) -> usize {
         self.seen.peak.load(Ordering::SeqCst)
     }

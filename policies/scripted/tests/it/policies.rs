@@ -223,7 +223,7 @@ fn replay_repeats_malformed_turns_in_place() {
     assert_eq!(calls, [Some(vec![run("ls")]), None, None, Some(vec![run("pwd")])]);
 }
 
-/// I1 and I2: whatever order turns are asked for in, and whatever came before, the reply is the same. The
+/// I1 and I2: the reply does not depend on the order of requests or on earlier turns. The
 /// conversation that `act` sends is always empty, so nothing can be counted from it.
 #[test]
 fn replies_do_not_depend_on_earlier_requests() {

@@ -1,16 +1,16 @@
 //! AdamW, fused: one call of libtorch for all parameters.
 //!
-//! I1. One update equals the formula below, element by element, to rounding. I2. Tensors that do not fit together
-//! are an error, and then nothing has been written.
+//! I1. One update equals the formula below, element by element, to rounding. I2. Mismatched tensors are an error, and then
+//! nothing is written.
 //!
 //! With g the gradient, t the number of the update and every operation element-wise:
 //! `p -= lr * decay * p`; `m += (1 - beta1) * (g - m)`; `v = beta2 * v + (1 - beta2) * g^2`;
 //! `p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)`.
 //!
-//! Source: Decoupled weight decay regularization (arXiv 1711.05101), algorithm 2, as `torch.optim.AdamW` has it: the
+//! Source: Decoupled weight decay regularization (arXiv 1711.05101), algorithm 2, as in `torch.optim.AdamW`: the
 //! decay is multiplied by the learning rate. Deviations: none.
 
-// `foreign` is C++: the tensors go there as pointers.
+// `foreign` is C++, which takes the tensors as pointers.
 #![allow(unsafe_code)]
 
 use std::num::NonZeroU64;
@@ -25,9 +25,9 @@ use crate::foreign::{ForeignParameter, ForeignSettings, clawrl_fused_adamw, take
 #[error("fused AdamW: {0}")]
 pub struct AdamwError(String);
 
-/// One parameter with what belongs to it: same shape, floating-point type and device, all contiguous.
+/// One parameter with its gradient and moments: same shape, floating-point type and device, all contiguous.
 ///
-/// The tensors are handles: what they refer to is written, but for the gradient.
+/// The tensors are handles: all referenced memory except the gradient is written.
 #[derive(Debug, Clone, Copy)]
 pub struct AdamwParameter<'a> {
     /// The weights.
@@ -51,11 +51,11 @@ pub struct AdamwSettings {
     pub beta2: f64,
     /// Decoupled weight decay, multiplied by the learning rate.
     pub weight_decay: f64,
-    /// What keeps the division finite.
+    /// Added to the divisor.
     pub epsilon: f64,
 }
 
-/// Makes update number `update`, counted from 1, of all `parameters` in place. They are on one device.
+/// Makes update number `update`, counted from 1, of all `parameters` in place. All are on one device.
 ///
 /// The number enters the bias correction as fp32, which is exact for the first 16 million updates.
 pub fn fused_adamw(
@@ -78,7 +78,7 @@ pub fn fused_adamw(
     // which checks shapes, types, devices and layout before it writes, and catches every exception.
     let error =
         unsafe { clawrl_fused_adamw(foreign.as_ptr(), foreign.len(), update.get(), &raw const settings) };
-    // SAFETY: it was returned a moment ago and is taken once.
+    // SAFETY: it has just been returned and is taken once.
     match unsafe { take_text(error) } {
         None => Ok(()),
         Some(reason) => Err(AdamwError(reason)),
@@ -137,7 +137,7 @@ mod tests {
         [p - learning_rate / (1.0 - beta1.powi(update)) * m / denominator, m, v]
     }
 
-    /// The CPU, and a GPU where libtorch sees one.
+    /// The CPU, and a GPU if libtorch sees one.
     fn devices() -> Vec<Device> {
         let _cuda = crate::load_cuda();
         if tch::Cuda::is_available() { vec![Device::Cpu, Device::Cuda(0)] } else { vec![Device::Cpu] }
@@ -199,7 +199,7 @@ mod tests {
         fused_adamw(&[empty.borrowed()], number(1), &SETTINGS).unwrap();
     }
 
-    /// I2: `spoil` makes the second of two parameters unfit; the first stays as it was.
+    /// I2: `spoil` makes the second of two parameters invalid; the first does not change.
     fn check_refused(spoil: impl FnOnce(&mut Owned), expected: &str) {
         let mut owned = [(); 2].map(|()| Owned::zeros(&[2, 3], Kind::Float, Device::Cpu));
         let _ = owned[0].param.f_fill_(1.0).unwrap();

@@ -1,8 +1,8 @@
-//! What a pass on a GPU needs: attention over segments of many lengths, the precision of products, memory.
+//! GPU functions for passes: attention over segments of different lengths, the precision of products, memory.
 //!
-//! I1. Where no GPU is used, everything but [`allow_tf32`] is an error.
+//! I1. Without a GPU, every function except [`allow_tf32`] returns an error.
 
-// `foreign` is C++: the tensors go there as pointers.
+// `foreign` is C++, which takes the tensors as pointers.
 #![allow(unsafe_code)]
 
 use tch::Tensor;
@@ -13,28 +13,28 @@ use crate::foreign::{
     clawrl_reset_gpu_peak, take_text,
 };
 
-/// Why something was not done on a GPU.
+/// Error of a GPU function.
 #[derive(Debug, Error)]
 #[error("on a GPU: {0}")]
 pub struct GpuError(String);
 
-/// What this process has of a GPU's memory, bytes.
+/// GPU memory of this process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuMemory {
-    /// Of tensors that there are.
+    /// Memory of live tensors.
     pub allocated: u64,
-    /// The most of that since [`reset_gpu_peak`].
+    /// Maximum of `allocated` since [`reset_gpu_peak`].
     pub peak: u64,
-    /// Held of the driver, tensors and what is kept for those to come.
+    /// Memory taken from the driver: live tensors and the cache for new ones.
     pub reserved: u64,
 }
 
 /// Causal attention within each segment: query (R x H x E), key and value (R x K x E), H a multiple of K, all bf16 on one GPU, to
-/// (R x H x E). `starts` (B + 1, i32, on the same GPU) has the first row of each segment, and R; no segment has more than `longest`
-/// rows. The graph of the inputs goes on.
+/// (R x H x E). `starts` (B + 1, i32, on the same GPU) has the first row of each segment, and R; no segment has more than
+/// `longest` rows. The result is part of the inputs' graph.
 ///
 /// # Errors
-/// [`GpuError`] in libtorch's words, as of a head size over 256 or a GPU older than Ampere.
+/// [`GpuError`] with libtorch's message, for example for a head size over 256 or a GPU older than Ampere.
 pub fn flash_attention(
     query: &Tensor,
     key: &Tensor,
@@ -55,21 +55,22 @@ pub fn flash_attention(
             &raw mut attended,
         )
     };
-    // SAFETY: it was returned a moment ago and is taken once.
+    // SAFETY: it has just been returned and is taken once.
     checked(unsafe { take_text(error) })?;
-    // SAFETY: without an error it is a tensor of the C++ heap that nobody else has.
+    // SAFETY: without an error it is a tensor on the C++ heap without another owner.
     Ok(unsafe { Tensor::from_ptr(attended) })
 }
 
-/// Whether a GPU multiplies fp32 matrices with factors rounded to 10 bits of fraction, several times as fast. For the process.
+/// Whether GPUs multiply fp32 matrices with factors rounded to 10 bits of fraction, which is several times faster. The
+/// setting holds for the process.
 pub fn allow_tf32(allow: bool) {
     clawrl_allow_tf32(allow);
 }
 
-/// What this process has of a GPU's memory.
+/// GPU memory of this process.
 ///
 /// # Errors
-/// [`GpuError`] where none was used yet.
+/// [`GpuError`] if no GPU was used yet.
 pub fn gpu_memory(device: i8) -> Result<GpuMemory, GpuError> {
     let mut bytes = ForeignBytes::default();
     // SAFETY: `bytes` is a place to write to that lives through the call, which catches every exception; the text is taken once.
@@ -79,21 +80,21 @@ pub fn gpu_memory(device: i8) -> Result<GpuMemory, GpuError> {
     Ok(GpuMemory { allocated: known(allocated), peak: known(peak), reserved: known(reserved) })
 }
 
-/// From now on the peak is that of what is yet to come.
+/// Resets the peak to the present use.
 ///
 /// # Errors
-/// [`GpuError`] where no GPU was used yet.
+/// [`GpuError`] if no GPU was used yet.
 pub fn reset_gpu_peak(device: i8) -> Result<(), GpuError> {
-    // SAFETY: it was returned a moment ago and is taken once.
+    // SAFETY: it has just been returned and is taken once.
     checked(unsafe { take_text(clawrl_reset_gpu_peak(device)) })
 }
 
-/// Gives memory that no tensor has back to the driver, for other processes.
+/// Returns unused memory to the driver, for other processes.
 ///
 /// # Errors
-/// [`GpuError`] where no GPU was used yet.
+/// [`GpuError`] if no GPU was used yet.
 pub fn release_gpu_memory() -> Result<(), GpuError> {
-    // SAFETY: it was returned a moment ago and is taken once.
+    // SAFETY: it has just been returned and is taken once.
     checked(unsafe { take_text(clawrl_release_gpu_memory()) })
 }
 
@@ -107,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// I1, and what it does where there is one.
+    /// I1, and the functions if there is a GPU.
     #[test]
     fn without_a_gpu_it_is_an_error_in_words() {
         let _cuda = crate::load_cuda();

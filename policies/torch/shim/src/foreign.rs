@@ -1,6 +1,6 @@
-//! The C++ side, as `cpp/shim.h` declares it, and its texts.
+//! Declarations of the C++ functions of `cpp/shim.h`, and conversion of their texts.
 
-// The only way into C++; all of it is in the functions that call these declarations, each with its proof.
+// The only calls into C++ are in the functions that use these declarations, each with its proof.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -60,7 +60,7 @@ unsafe extern "C" {
     fn clawrl_free_text(text: *mut c_char);
 }
 
-/// A text of the C++ side as ours; nothing for a null pointer.
+/// Takes a text of the C++ side; `None` for a null pointer.
 ///
 /// # Safety
 ///
@@ -69,7 +69,7 @@ pub(crate) unsafe fn take_text(text: *mut c_char) -> Option<String> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: by the contract it is a C string that the C++ side has allocated, and nobody else has it.
+    // SAFETY: by the contract it is a C string that the C++ side has allocated, without another owner.
     let owned = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
     // SAFETY: likewise, and it is not read again.
     unsafe { clawrl_free_text(text) };

@@ -1,7 +1,7 @@
 //! The few libtorch functions that tch does not offer, in C++ behind `extern "C"`.
 //!
-//! I1. No C++ exception crosses into Rust: every failure is a `Result` with libtorch's own words. I2. What libtorch
-//! would read or write out of bounds is refused before it sees it.
+//! I1. No C++ exception crosses into Rust: every failure is a `Result` with libtorch's message. I2. Arguments for which
+//! libtorch would read or write out of bounds are refused before the call.
 
 mod adamw;
 mod cuda;

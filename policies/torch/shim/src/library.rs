@@ -1,7 +1,7 @@
-//! Which libtorch this process runs on, and its CUDA half.
+//! The libtorch of this process, and its CUDA library.
 //!
-//! libtorch_cpu.so is linked. libtorch_cuda.so is not: it needs gigabytes of other libraries, and a machine without
-//! a GPU does without all of them. Loading it registers CUDA with the part that is there already.
+//! libtorch_cpu.so is linked. libtorch_cuda.so is not: it needs gigabytes of other libraries, and a machine without a GPU
+//! needs none of them. Loading it registers CUDA with the library that is loaded already.
 
 // The loader is reached through `foreign`.
 #![allow(unsafe_code)]
@@ -17,16 +17,16 @@ use crate::foreign::{clawrl_libtorch_path, clawrl_libtorch_version, clawrl_load_
 
 const CUDA_LIBRARY: &str = "libtorch_cuda.so";
 
-/// Why something about libtorch's files could not be found out, or loaded.
+/// Error of finding or loading libtorch's files.
 #[derive(Debug, Error)]
 pub enum LibraryError {
-    /// The loader does not know a libtorch_cpu.so, as when it is linked statically.
+    /// The loader does not know a libtorch_cpu.so, for example because it is linked statically.
     #[error("the loader does not say where libtorch_cpu.so is")]
     Unlocated,
     /// This libtorch is one without CUDA.
     #[error("the libtorch in {} is one without CUDA", .0.display())]
     NoCuda(PathBuf),
-    /// It is there and does not load; the loader's own words.
+    /// The library exists but does not load; the loader's message.
     #[error("cannot load libtorch's CUDA half: {0}")]
     Load(String),
 }
@@ -38,7 +38,7 @@ pub struct LibtorchVersion {
     pub major: u8,
     /// Changes with every release; C++ interfaces do not outlive it.
     pub minor: u8,
-    /// Repairs.
+    /// Changes with bug fixes.
     pub patch: u8,
 }
 
@@ -54,17 +54,17 @@ pub fn libtorch_version() -> LibtorchVersion {
     LibtorchVersion { major, minor, patch }
 }
 
-/// The folder that the loaded libtorch_cpu.so lies in, without links.
+/// The folder of the loaded libtorch_cpu.so, with links resolved.
 pub fn libtorch_folder() -> Result<PathBuf, LibraryError> {
-    // SAFETY: it was returned a moment ago and is taken once.
+    // SAFETY: it has just been returned and is taken once.
     let path = unsafe { take_text(clawrl_libtorch_path()) }.ok_or(LibraryError::Unlocated)?;
     let path = std::fs::canonicalize(path).map_err(|_| LibraryError::Unlocated)?;
     path.parent().map(Path::to_path_buf).ok_or(LibraryError::Unlocated)
 }
 
-/// Loads libtorch's CUDA half, for good; harmless when repeated. Whether there is a GPU is another question.
+/// Loads libtorch's CUDA library permanently; repeated calls are harmless. It does not check for a GPU.
 ///
-/// libtorch asks once in a process whether CUDA is there and remembers the answer: call this first.
+/// libtorch checks for CUDA once in a process and remembers the result: call this first.
 pub fn load_cuda() -> Result<(), LibraryError> {
     let folder = libtorch_folder()?;
     let path = folder.join(CUDA_LIBRARY);
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(LibtorchVersion { major: 2, minor: 11, patch: 0 }.to_string(), "2.11.0");
     }
 
-    /// A libtorch without CUDA is told from one whose CUDA half does not load here.
+    /// Distinguishes a libtorch without CUDA from one whose CUDA library does not load.
     #[test]
     fn cuda_is_loaded_or_the_reason_is_told() {
         let is_there = libtorch_folder().unwrap().join(CUDA_LIBRARY).exists();

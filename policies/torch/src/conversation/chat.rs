@@ -1,8 +1,8 @@
-//! How a model writes conversations: its tokenizer, its chat template and the tokens that end a reply.
+//! The text format of a model: its tokenizer, its chat template and its stop tokens.
 //!
-//! Read from the files of a model's folder as Hugging Face lays them out. The template is `chat_template.jinja` where
-//! there is one, else the one in `tokenizer_config.json`; the tokens that end a reply are those of
-//! `generation_config.json`, else that of `config.json`.
+//! Read from the files of a model's folder as Hugging Face lays them out. The template is `chat_template.jinja` if it
+//! exists, otherwise the one in `tokenizer_config.json`; the stop tokens are those of `generation_config.json`, otherwise
+//! of `config.json`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,11 @@ use super::template::ChatTemplate;
 use crate::model::{EndTokens, ModelFiles};
 use crate::tokenizer::{MarkupTokens, Tokenizer};
 
-/// The template of policies made here: one special token opens a message, one closes it.
+/// The template of new policies: one special token opens a message, one closes it.
 pub const DEFAULT_TEMPLATE: &str = "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>\
                                     {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-/// Everything that turns messages into tokens. Immutable; shared by all attempts.
+/// Converts messages to tokens. Immutable; shared by all attempts.
 #[derive(Debug)]
 pub struct Chat {
     pub(super) tokenizer: Tokenizer,
@@ -29,7 +29,7 @@ pub struct Chat {
     end_id: u32,
 }
 
-/// What is read of `tokenizer_config.json`.
+/// The used fields of `tokenizer_config.json`.
 #[derive(Deserialize)]
 struct TokenizerConfig {
     chat_template: Option<Templates>,
@@ -89,11 +89,11 @@ impl Chat {
         Self::new(tokenizer, source, special_tokens, stop_ids)
     }
 
-    /// Puts a chat together from its parts. `special_tokens` are the variables of the template, such as `bos_token`;
+    /// Creates a chat from its parts. `special_tokens` are the variables of the template, such as `bos_token`;
     /// the first of `stop_ids` ends the replies of demonstrations.
     ///
     /// # Errors
-    /// [`ConversationError`] when the template cannot be used, or nothing ends a reply.
+    /// [`ConversationError`] if the template cannot be used or there is no stop token.
     pub fn new(
         tokenizer: Tokenizer,
         template: String,
@@ -120,19 +120,19 @@ impl Chat {
         &self.tokenizer
     }
 
-    /// Any of these, sampled, ends a reply. Not empty.
+    /// Stop tokens: sampling one ends a reply. Not empty.
     #[must_use]
     pub fn stop_ids(&self) -> &[u32] {
         &self.stop_ids
     }
 
-    /// Ends the replies of demonstrations.
+    /// Stop token of demonstrations.
     #[must_use]
     pub fn end_id(&self) -> u32 {
         self.end_id
     }
 
-    /// The text of sampled ids: without the token that ended it, and without special tokens in its middle.
+    /// The text of sampled ids, without the stop token and other special tokens.
     ///
     /// # Errors
     /// [`ConversationError::Tokenizer`].
@@ -144,8 +144,8 @@ impl Chat {
         Ok(self.tokenizer.decode(said, MarkupTokens::Skip)?)
     }
 
-    /// The content of a message as ids, stripped as the template strips it. Images are words, which is all that they can be
-    /// for a policy that reads.
+    /// The content of a message as ids, stripped as the template strips it. Images become words, since the policy only
+    /// reads text.
     pub(super) fn content_ids(&self, message: &Message) -> Result<Vec<u32>, ConversationError> {
         let text = message.text_with_images_named();
         Ok(self.tokenizer.encode_content(self.template.trim_of(message.role).apply(&text))?)
@@ -162,7 +162,7 @@ fn special_tokens(entries: BTreeMap<String, serde_json::Value>) -> BTreeMap<Stri
     tokens.collect()
 }
 
-/// What ends a reply: as `generation_config.json` says, else the model's configuration, else the tokenizer's.
+/// The stop tokens of `generation_config.json`, otherwise of the model's configuration, otherwise of the tokenizer's.
 fn stop_ids(
     files: &ModelFiles,
     model: EndTokens,

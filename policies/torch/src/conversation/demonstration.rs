@@ -1,19 +1,19 @@
-//! Demonstrations as if this policy had written them: what it imitates.
+//! Demonstrations in the form in which this policy would have written them, for imitation.
 //!
-//! I1. A demonstrated turn reads, in the format of the task, as exactly the calls that were made. I2. It is shown as
-//! the policy's own turns are shown: the reply as text, the observation in the role that answers text.
+//! I1. A demonstrated turn, parsed in the task's format, gives exactly the calls that were made. I2. It has the form of the
+//! policy's own turns: the reply as text, the observation in the role that follows text.
 
 use clawrl_core::{ActionFormat, SampledTokens, ToolCall, ToolSpec, Turn, hermes_text, parse_calls};
 
 use super::chat::Chat;
 use super::error::ConversationError;
 
-/// The turn of a scripted policy as one of a policy that writes text (I2).
+/// Converts the turn of a scripted policy to one of a policy that writes text (I2).
 ///
 /// A malformed turn keeps its text.
 ///
 /// # Errors
-/// [`ConversationError::NoText`] when no text of the format says the calls (I1): keys in the raw format, native calls.
+/// [`ConversationError::NoText`] if the format cannot express the calls (I1): keys in the raw format, native calls.
 pub fn written_turn(
     turn: &Turn,
     format: ActionFormat,
@@ -26,7 +26,7 @@ pub fn written_turn(
     Ok(turn)
 }
 
-/// The text that says these calls (I1). `said` is what they are in the raw format, where they can be said in it.
+/// The text of these calls (I1). `said` is their raw text, if the raw format can express them.
 ///
 /// # Errors
 /// As [`written_turn`].
@@ -47,8 +47,8 @@ pub fn written_text(
     if read.len() == calls.len() && read.iter().zip(calls).all(alike) { Ok(text) } else { Err(no_text()) }
 }
 
-/// The tokens that the policy would have sampled to say this, the end token included. Their log-probabilities are 0:
-/// imitation does not ask who wrote them.
+/// The tokens that the policy would have sampled for this text, the stop token included. Their log-probabilities are 0,
+/// because imitation does not use them.
 ///
 /// # Errors
 /// [`ConversationError::Tokenizer`].

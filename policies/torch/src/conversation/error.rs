@@ -1,4 +1,4 @@
-//! Why a conversation has no tokens.
+//! Errors of converting a conversation to tokens.
 
 use clawrl_core::Role;
 
@@ -12,24 +12,24 @@ pub enum ConversationError {
     Unreadable {
         /// Which file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The chat template is no template, uses what is not there, or refused the conversation.
+    /// The chat template is invalid, uses an undefined name, or refused the conversation.
     #[error("chat template: {0}")]
     Template(String),
-    /// The chat template takes more steps, or makes more, than any that is meant to be used.
+    /// The chat template exceeds the limits of steps or output.
     #[error("the chat template takes too much: {0}; repair it in the model's folder, or use another model")]
     Endless(String),
-    /// The template does something to the content of a message that cannot be followed.
+    /// The template changes the content of a message in an unsupported way.
     #[error("the chat template {what} the content of {role:?} messages, which is not supported")]
     Content {
         /// Messages of this role.
         role: Role,
-        /// What it does: `drops`, `repeats or reorders`, `changes`.
+        /// The change: `drops`, `repeats or reorders`, `changes`.
         what: &'static str,
     },
-    /// Something that only the template may write.
+    /// A tool description contains markup that only the template may write.
     #[error("the description of tool `{tool}` contains `{token}`, which only the chat template may write")]
     ForgedTool {
         /// The tool.
@@ -43,13 +43,13 @@ pub enum ConversationError {
     /// Two replies or two contexts in a row: a mistake of the caller.
     #[error("out of order: {0}")]
     OutOfOrder(&'static str),
-    /// A demonstration that this format of actions cannot say.
+    /// A demonstration that the action format cannot express.
     #[error("no text of the format {format} says the calls of this turn")]
     NoText {
         /// Name of the format.
         format: &'static str,
     },
-    /// An assistant message that nobody sampled and that says nothing but calls.
+    /// An assistant message that was not sampled and contains only calls.
     #[error(
         "an assistant message without text that this policy did not write has calls, which it cannot show"
     )]

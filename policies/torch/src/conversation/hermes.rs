@@ -1,11 +1,11 @@
-//! What a tokenizer has to know so that calls are few tokens: see [`clawrl_core::hermes_text`] for how they are written.
+//! Phrases that a tokenizer needs so that calls take few tokens: see [`clawrl_core::hermes_text`] for how they are written.
 //!
-//! I1. Between two texts of a call, whatever they are, there is exactly one of the phrases, so that a tokenizer that has these as entries
-//! writes a call in few tokens.
+//! I1. Exactly one of the phrases stands between two texts of a call, so that a tokenizer with these entries writes a call
+//! in few tokens.
 //!
 //! Pure; nothing to cancel.
 
-/// What stands around and between names and values of calls whose arguments are texts and numbers (I1).
+/// The text around and between names and values of calls whose arguments are texts and numbers (I1).
 pub(crate) const HERMES_PHRASES: [&str; 9] = [
     "<tool_call>\n{\"name\": \"",
     "\", \"arguments\": {\"",

@@ -1,4 +1,4 @@
-//! Conversations as tokens: what a policy is shown, what it sampled, what is trained on.
+//! Conversations as tokens: the contexts shown to a policy, its sampled tokens and the trained ones.
 
 mod chat;
 mod demonstration;

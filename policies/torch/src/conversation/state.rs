@@ -1,15 +1,14 @@
 //! The tokens of one attempt's conversation, as they grow.
 //!
-//! I1. Tokens in, tokens out: what was sampled stays as it was sampled. Nothing is rendered or encoded twice: a turn
-//! appends the markup behind the reply and what is new, encoded alone. I2. A sampled end token is trained and stands
-//! once; a reply cut by its token limit is closed by the template's token, as context. I3. A context that does not
+//! I1. Tokens in, tokens out: sampled tokens never change. Nothing is rendered or encoded twice: a turn appends the markup
+//! after the reply and the new content, encoded by itself. I2. A sampled stop token is trained and occurs once; a reply cut
+//! by its token limit is closed by the template's token, as context. I3. A context that does not
 //! extend the one before (turns were left out, the template writes the past differently) begins a new segment, in
 //! which the replies that are still shown are spliced in from their recorded ids, as context: they are trained where
-//! they were sampled. I4. The tokens acted on are a function of the contexts shown and the tokens sampled, so
-//! [`segments`] computes them again from a record.
+//! they were sampled. I4. The tokens acted on are a function of the contexts shown and the tokens sampled, so [`segments`]
+//! reconstructs them from a record.
 //!
-//! Deviation from a whole conversation given to a tokenizer at once: pieces are encoded one by one, so no token
-//! spans markup and content.
+//! Deviation from encoding a whole conversation at once: pieces are encoded one by one, so no token spans markup and content.
 //!
 //! Pure; nothing to cancel.
 
@@ -22,16 +21,16 @@ use super::chat::Chat;
 use super::error::ConversationError;
 use super::template::Piece;
 
-/// What a policy is shown before a reply.
+/// The input of a policy for a reply.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The conversation.
     pub messages: &'a [Message],
-    /// Tools that the template shall describe; none where actions are plain text.
+    /// Tools for the template to describe; none if actions are plain text.
     pub tools: &'a [ToolSpec],
 }
 
-/// A recorded turn: the context and what was sampled in it.
+/// A recorded turn: the context and the sampled reply.
 #[derive(Debug, Clone)]
 pub struct SampledTurn<'a> {
     /// The conversation as it was shown.
@@ -66,10 +65,10 @@ struct Reply {
 }
 
 impl ConversationState {
-    /// Takes in a context and gives the tokens to sample after.
+    /// Adds a context and returns the tokens of the prompt.
     ///
     /// # Errors
-    /// [`ConversationError`]; the state is then of no further use.
+    /// [`ConversationError`]; the state must not be used afterwards.
     pub fn prompt(&mut self, chat: &Chat, context: Context<'_>) -> Result<&[u32], ConversationError> {
         if self.shown.as_ref().is_some_and(|shown| !shown.answered) {
             return Err(ConversationError::OutOfOrder("the last context has no reply yet"));
@@ -90,10 +89,10 @@ impl ConversationState {
         Ok(self.segments.last().map_or(&[], |segment| &segment.ids))
     }
 
-    /// Takes in the reply to the last context and gives its text.
+    /// Adds the reply to the last context and returns its text.
     ///
     /// # Errors
-    /// [`ConversationError::Damaged`] when the columns do not fit each other.
+    /// [`ConversationError::Damaged`] if the columns have different lengths.
     pub fn reply(
         &mut self,
         chat: &Chat,
@@ -113,7 +112,7 @@ impl ConversationState {
         Ok(text)
     }
 
-    /// The segments that have something to train on.
+    /// The segments with trained tokens.
     #[must_use]
     pub fn into_segments(self) -> Vec<Segment> {
         self.segments.into_iter().filter(|segment| segment.trained() > 0).collect()
@@ -131,8 +130,8 @@ impl ConversationState {
         same.then_some(at + 1)
     }
 
-    /// For each message, the recorded reply that it is. From the end on, because the last turns are the ones that are
-    /// always shown; a reply stands for one message only.
+    /// For each message, the index of the recorded reply with this text. Matched from the end, because the last turns are
+    /// always shown; each reply matches one message.
     fn recorded_replies(&self, messages: &[Message]) -> Vec<Option<usize>> {
         let mut found = vec![None; messages.len()];
         let mut left = self.replies.len();
@@ -157,7 +156,7 @@ impl ConversationState {
             return Err(ConversationError::OutOfOrder("no segment is open"));
         };
         let sampled_end = |ids: &[u32]| ids.last().copied().filter(|id| chat.stop_ids().contains(id));
-        // The end token that a reply brought itself, so that the template's is not put behind it (I2).
+        // The stop token that the reply itself contains, so that the template's is not appended (I2).
         let mut end = sampled_end(&segment.ids);
         for piece in pieces {
             match piece {
@@ -186,7 +185,7 @@ impl ConversationState {
     }
 }
 
-/// The segments of a recorded attempt, for training: the same tokens as were acted on (I4).
+/// The segments of a recorded attempt, for training: the tokens that the policy acted on (I4).
 ///
 /// `temperature` is that of all its replies. Turns in order.
 ///
@@ -197,7 +196,7 @@ pub fn segments<'a>(
     turns: impl IntoIterator<Item = SampledTurn<'a>>,
     temperature: f32,
 ) -> Result<Vec<Segment>, ConversationError> {
-    // Written so that it refuses what is no number, too.
+    // Written so that it also refuses NaN.
     if !(temperature > 0.0 && temperature.is_finite()) {
         return Err(ConversationError::Damaged("greedy replies are not drawn from a distribution"));
     }
@@ -243,7 +242,7 @@ fn push_sampled(
 }
 
 fn check_tools(chat: &Chat, tools: &[ToolSpec]) -> Result<(), ConversationError> {
-    // Tools go through the template as they are, so they must not bring markup of their own.
+    // Tools pass through the template unchanged, so they must not contain markup.
     for tool in tools {
         let written =
             [&tool.name, &tool.description, &tool.parameters.to_string()].map(String::as_str).concat();

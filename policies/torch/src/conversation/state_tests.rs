@@ -303,7 +303,7 @@ fn any_turn() -> impl Strategy<Value = (Vec<u32>, bool, String, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// I4, I1 and I2: what is trained on is what was acted on, whatever is sampled, observed and left out.
+    /// I4, I1 and I2: the trained tokens are those acted on, for all samples, observations and omissions.
     #[test]
     fn a_record_gives_the_segments_that_were_acted_on(
         turns in proptest::collection::vec(any_turn(), 1..8),

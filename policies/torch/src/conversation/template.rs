@@ -1,16 +1,16 @@
-//! The chat template: which markup surrounds the messages.
+//! The chat template: the markup around messages.
 //!
-//! A template is rendered with a stand-in for the content of every message, and the result is cut at the stand-ins.
-//! What is left over is markup, written by the template alone; content never passes through the template, so it can
-//! neither be mistaken for markup nor change it.
+//! A template is rendered with a placeholder for the content of every message, and the result is split at the placeholders.
+//! The rest is markup, written by the template alone. Content never passes through the template, so it can neither be
+//! mistaken for markup nor change it.
 //!
 //! I1. Every message's content appears exactly once and in order; a template that drops, repeats or changes one is
-//! refused by name. I2. What a template strips off a content is found out when it is loaded, and done by us. I3. A template that
-//! takes too many steps, or makes too much, is an error: it comes with a model, from anybody.
+//! refused by name. I2. The stripping of content by a template is detected on loading and applied here. I3. A template that
+//! exceeds the limits of steps or output is an error: it comes with a model and is not trusted.
 //!
 //! Source: `apply_chat_template` of Hugging Face transformers: the same variables, blocks trimmed, the methods of
 //! Python's strings, `raise_exception`, a `tojson` that does not escape HTML. Deviations: (1) conditions on content
-//! (`'</think>' in content`) see a stand-in and are false, so reasoning stays where it was sampled; (2) the calls of
+//! (`'</think>' in content`) see a placeholder and are false, so reasoning stays where it was sampled; (2) the calls of
 //! assistant messages are not given to the template: a reply is what was sampled; (3) `strftime_now` is undefined;
 //! (4) the keys inside a tool's parameters are sorted.
 
@@ -59,7 +59,7 @@ struct TemplateMessage {
     content: String,
 }
 
-/// An object whose fields come out of `tojson` in the order in which models were shown them.
+/// An object whose fields `tojson` writes in the order that models know.
 #[derive(Debug)]
 struct Ordered(Vec<(&'static str, Value)>);
 
@@ -115,7 +115,7 @@ impl ChatTemplate {
         Ok(template)
     }
 
-    /// What is stripped off the contents of a role (I2).
+    /// The stripping of a role's contents (I2).
     pub(crate) fn trim_of(&self, role: Role) -> ContentTrim {
         self.trims[role as usize]
     }
@@ -170,7 +170,7 @@ impl ChatTemplate {
         template.render(&self.environment, variables).map_err(template_error)
     }
 
-    /// Renders a short conversation whose content of this role has blanks around it, and looks what is left of them.
+    /// Renders a short conversation whose content of this role has blanks around it, and detects which of them remain.
     fn probe(&self, role: Role) -> Result<ContentTrim, ConversationError> {
         let (roles, index): (&[Role], usize) = match role {
             Role::System => (&[Role::System, Role::User], 0),
@@ -183,7 +183,7 @@ impl ChatTemplate {
         probed[index] = probe_text(&plain[index]);
         let rendered = |contents| match self.render_contents(roles, contents, &[]) {
             Err(error @ ConversationError::Endless(_)) => Err(error),
-            // A template may refuse a role or this order of roles. It says so again when that is asked for.
+            // A template may refuse a role or this order of roles; it does so again when it is used.
             rendered => Ok(rendered.ok()),
         };
         let (Some(plain), Some(probed)) = (rendered(plain)?, rendered(probed)?) else {
@@ -199,7 +199,7 @@ impl ChatTemplate {
     }
 }
 
-/// What stands before and after the only occurrence.
+/// The text before and after the only occurrence.
 fn around<'a>(text: &'a str, stand_in: &str) -> Option<(&'a str, &'a str)> {
     text.split_once(stand_in).filter(|(_, after)| !after.contains(stand_in))
 }
@@ -223,8 +223,7 @@ fn cut(text: &str) -> Vec<Piece> {
         rest.split_once(OPEN).and_then(|(before, rest)| Some((before, rest.split_once(CLOSE)?)))
     {
         markup(before, &mut pieces);
-        // Anything that is no number would be a stand-in that the template tore apart; its message then counts as
-        // dropped.
+        // A placeholder without a number was broken by the template; its message counts as dropped.
         pieces.extend(number.parse().ok().map(Piece::Content));
         rest = after;
     }

@@ -1,4 +1,4 @@
-//! What a chat template strips off the content of a message.
+//! Detects and applies a chat template's stripping of message content.
 //!
 //! A template that writes `{{ content | trim }}` is followed by stripping the content before it is encoded. Which kind
 //! of blanks a template takes is read off a probe: a content surrounded by line ends and spaces.
@@ -8,7 +8,7 @@
 /// Line ends outside, so that the two kinds of stripping differ; the same on both sides.
 const BLANKS: &str = "\n \n";
 
-/// What is taken off one side.
+/// Stripping on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Side {
     #[default]
@@ -17,7 +17,7 @@ enum Side {
     Blanks,
 }
 
-/// What is taken off both sides.
+/// Stripping on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ContentTrim {
     start: Side,
@@ -40,7 +40,7 @@ impl ContentTrim {
     }
 }
 
-/// A content whose blanks tell what was done to it.
+/// A content whose remaining blanks show how it was stripped.
 pub(crate) fn probe_text(stand_in: &str) -> String {
     format!("{BLANKS}{stand_in}{BLANKS}")
 }
@@ -48,7 +48,8 @@ pub(crate) fn probe_text(stand_in: &str) -> String {
 /// Text before and after a content.
 pub(crate) type Surroundings<'a> = (&'a str, &'a str);
 
-/// Compares what surrounds a content without blanks and one with. `None` when something else than stripping happened.
+/// Compares the surroundings of a content without blanks and one with blanks. `None` if the template did anything other
+/// than stripping.
 pub(crate) fn trim_done(plain: Surroundings<'_>, probed: Surroundings<'_>) -> Option<ContentTrim> {
     let left_before = probed.0.strip_prefix(plain.0)?;
     let left_after = probed.1.strip_suffix(plain.1)?;

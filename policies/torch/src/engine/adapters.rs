@@ -1,9 +1,11 @@
-//! Adapters as the engine reads them: several resident at once, chosen by each request, never merged into the model.
+//! LoRA adapters in the engine's layout. Several are resident at once, each request chooses one, and none is merged into
+//! the model.
 //!
-//! Where a layer's matrices are fused, so are their factors: those of A side by side, those of B in blocks, 0 elsewhere, the
-//! scale in them. A row's product with the matrix is computed for all rows together; what an adapter adds, for its rows.
+//! Where a layer's matrices are fused, their factors are fused too: the factors A side by side, the factors B as diagonal
+//! blocks that include the scale. The product with the matrix is computed for all rows together, the adapter's addition
+//! only for the rows that use the adapter.
 //!
-//! I1. As of [`super::weights::Weights`]: once it is made, nothing changes it.
+//! I1. An adapter is immutable once it is made, like [`super::weights::Weights`].
 //!
 //! Shapes: letters of [`crate::ModelConfig`], r the rank.
 
@@ -15,7 +17,7 @@ use super::audited::{GemmRows, Matrix, RANK_BLOCK, transposed};
 use crate::error::TorchError;
 use crate::model::{Dtype, LayerAdapter, LoraTarget, ModelConfig, Params};
 
-/// The name that an adapter is chosen by.
+/// Name by which a request chooses an adapter.
 pub type AdapterName = Arc<str>;
 
 /// A version of an adapter.
@@ -25,7 +27,7 @@ pub(super) struct AdapterWeights {
     pub(super) layers: Vec<AdapterLayer>,
 }
 
-/// What an adapter adds in one layer; nothing where it changes nothing.
+/// The factors of one layer; `None` for a matrix that the adapter does not change.
 #[derive(Debug)]
 pub(super) struct AdapterLayer {
     pub(super) qkv: Option<Factors>,
@@ -44,7 +46,7 @@ pub(super) struct Factors {
 }
 
 impl AdapterWeights {
-    /// Copies the parameters of an adapter, of whatever device and type, their values rounded to `dtype`.
+    /// Copies the parameters of an adapter from any device and type and rounds the values to `dtype`.
     pub(super) fn snapshot(version: u64, params: &Params, dtype: Dtype) -> Result<Self, TorchError> {
         let params = &params.on(Device::Cpu, dtype)?.on(Device::Cpu, Dtype::Fp32)?;
         let _guard = tch::no_grad_guard();
@@ -66,7 +68,7 @@ fn layer(config: &ModelConfig, adapter: &LayerAdapter) -> Result<AdapterLayer, T
     })
 }
 
-/// Factors of matrices, each with its rows, that stand below each other.
+/// Fuses the factors of stacked matrices, each given with its number of rows.
 fn fused(adapter: &LayerAdapter, parts: &[(LoraTarget, i64)]) -> Result<Option<Factors>, TorchError> {
     let rows: i64 = parts.iter().map(|(_, rows)| rows).sum();
     let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -87,7 +89,7 @@ fn fused(adapter: &LayerAdapter, parts: &[(LoraTarget, i64)]) -> Result<Option<F
     Ok(Some(Factors { a: transposed(&Tensor::f_cat(&a, 0)?)?, b: transposed(&Tensor::f_cat(&b, 1)?)? }))
 }
 
-/// Rows of a step, and the adapter that changes them.
+/// Rows of a step and the adapter that they use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AdaptedRows<'a> {
     pub(super) start: usize,
@@ -96,12 +98,12 @@ pub(super) struct AdaptedRows<'a> {
 }
 
 impl<'a> AdaptedRows<'a> {
-    /// What the adapter adds in this layer.
+    /// The adapter's factors in this layer.
     pub(super) fn layer(&self, index: usize) -> &'a AdapterLayer {
         &self.adapter.layers[index]
     }
 
-    /// Adds to the rows of `output` what the adapter makes of those of `input`.
+    /// Adds the adapter's product with the rows of `input` to the rows of `output`.
     pub(super) fn add(
         &self,
         factors: Option<&Factors>,

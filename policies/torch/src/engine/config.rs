@@ -1,4 +1,4 @@
-//! How an engine is set up.
+//! Settings of an engine.
 
 use std::time::Duration;
 
@@ -8,46 +8,47 @@ use crate::turns::Turns;
 /// Settings of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Most sequences that run at the same time.
+    /// Maximum number of sequences that run at the same time.
     pub max_batch: usize,
-    /// Most prompt rows that a step computes beside one row for each running sequence: longer prompts are computed in
-    /// chunks, so that they do not hold up the others. As many rows are scored between two steps.
+    /// Maximum number of prompt rows in a step, beside one row for each running sequence. Longer prompts are computed in
+    /// chunks, so that they do not delay other sequences. The same limit holds for the rows that are scored between two
+    /// steps.
     pub max_prefill_rows: usize,
-    /// Most memory for keys and values. Beginnings that may be asked for again stay in what the running sequences leave.
+    /// Memory limit for keys and values. Prefixes are cached for reuse in the part that running sequences do not need.
     pub kv_budget_bytes: u64,
-    /// Most requests that wait in the engine; more wait in [`super::EngineHandle::generate`].
+    /// Maximum number of requests that wait in the engine; further ones wait in [`super::EngineHandle::generate`].
     pub queue: usize,
-    /// Threads within one operation of libtorch, where it is large enough. Our own kernels run on the engine's thread.
+    /// Threads for one libtorch operation, where it is large enough. The Rust kernels run on the engine's thread.
     pub threads: usize,
-    /// Whether a request gets the same bits whatever else runs. Costs time where few sequences run, because every
-    /// multiplication has a fixed number of rows.
+    /// Whether the result of a request is bit-identical regardless of what else runs. This is slower when few sequences
+    /// run, because every multiplication has a fixed number of rows.
     pub reproducible: bool,
-    /// Whether what was computed for one prompt serves others with the same beginning.
+    /// Whether prompts with the same prefix share its keys and values.
     pub share_prefixes: bool,
-    /// Type that weights are rounded to before they are computed with, in fp32 all the same: keys, values and rows are fp32.
+    /// Type to which weights are rounded before use. The arithmetic stays in fp32: keys, values and rows are fp32.
     pub dtype: Dtype,
     /// Turns with a learner that shares the cores.
     pub turns: Turns,
-    /// Hears what each piece of work took, on the engine's thread.
+    /// Called on the engine's thread with the duration of each piece of work.
     pub observer: Option<EngineObserver>,
 }
 
-/// What an engine spends its time on.
+/// Kinds of work of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineWork {
-    /// A step with rows of prompts, beside those of running sequences; or rows that are scored.
+    /// A step that contains prompt rows, or a chunk of rows that are scored.
     Prefill,
-    /// A step with one row of each running sequence alone.
+    /// A step with one row of each running sequence and no prompt rows.
     Decode,
-    /// New weights took their place.
+    /// New weights came into use.
     Swap,
 }
 
-/// Hears of the engine's work. It must not block.
+/// Callback for the engine's work. It must not block.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineObserver(pub fn(EngineWork, Duration));
 
-/// The same function is the same observer.
+/// Observers are equal if they are the same function.
 impl PartialEq for EngineObserver {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::fn_addr_eq(self.0, other.0)
@@ -75,7 +76,7 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// The same with every count at least 1.
+    /// Raises every count to at least 1.
     pub(super) fn at_least_one(self) -> Self {
         Self {
             max_batch: self.max_batch.max(1),

@@ -1,13 +1,13 @@
-//! A row of logits as the distribution that tokens are drawn from.
+//! The token distribution of a row of logits.
 //!
-//! The arithmetic is that of the sampler, so that a token has the same log-probability wherever it is asked about. Units: nats.
+//! The arithmetic is the sampler's, so that sampling and scoring give a token the same log-probability. Units: nats.
 
 use std::cmp::Ordering;
 
 use super::audited::dispatch;
 use super::kernels::Softmax;
 
-/// A row of logits as a distribution; room that is used again.
+/// Buffers for the distribution of a row of logits, reused from row to row.
 #[derive(Debug, Default)]
 pub(super) struct Distribution {
     weights: Vec<f32>,
@@ -18,7 +18,7 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// Takes in a row; false where it is no numbers.
+    /// Reads a row of logits; returns false if one of them is not finite.
     pub(super) fn of(&mut self, logits: &[f32], temperature: f32) -> bool {
         self.inverse_temperature = 1.0 / temperature;
         self.weights.resize(logits.len(), 0.0);
@@ -26,17 +26,17 @@ impl Distribution {
         self.highest = dispatch(Softmax { logits, inverse_temperature: *inverse_temperature, weights, sums });
         let total: f64 = self.sums.iter().sum();
         self.log_total = total.ln();
-        // As where tokens are drawn: a single NaN makes the sum NaN, an infinite logit at least one weight.
+        // As in the sampler: a single NaN makes the sum NaN, an infinite logit at least one weight.
         total.is_finite() && total > 0.0
     }
 
-    /// Of a token, by the arithmetic of [`super::sampling::Sampler`].
+    /// Log-probability of a token, by the arithmetic of [`super::sampling::Sampler`].
     pub(super) fn logprob(&self, logits: &[f32], id: u32) -> f32 {
         let below = f64::from(logits[id as usize]) - f64::from(self.highest);
         (below * f64::from(self.inverse_temperature) - self.log_total) as f32
     }
 
-    /// So many tokens with their log-probabilities, the most probable first, of equal ones that with the lowest id.
+    /// The most probable tokens with their log-probabilities, in descending order; ties go to the lowest id.
     pub(super) fn most_probable(&self, logits: &[f32], most: usize) -> Vec<(u32, f32)> {
         if most == 0 {
             return Vec::new();

@@ -1,6 +1,6 @@
 //! One pass over the rows of a step.
 //!
-//! I1. It computes the function of [`crate::layer_forward`], row by row, over keys and values in slabs. I2. With
+//! I1. The pass computes the function of [`crate::layer_forward`], row by row, over keys and values in slabs. I2. With
 //! [`GemmRows::Blocks`] the result of a row depends on the row, its slab and the weights only, to the last bit.
 //!
 //! Shapes: letters of [`crate::ModelConfig`], R rows, S rows to sample from.
@@ -14,21 +14,21 @@ use crate::ModelConfig;
 use crate::error::TorchError;
 use crate::model::Rope;
 
-/// Elements of logits that are computed at once: bounds the memory at a large vocabulary.
+/// Elements of logits that are computed at once; limits the memory for a large vocabulary.
 const LOGITS: usize = 1 << 22;
 
 /// A token to compute.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
-    /// Index of its slab.
+    /// Index of the sequence's slab.
     pub(super) slab: usize,
-    /// Place in its sequence; its slab has room for it.
+    /// Position in the sequence; the slab has memory for it.
     pub(super) position: usize,
     /// The token.
     pub(super) id: u32,
 }
 
-/// Room for the rows of a step.
+/// Buffers for the rows of a step.
 #[derive(Debug)]
 pub(super) struct Forward {
     config: ModelConfig,
@@ -46,7 +46,7 @@ pub(super) struct Forward {
     qkv: Matrix,
     /// R x H E.
     attended: Matrix,
-    /// R x D: what a block adds.
+    /// R x D: output of a block, to be added to the residual stream.
     delta: Matrix,
     /// R x 2 F.
     gate_up: Matrix,
@@ -61,7 +61,7 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    /// Room for `rows` rows, of which `samples` are sampled from.
+    /// Allocates buffers for `rows` rows, `samples` of which are sampled from.
     pub(super) fn new(
         config: &ModelConfig,
         rows: usize,
@@ -96,12 +96,12 @@ impl Forward {
         })
     }
 
-    /// Rows of one multiplication in a step of so many.
+    /// Rows of one multiplication in a step of `rows` rows.
     pub(super) fn rows_together(&self, rows: usize) -> usize {
         self.gemm_rows.together(rows)
     }
 
-    /// Computes the rows and stores their keys and values. No row is in two of `adapted`.
+    /// Computes the rows and stores their keys and values. A row is in at most one of `adapted`.
     pub(super) fn run(
         &mut self,
         weights: &Weights,
@@ -151,7 +151,7 @@ impl Forward {
         Ok(())
     }
 
-    /// Row `place` to sample from becomes the last hidden state of row `row` of this step; returns it.
+    /// Sets sampling row `place` to the last hidden state of row `row` of this step and returns it.
     pub(super) fn pick(&mut self, weights: &Weights, place: usize, row: usize) -> &[f32] {
         let (x, y) = (self.x.row_mut(row), self.delta.row(row));
         let eps = self.config.rms_norm_eps as f32;
@@ -160,7 +160,7 @@ impl Forward {
         self.hidden.row(place)
     }
 
-    /// Row `place` to sample from becomes a hidden state that is known.
+    /// Sets sampling row `place` to a known hidden state.
     pub(super) fn put(&mut self, place: usize, hidden: &[f32]) {
         self.hidden.row_mut(place).copy_from_slice(hidden);
     }

@@ -1,4 +1,4 @@
-//! The engine from outside: its owner, and handles for everybody who asks.
+//! The engine's public interface: the owner of its thread, and handles for callers.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,15 +22,15 @@ use super::worker::{Message, Published, Submission, Worker};
 use crate::error::TorchError;
 use crate::model::{ParamLayout, Params};
 
-/// Owns the engine's thread. Dropping it ends the engine after the current step, answers whoever waits with
-/// [`EngineError::Gone`], and waits for the thread.
+/// Owns the engine's thread. Dropping it ends the engine after the current step, answers all waiting requests with
+/// [`EngineError::Gone`], and joins the thread.
 #[derive(Debug)]
 pub struct Engine {
     handle: EngineHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Asks the engine. Cheap to clone.
+/// Sends requests to the engine. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EngineHandle {
     shared: Arc<Shared>,
@@ -40,21 +40,21 @@ pub struct EngineHandle {
 pub(super) struct Shared {
     config: EngineConfig,
     layout: Arc<ParamLayout>,
-    /// Bounded by the places of the queue, since whoever asks holds one, and by one publication on its way. Not a
-    /// bounded channel: those keep what nobody will receive, and its senders would wait for an answer for ever.
+    /// The queue's permits bound the number of requests, since each holds one, and at most one publication is in flight. A
+    /// bounded channel would keep messages after the receiver is gone, and their senders would wait forever for an answer.
     messages: Sender<Message>,
-    /// Free places of the queue. Closed when the engine is gone.
+    /// Free places of the queue. Closed when the engine has ended.
     places: Arc<Semaphore>,
     stats: SharedStats,
-    /// Of the model, and of each adapter that is resident.
+    /// Latest publication of the model and of each resident adapter.
     latest: Mutex<HashMap<Owner, Latest>>,
     cause: OnceLock<String>,
 }
 
-/// Where an answer comes from.
+/// Receives an answer.
 type Answer = oneshot::Receiver<Result<Generated, EngineError>>;
 
-/// What was published last.
+/// The latest publication of an owner.
 #[derive(Debug)]
 struct Latest {
     version: u64,
@@ -62,7 +62,7 @@ struct Latest {
     taken: Option<Receiver<()>>,
 }
 
-/// A receipt for published weights.
+/// A receipt for published weights, to wait for their use.
 #[derive(Debug)]
 #[must_use = "dropping it is fine where nobody has to know when the weights are in use"]
 pub struct Applied {
@@ -71,10 +71,10 @@ pub struct Applied {
 }
 
 impl Engine {
-    /// Starts the thread with a copy of the parameters. It computes on the CPU, wherever they are.
+    /// Starts the thread with a copy of the parameters. The engine computes on the CPU, on whichever device the parameters are.
     ///
     /// # Errors
-    /// [`TorchError`] when the parameters cannot be served or there is no memory.
+    /// [`TorchError`] if the parameters cannot be served or memory is exhausted.
     pub fn start(config: EngineConfig, version: u64, params: &Params) -> Result<Self, TorchError> {
         let config = config.at_least_one();
         let weights = Weights::snapshot(version, params, config.dtype)?;
@@ -99,13 +99,13 @@ impl Engine {
         Ok(Self { handle: EngineHandle { shared }, thread: Some(thread) })
     }
 
-    /// A handle to ask with.
+    /// A handle for requests.
     #[must_use]
     pub fn handle(&self) -> EngineHandle {
         self.handle.clone()
     }
 
-    /// Ends the engine, as dropping it does. Blocks for a step at most.
+    /// Ends the engine, as dropping it does. Blocks for at most one step.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -116,7 +116,7 @@ impl Drop for Engine {
         // Fails only when the thread has ended already.
         let _ = self.handle.shared.messages.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
-            // Its panic was caught and is the cause that everybody is told.
+            // The thread's panic was caught; every caller gets it as the cause.
             let _ = thread.join();
         }
     }
@@ -129,7 +129,7 @@ fn serve(
     messages: Receiver<Message>,
     started: &Sender<Result<(), TorchError>>,
 ) {
-    // libtorch sets the number of a thread when it is first asked for, so a number set before that is lost.
+    // libtorch initialises a thread's setting when it is first read, so a value that was set earlier is lost.
     let _ = tch::get_num_threads();
     tch::set_num_threads(shared.config.threads.try_into().unwrap_or(i32::MAX));
     let _guard = tch::no_grad_guard();
@@ -151,28 +151,28 @@ fn serve(
             format!("it panicked: {}", text.unwrap_or_default())
         }
     };
-    // The cause has to be there before anybody hears, by a closed channel, that the engine is gone.
+    // The cause must be set before a closed channel shows a caller that the engine has ended.
     let _ = shared.cause.set(cause);
     shared.places.close();
     drop(worker);
 }
 
 impl EngineHandle {
-    /// Continues a prompt. Waits for a place in the queue, then for memory, then for the tokens; dropping the future
-    /// gives all of it back before the next step.
+    /// Continues a prompt. Waits for a place in the queue, then for memory, then for the tokens. Dropping the future frees
+    /// all of it before the next step.
     ///
     /// # Errors
-    /// [`EngineError`]: the request cannot be computed, or the engine is gone.
+    /// [`EngineError`] if the request cannot be computed or the engine has ended.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Generated, EngineError> {
         let answer = self.submit(request, None).await?;
         answer.await.unwrap_or_else(|_| Err(self.shared.gone()))
     }
 
-    /// The same, token by token, each with so many of the most probable ones of its place. Waits for a place in the queue; what
-    /// comes later comes by the stream.
+    /// The same as a stream of tokens, each with the `most_probable` most probable tokens at its position. Waits for a
+    /// place in the queue; later errors arrive through the stream.
     ///
     /// # Errors
-    /// [`EngineError`]: the request cannot be computed, or the engine is gone.
+    /// [`EngineError`] if the request cannot be computed or the engine has ended.
     pub async fn stream(
         &self,
         request: GenerateRequest,
@@ -196,7 +196,7 @@ impl EngineHandle {
         let most_tokens = request.most_tokens(config);
         let (reply, answer) = oneshot::channel();
         if most_tokens == request.prompt.len() {
-            // The other end is here, so it takes it.
+            // The receiver is held here, so sending cannot fail.
             let _ = reply.send(Ok(Generated {
                 ids: Vec::new(),
                 logprobs: Vec::new(),
@@ -214,17 +214,17 @@ impl EngineHandle {
         }
         let places = Arc::clone(&shared.places);
         let place = places.acquire_owned().await.map_err(|_| shared.gone())?;
-        // Whether its adapter is there is asked where it runs: it may be taken away while the request waits.
+        // The engine checks whether the adapter exists: it may be removed while the request waits.
         let message = Message::Generate(Submission { request, listener, reply, place });
         shared.messages.send(message).map_err(|_| shared.gone())?;
         Ok(answer)
     }
 
-    /// Scores tokens that are there, by one version. Waits for a place in the queue, then for those before it; dropping the future
-    /// gives all of it back before the next step. A version that is published meanwhile begins anew.
+    /// Scores given tokens with one version. Waits for a place in the queue, then for earlier requests. Dropping the future
+    /// frees all of it before the next step. If a new version is published meanwhile, scoring restarts with it.
     ///
     /// # Errors
-    /// [`EngineError`]: the request cannot be computed, or the engine is gone.
+    /// [`EngineError`] if the request cannot be computed or the engine has ended.
     pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
         let shared = &self.shared;
         let config = shared.layout.config();
@@ -242,11 +242,11 @@ impl EngineHandle {
         answer.await.unwrap_or_else(|_| Err(shared.gone()))
     }
 
-    /// Hands over a copy of the parameters, to be used from the next step on, and returns. Requests that run go on
-    /// with the tokens they have. Blocks while it copies, and until the version before is in use: a step at most.
+    /// Hands over a copy of the parameters, which the engine uses from the next step. Running requests keep their tokens.
+    /// Blocks while it copies, and until the previous version is in use: at most one step.
     ///
     /// # Errors
-    /// [`PublishError`]; the engine goes on with what it has. While adapters are resident the model stays what they are for.
+    /// [`PublishError`]; the engine keeps its weights. The model cannot change while adapters for it are resident.
     pub fn publish(&self, version: u64, params: &Params) -> Result<Applied, PublishError> {
         let shared = &self.shared;
         if params.layout() != &shared.layout {
@@ -256,11 +256,11 @@ impl EngineHandle {
         self.hand_over(None, version, Published::Model(weights))
     }
 
-    /// The same for an adapter, which is resident from then on under its name: a new one, at any version, or a newer version
-    /// of one that is there. Requests that run with it go on with the newer version.
+    /// Publishes an adapter, which stays resident under its name: a new adapter at any version, or a newer version of a
+    /// resident one. Requests that run with it continue with the newer version.
     ///
     /// # Errors
-    /// [`PublishError`]; the engine goes on with what it has.
+    /// [`PublishError`]; the engine keeps what it has.
     pub fn publish_adapter(
         &self,
         name: &AdapterName,
@@ -275,15 +275,16 @@ impl EngineHandle {
         self.hand_over(Some(Arc::clone(name)), version, Published::Adapter(Arc::clone(name), weights))
     }
 
-    /// Takes an adapter away. Requests that run or wait for it end with [`EngineError::NoAdapter`]. False when it is not there.
+    /// Removes an adapter. Requests that run or wait for it end with [`EngineError::NoAdapter`]. Returns false if it is not
+    /// resident.
     pub fn remove_adapter(&self, name: &AdapterName) -> bool {
         let mut latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(removed) = latest.remove(&Some(Arc::clone(name))) else { return false };
         if let Some(taken) = removed.taken {
-            // As where one is published: at most one copy of it is on its way.
+            // As in publishing: at most one copy of an adapter is in flight.
             let _ = taken.recv();
         }
-        // An engine that is gone has none.
+        // An engine that has ended has no adapters.
         self.shared.messages.send(Message::RemoveAdapter(Arc::clone(name))).is_ok()
     }
 
@@ -298,7 +299,7 @@ impl EngineHandle {
 
     fn hand_over(&self, owner: Owner, version: u64, published: Published) -> Result<Applied, PublishError> {
         let shared = &self.shared;
-        // Held until it is sent, so that versions arrive in order.
+        // The lock is held until the message is sent, so that versions arrive in order.
         let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if owner.is_none() && latest.len() > 1 {
             return Err(PublishError::HasAdapters { adapters: latest.len() - 1 });
@@ -308,7 +309,7 @@ impl EngineHandle {
                 return Err(PublishError::NotNewer { version, latest: latest.version });
             }
             if let Some(taken) = latest.taken.take() {
-                // It is closed, not sent to: an error is what is waited for.
+                // The channel is closed without a message, so `recv` returns an error.
                 let _ = taken.recv();
             }
         }
@@ -320,7 +321,7 @@ impl EngineHandle {
         Ok(Applied { applied, shared: Arc::clone(shared) })
     }
 
-    /// What the engine has done so far.
+    /// The engine's counters.
     #[must_use]
     pub fn stats(&self) -> EngineStats {
         self.shared.stats.read()
@@ -333,7 +334,7 @@ impl EngineHandle {
 }
 
 impl Applied {
-    /// Returns once the weights are in use.
+    /// Waits until the weights are in use.
     ///
     /// # Errors
     /// [`PublishError::Gone`].
@@ -341,7 +342,7 @@ impl Applied {
         self.applied.await.map_err(|_| self.shared.cannot_publish())
     }
 
-    /// The same for a thread that runs no futures.
+    /// The blocking form, for a thread without an async runtime.
     ///
     /// # Errors
     /// [`PublishError::Gone`].
@@ -397,7 +398,7 @@ mod tests {
                 tokio::spawn(async move { handle.generate(request(seed)).await })
             })
             .collect();
-        // Lets all of them send their request.
+        // Lets all tasks send their requests.
         tokio::task::yield_now().await;
         handle.panic();
         let gone = Err(EngineError::Gone { cause: "it panicked: a defect".to_owned() });

@@ -1,12 +1,11 @@
-//! Keys and values: a budget of equal pages, and the slab of a sequence, which is a list of them.
+//! The KV cache: a budget of pages of equal size, and slabs, the page lists of sequences.
 //!
-//! A slab grows by a page when it is full, without copying. Pages are shared by sequences with the same beginning; a
-//! shared page is copied when somebody writes to it, so only the last, partly filled page of a shared beginning ever
-//! is.
+//! A full slab grows by one page, without copying. Sequences with the same prefix share pages. A shared page is copied
+//! before a write, so only the last, partly filled page of a shared prefix is ever copied.
 //!
-//! I1. Pages that live and pages that are reserved are together never more than the budget: whoever runs has reserved
-//! all that it may still need. I2. A page counts as living from [`KvPool`] until its last owner is gone; nothing has to
-//! be given back by hand. I3. A page seen by two owners is not written.
+//! I1. Live and reserved pages together never exceed the budget: a running sequence has reserved all pages that it may
+//! still need. I2. A page is live from its allocation by [`KvPool`] until its last owner is dropped; no code returns pages
+//! explicitly. I3. A page with two owners is never written.
 //!
 //! Shapes: of each layer and key head, keys E x [`PAGE`] (a row of a page holds one dimension of all its positions, so
 //! products with a query need no sum across lanes), then values [`PAGE`] x E. Units: fp32, pages.
@@ -16,7 +15,7 @@ use std::rc::Rc;
 
 use crate::ModelConfig;
 
-/// Positions of a page.
+/// Positions in one page.
 pub(super) const PAGE: usize = 16;
 
 /// All pages of an engine.
@@ -26,11 +25,11 @@ pub(super) struct KvPool {
     budget: usize,
     live: Cell<usize>,
     reserved: Cell<usize>,
-    /// Memory of pages that were given back, for the next ones.
+    /// Memory of freed pages, reused for new ones.
     free: RefCell<Vec<Box<[f32]>>>,
 }
 
-/// How much a page holds.
+/// Dimensions of a page.
 #[derive(Debug, Clone, Copy)]
 struct KvShape {
     layers: usize,
@@ -58,7 +57,7 @@ impl KvShape {
 }
 
 impl KvPool {
-    /// As many pages as fit into `budget_bytes`.
+    /// Creates a pool of as many pages as fit into `budget_bytes`.
     pub(super) fn new(config: &ModelConfig, budget_bytes: u64) -> Rc<Self> {
         let shape = KvShape::of(config);
         let budget = usize::try_from(budget_bytes / Self::page_bytes(config)).unwrap_or(usize::MAX);
@@ -76,12 +75,12 @@ impl KvPool {
         (KvShape::of(config).page() * size_of::<f32>()) as u64
     }
 
-    /// Pages that live.
+    /// Number of live pages.
     pub(super) fn live(&self) -> usize {
         self.live.get()
     }
 
-    /// Promises pages to a sequence, if they are there (I1).
+    /// Reserves pages for a sequence; `None` if there are not enough (I1).
     pub(super) fn reserve(self: &Rc<Self>, pages: usize) -> Option<Reservation> {
         let taken = self.live.get() + self.reserved.get();
         if pages > self.budget.saturating_sub(taken) {
@@ -99,7 +98,7 @@ impl KvPool {
     }
 }
 
-/// Pages promised to one sequence; what is left returns when it is dropped.
+/// Pages reserved for one sequence. Dropping the reservation frees the unused ones.
 #[derive(Debug)]
 pub(super) struct Reservation {
     pool: Rc<KvPool>,
@@ -107,7 +106,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Takes the promise of one page back, because it now lives.
+    /// Uses one reserved page, which is now live.
     fn spend(&mut self) {
         debug_assert!(self.pages > 0, "a sequence reserves all it may need");
         if self.pages > 0 {
@@ -185,23 +184,23 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// Begins with the first `len` positions of shared pages.
+    /// Creates a slab from the first `len` positions of shared pages.
     pub(super) fn new(shared: Vec<Rc<KvPage>>, len: usize, reservation: Reservation) -> Self {
         debug_assert_eq!(shared.len(), len.div_ceil(PAGE));
         Self { pages: shared, len, reservation }
     }
 
-    /// Positions that are computed.
+    /// Number of computed positions.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The pages, as many as the positions need.
+    /// The pages of the computed positions.
     pub(super) fn pages(&self) -> &[Rc<KvPage>] {
         &self.pages
     }
 
-    /// Makes room for `count` more positions: new pages, and a copy of a last page that is shared.
+    /// Allocates memory for `count` more positions: new pages, and a copy of the last page if it is shared.
     pub(super) fn grow(&mut self, count: usize) {
         if !self.len.is_multiple_of(PAGE)
             && let Some(last) = self.pages.last_mut()
@@ -218,11 +217,11 @@ impl Slab {
         }
     }
 
-    /// Stores the keys and values of one row of a layer, K x E each, at a position that [`Slab::grow`] made room for.
+    /// Stores the keys and values of one row of a layer, K x E each, at a position that [`Slab::grow`] allocated.
     pub(super) fn store(&mut self, layer: usize, position: usize, keys: &[f32], values: &[f32]) {
         let page = &mut self.pages[position / PAGE];
         let head_dim = page.pool.shape.head_dim;
-        // `grow` has left no other owner, so nothing is copied here.
+        // After `grow` the page has no other owner, so this copies nothing.
         let page = Rc::make_mut(page);
         for (head, (key, value)) in keys.chunks_exact(head_dim).zip(values.chunks_exact(head_dim)).enumerate()
         {
@@ -231,8 +230,8 @@ impl Slab {
     }
 }
 
-/// Pages that a sequence of `total` positions may still need when `matched` are shared. With `shares`, its prompt is
-/// shared with others later, which costs one copy of the page that the prompt ends in.
+/// Pages that a sequence of `total` positions may still need when `matched` are shared. With `shares`, other sequences
+/// share its prompt later, which costs one copy of the last page of the prompt.
 pub(super) fn pages_needed(total: usize, matched: usize, shares: bool) -> usize {
     total.div_ceil(PAGE) - matched / PAGE + usize::from(shares)
 }

@@ -1,16 +1,17 @@
-//! The serving engine: continuous batching on one thread of its own.
+//! The serving engine: continuous batching on a dedicated thread.
 //!
-//! Every step computes one new row of each running sequence and a chunk of the prompts that are not finished, as one
-//! matrix, and draws a token for every sequence whose rows are complete. Between two steps requests come and go and
-//! new weights take their place.
+//! Every step computes one matrix: one new row of each running sequence and a chunk of the unfinished prompts. It draws a
+//! token for every sequence whose rows are complete. Requests are admitted and removed, and new weights are installed,
+//! between two steps.
 //!
 //! I1. With [`EngineConfig::reproducible`] a reply is a function of the request and the weights, to the last bit,
-//! whatever else runs. I2. A request is answered, refused by name or cancelled by its caller; memory makes it wait,
-//! never fail, and the end of the engine answers all. I3. A token is tagged with the version of the weights, or of the adapter, that gave
-//! its logits; a swap neither stops nor restarts a sequence. I4. Keys and values computed by one version serve new
+//! regardless of what else runs. I2. Every request is answered, refused with a reason or cancelled by its caller. A lack of
+//! memory delays a request but never fails it, and the end of the engine answers all. I3. A token is tagged with the
+//! version of the weights, or of the adapter, that computed its logits. New weights neither stop nor restart a sequence.
+//! I4. Keys and values computed by one version serve new
 //! requests of that version only, and those computed with an adapter, requests for that adapter only. I5. Several adapters are
-//! resident at once, each request chooses one or none, and none is ever merged into the model. I6. Tokens that are there are scored
-//! between steps, in chunks that hold up none by more than a chunk of a prompt would.
+//! resident at once, each request chooses one or none, and none is ever merged into the model. I6. Given tokens are scored
+//! between steps, in chunks that delay a step no longer than a chunk of a prompt does.
 //!
 //! Cancellation: dropping the future of [`EngineHandle::generate`] or [`EngineHandle::score`], or a [`TokenStream`], ends the request before the next step.
 

@@ -18,7 +18,7 @@ fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// Uniform in [0, 1), 53 bits, of a seed and a position.
+/// A uniform number in [0, 1) with 53 bits, as a function of a seed and a position.
 pub(super) fn uniform(seed: u64, position: u64) -> f64 {
     let counter = [position as u32, (position >> 32) as u32, 0, 0];
     let words = philox4x32_10(counter, [seed as u32, (seed >> 32) as u32]);
@@ -53,7 +53,7 @@ mod tests {
             tenths[(uniform(7, position) * 10.0) as usize] += 1;
         }
         let chi_square: f64 = tenths.iter().map(|&n| (f64::from(n) - 2_000.0).powi(2) / 2_000.0).sum();
-        // Nine degrees of freedom: above 27.9 in one of a thousand.
+        // Nine degrees of freedom: the probability of a value above 27.9 is 0.001.
         assert!(chi_square < 27.9, "{tenths:?}");
     }
 }

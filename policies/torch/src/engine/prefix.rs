@@ -1,10 +1,9 @@
-//! Beginnings that were computed: a tree of pages by the ids that they hold.
+//! Prefix cache: a tree of computed pages, keyed by their token ids.
 //!
-//! I1. The tree belongs to one version of the weights; another version's requests find nothing in it. I2. What is found
-//! was computed from exactly the ids asked for. I3. Only leaves are given up, the one
-//! first that was not used for the longest time.
+//! I1. The tree belongs to one version of the weights; requests of another version find nothing in it. I2. A match was
+//! computed from exactly the requested ids. I3. Only leaves are evicted, the least recently used first.
 //!
-//! A node is a page, its edge the ids in it; nodes that are not full are leaves.
+//! A node is a page, and its edge is the page's ids; partly filled nodes are leaves.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,10 +15,10 @@ use super::kv::{KvPage, PAGE};
 pub(super) struct PrefixCache {
     version: u64,
     nodes: Vec<Option<Node>>,
-    /// Places in `nodes` that are empty.
+    /// Free indices in `nodes`.
     vacant: Vec<usize>,
     roots: Vec<usize>,
-    /// Leaves by when they were used last.
+    /// Leaves by time of last use.
     leaves: BTreeSet<(u64, usize)>,
     len: usize,
 }
@@ -28,21 +27,21 @@ pub(super) struct PrefixCache {
 struct Node {
     ids: Vec<u32>,
     page: Rc<KvPage>,
-    /// What the model made of the last position, where a prompt ended here.
+    /// Hidden state of the last position, if a prompt ended here.
     hidden: Option<Rc<[f32]>>,
     parent: Option<usize>,
     children: Vec<usize>,
     used: u64,
 }
 
-/// A beginning that need not be computed again.
+/// A cached prefix.
 #[derive(Debug, Default)]
 pub(super) struct Match {
-    /// Pages that hold it; the last one may be used in part.
+    /// Pages of the prefix; the last one may be used in part.
     pub(super) pages: Vec<Rc<KvPage>>,
     /// Positions.
     pub(super) len: usize,
-    /// With the whole prompt found: its last hidden row, from which the first token can be drawn at once.
+    /// Last hidden row, if the whole prompt was found; the first token can be drawn from it at once.
     pub(super) hidden: Option<Rc<[f32]>>,
 }
 
@@ -64,8 +63,8 @@ impl PrefixCache {
         self.len
     }
 
-    /// The longest beginning of a prompt that is there. Without the last hidden row it is shorter than the prompt, so
-    /// that there is a row to compute it from. `now` is later than any before.
+    /// The longest cached prefix of a prompt. Without the last hidden row the result is shorter than the prompt, so that a
+    /// row is left to compute it from. `now` is later than in any earlier call.
     pub(super) fn find(&mut self, now: u64, version: u64, prompt: &[u32]) -> Match {
         let mut found = Match::default();
         if version != self.version {
@@ -96,7 +95,7 @@ impl PrefixCache {
         found
     }
 
-    /// Keeps the pages of a sequence: they hold what `version` computed from `ids`. `now` is later than any before.
+    /// Keeps the pages that `version` computed from `ids`. `now` is later than in any earlier call.
     pub(super) fn insert(
         &mut self,
         now: u64,
@@ -129,7 +128,7 @@ impl PrefixCache {
         }
     }
 
-    /// Gives up the leaf that was not used for the longest time; false when there is nothing left (I3).
+    /// Evicts the least recently used leaf; returns false if the tree is empty (I3).
     pub(super) fn evict(&mut self) -> bool {
         let Some((_, leaf)) = self.leaves.pop_first() else { return false };
         let Some(node) = self.nodes[leaf].take() else { return false };
@@ -149,7 +148,7 @@ impl PrefixCache {
         true
     }
 
-    /// When the leaf was used that goes first.
+    /// Time of last use of the leaf that is evicted next.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.leaves.first().map(|&(used, _)| used)
     }
@@ -161,7 +160,7 @@ impl PrefixCache {
         }
     }
 
-    /// The child that shares most with `rest`, and how much; of equals one whose end carries a hidden row.
+    /// The child that shares most ids with `rest`, and their number; ties go to a child with a hidden row.
     fn closest(&self, parent: Option<usize>, rest: &[u32]) -> Option<(usize, usize)> {
         let mut best: Option<(usize, (usize, bool))> = None;
         for &child in self.children(parent) {
@@ -216,7 +215,7 @@ impl PrefixCache {
     }
 }
 
-/// Length of the common beginning.
+/// Length of the common prefix.
 pub(super) fn common(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -253,7 +252,7 @@ mod tests {
         };
         check(3, &ids, (40, true));
         check(3, &(0..50).collect::<Vec<_>>(), (40, false));
-        // The last row has to be computed for its hidden state.
+        // The last row is computed again for its hidden state.
         check(3, &ids[..39], (38, false));
         check(3, &ids[..32], (31, false));
         check(3, &ids[..33], (32, false));

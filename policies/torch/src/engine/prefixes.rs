@@ -1,7 +1,7 @@
-//! Beginnings that were computed, of the model and of each adapter.
+//! Prefix caches of the model and of each adapter.
 //!
-//! I1. What an adapter computed serves requests for that adapter alone, and at the same version. I2. Of all leaves of all
-//! trees, the one is given up first that was not used for the longest time.
+//! I1. Pages that an adapter computed serve only requests for that adapter at the same version. I2. The least recently used
+//! leaf of all trees is evicted first.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::adapters::AdapterName;
 use super::kv::KvPage;
 use super::prefix::{Match, PrefixCache};
 
-/// Who computed: an adapter, or the model as it is.
+/// The adapter that computes, or `None` for the base model.
 pub(super) type Owner = Option<AdapterName>;
 
 /// See the module.
@@ -48,18 +48,18 @@ impl PrefixCaches {
         }
     }
 
-    /// I2; false when there is nothing left.
+    /// Evicts a leaf (I2); returns false if all trees are empty.
     pub(super) fn evict(&mut self) -> bool {
         let used = |tree: &&mut PrefixCache| tree.oldest().unwrap_or(u64::MAX);
         self.trees.values_mut().min_by_key(used).is_some_and(PrefixCache::evict)
     }
 
-    /// From now on this owner computes by this version.
+    /// Clears the owner's cache for a new version.
     pub(super) fn restart(&mut self, owner: Owner, version: u64) {
         self.trees.insert(owner, PrefixCache::new(version));
     }
 
-    /// This owner computes no more.
+    /// Removes the owner's cache.
     pub(super) fn remove(&mut self, owner: &Owner) {
         self.trees.remove(owner);
     }
@@ -90,7 +90,7 @@ mod tests {
         let mut found = |owner: &Owner, prompt: &[u32]| caches.find(owner, 3, prompt).len;
         assert_eq!([found(&model, &ids), found(&one, &ids), found(&two, &ids)], [8, 0, 0]);
         assert_eq!([found(&model, &[7; 9]), found(&one, &[7; 9]), found(&two, &[8; 9])], [0, 8, 0]);
-        // Last used: the model's first, since the adapter's was found after it.
+        // The model's leaf is evicted first, since the adapter's was used later.
         assert_eq!((caches.len(), pool.live()), (2, 2));
         assert!(caches.evict());
         assert_eq!((caches.find(&model, 3, &ids).len, caches.find(&one, 3, &[7; 9]).len), (0, 8));

@@ -1,4 +1,4 @@
-//! What is asked of the engine, what it answers, and what it refuses.
+//! Requests, replies and errors of the engine.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use super::adapters::AdapterName;
 use super::sampling::Sampling;
 use crate::ModelConfig;
 
-/// Asks for the continuation of a prompt.
+/// A request to continue a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerateRequest {
     /// Token ids, at least one.
     pub prompt: Arc<[u32]>,
-    /// Most tokens to sample. The end of the model's positions cuts earlier.
+    /// Maximum number of tokens to sample. The model's last position may end the reply earlier.
     pub max_new_tokens: u32,
     /// T; 0 is greedy.
     pub temperature: f32,
-    /// Samples only from the likeliest tokens that together reach this probability; 1 is off.
+    /// Samples only from the most probable tokens that together reach this probability; 1 turns this off.
     pub top_p: f32,
-    /// Samples only from this many likeliest tokens; 0 is off.
+    /// Samples only from this many most probable tokens; 0 turns this off.
     pub top_k: u32,
-    /// Decides, with the position, every random choice.
+    /// Determines every random choice, together with the position.
     pub seed: u64,
-    /// A sampled token of these ends the reply and is its last.
+    /// A sampled token with one of these ids ends the reply, and is part of it.
     pub stop_ids: Vec<u32>,
-    /// The adapter that the model computes with; `None` for the model as it is.
+    /// Adapter to use; `None` for the base model.
     pub adapter: Option<AdapterName>,
 }
 
@@ -35,7 +35,7 @@ impl GenerateRequest {
         Sampling { temperature, top_p, top_k, seed }
     }
 
-    /// Refuses what cannot be computed.
+    /// Checks that the request can be computed.
     pub(super) fn check(&self, config: &ModelConfig) -> Result<(), EngineError> {
         let positions = config.max_position_embeddings as usize;
         if self.prompt.is_empty() {
@@ -59,7 +59,7 @@ impl GenerateRequest {
         Ok(())
     }
 
-    /// Most tokens of the sequence, prompt included.
+    /// Maximum length of the sequence in tokens, prompt included.
     pub(super) fn most_tokens(&self, config: &ModelConfig) -> usize {
         let positions = config.max_position_embeddings as usize;
         positions.min(self.prompt.len() + self.max_new_tokens as usize)
@@ -71,44 +71,45 @@ impl GenerateRequest {
 pub struct Generated {
     /// Sampled token ids, the sampled stop token included. Shape T.
     pub ids: Vec<u32>,
-    /// Log-probability of each at sampling: full vocabulary, at the request's temperature (greedy: 1), in nats. T.
+    /// Log-probability of each token over the full vocabulary at the request's temperature (1 for greedy), in nats. Shape T.
     pub logprobs: Vec<f32>,
-    /// Log-probability within what top-k and top-p left, where one of them is on. Never for a ratio. T.
+    /// Log-probability within the tokens that top-k and top-p leave, if one of them is on. Not for importance ratios. Shape T.
     pub set_logprobs: Option<Vec<f32>>,
-    /// Version of the weights, or of the adapter where one is used, that sampled each token, as (first index, version), ascending.
+    /// Version of the weights, or of the adapter if one is used, that sampled each token, as ascending pairs (first index,
+    /// version).
     pub versions: Vec<(u32, u64)>,
-    /// Why it ended.
+    /// Reason for the end.
     pub finish: FinishReason,
 }
 
-/// Why there is no reply.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// No token to begin from.
+    /// The prompt has no tokens.
     #[error("the prompt is empty")]
     EmptyPrompt,
-    /// No room for a single new token.
+    /// The model has no position left for a new token.
     #[error(
         "the prompt has {tokens} tokens; the model has {positions} positions, and one is needed for a reply"
     )]
     PromptTooLong {
-        /// Tokens of the prompt.
+        /// Length of the prompt.
         tokens: usize,
-        /// Positions of the model.
+        /// Number of positions of the model.
         positions: usize,
     },
     /// More tokens than the model has positions.
     #[error("there are {tokens} tokens; the model has {positions} positions")]
     TooLong {
-        /// Tokens that are there.
+        /// Number of tokens.
         tokens: usize,
-        /// Positions of the model.
+        /// Number of positions of the model.
         positions: usize,
     },
-    /// Nothing that can be scored.
+    /// The request cannot be scored.
     #[error("{0}")]
     BadScoring(String),
-    /// An id the model does not have.
+    /// An id outside the vocabulary.
     #[error("token {id} is outside the vocabulary of {vocabulary}")]
     UnknownToken {
         /// The id.
@@ -116,49 +117,49 @@ pub enum EngineError {
         /// Size of the vocabulary.
         vocabulary: i64,
     },
-    /// An adapter that was not published, or that was taken away.
+    /// An adapter that was not published or was removed.
     #[error("there is no adapter `{0}`")]
     NoAdapter(String),
     /// A sampling option out of range.
     #[error("{0}")]
     BadSampling(String),
-    /// More keys and values than the whole budget, so waiting would not help.
+    /// The keys and values exceed the whole budget, so waiting would not help.
     #[error(
         "the request may need {needed} bytes of keys and values; the budget is {budget} (kv_budget_bytes)"
     )]
     NeverFits {
-        /// Bytes of its longest sequence.
+        /// Bytes for the longest sequence of the request.
         needed: u64,
         /// Bytes of the budget.
         budget: u64,
     },
-    /// The weights give no numbers.
+    /// The weights give logits that are not finite.
     #[error("version {version} of the weights gives logits that are not finite")]
     NotFinite {
         /// Version of the weights, or of the adapter.
         version: u64,
     },
-    /// The engine does not run any more.
+    /// The engine has ended.
     #[error("the engine is gone: {cause}")]
     Gone {
-        /// What ended it.
+        /// Cause of the end.
         cause: String,
     },
 }
 
-/// Why weights were not published.
+/// Error of a publication.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// Weights of another model, or an adapter for one.
+    /// Weights of another model, or an adapter for another model.
     #[error("the published weights have another shape than the engine's model")]
     OtherShape,
-    /// Adapters are for the model as it is.
+    /// Resident adapters require that the model does not change.
     #[error("the model cannot change while {adapters} adapters of it are served")]
     HasAdapters {
-        /// How many are resident.
+        /// Number of resident adapters.
         adapters: usize,
     },
-    /// Versions only rise.
+    /// The version is not newer than the latest one.
     #[error("version {version} is not newer than version {latest}, which is published")]
     NotNewer {
         /// The version offered.
@@ -166,13 +167,13 @@ pub enum PublishError {
         /// The latest one.
         latest: u64,
     },
-    /// They could not be copied.
+    /// The weights could not be copied.
     #[error(transparent)]
     Torch(#[from] crate::error::TorchError),
-    /// The engine does not run any more.
+    /// The engine has ended.
     #[error("the engine is gone: {cause}")]
     Gone {
-        /// What ended it.
+        /// Cause of the end.
         cause: String,
     },
 }

@@ -1,11 +1,11 @@
 //! Draws a token from a row of logits.
 //!
-//! I1. What is drawn is a function of seed, position and logits. I2. The log-probability is that of the full
-//! vocabulary at the temperature, before anything is cut away. I3. Greedy takes the largest logit, of equal ones that
-//! with the lowest id, and records temperature 1.
+//! I1. The drawn token is a function of seed, position and logits. I2. The log-probability is over the full vocabulary at
+//! the temperature, before truncation. I3. Greedy sampling takes the largest logit, on a tie the one with the lowest id,
+//! and records temperature 1.
 //!
-//! The distribution is searched in the order of ids, so a small change of the logits changes the token only if the
-//! uniform lies close to an edge. Top-k is applied first, then top-p to what is left, renormalised.
+//! The distribution is searched in the order of ids, so a small change of the logits changes the token only if the random
+//! number lies close to a boundary. Top-k is applied first, then top-p to what is left, renormalised.
 //!
 //! Units: nats.
 
@@ -23,7 +23,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Whether part of the vocabulary is cut away.
+    /// Whether top-k or top-p is on.
     pub(super) fn truncates(&self) -> bool {
         self.temperature > 0.0 && (self.top_k > 0 || self.top_p < 1.0)
     }
@@ -33,13 +33,13 @@ impl Sampling {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Draw {
     pub(super) id: u32,
-    /// Of the full vocabulary (I2).
+    /// Over the full vocabulary (I2).
     pub(super) logprob: f32,
-    /// Within what truncation leaves; `None` without truncation.
+    /// Within the truncated vocabulary; `None` without truncation.
     pub(super) set_logprob: Option<f32>,
 }
 
-/// Room that is used again.
+/// Buffers that are reused.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
     weights: Vec<f32>,
@@ -48,7 +48,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Draws the token at a position of a sequence; `None` when the logits are no numbers.
+    /// Draws the token at a position of a sequence; `None` if a logit is not finite.
     pub(super) fn draw(&mut self, logits: &[f32], sampling: &Sampling, position: u64) -> Option<Draw> {
         let greedy = sampling.temperature == 0.0;
         let inverse_temperature = if greedy { 1.0 } else { 1.0 / sampling.temperature };
@@ -88,7 +88,7 @@ impl Sampler {
         Some(start + search(weights.iter().map(|&weight| f64::from(weight)), edge - before)?)
     }
 
-    /// What top-k and top-p leave, in order of ids.
+    /// Keeps the tokens that top-k and top-p leave, in order of ids.
     fn keep(&mut self, sampling: &Sampling, mut total: f64) {
         let Self { weights, kept, .. } = self;
         let weight = |id: u32| weights[id as usize];
@@ -115,8 +115,8 @@ impl Sampler {
     }
 }
 
-/// The first index whose cumulated weight is above `edge`; where rounding puts the edge at the end, the last index of
-/// any weight.
+/// The first index whose cumulated weight is above `edge`; if rounding puts the edge at the end, the last index with a
+/// weight above 0.
 fn search(weights: impl Iterator<Item = f64>, edge: f64) -> Option<usize> {
     let (mut sum, mut last) = (0.0, None);
     for (index, weight) in weights.enumerate() {
@@ -153,7 +153,7 @@ mod tests {
         weights.iter().map(|weight| weight / total).collect()
     }
 
-    /// Draws often and compares with `expected` by chi-square; returns nothing, panics where it is off.
+    /// Draws often and compares with `expected` by chi-square; panics if the deviation is too large.
     fn check_distribution(logits: &[f32], how: impl Fn(u64) -> Sampling, expected: &[f64]) {
         const DRAWS: u64 = 20_000;
         let mut sampler = Sampler::default();
@@ -172,7 +172,7 @@ mod tests {
                 degrees += 1.0;
             }
         }
-        // Mean and standard deviation of the chi-square distribution; four of them are not left by chance.
+        // Mean and standard deviation of the chi-square distribution; chance does not exceed four standard deviations.
         assert!(chi_square <= degrees + 4.0 * (2.0f64 * degrees).sqrt(), "{chi_square} of {degrees}");
     }
 

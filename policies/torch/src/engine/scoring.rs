@@ -1,13 +1,14 @@
-//! Scoring: what the model, or an adapter of it, finds of tokens that are there, for teachers and judges.
+//! Scoring: log-probabilities of given tokens under the model or an adapter, for teachers and judges.
 //!
-//! I1. A sequence is scored by one version alone: what was computed by an older one is given up when a newer one takes its place, and
-//! computed again. I2. Requests are scored one after the other, a chunk of [`super::EngineConfig::max_prefill_rows`] rows between
-//! two steps, so none holds up a step by more than a chunk of a prompt would. I3. Log-probabilities are those of
+//! I1. A sequence is scored by exactly one version: when a newer version replaces it, the results so far are discarded and
+//! computed again. I2. Requests are scored one after the other, a chunk of [`super::EngineConfig::max_prefill_rows`] rows
+//! between
+//! two steps, so scoring delays a step no longer than a chunk of a prompt does. I3. Log-probabilities are those of
 //! [`super::sampling`]: of the full vocabulary at the request's temperature, and with [`super::EngineConfig::reproducible`] to the bit.
 //!
-//! Memory: a request reserves what it needs like a sequence does; whoever comes later waits behind one that waits for memory.
+//! Memory: a request reserves its pages as a sequence does; later requests wait behind one that waits for memory.
 //!
-//! Units: nats. Shapes: N positions that are asked about, K candidates or most probable tokens of each.
+//! Units: nats. Shapes: N requested positions, K candidates or most probable tokens of each.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -28,38 +29,38 @@ use super::weights::Weights;
 use crate::ModelConfig;
 use crate::error::TorchError;
 
-/// Asks for log-probabilities of tokens that are there.
+/// A request for log-probabilities of given tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreRequest {
-    /// Token ids, with what stands before those that are asked about.
+    /// Token ids, including the context before the requested positions.
     pub ids: Arc<[u32]>,
-    /// The positions that are asked about, at least one. The first token is predicted by nothing, so they begin at 1.
+    /// The requested positions, at least one. They begin at 1, because nothing predicts the first token.
     pub positions: Range<usize>,
     /// T, above 0.
     pub temperature: f32,
-    /// Other tokens that are asked about at each position: empty, or N lists of any length.
+    /// Other tokens to score at each position: empty, or N lists of any length.
     pub candidates: Vec<Vec<u32>>,
-    /// How many of the most probable tokens are wanted at each position; 0 for none.
+    /// Number of most probable tokens to return at each position.
     pub top_k: usize,
-    /// The adapter that the model computes with; `None` for the model as it is.
+    /// Adapter to use; `None` for the base model.
     pub adapter: Option<AdapterName>,
 }
 
-/// What a version finds of tokens.
+/// Scores of tokens by one version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// Of the tokens that are there. N.
+    /// Log-probabilities of the given tokens. Shape N.
     pub logprobs: Vec<f32>,
-    /// Of the candidates, in their order. N x K; empty where none were given.
+    /// Log-probabilities of the candidates, in their order. Shape N x K; empty if none were given.
     pub candidates: Vec<Vec<f32>>,
-    /// The most probable tokens, the most probable first, of equal ones that with the lowest id. N x K; empty where none are wanted.
+    /// The most probable tokens in descending order; ties go to the lowest id. Shape N x K; empty if none were requested.
     pub top: Vec<Vec<(u32, f32)>>,
-    /// Version of the weights, or of the adapter where one is used.
+    /// Version of the weights, or of the adapter if one is used.
     pub version: u64,
 }
 
 impl ScoreRequest {
-    /// Refuses what cannot be computed.
+    /// Checks that the request can be computed.
     pub(super) fn check(&self, config: &ModelConfig) -> Result<(), EngineError> {
         let Self { ids, positions, temperature, candidates, top_k, .. } = self;
         let limit = usize::try_from(config.max_position_embeddings).unwrap_or_default();
@@ -104,25 +105,25 @@ impl ScoreRequest {
         self.positions.end - 1
     }
 
-    /// Pages of the longest wait for memory.
+    /// Maximum number of pages that the request needs.
     pub(super) fn most_pages(&self, shares: bool) -> usize {
         pages_needed(self.rows(), 0, shares)
     }
 }
 
-/// Where an answer goes. Closed when the caller went away.
+/// Sends the answer. Closed when the caller has dropped its future.
 pub(super) type ScoreReply = oneshot::Sender<Result<Scored, EngineError>>;
 
-/// A request on its way.
+/// A request in the engine's channel.
 #[derive(Debug)]
 pub(super) struct ScoreSubmission {
     pub(super) request: ScoreRequest,
     pub(super) reply: ScoreReply,
-    /// Its place in the queue, free again once it is scored.
+    /// Permit of the queue, released once the request is scored.
     pub(super) place: OwnedSemaphorePermit,
 }
 
-/// What the engine computes with.
+/// The engine's state that scoring uses.
 pub(super) struct Serving<'a> {
     pub(super) config: &'a EngineConfig,
     pub(super) weights: &'a Weights,
@@ -133,7 +134,7 @@ pub(super) struct Serving<'a> {
 }
 
 impl Serving<'_> {
-    /// `None` of an adapter that is not there.
+    /// `None` for an adapter that is not resident.
     fn version_of(&self, owner: &Owner) -> Option<u64> {
         match owner {
             None => Some(self.weights.version),
@@ -142,7 +143,7 @@ impl Serving<'_> {
     }
 }
 
-/// Requests that wait, the first of which is scored.
+/// Waiting requests; the first one is being scored.
 #[derive(Debug, Default)]
 pub(super) struct ScoreQueue {
     waiting: VecDeque<ScoreSubmission>,
@@ -152,19 +153,19 @@ pub(super) struct ScoreQueue {
     distribution: Distribution,
 }
 
-/// What there is of the first request.
+/// Progress of the first request.
 #[derive(Debug)]
 struct Begun {
     slab: Slab,
     scored: Scored,
 }
 
-/// What became of a turn.
+/// Outcome of one scoring step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// So many rows were computed, 0 where nobody asks.
+    /// Number of computed rows; 0 without requests.
     Computed(usize),
-    /// There is no memory.
+    /// Memory is exhausted.
     NoRoom,
 }
 
@@ -181,7 +182,7 @@ impl ScoreQueue {
         self.waiting.push_back(submission);
     }
 
-    /// How many went because nobody waits for them any more.
+    /// Drops requests whose caller has gone and returns their number.
     pub(super) fn drop_cancelled(&mut self) -> usize {
         let before = self.waiting.len();
         if self.waiting.front().is_some_and(|first| first.reply.is_closed()) {
@@ -191,14 +192,14 @@ impl ScoreQueue {
         before - self.waiting.len()
     }
 
-    /// An owner computes by another version from now on (I1).
+    /// Restarts the owner's request with a new version (I1).
     pub(super) fn begin_anew(&mut self, owner: &Owner) {
         if self.waiting.front().is_some_and(|first| first.request.adapter == *owner) {
             self.begun = None;
         }
     }
 
-    /// Answers whoever asks for an adapter that is not there.
+    /// Answers requests for an adapter that is not resident.
     pub(super) fn refuse_unserved(&mut self, is_served: impl Fn(&Owner) -> bool) {
         if self.waiting.iter().all(|submission| is_served(&submission.request.adapter)) {
             return;
@@ -216,16 +217,16 @@ impl ScoreQueue {
         }
     }
 
-    /// Gives the answers that there are.
+    /// Sends the answers that are ready.
     pub(super) fn answer(&mut self) {
         for (reply, answer) in self.answers.drain(..) {
-            // The caller may have gone away; then nobody wants the answer.
+            // Fails only if the caller has dropped its future.
             let _ = reply.send(answer);
         }
     }
 
-    /// Computes a chunk of the first request (I2). `threads` hears of rows and of the elements of the widest matrix that they are
-    /// multiplied with, before they are.
+    /// Computes a chunk of the first request (I2). `threads` is called before the multiplications, with the number of rows
+    /// and the elements of the widest matrix.
     pub(super) fn step(
         &mut self,
         serving: &mut Serving<'_>,
@@ -284,10 +285,10 @@ impl ScoreQueue {
     }
 }
 
-/// Room for a request, behind what is known of its beginning; `None` where there is none now.
+/// A slab for a request, after its cached prefix; `None` if memory is exhausted.
 fn slab_for(request: &ScoreRequest, version: u64, serving: &mut Serving<'_>) -> Option<Slab> {
     let shares = serving.config.share_prefixes;
-    // The row before the first position that is asked about has to be computed.
+    // The row before the first requested position must be computed.
     let before = &request.ids[..request.positions.start - 1];
     let mut found = match shares && !before.is_empty() {
         true => serving.caches.find(&request.adapter, version, before),
@@ -303,7 +304,7 @@ fn slab_for(request: &ScoreRequest, version: u64, serving: &mut Serving<'_>) -> 
         if found.pages.is_empty() {
             return None;
         }
-        // What was found may be all that is left in memory.
+        // The match may occupy all the memory that is left.
         found = Match::default();
     }
 }
@@ -313,7 +314,7 @@ impl Scored {
         Self { logprobs: Vec::new(), candidates: Vec::new(), top: Vec::new(), version }
     }
 
-    /// What is asked about a position.
+    /// Adds the scores of one position.
     fn add(
         &mut self,
         request: &ScoreRequest,

@@ -1,4 +1,4 @@
-//! A sequence that runs.
+//! A running sequence.
 
 use std::rc::Rc;
 
@@ -11,33 +11,33 @@ use super::request::{EngineError, GenerateRequest, Generated};
 use super::sampling::{Draw, Sampling};
 use super::streaming::{Listener, StreamedToken};
 
-/// Where an answer goes. Closed when the caller went away.
+/// Sends the answer. Closed when the caller has dropped its future.
 pub(super) type Reply = oneshot::Sender<Result<Generated, EngineError>>;
 
-/// What a sequence is made of.
+/// Parts of a new sequence.
 pub(super) struct Submitted {
     pub(super) request: GenerateRequest,
     pub(super) listener: Option<Listener>,
     pub(super) reply: Reply,
 }
 
-/// A request with what has become of it so far.
+/// A request with its state.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub(super) reply: Reply,
-    /// Who hears of each token, if anybody does.
+    /// Receiver of each token, if the caller streams.
     listener: Option<Listener>,
-    /// Prompt and sampled tokens. Those behind the slab's length are not computed yet.
+    /// Prompt and sampled tokens. Those beyond the slab's length are not computed yet.
     pub(super) ids: Vec<u32>,
     pub(super) prompt_len: usize,
     pub(super) slab: Slab,
-    /// Sequences that were admitted before it.
+    /// Number of sequences that were admitted earlier.
     pub(super) number: u64,
-    /// The adapter that it computes with, if any.
+    /// The adapter of the sequence, if any.
     pub(super) owner: Owner,
-    /// Version, of the owner, that computed the whole slab; `None` when several did.
+    /// The owner's version that computed the whole slab; `None` if several did.
     pub(super) origin: Option<u64>,
-    /// The last hidden row, where it was found instead of computed.
+    /// The last hidden row, if it was found in the cache.
     pub(super) hidden: Option<Rc<[f32]>>,
     pub(super) sampling: Sampling,
     pub(super) end: Option<Result<FinishReason, EngineError>>,
@@ -49,7 +49,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Begins behind the positions that `slab` has, at version `origin`.
+    /// Starts after the positions that version `origin` computed in `slab`.
     pub(super) fn new(
         submission: Submitted,
         most_tokens: usize,
@@ -85,17 +85,17 @@ impl Sequence {
         if self.hidden.is_some() { 0 } else { self.ids.len() - self.slab.len() }
     }
 
-    /// Whether the prompt is not computed to its end.
+    /// Whether part of the prompt is not computed yet.
     pub(super) fn in_prompt(&self) -> bool {
         self.slab.len() < self.prompt_len
     }
 
-    /// How many of the most probable tokens somebody wants to hear of.
+    /// Number of most probable tokens that the listener wants.
     pub(super) fn most_probable(&self) -> usize {
         self.listener.as_ref().map_or(0, |listener| listener.most_probable)
     }
 
-    /// Takes a drawn token, `None` when there was nothing to draw from, with the most probable ones of its place.
+    /// Appends a drawn token, with the most probable tokens at its position. `None` means that the logits were not finite.
     pub(super) fn push(&mut self, draw: Option<Draw>, most_probable: Vec<(u32, f32)>, version: u64) {
         let Some(draw) = draw else {
             self.end = Some(Err(EngineError::NotFinite { version }));
@@ -107,7 +107,7 @@ impl Sequence {
         }
         if let Some(Listener { tokens, .. }) = &self.listener {
             let Draw { id, logprob, .. } = draw;
-            // Whoever only waits for the end does not listen any more.
+            // Fails if the caller reads no more tokens and only waits for the end.
             let _ = tokens.send(StreamedToken { id, logprob, version, most_probable });
         }
         self.ids.push(draw.id);
@@ -122,7 +122,7 @@ impl Sequence {
         }
     }
 
-    /// The answer, once there is an end, and where it goes.
+    /// The answer and its channel, once the sequence has ended.
     pub(super) fn into_answer(self) -> Option<(Reply, Result<Generated, EngineError>)> {
         let answer = self.end?.map(|finish| Generated {
             ids: self.ids[self.prompt_len..].to_vec(),

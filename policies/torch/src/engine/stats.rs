@@ -3,24 +3,24 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What an engine has done since it started, and what it does now.
+/// Counters since the start of the engine, and its present state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineStats {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
     /// Tokens sampled.
     pub sampled_tokens: u64,
     /// Prompt rows computed.
     pub prompt_rows: u64,
-    /// Prompt rows that did not have to be computed.
+    /// Prompt rows taken from the prefix cache.
     pub reused_prompt_rows: u64,
     /// Rows computed to score tokens.
     pub scored_rows: u64,
     /// Requests that ended with a reply.
     pub finished: u64,
-    /// Requests whose caller went away.
+    /// Requests that their caller cancelled.
     pub cancelled: u64,
-    /// Versions taken into use after the first.
+    /// Versions installed after the first.
     pub swaps: u64,
     /// Version in use.
     pub version: u64,
@@ -30,13 +30,13 @@ pub struct EngineStats {
     pub running: usize,
     /// Requests that wait in the engine.
     pub waiting: usize,
-    /// Bytes of keys and values that live.
+    /// Bytes of live keys and values.
     pub kv_bytes: u64,
-    /// Bytes of beginnings kept for later requests. Without running sequences this is all that lives.
+    /// Bytes of cached prefixes. Without running sequences these are all live bytes.
     pub retained_bytes: u64,
 }
 
-/// Written by the engine once in a while, read by anyone.
+/// Counters shared between the engine, which writes them, and the handles.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedStats(Arc<Mutex<EngineStats>>);
 

@@ -1,7 +1,7 @@
-//! Tokens as they are sampled, for whoever shows them before the reply is whole.
+//! Tokens as they are sampled, for callers that show them before the reply is complete.
 //!
-//! I1. Every token of a reply comes once, in order, before its end is known. I2. The engine waits for nobody who reads: what is
-//! not read yet is kept, and a reply has an end, which bounds it.
+//! I1. Every token of a reply arrives once, in order, before the end is reported. I2. The engine never waits for a reader:
+//! unread tokens are buffered, and the maximum length of a reply limits the buffer.
 //!
 //! Cancellation: dropping a [`TokenStream`] ends the request before the next step.
 
@@ -12,20 +12,20 @@ use tokio::sync::{mpsc, oneshot};
 use super::handle::Shared;
 use super::request::{EngineError, Generated};
 
-/// A token that was sampled. Log-probabilities are at the request's temperature (greedy: 1), of the full vocabulary, in nats.
+/// A sampled token. Log-probabilities are over the full vocabulary at the request's temperature (1 for greedy), in nats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamedToken {
     /// Its id.
     pub id: u32,
     /// Its log-probability.
     pub logprob: f32,
-    /// Version of the weights, or of the adapter where one is used, that sampled it.
+    /// Version of the weights, or of the adapter if one is used, that sampled the token.
     pub version: u64,
-    /// The most probable tokens of its place, as many as were asked for, the most probable first.
+    /// The requested number of most probable tokens at this position, in descending order.
     pub most_probable: Vec<(u32, f32)>,
 }
 
-/// A reply on its way.
+/// A reply that is being sampled.
 #[derive(Debug)]
 pub struct TokenStream {
     pub(super) tokens: mpsc::UnboundedReceiver<StreamedToken>,
@@ -33,25 +33,25 @@ pub struct TokenStream {
     pub(super) shared: Arc<Shared>,
 }
 
-/// Where the tokens of a sequence go.
+/// Receiver of a sequence's tokens.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// Unbounded, but no reply is longer than its request allows (I2).
+    /// Unbounded channel; the request's limit bounds its length (I2).
     pub(super) tokens: mpsc::UnboundedSender<StreamedToken>,
-    /// How many of the most probable tokens are wanted.
+    /// Number of most probable tokens to send.
     pub(super) most_probable: usize,
 }
 
 impl TokenStream {
-    /// The next token; `None` at the end, whose reason [`Self::end`] says.
+    /// The next token; `None` at the end. [`Self::end`] gives the reason.
     pub async fn next(&mut self) -> Option<StreamedToken> {
         self.tokens.recv().await
     }
 
-    /// The whole reply. Waits for it; tokens that were not read are in it too.
+    /// Waits for the whole reply, which includes the tokens that were not read.
     ///
     /// # Errors
-    /// [`EngineError`]: its adapter was taken away, the weights are no numbers, or the engine is gone.
+    /// [`EngineError`] if the adapter was removed, the logits are not finite or the engine has ended.
     pub async fn end(self) -> Result<Generated, EngineError> {
         let Self { answer, shared, .. } = self;
         answer.await.unwrap_or_else(|_| Err(shared.gone()))

@@ -1,9 +1,9 @@
-//! Weights as the engine reads them: a snapshot that belongs to the engine alone.
+//! Weights in the engine's layout: a snapshot that only the engine owns.
 //!
-//! Matrices are stored transposed (inner x outer), which MKL multiplies faster than a transposed view where there are
-//! few rows; norms are slices. The snapshot is taken in the thread that publishes, so the engine only changes a pointer.
+//! Matrices are stored transposed (inner x outer), which MKL multiplies faster than a transposed view if there are few
+//! rows; norms are slices. The publishing thread takes the snapshot, so the engine only swaps a pointer.
 //!
-//! I1. Once it is made, nothing changes it: the tensors it was made from may be written to again.
+//! I1. A snapshot is immutable and shares no memory with its source, which may be written to again.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) struct LayerWeights {
 }
 
 impl Weights {
-    /// Copies the parameters, of whatever device and type, as fp32 to the processor; their values rounded to `dtype`.
+    /// Copies the parameters from any device and type to the CPU as fp32, with the values rounded to `dtype`.
     pub(super) fn snapshot(version: u64, params: &Params, dtype: Dtype) -> Result<Self, TorchError> {
         let _guard = tch::no_grad_guard();
         let layout = Arc::clone(params.layout());
@@ -80,13 +80,13 @@ impl Weights {
     }
 }
 
-/// The values that are computed with: on the processor, in fp32, rounded to `dtype`. What is that already shares its memory.
+/// The values on the CPU in fp32, rounded to `dtype`. A tensor of this form shares its memory with the result.
 pub(super) fn served(tensor: &Tensor, dtype: Dtype) -> Result<Tensor, TorchError> {
     let rounded = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(dtype.kind())?;
     Ok(rounded.f_to_kind(Kind::Float)?)
 }
 
-/// The same values in memory of their own, row after row (I1).
+/// The same values, row-major in new memory (I1).
 fn copied(matrix: &Tensor) -> Result<Tensor, TorchError> {
     let mut copy = Tensor::f_empty(matrix.size(), (Kind::Float, Device::Cpu))?;
     copy.f_copy_(&matrix.f_detach()?)?;

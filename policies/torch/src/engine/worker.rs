@@ -1,10 +1,10 @@
-//! What the engine's thread does, step by step.
+//! The loop of the engine's thread.
 //!
-//! Order within a turn of the loop: messages (requests, weights), cancelled sequences go, a chunk is scored, waiting requests come in,
-//! one step, counters, answers. Requests come in first come, first served; one whose prompt is just being computed by
-//! another is passed over until it can be shared.
+//! Order within an iteration: receive messages (requests, weights), drop cancelled sequences, score a chunk, admit waiting
+//! requests, make one step, update counters, send answers. Requests are admitted first come, first served. A request whose
+//! prompt another sequence is computing waits until it can share the result.
 //!
-//! Errors: what libtorch refuses ends the engine.
+//! Errors: an error of libtorch ends the engine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -33,50 +33,49 @@ use crate::ModelConfig;
 use crate::error::TorchError;
 use crate::turns::{EngineTurns, Turns};
 
-/// A request on its way.
+/// A request in the engine's channel.
 #[derive(Debug)]
 pub(super) struct Submission {
     pub(super) request: GenerateRequest,
-    /// Who hears of each token, if anybody does.
+    /// Receiver of each token, if the caller streams.
     pub(super) listener: Option<Listener>,
     pub(super) reply: Reply,
-    /// Its place in the queue, free again once it runs.
+    /// Permit of the queue, released once the request runs.
     pub(super) place: OwnedSemaphorePermit,
 }
 
-/// What is said to the engine.
+/// A message to the engine.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Asks for a continuation.
+    /// Request to continue a prompt.
     Generate(Submission),
-    /// Asks for the scores of tokens.
+    /// Request to score tokens.
     Score(ScoreSubmission),
-    /// Weights to use from the next step on.
+    /// Weights to use from the next step.
     Publish {
         published: Published,
-        /// Dropped when the message was taken.
+        /// Dropped when the engine takes the message.
         taken: Sender<()>,
-        /// Hears when the weights are in use.
+        /// Signalled when the weights are in use.
         applied: oneshot::Sender<()>,
     },
-    /// An adapter that is not served any more.
+    /// Request to remove an adapter.
     RemoveAdapter(AdapterName),
-    /// The end.
+    /// Request to end.
     Stop,
-    /// A defect, for tests of what follows one.
+    /// A panic, for tests of its consequences.
     #[cfg(test)]
     Panic,
 }
 
-/// What is published.
+/// Published weights.
 #[derive(Debug)]
 pub(super) enum Published {
     Model(Box<Weights>),
     Adapter(AdapterName, Box<AdapterWeights>),
 }
 
-/// Operations of a multiplication from which on other threads are worth waking: a thread does this many in about a
-/// quarter of a millisecond.
+/// Minimum operations of a multiplication for which waking other threads pays: one thread does this many in about 0.25 ms.
 const WORTH_SHARING: usize = 1 << 24;
 
 /// The state of the engine's thread.
@@ -91,7 +90,7 @@ pub(super) struct Worker {
     caches: PrefixCaches,
     messages: Receiver<Message>,
     waiting: VecDeque<Submission>,
-    /// By adapter, so that the rows of each are adjacent.
+    /// Sorted by adapter, so that the rows of each adapter are adjacent.
     running: Vec<Sequence>,
     scores: ScoreQueue,
     sampler: Sampler,
@@ -99,12 +98,12 @@ pub(super) struct Worker {
     stats: EngineStats,
     shared: SharedStats,
     rows: Vec<Row>,
-    /// The first row behind those of each adapter of the step, in order.
+    /// End of the rows of each adapter in the step, in order.
     spans: Vec<(Owner, usize)>,
     picks: Vec<Pick>,
     draws: Vec<Drawn>,
     distribution: Distribution,
-    /// Sequences admitted so far.
+    /// Number of sequences admitted so far.
     admitted: u64,
     /// Rows of each running sequence in a step.
     shares: Vec<usize>,
@@ -115,24 +114,24 @@ pub(super) struct Worker {
 #[derive(Debug, Clone, Copy)]
 struct Pick {
     sequence: usize,
-    /// Row of this step whose hidden state it is drawn from; `None` when the sequence brings it along.
+    /// Row of this step whose hidden state it is drawn from; `None` if the sequence has the hidden state already.
     row: Option<usize>,
 }
 
-/// What was drawn for a sequence.
+/// A token drawn for a sequence.
 #[derive(Debug)]
 struct Drawn {
     draw: Option<Draw>,
-    /// The most probable tokens of its place, where somebody wants to hear of them.
+    /// The most probable tokens at its position, if a listener wants them.
     most_probable: Vec<(u32, f32)>,
 }
 
 /// Whether a waiting request can run now.
 enum Admission {
     Now(Slab, Option<Rc<[f32]>>),
-    /// Another one computes its prompt.
+    /// Another sequence is computing its prompt.
     Shared,
-    /// There is no memory.
+    /// Memory is exhausted.
     NoRoom,
 }
 
@@ -177,12 +176,12 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until [`Message::Stop`].
     pub(super) fn run(&mut self) -> Result<(), TorchError> {
         while self.take_messages() {
             self.drop_cancelled();
             self.refuse_unserved();
-            // Whoever waits for memory to score is not passed over for ever.
+            // A scoring request that waits for memory takes precedence, so that it does not starve.
             if self.score()? {
                 self.admit();
             }
@@ -196,14 +195,14 @@ impl Worker {
             self.report();
             self.scores.answer();
             for (reply, answer) in self.answers.drain(..) {
-                // The caller may have gone away; then nobody wants the answer.
+                // Fails only if the caller has dropped its future.
                 let _ = reply.send(answer);
             }
         }
         Ok(())
     }
 
-    /// Takes what has come, and waits for something where there is nothing to do. False at the end.
+    /// Handles all pending messages; waits for one if there is no work. Returns false at the end.
     fn take_messages(&mut self) -> bool {
         if self.running.is_empty() && self.waiting.is_empty() && self.scores.is_empty() {
             self.turns.rest();
@@ -227,13 +226,13 @@ impl Worker {
             Message::Publish { published, taken, applied } => {
                 drop(taken);
                 self.swap(published);
-                // Whoever published may not want to know.
+                // Fails only if the publisher does not wait.
                 let _ = applied.send(());
             }
             Message::RemoveAdapter(name) => {
                 self.adapters.remove(&name);
                 self.caches.remove(&Some(name));
-                // Now: another adapter may come under this name before the next step.
+                // At once, because another adapter may be published under this name before the next step.
                 self.refuse_unserved();
             }
             Message::Stop => return false,
@@ -278,14 +277,14 @@ impl Worker {
         self.tell(EngineWork::Swap, start.elapsed());
     }
 
-    /// A sequence goes on by another version than before, unless nothing of it was computed.
+    /// Marks that a sequence continues with another version, unless none of it was computed.
     fn begin_anew(&mut self, index: usize) {
         let version = self.version_of(&self.running[index].owner);
         let sequence = &mut self.running[index];
         sequence.origin = version.filter(|_| sequence.slab.len() == 0);
     }
 
-    /// Version that an owner computes by now; `None` of an adapter that is not there.
+    /// Version that an owner computes by now; `None` for an adapter that is not resident.
     fn version_of(&self, owner: &Owner) -> Option<u64> {
         match owner {
             None => Some(self.weights.version),
@@ -293,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// Answers whoever asks for an adapter that is not there.
+    /// Answers requests for an adapter that is not resident.
     fn refuse_unserved(&mut self) {
         let is_served = |owner: &Owner| owner.as_ref().is_none_or(|name| self.adapters.contains_key(name));
         let refusal = |owner: Owner| EngineError::NoAdapter(owner.as_deref().unwrap_or_default().to_owned());
@@ -319,7 +318,7 @@ impl Worker {
         self.stats.cancelled += (before - self.running.len() - self.waiting.len() + scores) as u64;
     }
 
-    /// Scores a chunk; false where that waits for memory which running sequences have.
+    /// Scores a chunk; returns false if scoring waits for memory that running sequences hold.
     fn score(&mut self) -> Result<bool, TorchError> {
         if self.scores.is_empty() {
             return Ok(true);
@@ -389,7 +388,7 @@ impl Worker {
             if !self.running.is_empty() || found.pages.is_empty() {
                 return Admission::NoRoom;
             }
-            // What was found is all that is left in memory, and the sequence fits only without it.
+            // The match occupies all the memory that is left, and the sequence fits only without it.
             found = Match::default();
         }
     }
@@ -406,9 +405,9 @@ impl Worker {
             })
     }
 
-    /// A step, when it is the engine's turn; how long it took, without what was waited for.
+    /// Makes a step when the arbiter grants the device; returns its duration without the wait.
     fn step_in_turn(&mut self) -> Result<Duration, TorchError> {
-        // Its side of the turns is apart from the rest meanwhile, which the step changes.
+        // The arbiter is taken out of `self`, which the step borrows mutably.
         let mut turns = std::mem::replace(&mut self.turns, Turns::default().engine());
         let done = turns.step(|| {
             let start = Instant::now();
@@ -466,7 +465,7 @@ impl Worker {
             let position = sequence.ids.len() as u64;
             let draw = self.sampler.draw(logits, &sequence.sampling, position);
             let wanted = sequence.most_probable();
-            // Greedy tokens have the log-probabilities of temperature 1.
+            // The log-probabilities of greedy tokens are at temperature 1.
             let temperature =
                 if sequence.sampling.temperature > 0.0 { sequence.sampling.temperature } else { 1.0 };
             let most_probable = match wanted > 0 && self.distribution.of(logits, temperature) {
@@ -487,7 +486,8 @@ impl Worker {
         Ok(())
     }
 
-    /// How many rows each sequence gets: those of prompts by who came first, wherever it stands.
+    /// Sets the number of rows of each sequence. Prompt rows go to the earliest admitted sequence first, regardless of its
+    /// index.
     fn share(&mut self) {
         let mut prompt_rows = self.config.max_prefill_rows;
         let mut served: Vec<usize> = (0..self.running.len()).collect();
@@ -496,7 +496,7 @@ impl Worker {
         self.shares.resize(served.len(), 0);
         for index in served {
             let pending = self.running[index].pending();
-            // A single row is never put off: it is as much as any running sequence gets.
+            // A single row is never deferred: every running sequence gets one.
             let count = if pending == 1 { 1 } else { pending.min(prompt_rows) };
             if pending > 1 {
                 prompt_rows -= count;
@@ -505,7 +505,7 @@ impl Worker {
         }
     }
 
-    /// Chooses the rows of a step and makes room for them.
+    /// Chooses the rows of a step and grows their slabs.
     fn plan(&mut self) {
         self.rows.clear();
         self.spans.clear();
@@ -530,7 +530,7 @@ impl Worker {
         }
     }
 
-    /// Sequences that came to their end leave; what they computed stays for a prompt that goes on from there.
+    /// Removes ended sequences and caches their pages for prompts that continue them.
     fn finish(&mut self) {
         for sequence in self.running.extract_if(.., |sequence| sequence.end.is_some()) {
             if self.config.share_prefixes
@@ -554,8 +554,8 @@ impl Worker {
     }
 }
 
-/// Sets the threads for products of this many rows with matrices of at most `widest` elements. Where every product has the same number
-/// of rows, they are always the same.
+/// Sets the threads for products of this many rows with matrices of at most `widest` elements. If every product has the
+/// same number of rows, the number of threads is constant.
 fn set_threads(threads: usize, forward: &Forward, rows: usize, widest: usize) {
     let Ok(threads @ 2..) = i32::try_from(threads) else { return };
     let operations = 2 * forward.rows_together(rows) * widest;

@@ -1,10 +1,11 @@
-//! The last accepted state of a learner, to go back to: parameters, moments, what a teacher averages, and where a bonus stands.
+//! The last accepted state of a learner, for rollback: parameters, moments, the averaged teacher and the entropy bonus.
 //!
-//! I1. What was gone back to is, bit for bit, what was accepted; updates after it are those of a learner that never made the
-//! rejected ones, but for their numbers. I2. Numbers of versions only rise: a rejected one stays used. I3. Whoever never accepts
-//! anything pays nothing. I4. How far a version is from the accepted one is a function of both and the batch.
+//! I1. A rollback restores the accepted state bit for bit. Later updates equal those of a learner that never made the
+//! rejected ones, except for the version numbers. I2. Version numbers only rise: a rejected number is not used again. I3. A
+//! learner that never accepts a state has no cost. I4. The divergence of a version from the accepted one is a function of
+//! both versions and the batch.
 //!
-//! Memory: parameters and both moments once more, in fp32, and a following teacher once more.
+//! Memory: a second copy of the parameters and both moments in fp32, and of an averaged teacher.
 
 use clawrl_learn::{EntropyControl, TrainSample, mean_divergence};
 
@@ -12,10 +13,11 @@ use super::torch_learner::TorchLearner;
 use crate::error::TorchError;
 use crate::model::Params;
 
-/// Least tokens that a divergence is measured at, as far as there are as many.
+/// Minimum number of tokens for a divergence, if the batch has as many.
 const LEAST_TOKENS: usize = 2048;
 
-/// Of the tokens of a batch beyond that, one in so many is measured at: two forward passes over all of them would be as dear as half an update.
+/// Of the further tokens of a batch, one in this many is measured: two forward passes over all tokens would cost half an
+/// update.
 const ONE_IN: usize = 8;
 
 /// See the module.
@@ -33,10 +35,10 @@ pub(super) struct Accepted {
 }
 
 impl TorchLearner {
-    /// Takes the present state for the accepted one.
+    /// Accepts the present state.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn accept(&mut self) -> Result<(), TorchError> {
         let Self { params, optimizer, targets, .. } = self;
         match &mut self.accepted {
@@ -66,10 +68,10 @@ impl TorchLearner {
         Ok(())
     }
 
-    /// Goes back to the accepted state (I1). The version stays what it is (I2).
+    /// Restores the accepted state (I1). The version number does not change (I2).
     ///
     /// # Errors
-    /// [`TorchError::Model`] when nothing was accepted.
+    /// [`TorchError::Model`] if no state was accepted.
     pub fn reject(&mut self) -> Result<(), TorchError> {
         let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
         self.params.overwrite(&accepted.params)?;
@@ -84,11 +86,11 @@ impl TorchLearner {
         Ok(())
     }
 
-    /// Goes back to this share of the way that the parameters have come from the accepted ones: 1 for all of it, 0 for none. Moments stay; what a
-    /// teacher averages is what it would be, had the way been no longer.
+    /// Scales the change of the parameters since the accepted state by `share`: 1 keeps all of it, 0 none. Moments stay. An
+    /// averaged teacher becomes what it would be after the shorter change.
     ///
     /// # Errors
-    /// [`TorchError::Model`] when nothing was accepted; others from libtorch.
+    /// [`TorchError::Model`] if no state was accepted; others from libtorch.
     pub fn shorten(&mut self, share: f64) -> Result<(), TorchError> {
         let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
         let (from, to) = (accepted.params.flat(), self.params.flat());
@@ -100,17 +102,17 @@ impl TorchLearner {
         Ok(())
     }
 
-    /// How far the present parameters are from the accepted ones, at trained tokens of these samples, nats: the mean, or no
-    /// number where one of them gives none. Of many tokens some are looked at, evenly spread over the samples.
+    /// Mean divergence of the present parameters from the accepted ones at the trained tokens of these samples, in nats;
+    /// not finite if a log-probability is not. Of many tokens a part is measured, spread evenly over the samples.
     ///
     /// # Errors
-    /// [`TorchError::Model`] when nothing was accepted; others from libtorch.
+    /// [`TorchError::Model`] if no state was accepted; others from libtorch.
     pub fn divergence(&self, samples: &[TrainSample]) -> Result<f64, TorchError> {
         let accepted = self.accepted.as_ref().ok_or_else(nothing)?;
         self.divergence_from(&accepted.params, samples)
     }
 
-    /// The same from any parameters that are as the learner's are.
+    /// Divergence from any parameters with the learner's layout.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -127,7 +129,7 @@ fn nothing() -> TorchError {
     TorchError::Model("no version was accepted that could be gone back to".to_owned())
 }
 
-/// Samples at even distances, with about as many tokens as are to be looked at.
+/// Samples at even distances, with about the wanted number of tokens.
 fn spread(samples: &[TrainSample]) -> impl Iterator<Item = &TrainSample> {
     let tokens: usize = samples.iter().map(|sample| sample.segment.len()).sum();
     let wanted = LEAST_TOKENS.max(tokens / ONE_IN);
@@ -135,7 +137,7 @@ fn spread(samples: &[TrainSample]) -> impl Iterator<Item = &TrainSample> {
     samples.iter().step_by(stride)
 }
 
-/// Scored at its sampled tokens alone.
+/// The sample without candidates, so that only its sampled tokens are scored.
 fn as_plain(sample: &TrainSample) -> TrainSample {
     TrainSample { advantages: Vec::new(), teacher: Vec::new(), candidates: Vec::new(), ..sample.clone() }
 }

@@ -1,15 +1,13 @@
 //! Forward and backward by layer segments.
 //!
-//! The graph is cut at every layer: forward runs a layer on a detached input, backward asks that layer alone for the
-//! gradient of its input and parameters. The gradients are those of one uncut graph; the cuts are where activations
-//! may be dropped and computed again, where a sum over ranks may begin, and where a learner that shares its device may
-//! yield.
+//! The graph is cut at every layer: forward runs a layer on a detached input, and backward computes the gradients of that
+//! layer's input and parameters alone. The gradients equal those of one uncut graph. At a cut, activations may be dropped
+//! and recomputed, a sum over ranks may begin, and a learner that shares its device may yield.
 //!
 //! I1. Gradients are added to the given buffer; the caller zeroes it once an optimizer step. I2. With
-//! [`Activations::Recompute`] the gradients are bit-identical to those with [`Activations::Keep`]. I3. Of a model with an
-//! adapter, gradients are those of the adapter alone, and none of the model's own matrices are computed. I4. Whatever type the
-//! parameters have, the last norm is computed in fp32, and gradients are summed in fp32. I5. A pass is one or more segments of a
-//! learner's turn: between two layers it makes way.
+//! [`Activations::Recompute`] the gradients are bit-identical to those with [`Activations::Keep`]. I3. For a model with an
+//! adapter, only the adapter's gradients are computed. I4. The last norm is computed in fp32 and gradients are summed in
+//! fp32, for parameters of any type. I5. A pass may yield the device between two layers.
 //!
 //! Shapes: R rows, M predicted rows, D hidden size.
 
@@ -24,18 +22,18 @@ use crate::model::{
 };
 use crate::turns::LearnerTurn;
 
-/// What is kept between forward and backward.
+/// Activations to keep between forward and backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activations {
-    /// Everything inside the layers: fastest.
+    /// Keeps all activations inside the layers: fastest.
     #[default]
     Keep,
-    /// The inputs of the layers; the rest is computed again, at a quarter more time.
+    /// Keeps the inputs of the layers and recomputes the rest, which takes a quarter more time.
     Recompute,
 }
 
-/// A forward pass that can be gone back.
+/// A forward pass, ready for its backward pass.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
     adapted: Adapted<'a>,
@@ -43,14 +41,14 @@ pub(crate) struct Pass<'a> {
     layers: Vec<LayerPass>,
     last_rd: Tensor,
     final_norm: Tensor,
-    /// Normed rows that predict, (M x D), with their graph.
+    /// Normed predicting rows (M x D), with their graph.
     hidden_md: Tensor,
 }
 
 #[derive(Debug)]
 struct LayerPass {
     input_rd: Tensor,
-    /// Leaves and output with their graph, where activations are kept.
+    /// Leaves and output with their graph, if activations are kept.
     kept: Option<(Leaves, Tensor)>,
 }
 
@@ -75,7 +73,7 @@ impl Leaves {
 }
 
 impl<'a> Pass<'a> {
-    /// Runs the model. `predicting` (M), i64, are the rows whose successor is to be predicted.
+    /// Runs the model. `predicting` (M), i64, are the indices of the predicting rows.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -112,7 +110,7 @@ impl<'a> Pass<'a> {
         Ok(Self { adapted, rows, layers, last_rd, final_norm, hidden_md })
     }
 
-    /// Normed rows that predict, without their graph (M x D).
+    /// Normed predicting rows without their graph (M x D).
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -120,7 +118,8 @@ impl<'a> Pass<'a> {
         Ok(self.hidden_md.f_detach()?)
     }
 
-    /// Adds the gradients of everything below the head to `gradients`, given the loss's gradient by [`Self::hidden`].
+    /// Adds the gradients of everything below the head to `gradients`, given the gradient of the loss with respect to
+    /// [`Self::hidden`].
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -165,7 +164,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Rows that predict, without anything for a way back (M x D).
+/// Normed predicting rows of a forward pass without gradients (M x D).
 ///
 /// # Errors
 /// [`TorchError`] from libtorch.
@@ -187,7 +186,7 @@ pub(crate) fn hidden_only(
     })
 }
 
-/// The output matrix (V x D) as logits are computed with it: in fp32.
+/// The output matrix (V x D) in fp32, as used for logits.
 ///
 /// # Errors
 /// [`TorchError`] from libtorch.
@@ -195,12 +194,12 @@ pub(crate) fn head_of(params: &Params) -> Result<Tensor, TorchError> {
     in_fp32(&params.head()?)
 }
 
-/// Normed rows that predict (I4).
+/// Normed predicting rows (I4).
 fn last_norm(x_rd: &Tensor, weight: &Tensor, predicting: &Tensor, eps: f64) -> Result<Tensor, TorchError> {
     rms_norm(&in_fp32(&x_rd.f_index_select(0, predicting)?)?, &in_fp32(weight)?, eps)
 }
 
-/// The same tensor where it is fp32 already.
+/// Converts to fp32; an fp32 tensor is returned as it came.
 fn in_fp32(tensor: &Tensor) -> Result<Tensor, TorchError> {
     Ok(tensor.f_to_kind(Kind::Float)?)
 }
@@ -213,7 +212,7 @@ fn leaf(x: &Tensor) -> Result<Tensor, TorchError> {
     Ok(x.f_detach()?.f_set_requires_grad(true)?)
 }
 
-/// The gradient of `sum(output * grad)` by each input: the one form of a backward pass that tch offers.
+/// The gradient of `sum(output * grad)` with respect to each input: the only backward pass that tch offers.
 fn pull_back(output: &Tensor, grad: &Tensor, inputs: &[&Tensor]) -> Result<Vec<Tensor>, TorchError> {
     let product = output.f_mul(grad)?.f_sum(output.f_kind()?)?;
     Ok(Tensor::f_run_backward(&[product], inputs, false, false)?)
@@ -225,7 +224,7 @@ fn next(grads: &mut impl Iterator<Item = Tensor>) -> Result<Tensor, TorchError> 
         .ok_or_else(|| TorchError::Model("libtorch gave fewer gradients than were asked for".to_owned()))
 }
 
-/// Gradients of all parameters that are trained, in their layout.
+/// Gradients of all trained parameters, in their layout.
 #[derive(Debug)]
 pub(crate) struct Gradients {
     pub(crate) params: Params,
@@ -241,7 +240,7 @@ impl Gradients {
         Ok(())
     }
 
-    /// Adds those of a layer's trained tensors, in their order.
+    /// Adds the gradients of a layer's trained tensors, in their order.
     fn add_layer(&self, index: i64, grads: impl Iterator<Item = Tensor>) -> Result<(), TorchError> {
         if self.params.layout().lora().is_some() {
             let places = self.params.layer_adapter(index)?;

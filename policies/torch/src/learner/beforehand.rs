@@ -1,8 +1,8 @@
-//! What is known of a batch before its first step: by the parameters as they are then, by the reference, by the teacher.
+//! Log-probabilities of a batch before its first step: under the present parameters, the reference and the teacher.
 //!
-//! I1. All of it is constant during the batch, whatever its steps do. I2. A teacher is asked at the temperature that a token was
-//! sampled at, and the first token of a reply like every other: by the row before it. I3. Of several views that ask about a
-//! token, the one with least before it counts, and of candidates the one in whose eyes most of them are among the most probable.
+//! I1. They are constant during all steps of the batch. I2. The teacher scores a token at its sampling temperature, and the
+//! first token of a reply like every other: from the row before it. I3. If several views contain a token, the one with the
+//! shortest context counts; for candidates, the one that has most of them among its most probable tokens.
 //!
 //! Shapes: T tokens of a sample, K candidates of each.
 
@@ -19,17 +19,18 @@ use crate::model::Params;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Beforehand {
-    /// By the parameters at the start of the batch, where they are not the present ones; T of each sample.
+    /// Under the parameters at the start of the batch, if these are not the present ones; T for each sample.
     pub(super) proximal: Option<Vec<Vec<f32>>>,
-    /// By the reference; T of each sample.
+    /// Under the reference; T for each sample.
     pub(super) reference: Option<Vec<Vec<f32>>>,
-    /// By the teacher, of the sampled tokens that it was asked about; T of each sample.
+    /// Under the teacher, for the sampled tokens that its views contain; T for each sample.
     pub(super) teacher: Option<Vec<Vec<Option<f32>>>>,
-    /// Where candidates are learned from.
+    /// Present if the loss learns from candidates.
     pub(super) candidates: Option<CandidateScores>,
 }
 
-/// The samples with their candidates, and what was said of those: T x K of each sample, empty rows where nobody was asked.
+/// The samples with their candidates, and the teacher's log-probabilities of these: T x K for each sample, empty rows for
+/// tokens in no view.
 #[derive(Debug)]
 pub(super) struct CandidateScores {
     samples: Vec<TrainSample>,
@@ -44,7 +45,7 @@ impl Beforehand {
     }
 }
 
-/// A view, and the sample whose tokens it asks about.
+/// A view, and the sample whose tokens it contains.
 #[derive(Debug, Clone, Copy)]
 struct Asked<'a> {
     index: usize,
@@ -81,7 +82,7 @@ impl TorchLearner {
         if self.config.teacher == Some(Teacher::Elsewhere) {
             beforehand.teacher = Some(said_elsewhere(samples)?);
         }
-        // With one step the present log-probabilities are the proximal ones, and no forward pass is spent on them.
+        // With one step the present log-probabilities are the proximal ones, so no forward pass is needed.
         if several && beforehand.proximal.is_none() {
             beforehand.proximal = Some(self.score(&self.params, samples)?.logprobs);
         }
@@ -105,7 +106,7 @@ impl TorchLearner {
         Ok(said.logprobs)
     }
 
-    /// The second is what [`Beforehand::proximal`] would be.
+    /// The second value has the form of [`Beforehand::proximal`].
     fn ask_about_candidates(
         &self,
         teacher: &Params,
@@ -142,7 +143,7 @@ impl TorchLearner {
                 }
             }
         }
-        // Who was not asked about learns from no candidates.
+        // A token in no view has no candidates to learn from.
         for (sample, said) in samples.iter_mut().zip(&said) {
             for (candidates, said) in sample.candidates.iter_mut().zip(said) {
                 if said.is_empty() {
@@ -155,10 +156,10 @@ impl TorchLearner {
     }
 }
 
-/// What a teacher says of sampled tokens, T of each sample (I3).
+/// The teacher's log-probabilities of sampled tokens, T for each sample (I3).
 struct Said {
     logprobs: Vec<Vec<Option<f32>>>,
-    /// Tokens before that.
+    /// Length of the context in the chosen view.
     lengths: Vec<Vec<usize>>,
 }
 
@@ -179,7 +180,7 @@ impl Said {
     }
 }
 
-/// What came along with the views.
+/// The log-probabilities that came with the views.
 fn said_elsewhere(samples: &[TrainSample]) -> Result<Vec<Vec<Option<f32>>>, TorchError> {
     let mut said = Said::nothing(samples);
     for Asked { index, view } in asked(samples)? {
@@ -211,7 +212,7 @@ fn is_asked_twice(samples: &[TrainSample], asked: &[Asked<'_>]) -> bool {
     })
 }
 
-/// A view as a sample that can be scored, with the candidates of the one that it is of, if those are asked about.
+/// A view as a sample that can be scored, with the candidates of its own sample, if they are to be scored.
 fn as_sample(samples: &[TrainSample], asked: Asked<'_>, of: Option<&TrainSample>) -> TrainSample {
     let Asked { index, view } = asked;
     let segment = view.segment(&samples[index].segment);

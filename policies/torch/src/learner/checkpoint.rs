@@ -1,16 +1,17 @@
 //! Checkpoints: weights, moments and the caller's progress, atomically.
 //!
-//! A checkpoint is a folder named by its version. It is written under another name, synced, and renamed; so it is
-//! there whole or not at all.
+//! A checkpoint is a folder named by its version. It is written under a temporary name, synced and renamed, so it is either
+//! complete or absent.
 //!
-//! I1. Nothing that fails while one is written touches those before. I2. A folder counts only if its manifest is there
-//! and every file it lists has the size and hash it says. I3. Weights of the last `keep_weights` versions are kept, and of those that
-//! [`Checkpoints::keep_only`] named; moments (and what a teacher averages) of the last `keep_moments`; older ones go only after a newer one is complete. I4. The manifest is the truth
-//! about what was consumed: it carries the caller's progress.
+//! I1. A failed write does not touch earlier checkpoints. I2. A folder counts only if its manifest exists and every listed
+//! file has the listed size and hash. I3. Weights of the last `keep_weights` versions and of those named by
+//! [`Checkpoints::keep_only`] are kept, and moments (and an averaged teacher) of the last `keep_moments`. Older ones are
+//! deleted only after a newer one is complete. I4. The manifest is authoritative on the consumed data: it carries the
+//! caller's progress.
 //!
-//! Layout: `<version>/manifest.json`, `<version>/model/` (a model's folder, or an adapter's, that other programs can load),
-//! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`, and `<version>/teacher.safetensors` where one
-//! is averaged. An empty file `<version>/keep` says that its weights stay, however old it is.
+//! Layout: `<version>/manifest.json`, `<version>/model/` (a model or adapter folder that other programs can load),
+//! `<version>/first_moment.safetensors`, `<version>/second_moment.safetensors`, and `<version>/teacher.safetensors` if the
+//! teacher is averaged. An empty file `<version>/keep` marks weights that are never deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -36,11 +37,11 @@ const MODEL: &str = "model";
 const FIRST_MOMENT: &str = "first_moment.safetensors";
 const SECOND_MOMENT: &str = "second_moment.safetensors";
 const TEACHER: &str = "teacher.safetensors";
-/// Marks a checkpoint whose weights stay, however old it is. No manifest lists it.
+/// Marks a checkpoint whose weights are never deleted. No manifest lists it.
 const KEEP: &str = "keep";
-/// What is dropped before the weights are.
+/// Files that are deleted before the weights.
 const DROPPED_FIRST: [&str; 3] = [FIRST_MOMENT, SECOND_MOMENT, TEACHER];
-/// A folder whose name begins so is not yet, or no longer, a checkpoint.
+/// Name prefix of a folder that is not yet, or no longer, a checkpoint.
 const UNFINISHED: &str = ".part-";
 
 /// How many are kept, beside those of [`Checkpoints::keep_only`].
@@ -81,54 +82,54 @@ struct Manifest {
 pub struct Checkpoint {
     /// Version of the parameters.
     pub version: u64,
-    /// Steps the optimizer had made.
+    /// Optimizer steps at the time of the checkpoint.
     pub optimizer_steps: u64,
-    /// Steps that it had made when its moments began at zero.
+    /// Optimizer steps at the time when the moments were reset to zero.
     pub moments_since: u64,
-    /// Where it comes from, if a training went back to it.
+    /// Its origin, if a rollback made it.
     pub branch: Option<Branch>,
-    /// Where the bonus for being undecided stood.
+    /// State of the entropy bonus.
     pub entropy: EntropyControl,
-    /// What the caller gave when it was written.
+    /// The caller's progress at the time of the checkpoint.
     pub progress: String,
-    /// Weights; of a training that learns an adapter, those of the adapter.
+    /// Weights of the model, or of the adapter if one is trained.
     pub params: Params,
-    /// First and second moment; `None` for one that is so old that they were dropped.
+    /// First and second moment; `None` if they were deleted.
     pub moments: Option<(Params, Params)>,
-    /// A teacher that is averaged over versions, if there was one and the moments are there.
+    /// The averaged teacher, if there was one and the moments exist.
     pub teacher: Option<Params>,
-    /// Where it is.
+    /// Path of the checkpoint.
     pub folder: PathBuf,
 }
 
-/// What [`Checkpoints::latest`] found.
+/// Result of [`Checkpoints::latest`].
 #[derive(Debug)]
 pub struct Latest {
-    /// The newest whole checkpoint, if any.
+    /// The newest complete checkpoint, if any.
     pub checkpoint: Option<Checkpoint>,
-    /// Newer ones that are damaged, and why.
+    /// Newer checkpoints that are damaged, with the reasons.
     pub damaged: Vec<String>,
 }
 
-/// Where a version comes from that a training went back to.
+/// Origin of a version that a rollback made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// The version whose weights it has.
+    /// The version whose weights were restored.
     pub from: u64,
-    /// The version that was given up for it.
+    /// The version that it replaced.
     pub instead_of: u64,
 }
 
-/// A checkpoint as its manifest has it.
+/// Facts from a checkpoint's manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointFacts {
     /// Version of the parameters.
     pub version: u64,
-    /// What the caller gave when it was written.
+    /// The caller's progress at the time of the checkpoint.
     pub progress: String,
-    /// Whether moments are still there.
+    /// Whether the moments still exist.
     pub has_moments: bool,
-    /// Where it comes from, if a training went back to it.
+    /// Its origin, if a rollback made it.
     pub branch: Option<Branch>,
 }
 
@@ -139,7 +140,7 @@ pub struct Checkpoints {
     retention: Retention,
 }
 
-/// What goes into a checkpoint beside the weights.
+/// Contents of a checkpoint beside the weights.
 #[derive(Debug)]
 pub(crate) struct State<'a> {
     pub(crate) version: u64,
@@ -148,14 +149,14 @@ pub(crate) struct State<'a> {
     pub(crate) first: &'a Params,
     pub(crate) second: &'a Params,
     pub(crate) teacher: Option<&'a Params>,
-    /// Of an adapter: where the model that it is for is found from the folder `model`.
+    /// For an adapter: path of its base model, relative to the folder `model`.
     pub(crate) base: Option<&'a str>,
     pub(crate) entropy: EntropyControl,
     pub(crate) progress: &'a str,
 }
 
 impl Checkpoints {
-    /// Those in this folder, which need not exist.
+    /// The checkpoints in this folder, which need not exist.
     #[must_use]
     pub fn new(folder: &Path, retention: Retention) -> Self {
         let retention = Retention {
@@ -165,10 +166,10 @@ impl Checkpoints {
         Self { folder: folder.to_owned(), retention }
     }
 
-    /// The newest whole one (I2), in the machine's memory.
+    /// Reads the newest complete checkpoint (I2) into CPU memory.
     ///
     /// # Errors
-    /// [`TorchError::Checkpoint`] when the folder cannot be read, or checkpoints are there and all are damaged.
+    /// [`TorchError::Checkpoint`] if the folder cannot be read, or if there are checkpoints and all are damaged.
     pub fn latest(&self) -> Result<Latest, TorchError> {
         let mut damaged = Vec::new();
         let mut versions = self.versions()?;
@@ -186,16 +187,15 @@ impl Checkpoints {
         }
     }
 
-    /// The one of this version, every file of it checked, in the machine's memory.
+    /// Reads the checkpoint of this version into CPU memory and checks every file.
     ///
     /// # Errors
-    /// [`TorchError::Checkpoint`] when it is not there or damaged.
+    /// [`TorchError::Checkpoint`] if it is missing or damaged.
     pub fn load(&self, version: u64) -> Result<Checkpoint, TorchError> {
         read(&self.folder_of(version))
     }
 
-    /// All that are there, ascending, by what their manifests say, and what is wrong with others. Their other files are not
-    /// looked at.
+    /// All checkpoints by their manifests, ascending, and the defects of others. Files other than the manifests are not read.
     ///
     /// # Errors
     /// [`TorchError::Checkpoint`] when the folder cannot be read.
@@ -214,10 +214,10 @@ impl Checkpoints {
         Ok((whole, damaged))
     }
 
-    /// Makes a new version of what an older one has: its weights, its moments if they are still there, and other progress.
+    /// Makes a new version from an older one: its weights, its moments if they still exist, and new progress.
     ///
     /// # Errors
-    /// [`TorchError::Checkpoint`] when the older one is not whole, the newer one is there, or there is no room.
+    /// [`TorchError::Checkpoint`] if the older one is incomplete, the newer one exists already, or the disk is full.
     pub fn branch(&self, branch: Branch, version: u64, progress: &str) -> Result<PathBuf, TorchError> {
         let from = branch.from;
         let (source, place) = (self.folder_of(from), self.folder_of(version));
@@ -246,7 +246,7 @@ impl Checkpoints {
             put.map_err(|error| failed(&place, &error))
         });
         if let Err(error) = put {
-            // Best effort; the error that counts is the first.
+            // Best effort; the first error is reported.
             let _ = fs::remove_dir_all(&unfinished);
             return Err(error);
         }
@@ -254,7 +254,7 @@ impl Checkpoints {
         Ok(place)
     }
 
-    /// Writes one, then drops what is too old. `model` is the folder whose tokenizer and templates go along.
+    /// Writes a checkpoint, then deletes those that are too old. The tokenizer and templates are copied from `model`.
     pub(crate) fn write(
         &self,
         model: &ModelFiles,
@@ -264,12 +264,12 @@ impl Checkpoints {
         let place = self.folder_of(state.version);
         let unfinished = self.folder.join(format!("{UNFINISHED}{}", state.version));
         let written = self.fill(&unfinished, model, params, state).and_then(|()| {
-            // A checkpoint of the same version is there after a resume from before it; both hold the same.
+            // After a resume from an earlier version a checkpoint of this version may exist; both have the same content.
             let put = remove_if_there(&place).and_then(|()| fs::rename(&unfinished, &place));
             put.and_then(|()| sync(&self.folder)).map_err(|error| failed(&place, &error))
         });
         if let Err(error) = written {
-            // Best effort: space is what is missing most often. The error that counts is the first.
+            // Best effort to free space, since a full disk is the most frequent cause. The first error is reported.
             let _ = fs::remove_dir_all(&unfinished);
             return Err(error);
         }
@@ -289,7 +289,7 @@ impl Checkpoints {
             .and_then(|()| fs::create_dir_all(&model_folder))
             .map_err(|error| failed(folder, &error))?;
         let copied = ModelFiles::of(&model_folder);
-        // Whatever the policy's own files are: what was learned is fp32, and rounded it would be lost.
+        // Checkpoints are fp32 regardless of the policy's files: rounding would lose small updates.
         let config = ModelConfig { dtype: "float32".to_owned(), ..params.layout().config().clone() };
         copied.write_config(&config)?;
         match state.base {
@@ -317,11 +317,11 @@ impl Checkpoints {
         write_manifest(folder, &manifest)
     }
 
-    /// Keeps the weights of these versions, of those that are there, however old they become; those that were named
-    /// before and are not named now are as old as they are again.
+    /// Keeps the weights of these versions, as far as they exist, at any age. Versions that an earlier call named and this
+    /// one does not are subject to the usual limit again.
     ///
     /// # Errors
-    /// [`TorchError::Checkpoint`] when a mark cannot be written or removed.
+    /// [`TorchError::Checkpoint`] if a mark cannot be written or removed.
     pub fn keep_only(&self, wanted: &BTreeSet<u64>) -> Result<(), TorchError> {
         let (named, others): (Vec<u64>, Vec<u64>) =
             self.versions()?.into_iter().partition(|version| wanted.contains(version));
@@ -347,7 +347,7 @@ impl Checkpoints {
         for (&version, age) in newest_first {
             let folder = self.folder_of(version);
             let dropped = if age >= self.retention.weights && !folder.join(KEEP).exists() {
-                // Renamed first, so that a folder half deleted is no checkpoint.
+                // Renamed first, so that a partly deleted folder does not count as a checkpoint.
                 let doomed = self.folder.join(format!("{UNFINISHED}old-{version}"));
                 fs::rename(&folder, &doomed).and_then(|()| fs::remove_dir_all(&doomed))
             } else if age >= self.retention.moments {
@@ -360,7 +360,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Versions of all folders that look like a checkpoint, damaged ones included, ascending.
+    /// Versions of all folders that are named like a checkpoint, damaged ones included, ascending.
     ///
     /// # Errors
     /// [`TorchError::Checkpoint`] when the folder cannot be read.
@@ -379,14 +379,14 @@ impl Checkpoints {
         Ok(versions)
     }
 
-    /// Where that of a version is, or would be.
+    /// Path of a version's checkpoint, which need not exist.
     #[must_use]
     pub fn folder_of(&self, version: u64) -> PathBuf {
         self.folder.join(format!("{version:06}"))
     }
 }
 
-/// The last file of a checkpoint: with it, it is whole.
+/// Writes the manifest, the last file of a checkpoint, which makes it complete.
 fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), TorchError> {
     let path = folder.join(MANIFEST);
     let text = serde_json::to_string_pretty(manifest).map_err(|error| failed(&path, &error))?;
@@ -412,14 +412,14 @@ fn has_moments(folder: &Path) -> bool {
     folder.join(FIRST_MOMENT).exists() && folder.join(SECOND_MOMENT).exists()
 }
 
-/// Leaves out of the manifest what went with the moments.
+/// Removes files from the manifest that were deleted with the moments.
 fn drop_lost_moments(folder: &Path, manifest: &mut Manifest) {
     if !has_moments(folder) {
         manifest.files.retain(|name, _| !DROPPED_FIRST.contains(&name.as_str()));
     }
 }
 
-/// Whether every file is as the manifest says.
+/// Checks every file against the manifest.
 fn check_files(folder: &Path, manifest: &Manifest) -> Result<(), TorchError> {
     for (name, expected) in &manifest.files {
         let path = folder.join(name);
@@ -431,7 +431,7 @@ fn check_files(folder: &Path, manifest: &Manifest) -> Result<(), TorchError> {
     Ok(())
 }
 
-/// Reads one and checks every file that is to be used.
+/// Reads a checkpoint and checks every file that is used.
 fn read(folder: &Path) -> Result<Checkpoint, TorchError> {
     let mut manifest = manifest_of(folder)?;
     drop_lost_moments(folder, &mut manifest);

@@ -1,13 +1,13 @@
-//! What ranks of a learner tell each other.
+//! Communication between the ranks of a learner.
 //!
-//! Global normalisers, gradients and decisions go through [`Collective`] even where there is one rank, so that the
-//! learner has one code path.
+//! Global normalisers, gradients and decisions go through [`Collective`] even with one rank, so that the learner has one
+//! code path.
 
 use tch::Tensor;
 
 use crate::error::TorchError;
 
-/// Sums over all ranks. Every rank calls the same methods in the same order; a call blocks until all have.
+/// Sums over all ranks. Every rank calls the same methods in the same order; a call blocks until all ranks have made it.
 pub trait Collective: Send {
     /// Number of ranks.
     fn world(&self) -> u32;

@@ -1,13 +1,13 @@
-//! The output matrix: log-probabilities of chosen tokens, and the way back, without a graph over the vocabulary.
+//! The output matrix: log-probabilities of chosen tokens, forward and backward, without a graph over the vocabulary.
 //!
-//! The derivative of a chosen log-probability by the logits is known: `(onehot - softmax) / T`. So no autograd sees a
-//! matrix of rows by vocabulary; rows go through in chunks, and logits that do not fit are computed twice. Of a row several
-//! log-probabilities can be chosen: that of the token that follows, and those of candidates. So is that of its entropy H:
-//! `-softmax (log softmax + H) / T`.
+//! The derivative of a chosen log-probability with respect to the logits is `(onehot - softmax) / T`, and that of the
+//! entropy H is `-softmax (log softmax + H) / T`. So autograd never needs a matrix of rows x vocabulary; rows are processed
+//! in chunks, and logits that do not fit into memory are computed twice. Several log-probabilities of a row can be chosen:
+//! that of the next token, and those of candidates.
 //!
 //! I1. Log-probabilities are over the full vocabulary, of `logits / T`, in fp32.
 //!
-//! Shapes: M rows that predict, V vocabulary, D hidden size, C rows of a chunk, K candidates of a row.
+//! Shapes: M predicting rows, V vocabulary, D hidden size, C rows of a chunk, K candidates of a row.
 
 use std::ops::Range;
 
@@ -19,18 +19,18 @@ use crate::error::TorchError;
 /// Elements of logits that are held at once: 256 MiB in fp32.
 const HELD_ELEMENTS: i64 = 64 << 20;
 
-/// What is asked of each row.
+/// Tokens to score in each row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    /// Token that follows (M), i64.
+    /// Next token (M), i64.
     pub(crate) targets_m: &'a Tensor,
     /// Temperature (M), fp32.
     pub(crate) temperatures_m: &'a Tensor,
-    /// Tokens that are scored beside it (M x K), i64.
+    /// Candidates (M x K), i64.
     pub(crate) candidates_mk: Option<&'a Tensor>,
 }
 
-/// What a forward pass keeps for [`Head::backward`].
+/// Values that a forward pass keeps for [`Head::backward`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     Nothing,
@@ -44,7 +44,7 @@ pub(crate) struct Head<'a> {
     hidden_md: &'a Tensor,
     asked: Asked<'a>,
     chunk: i64,
-    /// Log-softmax of the only chunk, when there is only one.
+    /// Log-softmax, if there is only one chunk.
     kept_cv: Option<Tensor>,
     /// Log-probability of each target (M).
     pub(crate) logprobs: Vec<f32>,
@@ -99,8 +99,9 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Given the loss's derivative by each log-probability (M, and M x K of the candidates), and by each entropy (M, or none at
-    /// all): adds the gradient of the weight where it is trained, returns that of the hidden rows (M x D).
+    /// Takes the derivatives of the loss with respect to each log-probability (M, and M x K for the candidates) and each
+    /// entropy (M, or none). Adds the gradient of the weight, if it is trained, and returns that of the hidden rows (M x
+    /// D).
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -127,7 +128,7 @@ impl<'a> Head<'a> {
                 |values: &[f32]| Ok::<_, TorchError>(Tensor::f_from_slice(values)?.f_to_device(device)?);
             Some((on_device(by_entropy)?, on_device(&self.entropies)?))
         };
-        // A head that no adapter changes has no gradient.
+        // With an adapter the head is not trained and has no gradient.
         let is_whole = gradients.params.layout().lora().is_none();
         let mut weight_grad = is_whole.then(|| gradients.params.head()).transpose()?;
         tch::no_grad(|| {
@@ -154,7 +155,7 @@ impl<'a> Head<'a> {
                     None => target_c1.shallow_clone(),
                 };
                 let factor = match &of_entropies {
-                    // The derivative of an entropy by a logit is -p (log p + H) / T.
+                    // The derivative of an entropy with respect to a logit is -p (log p + H) / T.
                     Some((by_entropy_m, entropies_m)) => {
                         let scale_c1 =
                             rows_of(by_entropy_m, &rows)?.f_unsqueeze(1)?.f_div(&temperatures_c1)?;
@@ -218,7 +219,7 @@ pub(crate) fn most_probable(
     })
 }
 
-/// Rows that go through together.
+/// Number of rows in a chunk.
 fn chunk_of(weight_vd: &Tensor) -> i64 {
     (HELD_ELEMENTS / weight_vd.size()[0]).max(1)
 }
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
     use crate::model::{ModelConfig, ParamLayout, init_params};
 
-    /// Any derivatives by log-probabilities, candidates and entropies, against autograd of PyTorch.
+    /// Compares derivatives for arbitrary weights of log-probabilities, candidates and entropies with PyTorch's autograd.
     fn check(with_entropies: bool, keep: Keep) {
         const VOCABULARY: i64 = 23;
         let config = ModelConfig::tiny(VOCABULARY, 1);
@@ -260,7 +261,7 @@ mod tests {
             |count: i64, salt: f64| ((Tensor::arange(count, (Kind::Float, Device::Cpu)) + salt) * 1.7).sin();
         let rows = 6;
         let hidden_md = wave(rows * width, 0.5).view([rows, width]);
-        // Larger than those of a fresh model, or every row is nearly uniform.
+        // Larger weights than in a fresh model, because otherwise every row is nearly uniform.
         let weight_vd =
             params.head().unwrap() * 20.0 + wave(VOCABULARY * width, 9.0).view([VOCABULARY, width]) * 0.1;
         let targets_m = Tensor::from_slice(&[3i64, 0, 22, 7, 7, 1]);

@@ -1,9 +1,9 @@
 //! Samples that go through the model together.
 //!
-//! I1. Every trained token of a sample is predicted by exactly one row, the one before it. I2. What is computed for a
-//! sample does not depend on which samples it is packed with, to rounding.
+//! I1. Exactly one row, the one before it, predicts each trained token of a sample. I2. The result for a sample does not
+//! depend on the other samples of the pack, up to rounding.
 //!
-//! Shapes: R rows, M rows that predict a trained token, in order of sample and position.
+//! Shapes: R rows, M rows that each predict a trained token, in order of sample and position.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::error::TorchError;
 use crate::model::{Adapted, ModelConfig, PackedRows, Rope};
 use crate::turns::Turns;
 
-/// Packed samples with what is predicted.
+/// Packed samples with their predictions.
 #[derive(Debug)]
 pub(crate) struct MicroBatch<'a> {
     rows: PackedRows,
@@ -24,7 +24,7 @@ pub(crate) struct MicroBatch<'a> {
     targets: Tensor,
     temperatures: Tensor,
     candidates: CandidateRows,
-    /// For each sample, its part of the M predictions and the positions within the sample that they are for.
+    /// For each sample, its part of the M predictions and their positions in the sample.
     parts: Vec<Part<'a>>,
     /// All tokens.
     pub(crate) tokens: u64,
@@ -34,49 +34,49 @@ pub(crate) struct MicroBatch<'a> {
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     pub(super) sample: &'a TrainSample,
-    /// Which of all predictions are its own.
+    /// The sample's range of the predictions.
     pub(super) predictions: Range<usize>,
-    /// Positions within the sample that they are for.
+    /// Positions of the predicted tokens in the sample.
     pub(super) positions: Vec<usize>,
 }
 
-/// Tokens that are scored beside the sampled one, of each prediction: as many of each as the longest row has.
+/// Candidates of each prediction, padded to the longest row.
 #[derive(Debug)]
 struct CandidateRows {
-    /// M x K, i64, filled up with the sampled token; `None` where K is 0.
+    /// M x K, i64, padded with the sampled token; `None` if K is 0.
     ids_mk: Option<Tensor>,
-    /// How many of a row count.
+    /// Number of real candidates in each row.
     lengths: Vec<usize>,
     /// K.
     width: usize,
 }
 
-/// What was found of predictions (M each).
+/// Scores of predictions (M each).
 #[derive(Debug, Default)]
 pub(crate) struct Predictions {
     pub(crate) logprobs: Vec<f32>,
     pub(crate) entropies: Vec<f32>,
-    /// Log-probabilities of the candidates of each; empty where there are none at all.
+    /// Log-probabilities of each prediction's candidates; empty if there are no candidates.
     pub(crate) candidates: Vec<Vec<f32>>,
 }
 
-/// Log-probabilities and entropies of trained tokens, by sample; shape T each, 0 where nothing is trained.
+/// Log-probabilities and entropies of trained tokens, by sample; shape T each, 0 at untrained tokens.
 #[derive(Debug)]
 pub(crate) struct Scores {
     pub(crate) logprobs: Vec<Vec<f32>>,
     pub(crate) entropies: Vec<Vec<f32>>,
-    /// Log-probabilities of the candidates at each position; empty where there are none at all.
+    /// Log-probabilities of the candidates at each position; empty if there are no candidates.
     pub(crate) candidates: Vec<Vec<Vec<f32>>>,
 }
 
-/// The loss's derivatives by the log-probabilities and entropies of a sample (T) or of predictions (M).
+/// Derivatives of the loss with respect to the log-probabilities and entropies of a sample (T) or of predictions (M).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Derivatives {
-    /// Of the sampled tokens.
+    /// For the sampled tokens.
     pub(crate) by_sampled: Vec<f32>,
-    /// Of the candidates; empty where there are none at all.
+    /// For the candidates; empty if there are none.
     pub(crate) by_candidates: Vec<Vec<f32>>,
-    /// Of the entropies; empty where there is no bonus.
+    /// For the entropies; empty without an entropy bonus.
     pub(crate) by_entropies: Vec<f32>,
 }
 
@@ -106,7 +106,7 @@ impl CandidateRows {
         rows.map(|(row, &length)| row[..length].to_vec()).collect()
     }
 
-    /// Rows as values of all columns; 0 in those that do not count.
+    /// Rows as values of all columns; 0 in the padding.
     fn columns(&self, rows: &[Vec<f32>]) -> Vec<f32> {
         let mut values = vec![0.0; self.width * self.lengths.len()];
         if self.width > 0 {
@@ -119,7 +119,7 @@ impl CandidateRows {
 }
 
 impl<'a> MicroBatch<'a> {
-    /// Packs samples; `None` when nothing in them is trained.
+    /// Packs samples; `None` if they have no trained token.
     pub(crate) fn pack(
         config: &ModelConfig,
         rope: &Rope,
@@ -134,7 +134,7 @@ impl<'a> MicroBatch<'a> {
         let mut start = 0usize;
         for &sample in samples {
             let segment = &sample.segment;
-            // The first token is predicted by nothing, whatever its mask says.
+            // Nothing predicts the first token, regardless of its mask.
             let positions: Vec<usize> = (1..segment.len()).filter(|&at| segment.mask[at]).collect();
             let first = predicting.len();
             for &at in &positions {
@@ -161,7 +161,7 @@ impl<'a> MicroBatch<'a> {
         }))
     }
 
-    /// What there is to score, nothing to go back.
+    /// Scores the samples without a backward pass.
     pub(crate) fn score(&self, adapted: Adapted<'_>, turns: &Turns) -> Result<Scores, TorchError> {
         let mut turn = turns.learn();
         let hidden_md = hidden_only(adapted, &self.rows, &self.predicting, &mut turn)?;
@@ -170,7 +170,7 @@ impl<'a> MicroBatch<'a> {
         Ok(by_sample(&self.parts, &self.found(&head)))
     }
 
-    /// The `most` most probable tokens at each position, by sample (T rows; none where nothing is trained).
+    /// The `most` most probable tokens at each position, by sample (T rows; none without trained tokens).
     pub(crate) fn most_probable(
         &self,
         adapted: Adapted<'_>,
@@ -183,8 +183,8 @@ impl<'a> MicroBatch<'a> {
         Ok(self.parts.iter().map(|part| spread(part, &rows)).collect())
     }
 
-    /// Forward, the loss's derivatives by each log-probability from `derive`, backward. `derive` gets the scores and
-    /// gives the derivatives of each sample.
+    /// Runs forward, calls `derive` for the derivatives of the loss with respect to each log-probability, and runs
+    /// backward. `derive` takes the scores and returns the derivatives of each sample.
     pub(crate) fn descend(
         &self,
         adapted: Adapted<'_>,
@@ -222,7 +222,7 @@ impl<'a> MicroBatch<'a> {
     }
 }
 
-/// What was found of all predictions, as scores of the samples that they are for.
+/// Converts the scores of all predictions to scores by sample.
 pub(super) fn by_sample(parts: &[Part<'_>], found: &Predictions) -> Scores {
     let candidates = if found.candidates.is_empty() { &[][..] } else { parts };
     Scores {
@@ -232,7 +232,7 @@ pub(super) fn by_sample(parts: &[Part<'_>], found: &Predictions) -> Scores {
     }
 }
 
-/// Values of a sample's predictions, at the positions that they are for (T).
+/// Spreads the values of a sample's predictions over its positions (T).
 pub(super) fn spread<T: Clone + Default>(part: &Part<'_>, values: &[T]) -> Vec<T> {
     let mut spread = vec![T::default(); part.sample.segment.len()];
     for (&at, value) in part.positions.iter().zip(&values[part.predictions.clone()]) {
@@ -241,7 +241,7 @@ pub(super) fn spread<T: Clone + Default>(part: &Part<'_>, values: &[T]) -> Vec<T
     spread
 }
 
-/// Derivatives of samples as those of all predictions.
+/// Converts derivatives by sample to derivatives of all predictions.
 pub(super) fn of_predictions(parts: &[Part<'_>], by_sample: &[Derivatives]) -> Derivatives {
     let mut packed = Derivatives::default();
     let with_candidates = by_sample.iter().any(|derivatives| !derivatives.by_candidates.is_empty());

@@ -1,9 +1,9 @@
 //! The optimizer: gradient norm, clipping, learning-rate schedule, AdamW over the flat buffer.
 //!
-//! I1. Weight decay applies to matrices, not to norms. I2. A step is made on finite gradients only; the caller asks
+//! I1. Weight decay applies to matrices, not to norms. I2. Steps are made on finite gradients only; the caller checks
 //! [`Params::norm`] first.
 //!
-//! Source: AdamW as in [`clawrl_torch_shim`]; clipping as `torch.nn.utils.clip_grad_norm_` does it.
+//! Source: AdamW as in [`clawrl_torch_shim`]; clipping as in `torch.nn.utils.clip_grad_norm_`.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::backward::Gradients;
 use crate::error::TorchError;
 use crate::model::{ParamLayout, Params, stretches};
 
-/// Steps in which the learning rate rises after moments were lost: the first of them say little about curvature.
+/// Warm-up steps after moments were lost: the first new moments are poor estimates of curvature.
 const REWARM_STEPS: u64 = 10;
 
-/// What keeps the divisor of clipping away from zero.
+/// Keeps the divisor of clipping above zero.
 const NORM_EPSILON: f64 = 1e-6;
 
 /// Settings of an optimizer.
@@ -33,7 +33,7 @@ pub struct OptimizerConfig {
     pub beta2: f64,
     /// Decoupled weight decay of matrices.
     pub weight_decay: f64,
-    /// What keeps the division finite.
+    /// Added to the divisor.
     pub epsilon: f64,
     /// Gradients of a larger norm are scaled to it.
     pub max_grad_norm: f64,
@@ -74,7 +74,7 @@ pub(crate) struct Optimizer {
     pub(crate) first: Params,
     pub(crate) second: Params,
     pub(crate) steps: u64,
-    /// Steps that had been made when the moments began at zero: 0, unless a checkpoint without moments was taken up.
+    /// Number of steps before the moments were reset to zero: 0, unless training resumed from a checkpoint without moments.
     pub(crate) moments_since: u64,
 }
 
@@ -88,7 +88,7 @@ impl Optimizer {
         Ok(Self { config, first: zeros()?, second: zeros()?, steps: 0, moments_since: 0 })
     }
 
-    /// Goes on after so many steps whose moments are lost: with new ones.
+    /// Continues with new moments after `steps` steps whose moments are lost.
     pub(crate) fn go_on_without_moments(&mut self, steps: u64) -> Result<(), TorchError> {
         for moment in [&self.first, &self.second] {
             let _ = tch::no_grad(|| moment.flat().shallow_clone().f_zero_())?;
@@ -130,7 +130,7 @@ impl Optimizer {
         let decayed = params.layout().decayed();
         let rest = params.layout().numel() - decayed;
         let parts = [(0, decayed, self.config.weight_decay), (decayed, rest, 0.0)];
-        // In stretches: kernels for a GPU count the elements of a call in 32 bits.
+        // In parts, because GPU kernels count the elements of a call in 32 bits.
         let parts = parts.into_iter().flat_map(|(start, length, weight_decay)| {
             stretches(start, length).map(move |(start, length)| (start, length, weight_decay))
         });
@@ -194,7 +194,7 @@ mod tests {
         let _ = optimizer.first.flat().shallow_clone().f_fill_(0.5).unwrap();
         let _ = optimizer.second.flat().shallow_clone().f_fill_(0.5).unwrap();
         optimizer.go_on_without_moments(50).unwrap();
-        // Those of a learner that goes back are of what it gave up.
+        // After a rollback the old moments belong to the rejected state.
         assert_eq!((optimizer.first.norm().unwrap(), optimizer.second.norm().unwrap()), (0.0, 0.0));
         let check = |optimizer: &Optimizer, share: f64| {
             let expected = config.learning_rate_at(optimizer.steps + 1) * share;

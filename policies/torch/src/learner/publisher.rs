@@ -1,4 +1,4 @@
-//! Where published weights go.
+//! Destinations of published weights.
 
 use crate::engine::{AdapterName, Applied, EngineHandle, PublishError};
 use crate::error::TorchError;
@@ -6,11 +6,11 @@ use crate::model::Params;
 
 /// Takes published weights.
 pub trait Publisher: Send {
-    /// Copies these weights, which nobody writes to meanwhile, and makes the copy act. When this returns, every token sampled from now on is of this
-    /// version; whoever serves it waits no longer than one step.
+    /// Copies these weights and puts the copy into use. The caller does not write to them during the call. After the call
+    /// every token is sampled with this version; an engine is delayed by at most one step.
     ///
     /// # Errors
-    /// [`TorchError`] when nobody is there to take them.
+    /// [`TorchError`] if the receiver has ended.
     fn publish(&self, version: u64, params: &Params) -> Result<(), TorchError>;
 }
 
@@ -20,12 +20,12 @@ impl Publisher for EngineHandle {
     }
 }
 
-/// Publishes an adapter, under its name.
+/// Publishes an adapter to an engine under a fixed name.
 #[derive(Debug, Clone)]
 pub struct AdapterPublisher {
-    /// Whoever serves it.
+    /// The serving engine.
     pub engine: EngineHandle,
-    /// Its name there.
+    /// Name of the adapter in the engine.
     pub name: AdapterName,
 }
 
@@ -35,13 +35,13 @@ impl Publisher for AdapterPublisher {
     }
 }
 
-/// Waits until what was handed over is in use.
+/// Waits until the published weights are in use.
 fn in_use(version: u64, handed_over: Result<Applied, PublishError>) -> Result<(), TorchError> {
     let applied = handed_over.and_then(Applied::wait_blocking);
     applied.map_err(|error| TorchError::Model(format!("version {version} cannot be published: {error}")))
 }
 
-/// Nobody acts with what is learned.
+/// Discards published weights, for training without a serving engine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unpublished;
 

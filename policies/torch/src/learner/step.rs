@@ -1,4 +1,4 @@
-//! What one optimizer step descends on, and what is counted on the way.
+//! The samples of one optimizer step, and its counters.
 
 use std::collections::HashMap;
 
@@ -30,28 +30,29 @@ impl Sums {
     }
 }
 
-/// What one optimizer step descends on.
+/// The samples of one optimizer step.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     pub(super) objective: Objective,
     pub(super) samples: &'a [TrainSample],
-    /// Positions of the samples of this step.
+    /// Indices of the samples of this step.
     pub(super) chosen: &'a [usize],
     pub(super) beforehand: &'a Beforehand,
 }
 
-/// From log-probabilities to the loss and its derivatives.
+/// Computes the loss and its derivatives from log-probabilities.
 pub(super) struct Deriving<'a> {
     pub(super) step: Step<'a>,
     pub(super) loss: &'a PolicyLoss,
     /// Weights of the tokens of each sample.
     pub(super) weights_of: &'a HashMap<usize, Vec<f64>>,
-    /// What entropies are multiplied by, as a bonus.
+    /// Coefficient of the entropy bonus.
     pub(super) entropy: f64,
 }
 
 impl Deriving<'_> {
-    /// The loss's derivatives by the log-probabilities of these samples, and their sums. `forward` counts their tokens.
+    /// Derivatives of the loss with respect to the log-probabilities of these samples, and their sums. `forward` is the
+    /// number of tokens.
     pub(super) fn derive(
         &self,
         indices: &[usize],
@@ -80,7 +81,7 @@ impl Deriving<'_> {
                     by_entropies = bonus.by_entropy;
                 }
                 let trained = masked(mask, current);
-                // A segment without numbers is dropped from the loss, which must not hide it.
+                // The loss drops a segment that is not finite; the sum must still show it.
                 sums.loss += if trained.clone().all(f32::is_finite) { loss.loss } else { f64::NAN };
                 sums.trained += trained.count() as u64;
                 sums.entropy += masked(mask, &scores.entropies[at]).map(f64::from).sum::<f64>();
@@ -113,7 +114,7 @@ impl Deriving<'_> {
         }
     }
 
-    /// What a teacher's opinion of the candidates adds; `None` where no candidates are learned from.
+    /// The term of the teacher's log-probabilities of the candidates; `None` if the loss does not learn from candidates.
     fn of_candidates(&self, index: usize, current: &[Vec<f32>]) -> Option<CandidateLoss> {
         let scores = self.step.beforehand.candidates.as_ref()?;
         let distillation = self.loss.distillation?;

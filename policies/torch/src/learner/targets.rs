@@ -1,7 +1,7 @@
-//! Target policies, beside the one that learns: the reference that it is kept near to, and the teacher that it learns from.
+//! Target policies beside the trained one: the reference, which limits drift, and the teacher for distillation.
 //!
-//! I1. The reference never changes. I2. A teacher that follows does so once for each version, in fp32:
-//! theta_T <- decay theta_T + (1 - decay) theta. I3. Whoever is asked sees no gradient.
+//! I1. The reference never changes. I2. An averaged teacher is updated once for each version, in fp32:
+//! theta_T <- decay theta_T + (1 - decay) theta. I3. No gradient flows through a target policy.
 //!
 //! Source: learning with an exponential moving average as teacher: SDFT, arXiv 2601.19897, section 4. Deviations: of an adapter
 //! the factors are averaged, not their product, which no adapter of the rank could hold.
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use crate::error::TorchError;
 use crate::model::Params;
 
-/// Which parameters a teacher has.
+/// Source of the teacher's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Teacher {
-    /// Those that learn, as they are at the start of a batch.
+    /// The trained parameters at the start of a batch.
     Current,
-    /// Those that learn, averaged over the versions.
+    /// The moving average of the trained parameters over the versions.
     Ema {
-        /// What remains of the average at each version, below 1.
+        /// Weight of the old average at each version, below 1.
         decay: f64,
     },
-    /// Those of the reference.
+    /// The parameters of the reference.
     Frozen,
-    /// None that are here: what it says comes with the views of samples.
+    /// A remote teacher: its log-probabilities come with the views of samples.
     Elsewhere,
 }
 
@@ -43,7 +43,7 @@ struct Following {
 }
 
 impl TargetPolicies {
-    /// `reference` is there where the loss has a cost of the distance to it, or the teacher is frozen.
+    /// `reference` is needed if the loss has a KL term or the teacher is frozen.
     pub(crate) fn new(
         teacher: Option<Teacher>,
         reference: Option<Params>,
@@ -68,12 +68,12 @@ impl TargetPolicies {
         Ok(Self { reference, following, teacher })
     }
 
-    /// The reference, where there is one.
+    /// The reference, if there is one.
     pub(crate) fn reference(&self) -> Option<&Params> {
         self.reference.as_ref()
     }
 
-    /// The teacher, where there is one.
+    /// The teacher, if it has local parameters.
     pub(crate) fn teacher<'a>(&'a self, present: &'a Params) -> Option<&'a Params> {
         match self.teacher? {
             Teacher::Current => Some(present),
@@ -83,7 +83,7 @@ impl TargetPolicies {
         }
     }
 
-    /// There is a new version (I2).
+    /// Updates the average for a new version (I2).
     pub(crate) fn follow(&mut self, present: &Params) -> Result<(), TorchError> {
         if let Some(Following { decay, params }) = &self.following {
             let _ = tch::no_grad(|| params.flat().shallow_clone().f_lerp_(present.flat(), 1.0 - decay))?;
@@ -91,12 +91,12 @@ impl TargetPolicies {
         Ok(())
     }
 
-    /// What has to be kept in a checkpoint.
+    /// The average, which a checkpoint stores.
     pub(crate) fn following(&self) -> Option<&Params> {
         self.following.as_ref().map(|following| &following.params)
     }
 
-    /// Goes on with what a checkpoint kept; with the parameters themselves where it kept nothing.
+    /// Restores the average from a checkpoint, or from the parameters themselves if it stored none.
     pub(crate) fn restore(&mut self, kept: &Params) -> Result<(), TorchError> {
         self.following.as_ref().map_or(Ok(()), |following| following.params.overwrite(kept))
     }

@@ -1,12 +1,12 @@
 //! The learner on libtorch.
 //!
-//! I1. A step whose loss or gradient is not finite changes nothing: parameters and moments are as before, the samples
-//! that cause it are found and named. I2. The version rises by one with each update, whether or not a step was made.
+//! I1. A step whose loss or gradient is not finite is skipped: parameters and moments do not change, and the samples that
+//! cause it are reported. I2. The version rises by one with each update, even if no step was made.
 //! I3. With the same parameters, batch and number of threads the result is bit-identical. I4. Normalisers are those of
 //! the whole optimizer step, over all ranks, known before its first micro-batch. I5. Parameters, moments, gradients and averages are
-//! fp32; with [`Dtype::Bf16`] passes are made with a copy of the parameters that is rounded anew for each step.
+//! fp32; with [`Dtype::Bf16`] passes use a copy of the parameters that is rounded again for each step.
 //!
-//! Lives on one OS thread; nothing cancels a call.
+//! The learner lives on one OS thread; calls cannot be cancelled.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -34,14 +34,15 @@ use crate::error::TorchError;
 use crate::model::{Adapted, Dtype, ModelFiles, Params, Rope};
 use crate::turns::Turns;
 
-/// Bounds of a piece's rows, for a crew. With fewer, products of matrices are slow, and a group's prompt is computed more
-/// than once; with more, a core's caches overflow. Bits depend on the pieces, so they are a function of the samples alone.
+/// Limits of a piece's rows for the thread pool. With fewer rows, matrix products are slow and a group's prompt is computed
+/// more than once; with more rows, a core's caches overflow. The bits depend on the pieces, so the pieces are a function of
+/// the samples alone.
 const PIECE_ROWS: RangeInclusive<usize> = 256..=1024;
 
-/// Pieces that a batch should have between these bounds, so that no thread of a crew waits long for another.
+/// Wanted number of pieces of a batch within these limits, so that no thread of the pool waits long for another.
 const WANTED_PIECES: usize = 8;
 
-/// Most samples named as the cause of one skipped step.
+/// Maximum number of samples named as the cause of one skipped step.
 const NAMED_CULPRITS: usize = 4;
 
 /// Settings of a learner.
@@ -53,46 +54,46 @@ pub struct LearnerConfig {
     pub optimizer: OptimizerConfig,
     /// Optimizer steps for each batch.
     pub minibatches: NonZeroU32,
-    /// Most tokens that go through the model together; a longer sample goes alone.
+    /// Maximum number of tokens in a micro-batch; a longer sample forms its own.
     pub micro_batch_tokens: NonZeroU32,
-    /// What is kept between forward and backward.
+    /// Activations to keep between forward and backward.
     pub activations: Activations,
-    /// Steps in a row that may be skipped; one more is an error.
+    /// Maximum number of consecutive skipped steps; one more is an error.
     pub max_skipped_steps: u32,
-    /// Who says something about the tokens of [`TrainSample::teacher`]; there where [`PolicyLoss::distillation`] is.
+    /// Teacher for the tokens of [`TrainSample::teacher`]; required by [`PolicyLoss::distillation`].
     pub teacher: Option<Teacher>,
-    /// Type of the weights that passes are made with.
+    /// Type of the weights in passes.
     pub dtype: Dtype,
 }
 
-/// A model that an adapter is for. It stays as it is.
+/// The base model of an adapter, which does not change.
 #[derive(Debug)]
 pub struct Base {
     /// Its parameters.
     pub params: Params,
-    /// Where it is found from the folder of a checkpoint's adapter.
+    /// Path of the base model, relative to a checkpoint's adapter folder.
     pub found: String,
 }
 
-/// What a learner is made from.
+/// Parts of a new learner.
 pub struct LearnerSetup<'a> {
     /// Settings.
     pub config: LearnerConfig,
-    /// Parameters to start from; they become the learner's own. Those of an adapter, where there is a base.
+    /// Initial parameters, which the learner takes over; an adapter's if there is a base.
     pub params: Params,
-    /// The model that an adapter is for.
+    /// The base model of an adapter.
     pub base: Option<Base>,
     /// Version of these parameters.
     pub version: u64,
-    /// Parameters of the reference, where [`PolicyLoss::kl`] or a frozen teacher needs one; of an adapter, as `params` are.
+    /// Parameters of the reference, if [`PolicyLoss::kl`] or a frozen teacher needs one; of the same kind as `params`.
     pub reference: Option<Params>,
-    /// Where published weights go.
+    /// Destinations of published weights.
     pub publisher: Box<dyn Publisher>,
-    /// Other ranks.
+    /// Communication with the other ranks.
     pub collective: Box<dyn Collective>,
-    /// Where checkpoints go.
+    /// Checkpoint store.
     pub checkpoints: Checkpoints,
-    /// The files whose tokenizer and template go into checkpoints.
+    /// Model files whose tokenizer and template are copied to checkpoints.
     pub model: &'a ModelFiles,
 }
 
@@ -102,10 +103,10 @@ pub struct TorchLearner {
     pub(super) params: Params,
     base: Option<Base>,
     version: u64,
-    /// The version that has these parameters: an earlier one, where what came after it was rejected.
+    /// The version of these parameters: an earlier one if later versions were rejected.
     pub(super) parameters_of: u64,
     pub(super) accepted: Option<Accepted>,
-    /// Where the bonus for being undecided stands.
+    /// State of the entropy bonus.
     pub(super) entropy: EntropyControl,
     publisher: Box<dyn Publisher>,
     collective: Box<dyn Collective>,
@@ -114,7 +115,7 @@ pub struct TorchLearner {
     pub(super) optimizer: Optimizer,
     gradients: Gradients,
     rope: Rope,
-    /// For a small model on the CPU, whose passes it makes.
+    /// Thread pool for the passes of a small model on the CPU.
     crew: Option<Crew>,
     pub(super) targets: TargetPolicies,
     device: Device,
@@ -132,7 +133,7 @@ impl TorchLearner {
     /// A learner with fresh moments.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for gradients and moments, or a base, a reference or a teacher is missing.
+    /// [`TorchError`] if memory for gradients and moments is exhausted, or a base, a reference or a teacher is missing.
     pub fn new(setup: LearnerSetup<'_>) -> Result<Self, TorchError> {
         let layout = setup.params.layout();
         let device = setup.params.flat().device();
@@ -160,17 +161,18 @@ impl TorchLearner {
         }
         let dtype = setup.config.dtype;
         if device.is_cuda() {
-            // The weights have 7 bits of fraction and are not rounded by it. For the process: a learner in fp32 has none in bf16 beside it.
+            // TF32 does not round bf16 weights, which have 7 bits of fraction. The setting is global, but fp32 and bf16
+            // learners never share a process.
             allow_tf32(dtype == Dtype::Bf16);
         }
-        // Those that nothing is learned of are only ever computed with.
+        // Untrained parameters are only used for passes, so they are kept in the type of passes.
         let frozen = |params: Params| params.on(device, dtype);
         let reference = setup.reference.map(frozen).transpose()?;
         let base = match setup.base {
             Some(Base { params, found }) => Some(Base { params: frozen(params)?, found }),
             None => None,
         };
-        // The crew has the gradients of a whole model, in fp32.
+        // The thread pool computes only gradients of a whole model in fp32.
         let crew = match base {
             None if dtype == Dtype::Bf16 => None,
             None => Crew::of(&setup.params, &rope, setup.config.activations)?,
@@ -200,7 +202,7 @@ impl TorchLearner {
         })
     }
 
-    /// Takes turns with an engine from now on.
+    /// Shares the device with an engine from now on.
     pub fn take_turns(&mut self, turns: Turns) {
         if let Some(crew) = &mut self.crew {
             crew.turns = turns.clone();
@@ -208,18 +210,18 @@ impl TorchLearner {
         self.turns = turns;
     }
 
-    /// Goes on from a checkpoint. Moments that are no longer there begin at zero, and the learning rate rises anew.
+    /// Restores a checkpoint. Deleted moments start at zero, and the learning rate warms up again.
     ///
     /// # Errors
-    /// [`TorchError::Model`] when the checkpoint is of another model.
+    /// [`TorchError::Model`] if the checkpoint is of another model.
     pub fn restore(&mut self, checkpoint: Checkpoint) -> Result<(), TorchError> {
-        // The files of a policy may be of another type than its checkpoints.
+        // A policy's files may have another type than its checkpoints.
         let (kept, own) = (checkpoint.params.layout(), self.params.layout());
         if (kept.specs(), kept.lora()) != (own.specs(), own.lora()) {
             let folder = checkpoint.folder.display();
             return Err(TorchError::Model(format!("checkpoint {folder} is of a model of another shape")));
         }
-        // Into the memory that is there: on a GPU there may not be room for both.
+        // Copies into the existing tensors, because a GPU may not have memory for both copies.
         if let Some((first, second)) = &checkpoint.moments {
             self.optimizer.first.overwrite(first)?;
             self.optimizer.second.overwrite(second)?;
@@ -242,13 +244,13 @@ impl TorchLearner {
         &self.params
     }
 
-    /// The model that an adapter is learned for.
+    /// The base model of the trained adapter.
     #[must_use]
     pub fn base(&self) -> Option<&Params> {
         self.base.as_ref().map(|base| &base.params)
     }
 
-    /// Trained parameters as a model that computes.
+    /// The trained parameters, combined with the base if there is one.
     fn adapted<'a>(&'a self, params: &'a Params) -> Adapted<'a> {
         match &self.base {
             Some(base) => Adapted { model: &base.params, adapter: Some(params) },
@@ -256,7 +258,7 @@ impl TorchLearner {
         }
     }
 
-    /// Parameters as passes are made with: themselves, or rounded.
+    /// Parameters in the type of passes: the same, or rounded.
     fn rounded(&self, params: &Params) -> Result<Params, TorchError> {
         params.on(self.device, self.config.dtype)
     }
@@ -267,7 +269,7 @@ impl TorchLearner {
         &self.config
     }
 
-    /// Loss and gradients of a whole batch as one step, which is not made.
+    /// Loss and gradients of a whole batch as one step, without making the step.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -280,7 +282,7 @@ impl TorchLearner {
         Ok((sums.loss, self.gradients.params.copy()?))
     }
 
-    /// One optimizer step on gradients that come from elsewhere, in the layout of the parameters.
+    /// One optimizer step on given gradients, in the layout of the parameters.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -290,7 +292,7 @@ impl TorchLearner {
         self.optimizer.step(&self.params, &self.gradients, norm)
     }
 
-    /// The gradients of one step, left in the buffer, and the sums.
+    /// Computes the gradients of one step into the buffer, and the sums.
     fn accumulate(&self, step: Step<'_>) -> Result<Sums, TorchError> {
         self.gradients.zero()?;
         let chosen: Vec<&TrainSample> = step.chosen.iter().map(|&index| &step.samples[index]).collect();
@@ -339,7 +341,7 @@ impl TorchLearner {
         Ok(sums)
     }
 
-    /// What entropies are multiplied by now.
+    /// The present coefficient of the entropy bonus.
     fn entropy_coefficient(&self) -> f64 {
         self.config.loss.entropy.map_or(0.0, |bonus| self.entropy.coefficient(bonus))
     }
@@ -347,7 +349,7 @@ impl TorchLearner {
     fn over_all_ranks(&self, totals: StepTotals) -> Result<StepTotals, TorchError> {
         let mut numbers = [totals.tokens as f64, totals.episodes as f64];
         self.collective.sum_numbers(&mut numbers)?;
-        // Counts of tokens are far below the 2^53 that fp64 holds exactly.
+        // Token counts are far below 2^53, so fp64 holds them exactly.
         Ok(StepTotals { tokens: numbers[0] as u64, episodes: numbers[1] as u64 })
     }
 
@@ -367,7 +369,7 @@ impl TorchLearner {
         pieces(samples, chosen, most.min(wanted))
     }
 
-    /// What there is to score of all samples, under some parameters.
+    /// Scores all samples with the given parameters.
     pub(super) fn score(&self, params: &Params, samples: &[TrainSample]) -> Result<Scores, TorchError> {
         let rows = |sample: &TrainSample| vec![0.0; sample.segment.len()];
         let mut all = Scores {
@@ -402,7 +404,7 @@ impl TorchLearner {
         Ok(all)
     }
 
-    /// The `most` most probable tokens at each trained position of all samples, under some parameters (T rows each).
+    /// The `most` most probable tokens at each trained position of all samples, under the given parameters (T rows each).
     pub(super) fn most_probable(
         &self,
         params: &Params,
@@ -433,7 +435,7 @@ impl TorchLearner {
         Ok(all)
     }
 
-    /// Names the samples whose own loss or gradient is not finite.
+    /// Names of the samples whose own loss or gradient is not finite.
     fn culprits(&self, step: Step<'_>) -> Result<Vec<String>, TorchError> {
         let mut names = Vec::new();
         for index in step.chosen {
@@ -497,7 +499,7 @@ impl TorchLearner {
         }
         self.version += 1;
         self.parameters_of = self.version;
-        // Each version is published, if not at once: here, a checkpoint before that has the average of all.
+        // The average is updated here, before the checkpoint and the publication, so that a checkpoint includes every version.
         self.targets.follow(&self.params)?;
         Ok(report)
     }

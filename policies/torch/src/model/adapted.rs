@@ -1,4 +1,4 @@
-//! A model with or without an adapter, as it computes.
+//! A model with or without an adapter, for passes.
 
 use super::lora::LayerAdapter;
 use super::params::Params;
@@ -9,18 +9,18 @@ use crate::error::TorchError;
 pub struct Adapted<'a> {
     /// The whole model.
     pub model: &'a Params,
-    /// What changes it.
+    /// The adapter, if any.
     pub adapter: Option<&'a Params>,
 }
 
 impl<'a> Adapted<'a> {
-    /// A model as it is.
+    /// A model without an adapter.
     #[must_use]
     pub fn whole(model: &'a Params) -> Self {
         Self { model, adapter: None }
     }
 
-    /// What the adapter has of a layer; nothing without one.
+    /// The adapter's factors of a layer; empty without an adapter.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.

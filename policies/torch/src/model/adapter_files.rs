@@ -1,10 +1,10 @@
 //! An adapter's folder in the format of PEFT: `adapter_config.json` and `adapter_model.safetensors`.
 //!
-//! I1. As of a model's files, and: what a configuration asks for beyond low-rank factors of the matrices that we know is
-//! refused by name, never ignored.
+//! I1. The invariants of a model's files hold. A configuration that asks for more than low-rank factors of the known
+//! matrices is refused by name, never ignored.
 //!
 //! Source: `LoraConfig` and `save_pretrained` of PEFT 0.21. Deviations: the path of the base model may be relative to the
-//! adapter's folder, so that both can be moved together; PEFT takes a relative one from where it runs.
+//! adapter's folder, so that both can be moved together; PEFT resolves a relative one against its working directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct AdapterFiles {
     folder: PathBuf,
 }
 
-/// `adapter_config.json`. Entries that are not here and ask for something are refused, but for [`HARMLESS`] ones.
+/// `adapter_config.json`. Other entries are refused if they ask for anything, except for [`HARMLESS`] ones.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     peft_type: String,
@@ -50,7 +50,7 @@ struct Written {
     more: serde_json::Map<String, Value>,
 }
 
-/// Entries that change nothing of what an adapter computes, whatever they say.
+/// Entries that do not affect the result of an adapter.
 const HARMLESS: [&str; 8] = [
     "auto_mapping",
     "ensure_weight_tying",
@@ -61,8 +61,8 @@ const HARMLESS: [&str; 8] = [
     "qalora_group_size",
     "revision",
 ];
-/// How the factors began, where the model's matrices stayed as they were. Others (`pissa`, `olora`, `corda`) take from the
-/// matrices what they put into the factors.
+/// Initialisation of the factors that leaves the model's matrices unchanged. Others (`pissa`, `olora`, `corda`) subtract
+/// the initial factors from the matrices.
 const INIT: &str = "init_lora_weights";
 const HARMLESS_INITS: [&str; 3] = ["gaussian", "eva", "orthogonal"];
 
@@ -89,16 +89,16 @@ impl AdapterFiles {
         self.folder.join("adapter_model.safetensors")
     }
 
-    /// Whether the folder is one of an adapter.
+    /// Whether the folder contains an adapter.
     #[must_use]
     pub fn exist(&self) -> bool {
         self.config().exists()
     }
 
-    /// Folder of the model that the adapter is for.
+    /// Folder of the adapter's base model.
     ///
     /// # Errors
-    /// [`TorchError::Model`] when the configuration names none, or there is none.
+    /// [`TorchError::Model`] if the configuration names none, or it does not exist.
     pub fn base(&self) -> Result<PathBuf, TorchError> {
         let path = self.config();
         let Some(name) = self.read()?.base_model_name_or_path else {
@@ -112,7 +112,7 @@ impl AdapterFiles {
         found.ok_or_else(|| unreadable(&path, &format!("the model that it is for is not here: `{name}`")))
     }
 
-    /// What the adapter changes.
+    /// The adapter's configuration.
     ///
     /// # Errors
     /// [`TorchError::Model`].
@@ -157,7 +157,7 @@ impl AdapterFiles {
     }
 }
 
-/// Reads an adapter, whatever floating-point type it is stored in, as fp32.
+/// Reads an adapter, stored in any floating-point type, as fp32.
 ///
 /// # Errors
 /// [`TorchError::Model`] when a factor is missing, has another shape than one for this model, is not finite, or has no place.
@@ -166,10 +166,10 @@ pub fn load_adapter(files: &AdapterFiles, model: &ModelConfig, device: Device) -
     load_tensors(&files.weights(), Arc::new(layout), device)
 }
 
-/// Writes an adapter, in fp32. `base` is where the model that it is for is found from its folder.
+/// Writes an adapter in fp32. `base` is the path of its base model, relative to its folder.
 ///
 /// # Errors
-/// [`TorchError::Model`] when these are no adapter's parameters, or cannot be written.
+/// [`TorchError::Model`] if these are not an adapter's parameters, or cannot be written.
 pub fn save_adapter(files: &AdapterFiles, params: &Params, base: &str) -> Result<(), TorchError> {
     let lora = params.layout().lora();
     let lora = lora.ok_or_else(|| TorchError::Model("a whole model is no adapter".to_owned()))?;
@@ -194,7 +194,7 @@ pub fn save_adapter(files: &AdapterFiles, params: &Params, base: &str) -> Result
     save_tensors(&files.weights(), params, Kind::Float)
 }
 
-/// The files of a policy's folder; of an adapter's, each that is not there is that of the model that it is for.
+/// The files of a policy's folder; an adapter's missing files are taken from its base model.
 ///
 /// # Errors
 /// [`TorchError::Model`].
@@ -203,7 +203,7 @@ pub fn policy_files(folder: &Path) -> Result<ModelFiles, TorchError> {
     if adapter.exist() { Ok(own.or_else(adapter.base()?)) } else { Ok(own) }
 }
 
-/// The model of a folder; of an adapter's folder, the model that it is for, with the adapter's change in it.
+/// The model of a folder; for an adapter's folder, the base model with the adapter merged.
 ///
 /// # Errors
 /// [`TorchError::Model`].
@@ -212,7 +212,7 @@ pub fn load_merged(folder: &Path, device: Device) -> Result<Params, TorchError> 
     adapter.map_or(Ok(model.share()), |adapter| model.merged(&adapter))
 }
 
-/// The model of a folder; of an adapter's folder, the model that it is for, and the adapter.
+/// The model of a folder; for an adapter's folder, the base model and the adapter.
 ///
 /// # Errors
 /// [`TorchError::Model`].
@@ -303,7 +303,7 @@ mod tests {
         );
     }
 
-    /// What is smaller than bf16 tells apart is still there when a merged model was written and read.
+    /// A change below bf16's resolution survives writing and reading a merged model.
     #[test]
     fn a_merged_model_is_kept_in_fp32_whatever_its_base_is_kept_in() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Shape of a Qwen3 model, as its `config.json` says.
+//! Shape of a Qwen3 model from its `config.json`.
 //!
-//! What this program does not compute is refused by name, never ignored: another architecture, attention biases,
+//! Unsupported settings are refused by name, never ignored: another architecture, attention biases,
 //! scaled or partial rotary embeddings, sliding windows, quantised weights.
 //!
 //! Source: the `Qwen3Config` format of Hugging Face transformers 4 (`rope_theta`, `rope_scaling`, `torch_dtype`) and 5
@@ -31,7 +31,7 @@ pub struct ModelConfig {
     pub num_key_value_heads: i64,
     /// E, even.
     pub head_dim: i64,
-    /// Most tokens of a sequence.
+    /// Maximum number of tokens in a sequence.
     pub max_position_embeddings: i64,
     /// Added under the root of every norm.
     pub rms_norm_eps: f64,
@@ -49,10 +49,10 @@ pub struct ModelConfig {
     /// Must be false.
     #[serde(default)]
     pub use_sliding_window: bool,
-    /// Any of these ends a reply, unless other files say what does.
+    /// Stop tokens, unless another file defines them.
     #[serde(default)]
     pub eos_token_id: EndTokens,
-    /// Type of the stored weights, `float32` or `bfloat16`; what is computed with is another question.
+    /// Type of the stored weights, `float32` or `bfloat16`; independent of the type of passes.
     #[serde(default = "float32", alias = "torch_dtype")]
     pub dtype: String,
 }
@@ -92,13 +92,13 @@ impl From<EndTokens> for Option<OneOrSeveral> {
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelConfigError {
-    /// Something this program does not compute.
+    /// An unsupported setting.
     #[error("config.json asks for {0}, which is not supported")]
     Unsupported(String),
-    /// Numbers that do not fit each other.
+    /// Sizes that contradict each other.
     #[error("config.json is inconsistent: {0}")]
     Inconsistent(String),
-    /// No JSON, or not the fields of a model.
+    /// Not JSON, or not the fields of a model.
     #[error("config.json cannot be read: {0}")]
     Unreadable(String),
 }
@@ -111,12 +111,12 @@ fn unsupported<T>(what: impl Into<String>) -> Result<T, ModelConfigError> {
     Err(ModelConfigError::Unsupported(what.into()))
 }
 
-/// An entry that is there and not null.
+/// An entry that exists and is not null.
 fn entry<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     fields.get(name).filter(|value| !value.is_null())
 }
 
-/// Moves the rotary base to where [`ModelConfig`] has it, and refuses every other rotation than the plain one.
+/// Moves the rotary base to [`ModelConfig`]'s field, and refuses every rotation other than the plain one.
 fn settle_rope(fields: &mut Map<String, Value>) -> Result<(), ModelConfigError> {
     for key in ["rope_parameters", "rope_scaling"] {
         let Some(value) = entry(fields, key).cloned() else { continue };
@@ -216,7 +216,7 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// Refuses what cannot be computed.
+    /// Checks that the settings are supported.
     ///
     /// # Errors
     /// [`ModelConfigError`], with the name of the field.

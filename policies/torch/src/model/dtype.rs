@@ -1,4 +1,4 @@
-//! Type of the weights that passes are made with.
+//! Type of the weights in passes.
 
 use serde::{Deserialize, Serialize};
 use tch::Kind;
@@ -10,12 +10,12 @@ pub enum Dtype {
     /// 32 bits.
     #[default]
     Fp32,
-    /// 16 bits with the exponent of fp32. What is learned is fp32 all the same.
+    /// 16 bits with the exponent of fp32. Trained parameters stay fp32.
     Bf16,
 }
 
 impl Dtype {
-    /// As libtorch calls it.
+    /// libtorch's name of the type.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {

@@ -1,8 +1,8 @@
 //! A model's folder in the format of Hugging Face: `config.json`, and `model.safetensors` or the shards that
 //! `model.safetensors.index.json` lists.
 //!
-//! I1. A file appears complete or not at all: it is written beside its place, synced and renamed. I2. What is read is
-//! checked: every parameter present, of its shape, finite; nothing there that has no place.
+//! I1. A file is either complete or absent: it is written under a temporary name, synced and renamed. I2. Files are checked
+//! on reading: every parameter is present, has its shape and is finite, and there are no others.
 //!
 //! Errors: [`TorchError::Model`] names the file and the tensor.
 
@@ -24,11 +24,11 @@ use crate::error::TorchError;
 #[derive(Debug, Clone)]
 pub struct ModelFiles {
     folder: PathBuf,
-    /// Where a file is that the folder lacks.
+    /// Folder for files that this one lacks.
     fallback: Option<PathBuf>,
 }
 
-/// An index of shards, as far as it is needed.
+/// The used fields of an index of shards.
 #[derive(Deserialize)]
 struct Shards {
     weight_map: HashMap<String, String>,
@@ -55,10 +55,10 @@ impl ModelFiles {
         }
     }
 
-    /// Copies what a policy's text needs, as far as it is there: tokenizer, templates, tokens that end a reply.
+    /// Copies the existing files for a policy's text: tokenizer, templates, tokens that end a reply.
     ///
     /// # Errors
-    /// What could not be read or written.
+    /// An error of reading or writing.
     pub fn copy_texts(&self, to: &Self) -> io::Result<()> {
         let parts: [fn(&Self) -> PathBuf; 4] =
             [Self::tokenizer, Self::tokenizer_config, Self::generation_config, Self::chat_template];
@@ -168,7 +168,7 @@ impl ModelFiles {
     }
 }
 
-/// Reads the weights of a folder, whatever floating-point type they are stored in, as fp32.
+/// Reads the weights of a folder, stored in any floating-point type, as fp32.
 ///
 /// # Errors
 /// [`TorchError::Model`] when a parameter is missing, has another shape, is not finite, or has no place in the model.
@@ -261,7 +261,7 @@ pub(crate) fn save_tensors(path: &Path, params: &Params, kind: Kind) -> Result<(
         .map(|(name, shape, bytes)| Ok((*name, TensorView::new(dtype, shape.clone(), bytes)?)))
         .collect();
     let views = views.map_err(|error: safetensors::SafeTensorError| unwritable(path, &error))?;
-    // Readers of the format ask for this entry.
+    // Readers of the format require this entry.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     write_atomically(path, |temporary| {
         safetensors::serialize_to_file(views, Some(metadata), temporary)
@@ -283,7 +283,7 @@ pub(crate) fn write_atomically(
         place.map_err(|error| unwritable(path, &error))
     });
     if placed.is_err() {
-        // Whatever is left of it is of no use; the error that counts is the first.
+        // Best effort to delete the partial file; the first error is reported.
         let _ = fs::remove_file(&temporary);
     }
     placed

@@ -5,8 +5,8 @@
 //! Matrices are drawn from a normal distribution with the configuration's `initializer_range` and mean 0; norms are 1.
 //! Source: the initialisation of Qwen3 in Hugging Face transformers. Deviations: our own generator, and a bias towards
 //! copying, the skill that a tiny policy needs first and that otherwise appears late. (1) The output projection of
-//! attention begins as the transpose of the value projection: what a head looks at then raises the probability of that
-//! same token, instead of random ones. (2) Embeddings have a standard deviation of 1, so that the blocks do not drown
+//! attention begins as the transpose of the value projection: a token that a head attends to then raises the probability of
+//! that same token, instead of random ones. (2) Embeddings have a standard deviation of 1, so that the blocks do not drown
 //! the tokens in the residual stream; where they are the head as well, the final norm begins at 1/sqrt(D) to keep
 //! logits at a deviation of 1. Together they halve the steps to a given loss of imitation.
 
@@ -22,7 +22,7 @@ use crate::error::TorchError;
 /// Draws all parameters of a layout.
 ///
 /// # Errors
-/// [`TorchError`] when there is no memory for them.
+/// [`TorchError`] if memory is exhausted.
 pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Result<Params, TorchError> {
     let deviation = layout.config().initializer_range;
     let params = Params::zeros(Arc::clone(&layout), Device::Cpu)?;
@@ -46,12 +46,13 @@ pub fn init_params(layout: Arc<ParamLayout>, seed: u64, device: Device) -> Resul
     Ok(moved)
 }
 
-/// Parameters for a model that nobody is to talk to, as to measure with: matrices are normal with the configuration's deviation, norms 1. By
-/// libtorch's own generator and on the device itself, which is quick for billions; the same seed gives the same values on that
+/// Parameters of a model for benchmarks only: matrices are normal with the configuration's deviation, norms 1. They are
+/// drawn by libtorch's generator on the device itself, which is fast for billions; the same seed gives the same values on
+/// that
 /// device alone, so I1 does not hold.
 ///
 /// # Errors
-/// [`TorchError`] when there is no memory for them.
+/// [`TorchError`] if memory is exhausted.
 pub fn random_params(layout: Arc<ParamLayout>, seed: i64, device: Device) -> Result<Params, TorchError> {
     tch::manual_seed(seed);
     let params = Params::zeros(Arc::clone(&layout), device)?;
@@ -90,7 +91,7 @@ fn favour_copying(params: &Params) -> Result<(), TorchError> {
 /// Box and Muller's transform, two values a pair of uniforms.
 fn normal(seed: u64, count: usize, deviation: f64) -> Vec<f32> {
     let mut bits = SplitMix64::new(seed);
-    // In (0, 1]: the logarithm of 0 is not wanted.
+    // In (0, 1], which avoids the logarithm of 0.
     let mut uniform = move || 1.0 - bits.unit_f64();
     let mut values = Vec::with_capacity(count + 1);
     while values.len() < count {
@@ -128,7 +129,7 @@ mod tests {
         assert!((norm / 512.0 - 1.0).abs() < 1e-2, "{norm}");
     }
 
-    /// Each head gives back, on the part of the embedding that it reads, what it looked at.
+    /// Each head returns the attended token on the part of the embedding that it reads.
     #[test]
     fn a_token_that_is_looked_at_becomes_more_likely() {
         let layout = Arc::new(ParamLayout::new(ModelConfig::tiny(512, 0)));

@@ -18,7 +18,7 @@ use super::config::ModelConfig;
 use super::params::{LayerParams, ParamLayout, Params};
 use crate::error::TorchError;
 
-/// What PEFT puts before the names of a model's parameters.
+/// PEFT's prefix of the model's parameter names.
 pub(crate) const PEFT_PREFIX: &str = "base_model.model.";
 
 /// A matrix of every layer that an adapter may change.
@@ -31,13 +31,13 @@ pub enum LoraTarget {
     KProj,
     /// Values.
     VProj,
-    /// What leaves attention.
+    /// Output of attention.
     OProj,
     /// The gate of the gated unit.
     GateProj,
     /// Its other input.
     UpProj,
-    /// What leaves it.
+    /// Output of the gated unit.
     DownProj,
 }
 
@@ -72,19 +72,19 @@ impl LoraTarget {
     }
 }
 
-/// What an adapter changes, and how much.
+/// Settings of an adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoraConfig {
     /// r.
     pub rank: i64,
-    /// `scale` is this by the rank.
+    /// `scale` is alpha divided by the rank.
     pub alpha: f64,
     /// Which matrices of every layer, each once, ascending.
     pub targets: Vec<LoraTarget>,
 }
 
 impl LoraConfig {
-    /// Refuses what cannot be computed.
+    /// Checks that the settings are supported.
     ///
     /// # Errors
     /// [`TorchError::Model`], with the name of the field.
@@ -102,7 +102,7 @@ impl LoraConfig {
         Ok(())
     }
 
-    /// What the product of the factors is multiplied by.
+    /// Factor of the product of the matrices.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.alpha / self.rank as f64
@@ -140,18 +140,18 @@ pub struct LowRank {
 }
 
 impl LowRank {
-    /// What it adds to the product of rows (R x in) with the matrix: R x out.
+    /// The adapter's addition to the product of rows (R x in) with the matrix: R x out.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
     pub fn product(&self, x: &Tensor) -> Result<Tensor, TorchError> {
-        // Scaled where it is narrow: the rows that leave are hundreds of times as wide.
+        // Scaled before the second product, because the output rows are hundreds of times wider.
         let narrow = x.f_linear(&self.a, None::<&Tensor>)?.f_mul_scalar(self.scale)?;
         Ok(narrow.f_linear(&self.b, None::<&Tensor>)?)
     }
 }
 
-/// What an adapter has of one layer, as views; nothing for a matrix that it does not change.
+/// An adapter's factors of one layer, as views; `None` for a matrix that it does not change.
 #[derive(Debug, Default)]
 pub struct LayerAdapter {
     parts: [Option<LowRank>; LoraTarget::ALL.len()],
@@ -185,7 +185,7 @@ impl LayerAdapter {
 }
 
 impl Params {
-    /// What an adapter has of a layer.
+    /// An adapter's factors of a layer.
     ///
     /// # Errors
     /// [`TorchError::Model`] when these are the parameters of a whole model.
@@ -209,7 +209,7 @@ impl Params {
         if self.layout().lora().is_some() || adapter.layout().config() != self.layout().config() {
             return Err(TorchError::Model("the adapter is for a model of another shape".to_owned()));
         }
-        // The change can be smaller than what bf16 tells apart: whoever writes it down loses it otherwise.
+        // The change can be smaller than bf16 resolves and would be lost on writing.
         let config = ModelConfig { dtype: "float32".to_owned(), ..self.layout().config().clone() };
         let merged = Params::zeros(Arc::new(ParamLayout::new(config)), self.flat().device())?;
         merged.flat().shallow_clone().f_copy_(self.flat())?;
@@ -244,7 +244,7 @@ fn of_layer(layer: &LayerParams, target: LoraTarget, layout: &ParamLayout) -> Re
 /// A fresh adapter, which changes nothing: A from a seed, B 0.
 ///
 /// # Errors
-/// [`TorchError`] when there is no memory for it, or the configuration cannot be computed.
+/// [`TorchError`] if memory is exhausted, or the configuration cannot be computed.
 pub fn init_adapter(
     config: &ModelConfig,
     lora: &LoraConfig,

@@ -20,9 +20,9 @@ use crate::error::TorchError;
 
 /// Lengths within one bucket differ by less than this, so padding stays small where calls would dominate.
 const BUCKET: usize = 16;
-/// The same on a GPU, to which a call costs more than what it computes.
+/// The same on a GPU, where a call costs more than its computation.
 const GPU_BUCKET: usize = 128;
-/// Head sizes that libtorch's flash attention takes, as far as they are multiples of 8.
+/// Head sizes that libtorch's flash attention supports, if they are multiples of 8.
 const FLASH_HEADS: std::ops::RangeInclusive<i64> = 8..=256;
 
 /// How rows of packed segments attend.

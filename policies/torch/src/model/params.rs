@@ -21,8 +21,7 @@ use crate::error::TorchError;
 
 /// Elements to which the beginning of a parameter is aligned: one cache line of fp32.
 const ALIGNMENT: i64 = 16;
-/// Elements that are gone over at once where something is computed of all: what is computed on the way takes 1 GiB, not as much
-/// as the model.
+/// Elements processed at once in whole-model operations, so that temporary values take 1 GiB, not as much as the model.
 const STRETCH: i64 = 1 << 28;
 
 /// One named parameter.
@@ -123,7 +122,7 @@ impl ParamLayout {
         &self.config
     }
 
-    /// What an adapter changes; `None` of a whole model.
+    /// Settings of the adapter; `None` for a whole model.
     #[must_use]
     pub fn lora(&self) -> Option<&LoraConfig> {
         self.lora.as_ref()
@@ -228,7 +227,7 @@ impl Params {
     /// All zero, on a device.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn zeros(layout: Arc<ParamLayout>, device: Device) -> Result<Self, TorchError> {
         let flat = Tensor::f_zeros([layout.numel()], (Kind::Float, device))?;
         Ok(Self { layout, flat })
@@ -237,7 +236,7 @@ impl Params {
     /// A copy of its own.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn copy(&self) -> Result<Self, TorchError> {
         self.copy_on(self.flat.device())
     }
@@ -245,14 +244,14 @@ impl Params {
     /// A copy of its own on a device.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn copy_on(&self, device: Device) -> Result<Self, TorchError> {
         let mut flat = Tensor::f_empty(self.flat.size(), (self.flat.kind(), device))?;
         flat.f_copy_(&self.flat)?;
         Ok(Self { layout: Arc::clone(&self.layout), flat })
     }
 
-    /// Takes over the values of others of the same layout, of whatever device.
+    /// Copies the values of parameters with the same layout, from any device.
     ///
     /// # Errors
     /// [`TorchError`] from libtorch.
@@ -263,7 +262,7 @@ impl Params {
     /// The same values on a device, rounded to a type; memory of their own only where one of the two differs.
     ///
     /// # Errors
-    /// [`TorchError`] when there is no memory for it.
+    /// [`TorchError`] if memory is exhausted.
     pub fn on(&self, device: Device, dtype: Dtype) -> Result<Self, TorchError> {
         // Rounded first: less goes to the device, and nothing wider is ever there.
         let flat = tch::no_grad(|| self.flat.f_to_kind(dtype.kind())?.f_to_device(device))?;
@@ -354,7 +353,7 @@ impl Params {
         })
     }
 
-    /// How far these are from others of the same layout, in norms of the others: by part of the model, layers together, and
+    /// Distance from parameters of the same layout, relative to their norm: by part of the model, layers combined, and
     /// `all` last.
     ///
     /// # Errors

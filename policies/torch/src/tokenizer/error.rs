@@ -8,13 +8,13 @@ pub enum TokenizerError {
     Unreadable {
         /// Which file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Text would not survive, or could pass for markup.
     #[error("this tokenizer cannot be used: {0}")]
     Unsuitable(String),
-    /// The vocabulary asked for has no room for what must be in it.
+    /// The requested vocabulary is too small for the required entries.
     #[error("a vocabulary of {asked} entries is too small: bytes and special tokens alone are {least}")]
     TooSmall {
         /// Entries asked for.
@@ -28,7 +28,7 @@ pub enum TokenizerError {
 }
 
 impl TokenizerError {
-    /// What the library says, without its type.
+    /// The library's message, without its type.
     pub(super) fn library(error: tokenizers::Error) -> Self {
         Self::Library(error.to_string())
     }

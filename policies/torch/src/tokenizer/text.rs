@@ -1,8 +1,8 @@
 //! The tokenizer of a model's folder: `tokenizer.json`, as Hugging Face writes it.
 //!
 //! Two ways to encode, and the difference is a matter of safety. Markup, which the chat template writes, may become
-//! added tokens such as `<|end|>`. Content, which environments, people and tools write, never does: the same
-//! characters come out as ordinary text, so nobody can forge a turn.
+//! added tokens such as `<|end|>`. Content, which environments, people and tools write, never does: the same characters
+//! become ordinary text, so content cannot forge a turn.
 //!
 //! I1. No content encodes to the id of an added token. Checked when a tokenizer is loaded, for the text of each.
 //! I2. Content decodes to itself, for byte-level tokenizers that do not normalise. Checked on samples when a tokenizer
@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use super::error::TokenizerError;
 
-/// What must survive encoding and decoding (I2).
+/// Texts that must survive encoding and decoding (I2).
 const SAMPLES: [&str; 6] = ["a", " a", "a  b\n\n", "\n$ ls -l | wc\t\r\n", "é€漢🦀", "\u{1b}[31m\u{0}\u{7}"];
 
-/// What [`Tokenizer::decode`] does with added tokens that are marked special.
+/// How [`Tokenizer::decode`] treats special added tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkupTokens {
     /// They come out as their text.
@@ -98,7 +98,7 @@ impl Tokenizer {
         self.added.keys().map(String::as_str).find(|token| !token.is_empty() && text.contains(token))
     }
 
-    /// Ids of what a chat template wrote: the text of added tokens becomes their ids.
+    /// Ids of a chat template's text: the text of added tokens becomes their ids.
     ///
     /// # Errors
     /// [`TokenizerError::Library`].
@@ -106,7 +106,7 @@ impl Tokenizer {
         encode(&self.markup, text)
     }
 
-    /// Ids of what anybody else wrote: never an added token (I1).
+    /// Ids of all other text: never an added token (I1).
     ///
     /// # Errors
     /// [`TokenizerError::Library`].
@@ -114,7 +114,7 @@ impl Tokenizer {
         encode(&self.content, text)
     }
 
-    /// The text of ids. Bytes that are no UTF-8 come out as U+FFFD.
+    /// The text of ids. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// [`TokenizerError::Library`].
@@ -122,15 +122,16 @@ impl Tokenizer {
         self.markup.decode(ids, markup == MarkupTokens::Skip).map_err(TokenizerError::library)
     }
 
-    /// The text of one token by itself, markup included; bytes that are no UTF-8 by themselves come out as U+FFFD. `None` of an id
-    /// that is no token.
+    /// The text of one token by itself, markup included; bytes that are not UTF-8 by themselves become U+FFFD. `None` for
+    /// an unknown id.
     #[must_use]
     pub fn token_text(&self, id: u32) -> Option<String> {
         self.markup.id_to_token(id)?;
         self.decode(&[id], MarkupTokens::Keep).ok()
     }
 
-    /// The bytes that a token stands for, alone or within a text, markup included. `None` of an id that is no token. One after the other
+    /// The bytes that a token stands for, alone or within a text, markup included. `None` for an unknown id. One after the
+    /// other
     /// they are the text of [`Self::decode`], but for characters that no token completes.
     #[must_use]
     pub fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
@@ -185,7 +186,7 @@ fn bytes_of(char: char) -> Vec<u8> {
 
 fn parse(json: &str) -> Result<tokenizers::Tokenizer, TokenizerError> {
     let mut tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(TokenizerError::library)?;
-    // A prompt is never cut or filled up behind our back.
+    // The library must not truncate or pad a prompt.
     tokenizer.with_padding(None).with_truncation(None).map_err(TokenizerError::library)?;
     Ok(tokenizer)
 }

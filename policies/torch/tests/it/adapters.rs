@@ -20,7 +20,7 @@ fn lora(targets: &[LoraTarget]) -> LoraConfig {
     LoraConfig { rank: 4, alpha: 6.0, targets: targets.to_vec() }
 }
 
-/// An adapter whose two factors both say something.
+/// An adapter in which neither factor is 0.
 fn adapter(config: &ModelConfig, lora: &LoraConfig, seed: u64) -> Params {
     let params = init_adapter(config, lora, seed, Device::Cpu).unwrap();
     for layer in 0..config.num_hidden_layers {
@@ -150,7 +150,7 @@ fn learns_and_goes_on(config: &LearnerConfig, batch: &TrainBatch) {
     let fresh = || init_adapter(&shape, &lora(&LoraTarget::ALL), 3, Device::Cpu).unwrap();
     let learner = |params: Params| {
         let start = (model.share(), params);
-        // What changes nothing: the model itself.
+        // An adapter that changes nothing gives the model itself.
         let unchanged = config.loss.kl.is_some().then(fresh);
         adapter_learner(folder.path(), config.clone(), start, unchanged, Box::new(Unpublished))
     };
@@ -171,7 +171,7 @@ fn learns_and_goes_on(config: &LearnerConfig, batch: &TrainBatch) {
         assert!(!teacher.flat().equal(checkpoint.params.flat()), "it lags behind");
     }
     assert_eq!(checkpoint.params.layout(), fresh().layout());
-    // What other programs read: its model is found from its folder.
+    // Other programs find the base model relative to the adapter's folder.
     std::fs::create_dir_all(folder.path().join("base")).unwrap();
     let base = ModelFiles::of(&folder.path().join("base"));
     base.write_config(&shape).unwrap();
@@ -252,7 +252,7 @@ async fn every_request_gets_the_adapter_that_it_asks_for() {
             engine.handle().publish_adapter(name, 7, adapter).unwrap().wait().await.unwrap();
         }
         assert_eq!(engine.handle().adapters(), ["one".into(), "three".into(), "two".into()]);
-        // All at the same time, with prompts that begin alike.
+        // All at the same time, with prompts that share a prefix.
         let mut asked = tokio::task::JoinSet::new();
         for number in 0..48usize {
             let handle = engine.handle();
@@ -318,7 +318,7 @@ async fn an_adapter_is_taken_away_and_comes_anew() {
     handle.publish_adapter(&name, 9, &adapter(1)).unwrap().wait().await.unwrap();
     let first = ask(1).await.unwrap();
     assert_eq!(first.versions, [(0, 9)]);
-    // Another version has nothing of what this one computed.
+    // Another version reuses nothing from this one.
     handle.publish_adapter(&name, 10, &adapter(2)).unwrap().wait().await.unwrap();
     let second = ask(1).await.unwrap();
     assert_eq!(second.versions, [(0, 10)]);
@@ -330,7 +330,7 @@ async fn an_adapter_is_taken_away_and_comes_anew() {
     // The model itself was not touched.
     let plain = handle.generate(request(&random_ids(9, 2), 8, 1)).await.unwrap();
     assert_eq!(plain.versions, [(0, 3)]);
-    // One that runs when its adapter is taken away ends with the reason.
+    // A request that runs when its adapter is removed ends with the reason.
     let long = with(request(&random_ids(9, 4), 3_000, 1), Some(&name));
     let running = {
         let handle = handle.clone();
@@ -344,7 +344,7 @@ async fn an_adapter_is_taken_away_and_comes_anew() {
     assert!(!handle.remove_adapter(&name));
     assert!(handle.adapters().is_empty());
     assert_eq!(ask(1).await, missing);
-    // One that comes at once under the name of one that goes: whoever ran with the old one is told.
+    // An adapter published at once under a removed name: requests with the old one end with an error.
     handle.publish_adapter(&name, 1, &adapter(1)).unwrap().wait().await.unwrap();
     let long = with(request(&random_ids(9, 4), 3_000, 1), Some(&name));
     let running = {
@@ -406,7 +406,7 @@ async fn what_is_learned_acts_at_once_and_beside_the_model() {
     assert_eq!(ask(None).await, plain);
 }
 
-/// That of an adapter that PEFT saved.
+/// The configuration of an adapter that PEFT saved.
 pub(crate) fn peft_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/adapter")
 }
@@ -434,7 +434,7 @@ fn an_adapter_of_peft_is_what_it_is_there() {
         let plain = truth(&model, &ids, 1.0);
         assert!(plain.iter().zip(&logprobs).any(|(a, b)| (a - b).abs() > 1e-2), "the adapter says something");
     }
-    // What we write of it is what PEFT wrote, tensor by tensor.
+    // The written file equals PEFT's, tensor by tensor.
     let ours = tempfile::tempdir().unwrap();
     save_adapter(&AdapterFiles::of(ours.path()), &adapter, &golden_folder().display().to_string()).unwrap();
     let (theirs, written) = (files.weights(), AdapterFiles::of(ours.path()).weights());

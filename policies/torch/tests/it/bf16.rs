@@ -1,4 +1,4 @@
-//! Passes in bf16 over parameters in fp32: near the reference, learning, kept whole.
+//! Passes in bf16 over fp32 parameters: accuracy, learning, checkpoints.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::adapters::adapter_learner;
 use crate::engine::{params, random_ids, request};
 use crate::learner::{config, golden, golden_batch, golden_params, learner_with};
 
-/// Most mean distance of the learner's log-probabilities from the engine's, by the design.
+/// Maximum mean distance of the learner's log-probabilities from the engine's.
 const AGREEMENT: f64 = 0.02;
 
 fn in_bf16(activations: Activations) -> LearnerConfig {
@@ -28,7 +28,7 @@ fn learner(folder: &Path, params: Params) -> TorchLearner {
     learner_with(folder, in_bf16(Activations::Keep), params, None)
 }
 
-/// Sequences that can be learned by heart.
+/// Sequences that can be memorised.
 pub(crate) fn texts() -> TrainBatch {
     let sample = |index: u32| {
         let mut segment = Segment::default();
@@ -57,7 +57,7 @@ pub(crate) fn shape() -> ModelConfig {
     ModelConfig { num_hidden_layers: 2, ..ModelConfig::tiny(67, 1) }
 }
 
-/// Gradients of PyTorch in fp32, as near as 8 bits of a factor let them be.
+/// Compares with fp32 gradients of PyTorch, within the precision of 8-bit factors.
 #[test]
 fn gradients_are_near_those_of_pytorch() {
     let (golden, folder) = (golden(), tempfile::tempdir().unwrap());
@@ -96,7 +96,7 @@ fn a_training_learns_and_engine_and_learner_agree() {
     let last = learner.update(&texts()).unwrap().loss;
     assert!(first > 3.5 && last < 0.5 * first, "{first} to {last}");
 
-    // Nowhere near certain, and nowhere near a coin: the policy as it is in the middle of a training.
+    // Neither certain nor uniform: like a policy in the middle of training.
     let engine_config = EngineConfig { dtype: Dtype::Bf16, ..EngineConfig::default() };
     let engine = Engine::start(engine_config, 0, learner.params()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -118,7 +118,7 @@ fn a_training_learns_and_engine_and_learner_agree() {
     assert!(report.behaviour_gap > 0.0 && report.behaviour_gap < AGREEMENT, "{}", report.behaviour_gap);
 }
 
-/// I5 of the learner: what is kept is fp32, and whoever goes on from it gets the same bits.
+/// I5 of the learner: checkpoints are fp32, and a resumed learner has the same bits.
 #[test]
 fn a_checkpoint_has_the_master_and_goes_on_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ fn recomputed_activations_give_the_same_bits() {
     assert!(kept.equal(&gradients(Activations::Recompute)) && kept.equal(&gradients(Activations::Keep)));
 }
 
-/// An adapter's master is fp32, its model is not needed in more than bf16.
+/// An adapter's parameters are fp32; its base model needs only bf16.
 #[test]
 fn an_adapter_learns_over_a_model_in_bf16() {
     let folder = tempfile::tempdir().unwrap();

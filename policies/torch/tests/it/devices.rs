@@ -1,4 +1,4 @@
-//! The learner on every device that is here: the processor, and a GPU where libtorch sees one.
+//! The learner on every available device: the CPU, and a GPU if libtorch sees one.
 
 use std::num::NonZeroU32;
 
@@ -15,7 +15,7 @@ use crate::bf16::{sampled, shape, texts};
 use crate::engine::{params, random_ids, request};
 use crate::learner::{config, golden, golden_folder, learner_with};
 
-/// What can be computed on here.
+/// The available devices.
 pub(crate) fn devices() -> Vec<Device> {
     match probe().unwrap().cuda {
         CudaFacts::Available { .. } => vec![Device::Cpu, Device::Cuda(0)],
@@ -89,8 +89,8 @@ fn gradients_are_the_same_wherever_they_are_computed() {
     }
 }
 
-/// From a device to the engine, to a checkpoint, and back: what the engine samples, the learner finds as probable, and who goes
-/// on from the checkpoint has the same parameters.
+/// From a device to the engine, to a checkpoint, and back: the learner's log-probabilities equal the engine's, and a
+/// resumed learner has the same parameters.
 #[test]
 fn what_is_learned_on_a_device_is_served_kept_and_gone_on_with() {
     for (device, dtype) in

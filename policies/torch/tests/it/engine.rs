@@ -1,4 +1,4 @@
-//! The engine against the learner's forward pass, and every reply against what its request gets alone.
+//! The engine against the learner's forward pass, and every reply against that of the same request alone.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ async fn log_probabilities_are_the_learners() {
     }
 }
 
-/// What a request of a random mix asks for. Some prompts begin like others.
+/// A random request. Some prompts share prefixes.
 fn random_request(index: u64) -> GenerateRequest {
     let mut bits = SplitMix64::new(index ^ 0xfeed);
     let mut prompt = random_ids(bits.below(24) as usize, bits.below(12));
@@ -138,7 +138,7 @@ fn random_request(index: u64) -> GenerateRequest {
     request
 }
 
-/// Asks, and goes away after `patience` turns of the runtime.
+/// Sends a request and drops it after `patience` polls of the runtime.
 async fn ask(handle: EngineHandle, request: GenerateRequest, patience: Option<u64>) -> Option<Generated> {
     let impatient = async {
         match patience {
@@ -193,7 +193,7 @@ async fn a_thousand_requests_each_get_what_they_get_alone() {
         }
     }
     assert!(answered >= 850);
-    // An answer that comes after all others, so those who went away have been noticed.
+    // This answer comes after all others, so the engine has noticed the cancelled requests.
     let _ = engine.handle().generate(request(&[1], 1, 0)).await.unwrap();
     let stats = engine.handle().stats();
     assert_eq!((stats.running, stats.waiting), (0, 0));
@@ -244,7 +244,7 @@ async fn a_groups_prompt_is_computed_once() {
         assert_eq!(after.prompt_rows - before.prompt_rows, prompt_len as u64);
         assert_eq!(after.reused_prompt_rows - before.reused_prompt_rows, 7 * prompt_len as u64);
 
-        // The next turn goes on from what the first member computed: all but its last token.
+        // The next turn reuses all that the first member computed, which excludes its last token.
         let turn = [prompt.as_slice(), &first.unwrap().ids, &random_ids(9, 4)].concat();
         let reply = handle.generate(request(&turn, 10, 5)).await.unwrap();
         assert_same(&reply, &single.handle().generate(request(&turn, 10, 5)).await.unwrap());
@@ -252,7 +252,7 @@ async fn a_groups_prompt_is_computed_once() {
     }
 }
 
-/// Sends the request of `long`, then that of `short`, and gives the reply to `short`, which comes first.
+/// Sends the request `long`, then `short`, and returns the reply to `short`, which arrives first.
 async fn before<F>(long: &mut Pin<&mut F>, short: F) -> Generated
 where
     F: Future<Output = Result<Generated, EngineError>>,
@@ -280,7 +280,7 @@ async fn weights_change_between_two_steps() {
     assert_eq!(late.versions, [(0, 11)]);
     let long = long.await.unwrap();
 
-    // A step for each of its tokens: nothing held it up.
+    // One step for each token: nothing delayed it.
     assert_eq!((long.ids.len(), handle.stats().steps), (600, 600));
     assert_eq!(long.versions.len(), 2);
     assert_eq!((long.versions[0], long.versions[1].1), ((0, 10), 11));
@@ -304,7 +304,7 @@ async fn a_prompt_that_two_versions_computed_serves_nobody_else() {
     let _ = before(&mut mixed, handle.generate(request(&[1], 1, 1))).await;
     handle.publish(1, &new).unwrap().wait().await.unwrap();
     let mixed = mixed.await.unwrap();
-    // All of it after the swap, or nothing of this is tested.
+    // All of it is after the swap; otherwise the test checks nothing.
     assert_eq!(mixed.versions, [(0, 1)]);
     let pure = handle.generate(request(&prompt, 3, 1)).await.unwrap();
     assert_eq!(handle.stats().reused_prompt_rows, 0);
@@ -324,7 +324,7 @@ async fn publications_are_checked() {
     let other = params(&small_model(|config| config.vocab_size = 70), 1);
     assert!(matches!(handle.publish(8, &other), Err(PublishError::OtherShape)));
 
-    // What is published is a copy.
+    // The engine keeps a copy of published weights.
     let changing = params(&config, 2);
     handle.publish(8, &changing).unwrap().wait().await.unwrap();
     let before = handle.generate(request(&[1, 2], 9, 1)).await.unwrap();
@@ -353,7 +353,7 @@ async fn memory_makes_requests_wait_and_never_fail() {
     }
     let refused = handle.generate(request(&random_ids(97, 1), 81, 1)).await;
     assert_eq!(refused, Err(EngineError::NeverFits { needed: 13 * 4096, budget: 12 * 4096 }));
-    // The whole budget holds what is kept; a prompt that goes on from there fits only where that goes.
+    // Cached prefixes fill the whole budget; a prompt that continues one fits only if they are evicted.
     let again = handle.generate(request(&random_ids(97, 5), 80, 9)).await.unwrap();
     assert_eq!(again.ids.len(), 80);
     assert!(handle.stats().kv_bytes <= 12 * 4096);

@@ -370,10 +370,10 @@ fn weights_of_a_version_that_is_to_be_kept_stay_while_it_is_named() {
     checkpoints.keep_only(&BTreeSet::from([1, 2, 99])).unwrap();
     until(6);
     assert_eq!(there(), [1, 2, 4, 5, 6]);
-    // They are whole without their moments, and not what a training goes on from.
+    // They are complete without moments, but training does not resume from them.
     assert!(checkpoints.load(2).unwrap().moments.is_none());
     assert_eq!(checkpoints.latest().unwrap().checkpoint.unwrap().version, 6);
-    // Whoever goes back to one has no second one that is kept.
+    // After a rollback to a version no other version is kept.
     let branch = clawrl_torch::Branch { from: 2, instead_of: 6 };
     checkpoints.branch(branch, 7, "").unwrap();
     assert_eq!(there(), [1, 2, 5, 6, 7]);
@@ -406,7 +406,7 @@ fn a_checkpoint_is_a_models_folder() {
     save_params(&model, &read).unwrap();
 }
 
-/// I1, I2 of what a learner goes back to: parameters, moments, the number of steps and a following teacher.
+/// I1 and I2 of the accepted state: parameters, moments, the number of steps and a following teacher.
 #[test]
 fn a_rejected_version_leaves_no_trace_but_its_number() {
     let folder = tempfile::tempdir().unwrap();
@@ -432,7 +432,7 @@ fn a_rejected_version_leaves_no_trace_but_its_number() {
         assert!(gated.params().flat().equal(accepted.flat()));
     }
     assert_eq!((gated.version(), straight.version()), (3, 1));
-    // What a checkpoint holds says that moments, their number and the teacher's average are back, too.
+    // The content of a checkpoint shows that moments, their number and the teacher's average are restored, too.
     let checkpoints =
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
     let kept = |learner: &mut TorchLearner| {
@@ -474,7 +474,7 @@ fn an_update_can_be_shortened() {
     assert!(apart(learner.params().flat(), &middle) < 1e-6);
     let near = learner.divergence(&batch.samples).unwrap();
     assert!(near > 0.0 && near < far, "{near} {far}");
-    // The teacher's average is that of what it is now.
+    // The teacher's average is that of the present parameters.
     learner.checkpoint("").unwrap();
     let checkpoints =
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
@@ -504,12 +504,12 @@ fn a_divergence_is_that_from_the_accepted_version() {
     assert_eq!(learner.divergence(&[]).unwrap(), 0.0);
 }
 
-/// Against finite differences along the gradient; and as a part of what a learner goes on from.
+/// Compares with finite differences along the gradient; also after a resume.
 #[test]
 fn a_bonus_for_being_undecided_is_descended_on() {
     let folder = tempfile::tempdir().unwrap();
     let (params, mut batch) = small();
-    // Undecided to begin with, as one that knows nothing should be.
+    // High entropy at first, as for an untrained policy.
     tch::no_grad(|| params.flat().shallow_clone().f_mul_scalar_(0.2).map(|_| ())).unwrap();
     let plain = small_config();
     let config = LearnerConfig {
@@ -524,7 +524,7 @@ fn a_bonus_for_being_undecided_is_descended_on() {
     let coefficients: Vec<f64> = reports.iter().map(|report| report.entropy_coefficient).collect();
     assert_eq!(coefficients, [0.0, 0.0, 0.05]);
 
-    // Nothing else is left to descend on.
+    // The loss has no other term.
     let mut silent = batch.clone();
     silent.samples.iter_mut().for_each(|sample| sample.advantages.fill(0.0));
     let (loss, gradients) = learner.gradients_of(&silent).unwrap();
@@ -547,7 +547,7 @@ fn a_bonus_for_being_undecided_is_descended_on() {
         Checkpoints::new(&folder.path().join("checkpoints"), Retention { weights: 3, moments: 2 });
     let mut resumed = learner_in(folder.path(), config, params);
     resumed.restore(checkpoints.latest().unwrap().checkpoint.unwrap()).unwrap();
-    // What is rejected takes its word about the entropy along.
+    // A rollback also restores the entropy coefficient.
     resumed.accept().unwrap();
     resumed.update(&batch).unwrap();
     resumed.reject().unwrap();

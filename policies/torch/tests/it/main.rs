@@ -1,6 +1,6 @@
-//! The crate from outside, against the numbers of others.
+//! The crate's public interface, against numbers of other programs.
 
-// What is not as it should be ends the test, in its fixtures too.
+// Unexpected states end the test, in fixtures too.
 #![allow(clippy::unwrap_used)]
 
 mod adapters;

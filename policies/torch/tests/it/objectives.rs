@@ -38,7 +38,7 @@ pub(crate) struct Case {
     gradients: Fingerprints,
 }
 
-/// As the script writes it.
+/// In the script's format.
 #[derive(Deserialize)]
 pub(crate) struct Written {
     surrogate: String,
@@ -127,7 +127,7 @@ fn fingerprint(gradients: &Params, name: &str) -> (f64, f64) {
     (f64::try_from(flat.norm()).unwrap(), f64::try_from((&flat * wave).sum(Kind::Double)).unwrap())
 }
 
-/// By parameter: what [`fingerprint`] is to be.
+/// Expected [`fingerprint`] by parameter.
 pub(crate) type Fingerprints = BTreeMap<String, (f64, f64)>;
 
 /// Loss and gradients of a step, to 2e-5; to 1e-4 on a GPU, which adds in an order of its own.
@@ -180,7 +180,7 @@ fn a_step_of_every_objective_is_that_of_pytorch() {
     }
 }
 
-/// Settings with which several steps of a batch need all that is known beforehand.
+/// Settings with which several steps of a batch need all precomputed log-probabilities.
 pub(crate) fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
     let loss = PolicyLoss {
         kl: Some(KlPenalty { coefficient: 0.1, estimator: KlEstimator::K3 }),
@@ -191,7 +191,7 @@ pub(crate) fn in_steps(form: DistillationForm, decay: f64) -> LearnerConfig {
     LearnerConfig { loss, minibatches, teacher: Some(Teacher::Ema { decay }), ..config(&golden()) }
 }
 
-/// The reference, behind an engine, is asked as a server would be.
+/// An engine with the reference is asked as a server would be.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_teacher_elsewhere_says_teaches_what_it_would_teach_here() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,7 +261,7 @@ fn a_teacher_that_follows_goes_on_from_a_checkpoint_to_the_same_bits() {
         resumed.restore(checkpoint).unwrap();
         assert_eq!(resumed.update(&batch).unwrap(), last);
         assert!(resumed.params().flat().equal(whole.params().flat()));
-        // One that does not lag says something else.
+        // A teacher that does not lag gives a different result.
         quick.update(&batch).unwrap();
         assert!(!quick.params().flat().equal(whole.params().flat()));
     }

@@ -18,7 +18,7 @@ use tch::Device;
 
 const SAMPLING: ReplySampling = ReplySampling { max_new_tokens: 12, temperature: 1.0 };
 
-/// A policy with an engine of its own.
+/// A policy with its own engine.
 struct Stage {
     policy: TorchPolicy,
     chat: Arc<Chat>,
@@ -63,7 +63,7 @@ impl Stage {
         self.policy.act(request).await
     }
 
-    /// Plays some turns of an attempt and gives the context and the reply of each.
+    /// Plays some turns of an attempt and returns the context and the reply of each.
     async fn play(&self, slot: u32, turns: u32) -> Vec<(Vec<Message>, Action)> {
         let mut conversation = vec![Message::text(Role::User, "Write the word apple into pear.txt")];
         let mut played = Vec::new();
@@ -123,7 +123,7 @@ async fn nothing_is_kept_after_the_end() {
     let fault = stage.act(1, &played[1].0, 1).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.retry), ("conversation-lost", clawrl_core::Retry::Sound));
 
-    // Given up while it waits for its reply.
+    // Dropped while it waits for its reply.
     let conversation = [Message::text(Role::User, "apple")];
     let mut asked = Box::pin(stage.act(2, &conversation, 0));
     let polled = std::future::poll_fn(|context| std::task::Poll::Ready(asked.as_mut().poll(context))).await;

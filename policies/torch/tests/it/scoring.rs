@@ -1,4 +1,4 @@
-//! Scores against what was recorded when tokens were sampled, and against the learner's forward pass.
+//! Scores against the log-probabilities recorded at sampling, and against the learner's forward pass.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ async fn candidates_and_the_most_probable_have_the_probability_of_what_is_there(
         let of = |id: u32| top.iter().find(|(token, _)| *token == id).unwrap().1;
         assert_eq!(candidates, &[of(asked.candidates[at][0]), of(ids[40 + at])]);
         assert_eq!(all.logprobs[at], candidates[1]);
-        // What is there decides nothing of its own distribution.
+        // A token does not affect its own distribution.
         let mut other = ids.clone();
         other[40 + at] = (other[40 + at] + 1) % 67;
         if at % 17 == 0 {

@@ -35,7 +35,7 @@ async fn a_streamed_reply_is_the_reply() {
         if whole.ids.is_empty() {
             continue;
         }
-        // What is said of other tokens is what scoring says of them.
+        // The log-probabilities of other tokens equal those of scoring.
         let ids: Vec<u32> = prompt.iter().chain(&whole.ids).copied().collect();
         let handle = single.handle();
         let scored = handle.score(ScoreRequest {
@@ -64,11 +64,11 @@ async fn tokens_come_before_the_end_and_who_goes_away_ends_them() {
     assert!(stream.next().await.is_some());
     assert_eq!(handle.stats().finished, 0, "4,000 steps take longer than one token");
     drop(stream);
-    // A later request is answered by a step behind the one that dropped it.
+    // A later request is answered by a step after the one that dropped it.
     handle.generate(request(&[1], 2, 1)).await.unwrap();
     assert_eq!(handle.stats().cancelled, 1);
 
-    // Whoever only waits for the end gets it, unread tokens included.
+    // A caller that only waits for the end gets it, unread tokens included.
     let stream = handle.stream(request(&[1, 2], 40, 1), 2).await.unwrap();
     assert_eq!(stream.end().await.unwrap().ids.len(), 40);
 

@@ -28,7 +28,7 @@ struct Sample {
     mask: Vec<bool>,
 }
 
-/// What the policy that sampled said of the samples' tokens.
+/// Log-probabilities of the samples' tokens at sampling.
 #[derive(Deserialize)]
 struct Batch {
     batch: String,
@@ -44,7 +44,7 @@ struct Case {
     config: PolicyLoss,
     /// Of each sample, by TRL.
     advantages: Vec<f32>,
-    /// None where it is another one, and has the same derivative.
+    /// `None` if TRL's differs but has the same derivative.
     loss: Option<f64>,
     gradients: Fingerprints,
 }
@@ -75,7 +75,7 @@ fn batch_of(file: &File, case: &Case) -> TrainBatch {
     TrainBatch { objective: Objective::PolicyGradient, samples, groups: Vec::new(), seed: 1 }
 }
 
-/// The adapter that PEFT saved, and one that says half as much.
+/// The adapter that PEFT saved, and one with half its effect.
 fn adapters(model: &Params) -> (Params, Params) {
     let load =
         || load_adapter(&AdapterFiles::of(&peft_folder()), model.layout().config(), Device::Cpu).unwrap();

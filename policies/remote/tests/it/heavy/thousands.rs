@@ -19,7 +19,7 @@ fn raise_limit() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// Asks for all of them at once; every one is answered, by its own reply. How often was asked again.
+/// Sends all requests at once; each gets its own reply. Returns the number of retries.
 async fn all_are_answered(settings: RemoteSpec) -> u32 {
     let policy = Arc::new(policy(settings));
     let mut waiting = JoinSet::new();
@@ -36,14 +36,14 @@ async fn all_are_answered(settings: RemoteSpec) -> u32 {
     waiting.join_all().await.into_iter().sum()
 }
 
-/// The number that a request asks to be told.
+/// The number that a request contains.
 fn number(asked: &Asked) -> String {
     let messages = asked.body["messages"].as_array().unwrap();
     let text = messages.last().unwrap()["content"].as_str().unwrap();
     text.strip_prefix("say ").unwrap().to_owned()
 }
 
-/// The server answers none before all have come, so that one that is held back would hold up all.
+/// The server answers no request before all have arrived, so that one delayed request would delay all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_at_once() {
     raise_limit();
@@ -67,7 +67,7 @@ async fn no_more_than_the_places() {
 mod slow {
     use super::*;
 
-    /// Three of four of the first six hundred are told to come again, by a limit or by an error.
+    /// Three quarters of the first six hundred requests are refused temporarily, by a rate limit or an error.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn no_slot_is_lost_to_a_server_that_refuses_many() {
         raise_limit();

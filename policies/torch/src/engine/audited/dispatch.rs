@@ -1,29 +1,29 @@
-//! Runs a kernel with the widest instructions that the processor has.
+//! Runs a kernel with the widest vector instructions of the processor.
 //!
 //! I1. A kernel is compiled once for every set of instructions from the same source; it names its lanes and the order of
 //! its sums itself, so no choice of the compiler changes a result. I2. The choice is the same for the whole process.
 //!
-//! Results with fused multiply-add and without differ in the last bits; a machine always takes the same.
+//! Results with and without fused multiply-add differ in the last bits; one machine always uses the same instructions.
 
 #![allow(unsafe_code)]
 
-/// How a kernel multiplies and adds.
+/// Multiply-add as the kernels use it.
 pub(crate) trait Arithmetic {
     /// `a * b + c`, rounded once where the processor can.
     fn mul_add(a: f32, b: f32, c: f32) -> f32;
 }
 
-/// A loop over slices that wants wide instructions.
+/// A loop over slices that gains from wide instructions.
 pub(crate) trait Kernel {
-    /// What it returns.
+    /// Result of the kernel.
     type Output;
 
-    /// The loop. Has to be `#[inline(always)]`, as everything it calls: only code that is inlined gets the wide
+    /// The loop. It and everything that it calls must be `#[inline(always)]`: only code that is inlined gets the wide
     /// instructions of its caller.
     fn run<A: Arithmetic>(self) -> Self::Output;
 }
 
-/// One rounding; only called where the instruction is there, otherwise it would be a library call.
+/// Rounds once. Only called where the instruction exists; elsewhere it would become a library call.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 struct Fused;
 
@@ -35,7 +35,7 @@ impl Arithmetic for Fused {
     }
 }
 
-/// Two roundings, on every processor.
+/// Rounds twice, on every processor.
 #[cfg(any(not(target_arch = "aarch64"), test))]
 struct Portable;
 
@@ -57,7 +57,7 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
             kernel.run::<Fused>()
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: `wide` asks for nothing but the two features, and both have just been found.
+            // SAFETY: `wide` requires only these two features, and both have just been detected.
             return unsafe { wide(kernel) };
         }
     }

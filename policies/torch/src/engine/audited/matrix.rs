@@ -1,13 +1,14 @@
-//! Matrices that both libtorch and our kernels work on.
+//! Matrices that both libtorch and the Rust kernels read and write.
 //!
-//! I1. The memory of a [`Matrix`] is reached through that value alone: no tensor over it leaves this file, so Rust's
-//! rules of borrowing hold for its slices. I2. With [`GemmRows::Blocks`] a row of a product depends on that row and on
-//! the weight only, not on how many rows there are or where among them it stands: every multiplication has exactly
+//! I1. The memory of a [`Matrix`] is accessed only through that value: no tensor over it leaves this file, so Rust's
+//! borrowing rules hold for its slices. I2. With [`GemmRows::Blocks`] a row of a product depends only on that row and on
+//! the weight, not on the number of rows or on its position among them: every multiplication has exactly
 //! [`ROW_BLOCK`] rows.
 //!
-//! I2 is needed because MKL chooses how it splits the inner sum by the number of rows. Measured with libtorch 2.11: from
-//! an inner size of 352 on, fewer than about 15 rows give other bits than more, so padding to a multiple of 8 is not
-//! enough; at every size, so do fewer than 6. A fixed number of rows leaves nothing to choose.
+//! I2 is needed because MKL chooses how it splits the inner sum by the number of rows. Measured with libtorch 2.11: from an
+//! inner size of 352, fewer than about 15 rows give different bits than more rows, so padding to a multiple of 8 is not
+//! enough; fewer than 6 rows give different bits at every size. With a fixed number of rows MKL always chooses the same
+//! split.
 //!
 //! Shapes: rows x columns, row-major fp32 on the CPU, beginning at a multiple of 64 bytes.
 
@@ -22,11 +23,11 @@ use crate::error::TorchError;
 /// Rows of one multiplication under [`GemmRows::Blocks`].
 const ROW_BLOCK: usize = 32;
 
-/// What the rank of factors is filled up to a multiple of, with zeros. With fewer columns than a register holds, MKL sums some
-/// rows of a block in another order than others (measured: 6).
+/// The rank of factors is padded with zeros to a multiple of this. With fewer columns than a register holds (measured with
+/// 6), MKL sums some rows of a block in a different order.
 pub(crate) const RANK_BLOCK: i64 = 16;
 
-/// How many rows one multiplication takes.
+/// Number of rows in one multiplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GemmRows {
     /// All at once.
@@ -36,7 +37,7 @@ pub(crate) enum GemmRows {
 }
 
 impl GemmRows {
-    /// Rows of one multiplication, out of so many.
+    /// Rows of one multiplication when there are `rows` in total.
     pub(crate) fn together(self, rows: usize) -> usize {
         match self {
             Self::All => rows,
@@ -45,7 +46,7 @@ impl GemmRows {
     }
 }
 
-/// Room for some rows of fp32, all 0 at first.
+/// A growable buffer of fp32 rows, initially 0.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     tensor: Tensor,
@@ -54,7 +55,7 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// Room for at least `rows` rows, rounded up to whole blocks.
+    /// Allocates at least `rows` rows, rounded up to whole blocks.
     pub(crate) fn zeros(rows: usize, columns: usize) -> Result<Self, TorchError> {
         let rows = rows.max(1).next_multiple_of(ROW_BLOCK);
         let tensor = Tensor::f_zeros([rows as i64, columns as i64], (Kind::Float, Device::Cpu))?;
@@ -69,12 +70,12 @@ impl Matrix {
     /// All rows.
     pub(crate) fn data(&self) -> &[f32] {
         // SAFETY: the tensor is contiguous fp32 on the CPU with rows x columns elements, all written by `zeros`; it
-        // lives as long as `self`, and nobody else reaches its memory (I1), so while this borrow of `self` lasts
-        // nothing writes to it.
+        // lives as long as `self`, and no other code accesses its memory (I1), so nothing writes to it during this borrow
+        // of `self`.
         unsafe { std::slice::from_raw_parts(self.tensor.data_ptr().cast::<f32>(), self.rows * self.columns) }
     }
 
-    /// All rows, to be written.
+    /// All rows, mutable.
     pub(crate) fn data_mut(&mut self) -> &mut [f32] {
         // SAFETY: as in `data`; `self` is borrowed mutably, so this is the only slice over the memory.
         unsafe {
@@ -87,20 +88,20 @@ impl Matrix {
         &self.data()[row * self.columns..(row + 1) * self.columns]
     }
 
-    /// One row, to be written.
+    /// One row, mutable.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         let columns = self.columns;
         &mut self.data_mut()[row * columns..(row + 1) * columns]
     }
 
-    /// Row `i` becomes row `ids[i]` of `table`.
+    /// Sets row `i` to row `ids[i]` of `table`.
     pub(crate) fn gather(&mut self, table: &Tensor, ids: &[i64]) -> Result<(), TorchError> {
         let ids_r = Tensor::f_from_slice(ids)?;
         let _ = table.f_index_select_out(&self.view(0, ids.len())?, 0, &ids_r)?;
         Ok(())
     }
 
-    /// The first `rows` rows become those rows of `input`, from row `from` on, times `weight` (columns of `input` x
+    /// Sets the first `rows` rows to `rows` rows of `input`, starting at row `from`, times `weight` (columns of `input` x
     /// columns of `self`).
     pub(crate) fn multiply(
         &mut self,
@@ -118,7 +119,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// Makes room for at least so many rows; what was there may be lost.
+    /// Grows to at least `rows` rows; the content may be lost.
     pub(crate) fn reserve(&mut self, rows: usize) -> Result<(), TorchError> {
         if rows > self.rows {
             *self = Self::zeros(rows, self.columns)?;
@@ -126,8 +127,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// The first `rows` rows become those of `input` times `weight` (columns of `input` x columns of `self`), added to
-    /// what they are.
+    /// Adds the first `rows` rows of `input` times `weight` (columns of `input` x columns of `self`) to the first `rows` rows.
     pub(crate) fn multiply_add(
         &mut self,
         input: &Matrix,
@@ -138,9 +138,10 @@ impl Matrix {
         Ok(())
     }
 
-    /// Adds to these rows of `self` those rows of `input` times `a` (columns of `input` x r) times `b` (r x columns of `self`).
-    /// Under [`GemmRows::Blocks`] r is a multiple of [`RANK_BLOCK`], and rows around them, of any values, are multiplied with
-    /// them: blocks begin at multiples of [`ROW_BLOCK`], so that each begins where a cache line does.
+    /// Adds to these rows of `self` the same rows of `input` times `a` (columns of `input` x r) times `b` (r x columns of
+    /// `self`).
+    /// Under [`GemmRows::Blocks`] r is a multiple of [`RANK_BLOCK`], and neighbouring rows, of any values, are multiplied
+    /// too: blocks begin at multiples of [`ROW_BLOCK`], so that each begins at a cache line.
     pub(crate) fn add_low_rank(
         &mut self,
         input: &Matrix,
@@ -163,7 +164,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// Rows of `self` from row `into` on become the first `rows` rows of `input` times `weight`.
+    /// Sets the rows of `self` from row `into` to the first `rows` rows of `input` times `weight`.
     pub(crate) fn multiply_into(
         &mut self,
         into: usize,
@@ -175,8 +176,8 @@ impl Matrix {
         Ok(())
     }
 
-    /// Adds to `sum` (columns of `self` x columns of `other`) the transpose of the first `rows` rows times those of
-    /// `other` from row `from` on.
+    /// Adds to `sum` (columns of `self` x columns of `other`) the transpose of the first `rows` rows times the rows of
+    /// `other` that start at row `from`.
     pub(crate) fn add_products(
         &self,
         other: &Matrix,
@@ -212,7 +213,7 @@ mod tests {
         matrix
     }
 
-    /// I2, over inner sizes on both sides of the one where MKL splits the sum.
+    /// I2, for inner sizes below and above the one at which MKL splits the sum.
     #[test]
     fn a_row_of_a_product_in_blocks_is_what_it_is_alone() {
         for (inner, columns) in [(32, 64), (128, 704), (352, 128), (1024, 96)] {
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// I2, from any row on.
+    /// I2, starting at any row.
     #[test]
     fn low_rank_products_are_added_to_the_rows_meant() {
         for (inner, rank, columns) in

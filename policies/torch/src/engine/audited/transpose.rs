@@ -1,6 +1,6 @@
 //! A matrix copied column by column.
 //!
-//! libtorch copies a transposed view element by element; here a tile at a time goes through registers, so that each
+//! libtorch copies a transposed view element by element. This copy moves one tile at a time through registers, so that each
 //! cache line is read once and written once.
 //!
 //! I1. The copy has memory of its own.
@@ -16,7 +16,7 @@ use crate::error::TorchError;
 /// Elements of a cache line of 64 bytes.
 const TILE: usize = 16;
 
-/// The transpose of a matrix, row after row in memory of its own.
+/// The transpose of a matrix, row-major in newly allocated memory.
 pub(in crate::engine) fn transposed(matrix: &Tensor) -> Result<Tensor, TorchError> {
     let (&[rows, columns], Kind::Float, Device::Cpu) =
         (matrix.size().as_slice(), matrix.kind(), matrix.device())
@@ -29,10 +29,9 @@ pub(in crate::engine) fn transposed(matrix: &Tensor) -> Result<Tensor, TorchErro
     if rows * columns == 0 {
         return Ok(copy);
     }
-    // SAFETY: both are contiguous fp32 tensors on the CPU of rows x columns elements, more than none and all of them
-    // written to, that live to the end of this function. `copy` was made here and nobody else knows it. `source` may
-    // share memory with the caller's parameters: whoever publishes them does not write to them meanwhile, which is what
-    // `Publisher` asks for.
+    // SAFETY: both are contiguous fp32 tensors on the CPU with rows x columns initialised elements, at least one, that live
+    // to the end of this function. `copy` was made here, so no other reference to it exists. `source` may share memory with
+    // the caller's parameters: `Publisher` requires that the caller does not write to them during the call.
     let (from, to) = unsafe {
         (
             std::slice::from_raw_parts(source.data_ptr().cast::<f32>(), rows * columns),
@@ -43,7 +42,7 @@ pub(in crate::engine) fn transposed(matrix: &Tensor) -> Result<Tensor, TorchErro
     Ok(copy)
 }
 
-/// `from` (rows x columns) to `to` (columns x rows).
+/// Transposes `from` (rows x columns) into `to` (columns x rows).
 fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
     let whole = (rows - rows % TILE, columns - columns % TILE);
     for top in (0..whole.0).step_by(TILE) {
@@ -60,7 +59,7 @@ fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
             }
         }
     }
-    // What is right of the whole tiles, then what is below them.
+    // The columns right of the whole tiles, then the rows below them.
     for row in 0..rows {
         let from_column = if row < whole.0 { whole.1 } else { 0 };
         for column in from_column..columns {
@@ -83,7 +82,7 @@ mod tests {
             let ours = transposed(&matrix).unwrap();
             assert_eq!(ours.size(), [columns, rows]);
             assert_eq!(ours, matrix.f_transpose(0, 1).unwrap().f_contiguous().unwrap());
-            // A view with other strides, too.
+            // Also a view with other strides.
             assert_eq!(transposed(&matrix.f_transpose(0, 1).unwrap()).unwrap(), matrix);
         }
     }

@@ -1,7 +1,7 @@
-//! Attention of one row over the keys and values of its own sequence.
+//! Attention of one row over the keys and values of its sequence.
 //!
-//! Prefill and decode are the same: a row at position p sees keys 0..=p. Scores, their softmax and the weighted sum of
-//! values go from the first position to the last, whatever else is in the batch.
+//! Prefill and decode use the same code: a row at position p sees keys 0..=p. Scores, their softmax and the weighted sum of
+//! values are computed from the first position to the last, regardless of the rest of the batch.
 //!
 //! Shapes: H query heads, K key heads, E head size; query head h reads key head h / (H / K).
 
@@ -14,7 +14,7 @@ const _: () = assert!(PAGE == LANES);
 
 /// One row of one layer.
 pub(in crate::engine) struct AttendRow<'a> {
-    /// Which layer.
+    /// Index of the layer.
     pub(in crate::engine) layer: usize,
     /// H x E, scaled by 1 / sqrt(E).
     pub(in crate::engine) query: &'a [f32],
@@ -26,7 +26,7 @@ pub(in crate::engine) struct AttendRow<'a> {
     pub(in crate::engine) pages: &'a [std::rc::Rc<KvPage>],
     /// p.
     pub(in crate::engine) position: usize,
-    /// Room for scores; any length.
+    /// Buffer for scores; any length.
     pub(in crate::engine) scores: &'a mut Vec<[f32; LANES]>,
     /// H x E.
     pub(in crate::engine) out: &'a mut [f32],
@@ -48,7 +48,7 @@ impl Kernel for AttendRow<'_> {
             for (page, scores) in pages.iter().zip(scores.iter_mut()) {
                 *scores = dots::<A>(query, page.keys(layer, key_head));
             }
-            // Behind the row's own position there is nothing, or what a later row of the same step has written.
+            // Positions after the row's own are empty or were written by a later row of the same step.
             if let Some(last) = scores.last_mut() {
                 last[position % PAGE + 1..].fill(f32::NEG_INFINITY);
             }
@@ -73,7 +73,7 @@ fn dots<A: Arithmetic>(query: &[f32], keys: &[f32]) -> [f32; LANES] {
     sums
 }
 
-/// Scores become exp(score - max); returns their sum.
+/// Replaces scores by exp(score - max) and returns their sum.
 #[inline(always)]
 fn to_weights<A: Arithmetic>(scores: &mut [[f32; LANES]]) -> f32 {
     let highest = largest(scores.as_flattened());

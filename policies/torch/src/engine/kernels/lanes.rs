@@ -1,17 +1,17 @@
 //! Sums and exponentials over lanes.
 //!
-//! Deviation of [`exp`] from the true value: below 2e-7 of it; below -87.3 it is 0.
+//! Relative error of [`exp`]: below 2e-7; the result is 0 for arguments below -87.3.
 //! Source of the polynomial: Cephes, `expf`.
 
 use crate::engine::audited::Arithmetic;
 
-/// Partial sums side by side: two registers of AVX2, four of NEON.
+/// Number of partial sums: two registers of AVX2, four of NEON.
 pub(crate) const LANES: usize = 16;
 
-/// The lanes from first to last.
+/// Sum of the lanes in a fixed order.
 #[inline(always)]
 pub(crate) fn total(lanes: &[f32; LANES]) -> f32 {
-    // Halves onto halves: the same order everywhere, and shorter than one by one.
+    // Adds one half to the other: the same order on every machine, and fewer steps than one by one.
     let mut sums = *lanes;
     let mut width = LANES / 2;
     while width > 0 {
@@ -43,7 +43,7 @@ pub(crate) fn dot<A: Arithmetic>(a: &[f32], b: &[f32]) -> f32 {
     a_rest.iter().zip(b_rest).fold(total(&sums), |sum, (&a, &b)| A::mul_add(a, b, sum))
 }
 
-/// Largest value; NaN is passed over.
+/// Largest value; ignores NaN.
 #[inline(always)]
 pub(crate) fn largest(values: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };
@@ -62,11 +62,11 @@ pub(crate) fn largest(values: &[f32]) -> f32 {
 pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
     const LOWEST: f32 = -87.3;
     const HIGHEST: f32 = 88.0;
-    /// Adding it moves the fraction out of the mantissa: rounds to the nearest whole number.
+    /// Adding this moves the fraction out of the mantissa, which rounds to the nearest integer.
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    // Comparisons instead of `clamp`, which is slower because it has to treat NaN.
+    // Comparisons are faster than `clamp`, which also handles NaN.
     let bounded = if x < LOWEST { LOWEST } else { x };
     let bounded = if bounded > HIGHEST { HIGHEST } else { bounded };
     let shifted = A::mul_add(bounded, std::f32::consts::LOG2_E, ROUND);
@@ -77,7 +77,7 @@ pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
     for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5, 1.0, 1.0] {
         value = A::mul_add(value, rest, coefficient);
     }
-    // The low bits of `shifted` are the whole number; it goes into the exponent.
+    // The low bits of `shifted` hold the integer, which becomes the exponent.
     let scale = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
     if x < LOWEST { 0.0 } else { value * scale }
 }

@@ -1,6 +1,6 @@
-//! Loops over the rows of a step that libtorch would need many small calls for.
+//! Loops over the rows of a step that would take many small calls of libtorch.
 //!
-//! I1. What a row becomes depends on that row, its own keys and values, and the weights: never on other rows.
+//! I1. The result of a row depends on that row, its keys and values, and the weights, never on other rows.
 //! I2. Every sum has a fixed order: [`LANES`] partial sums over neighbouring elements, then from the first lane to the
 //! last.
 

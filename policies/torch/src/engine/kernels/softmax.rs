@@ -1,12 +1,12 @@
 //! Weights of a softmax, with their sums.
 //!
-//! Sums are over [`CHUNK`] weights in fp32 and over chunks in fp64, so they are good for any vocabulary, and a search
-//! in the distribution looks at chunks first.
+//! Sums are over [`CHUNK`] weights in fp32 and over chunks in fp64, so they are accurate for any vocabulary, and a search
+//! in the distribution skips whole chunks.
 
 use super::lanes::{LANES, exp, largest, total};
 use crate::engine::audited::{Arithmetic, Kernel};
 
-/// Weights that are summed in fp32.
+/// Number of weights that are summed in fp32.
 const CHUNK: usize = 256;
 
 /// `weights = exp((logits - max) * inverse_temperature)`; returns the largest logit.
@@ -17,12 +17,12 @@ pub(in crate::engine) struct Softmax<'a> {
     pub(in crate::engine) inverse_temperature: f32,
     /// V.
     pub(in crate::engine) weights: &'a mut [f32],
-    /// Becomes the sums of neighbouring weights, [`Softmax::CHUNK`] each.
+    /// Output: sums of [`Softmax::CHUNK`] neighbouring weights each.
     pub(in crate::engine) sums: &'a mut Vec<f64>,
 }
 
 impl Softmax<'_> {
-    /// Weights of one sum.
+    /// Number of weights in one sum.
     pub(in crate::engine) const CHUNK: usize = CHUNK;
 }
 

@@ -1,9 +1,9 @@
-//! Attention between the rows of a piece, there and back.
+//! Attention between the rows of a piece, forward and backward.
 //!
-//! Queries go in blocks, each of which looks at no key behind its last row. The way back computes the weights again
-//! from the scores and the logarithm of their sum, so nothing of rows by rows is kept.
+//! Queries are processed in blocks, and a block reads no key after its last row. The backward pass recomputes the weights
+//! from the scores and their log-sum-exp, so no matrix of rows x rows is kept.
 //!
-//! I1. A row attends to the rows before its span's own ones, then to its own span's up to itself, and to nothing else.
+//! I1. A row attends to its span's prefix rows, then to its span's own rows up to itself, and to no others.
 //!
 //! Shapes: H query heads, K key heads, E head size, L keys of a span. Rows are of (H + 2 K) E: queries scaled by
 //! 1 / sqrt(E), keys, values.
@@ -16,7 +16,7 @@ use super::products::{Line, ROWS, columns_by_panel, panels, rows_by_panel, trans
 use crate::engine::audited::{Arithmetic, Kernel};
 use crate::engine::kernels::{LANES, dot, exp, largest, total};
 
-/// Queries of a block: their scores stay in the nearest cache for a thousand keys.
+/// Queries in a block: with a thousand keys their scores fit into the L1 cache.
 const BLOCK: usize = 32;
 
 /// Number and size of heads.
@@ -26,7 +26,7 @@ pub(super) struct Heads {
     pub(super) queries: usize,
     /// K.
     pub(super) keys: usize,
-    /// E, which [`LANES`] divide.
+    /// E, a multiple of [`LANES`].
     pub(super) size: usize,
 }
 
@@ -54,7 +54,7 @@ impl Heads {
     }
 }
 
-/// Memory that is used again for every head of every span.
+/// Buffers that are reused for every head of every span.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     keys_t: Vec<Line>,
@@ -130,15 +130,15 @@ impl Kernel for Attend<'_> {
 pub(super) struct AttendBack<'a> {
     pub(super) heads: Heads,
     pub(super) spans: &'a [Span],
-    /// R x (H + 2 K) E, as it went in.
+    /// R x (H + 2 K) E: the input of the forward pass.
     pub(super) qkv: &'a [f32],
-    /// R x H E, as it came out.
+    /// R x H E: the output of the forward pass.
     pub(super) out: &'a [f32],
-    /// R x H, as they came out.
+    /// R x H: log-sum-exp of the forward pass.
     pub(super) log_sums: &'a [f32],
-    /// R x H E: the loss's derivative by what came out.
+    /// R x H E: derivative of the loss with respect to the output.
     pub(super) d_out: &'a [f32],
-    /// R x (H + 2 K) E: becomes the loss's derivative by what went in.
+    /// R x (H + 2 K) E, output: derivative of the loss with respect to the input.
     pub(super) d_qkv: &'a mut [f32],
     pub(super) room: &'a mut Room,
 }
@@ -220,7 +220,7 @@ fn blocks(span: &Span) -> impl Iterator<Item = Range<usize>> {
     own.clone().step_by(BLOCK).map(move |start| start..(start + BLOCK).min(own.end))
 }
 
-/// Some columns of some rows, one after another, and rows of 0 up to a whole tile.
+/// Copies some columns of some rows, and adds rows of 0 up to a whole tile.
 #[inline(always)]
 fn gather(matrix: &[f32], width: usize, rows: &Range<usize>, columns: Range<usize>, to: &mut Vec<f32>) {
     to.clear();
@@ -251,7 +251,7 @@ fn products<A: Arithmetic>(
     }
 }
 
-/// Calls `each` with row, first column and line of `weights x values`, over the first `seen` weights of each row.
+/// Computes `weights x values` over the first `seen` weights of each row and calls `each` with row, first column and line.
 #[inline(always)]
 fn weighted<A: Arithmetic>(
     weights: &[f32],
@@ -301,7 +301,7 @@ fn four(matrix: &[f32], stride: usize, length: usize) -> [&[f32]; ROWS] {
     std::array::from_fn(|row| &matrix[row * stride..row * stride + length])
 }
 
-/// The first `visible` scores become exp(score - max), the others 0; returns max, `sum` becomes the sum.
+/// Replaces the first `visible` scores by exp(score - max) and the others by 0; returns max and sets `sum`.
 #[inline(always)]
 fn to_weights<A: Arithmetic>(scores: &mut [f32], visible: usize, sum: &mut f32) -> f32 {
     let (scores, hidden) = scores.split_at_mut(visible);
@@ -323,8 +323,8 @@ fn to_weights<A: Arithmetic>(scores: &mut [f32], visible: usize, sum: &mut f32) 
     highest
 }
 
-/// Scores become weights; `d_scores`, the derivative by the weights, becomes that by the scores. What is not visible
-/// becomes 0. `mean` is the sum of weights times derivatives.
+/// Replaces scores by weights, and in `d_scores` the derivative with respect to the weights by that with respect to the
+/// scores. Invisible entries become 0. `mean` is the sum of weights times derivatives.
 #[inline(always)]
 fn back_to_scores<A: Arithmetic>(
     scores: &mut [f32],

@@ -1,10 +1,10 @@
-//! Threads that take pieces, and the order in which their gradients are added.
+//! A pool of threads that process pieces, with a fixed order for adding their gradients.
 //!
-//! I1. Gradients are added in the order of the pieces, whichever thread is done first: a thread that is ahead leaves
-//! its sum with the others and takes the next piece. So the bits do not depend on threads.
+//! I1. Gradients are added in the order of the pieces, regardless of which thread finishes first: a thread that is ahead
+//! stores its sum and takes the next piece. So the bits do not depend on the threads.
 //!
-//! The threads live as long as the call: the scope that starts them joins them, and a failure of one lets the others
-//! end after the piece they have.
+//! The threads live during one call: the scope that starts them joins them. If one fails, the others end after their
+//! current piece.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -25,7 +25,7 @@ use crate::learner::micro_batch::{Derivatives, Scores};
 use crate::model::{Params, Rope};
 use crate::turns::Turns;
 
-/// Parameters of the largest model: every thread has gradients of its own, 64 MiB of them.
+/// Maximum number of parameters: every thread has its own gradients, up to 64 MiB.
 const MOST_PARAMETERS: i64 = 16 << 20;
 
 /// See the module.
@@ -33,15 +33,15 @@ const MOST_PARAMETERS: i64 = 16 << 20;
 pub(crate) struct Crew {
     angles: Arc<Angles>,
     activations: Activations,
-    /// Turns with an engine that shares the cores: a piece is a segment.
+    /// Arbiter between the learner and an engine on the same cores: a piece is one segment.
     pub(crate) turns: Turns,
-    /// Room that no thread is using.
+    /// Passes that no thread is using.
     passes: Mutex<Vec<Pass>>,
-    /// Gradients that no thread is using, all 0.
+    /// Gradient buffers that no thread is using, all 0.
     buffers: Mutex<Vec<Params>>,
 }
 
-/// Gradients of pieces, summed up to the first that is not there.
+/// Sum of the gradients of all pieces before the first unfinished one.
 struct Sum<'a> {
     total: Params,
     next: usize,
@@ -50,7 +50,7 @@ struct Sum<'a> {
 }
 
 impl Crew {
-    /// A crew for a small model on the CPU; `None` for any other.
+    /// A thread pool for a small model on the CPU; `None` for any other model.
     pub(crate) fn of(
         params: &Params,
         rope: &Rope,
@@ -73,14 +73,14 @@ impl Crew {
         }))
     }
 
-    /// What there is to score of every piece.
+    /// Scores every piece.
     pub(crate) fn score(&self, params: &Params, pieces: &[Piece<'_>]) -> Result<Vec<Scores>, TorchError> {
         self.work(params, pieces, |pass, weights, index| {
             Ok(pieces[index].scores(&pass.predict(weights, &pieces[index])?))
         })
     }
 
-    /// The `most` most probable tokens at each position, by piece and sample (T rows; none where nothing is trained).
+    /// The `most` most probable tokens at each position, by piece and sample (T rows; none without trained tokens).
     pub(crate) fn most_probable(
         &self,
         params: &Params,
@@ -92,8 +92,9 @@ impl Crew {
         })
     }
 
-    /// Forward, the loss's derivatives by each log-probability from `derive`, backward: adds to `gradients`. `derive`
-    /// gets a piece and its scores, gives the derivatives of each sample, and something to return for it.
+    /// Runs forward, calls `derive` for the derivatives of the loss with respect to each log-probability, runs backward and
+    /// adds to `gradients`. `derive` takes a piece and its scores, and returns the derivatives of each sample and a value
+    /// that is passed on to the caller.
     pub(crate) fn descend<T: Send>(
         &self,
         params: &Params,
@@ -122,8 +123,8 @@ impl Crew {
         })
     }
 
-    /// Calls `each` with the index of every piece, on as many threads as libtorch would take here; results are in the
-    /// order of the pieces.
+    /// Calls `each` with the index of every piece, on as many threads as libtorch would use here; results are in the order
+    /// of the pieces.
     fn work<T: Send>(
         &self,
         params: &Params,
@@ -133,7 +134,7 @@ impl Crew {
         let threads = usize::try_from(tch::get_num_threads()).unwrap_or(1).clamp(1, pieces.len().max(1));
         let next = AtomicUsize::new(0);
         let work = |params: &Params| -> Result<Vec<(usize, T)>, TorchError> {
-            // One thread takes one piece: no operation is shared between threads.
+            // Each thread processes its own piece, so no operation uses several threads.
             configure_threads(NonZeroUsize::MIN)?;
             let _guard = tch::no_grad_guard();
             let weights = Weights::of(params)?;
@@ -195,7 +196,7 @@ impl Sum<'_> {
     }
 }
 
-/// What a mutex holds is whole between two statements, so a thread that panicked has left nothing half done.
+/// The content of these mutexes is consistent between two statements, so a panicked thread leaves no partial state.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

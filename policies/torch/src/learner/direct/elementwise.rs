@@ -1,4 +1,4 @@
-//! Norms, rotation and the gated unit: what the engine's loops do, and the way back.
+//! Norms, rotation and the gated unit: the counterparts of the engine's loops, and their backward passes.
 //!
 //! I1. A sum over rows goes from the first to the last.
 //!
@@ -8,19 +8,19 @@ use super::attention::Heads;
 use crate::engine::audited::{Arithmetic, Kernel};
 use crate::engine::kernels::{LANES, NormRotate, exp, inverse_root, total};
 
-/// The way back through `out = x / sqrt(mean(x^2) + eps) * weight` of each row.
+/// Backward pass of `out = x / sqrt(mean(x^2) + eps) * weight` for each row.
 pub(super) struct NormBack<'a> {
-    /// R x D, as it went in.
+    /// R x D: the input of the forward pass.
     pub(super) x: &'a [f32],
     /// D.
     pub(super) weight: &'a [f32],
     /// Added under the root.
     pub(super) eps: f32,
-    /// R x D: the derivative by `out`.
+    /// R x D: derivative with respect to `out`.
     pub(super) d_out: &'a [f32],
-    /// R x D: the derivative by `x` is added.
+    /// R x D: the derivative with respect to `x` is added.
     pub(super) d_x: &'a mut [f32],
-    /// D: the derivative by the weight is added.
+    /// D: the derivative with respect to the weight is added.
     pub(super) d_weight: &'a mut [f32],
 }
 
@@ -44,7 +44,7 @@ impl Kernel for NormBack<'_> {
     }
 }
 
-/// Of one row: `1 / sqrt(mean(x^2) + eps)`, and by how much of `x` the derivative is pulled.
+/// For one row: `1 / sqrt(mean(x^2) + eps)`, and the coefficient of `x` in the derivative.
 #[inline(always)]
 fn back_factors<A: Arithmetic>(x: &[f32], weight: &[f32], eps: f32, d_out: &[f32]) -> (f32, f32) {
     let scale = inverse_root::<A>(x, eps);
@@ -68,7 +68,7 @@ fn triple<A: Arithmetic>(a: &[f32], b: &[f32], c: &[f32]) -> f32 {
     rest.fold(total(&sums), |sum, ((&a, &b), &c)| A::mul_add(a * b, c, sum))
 }
 
-/// Where rows stand and how their heads are normed.
+/// Positions of rows, and the norms of their heads.
 #[derive(Clone, Copy)]
 pub(super) struct Turning<'a> {
     pub(super) heads: Heads,
@@ -95,14 +95,14 @@ impl<'a> Turning<'a> {
         (&self.cos[angles.clone()], &self.sin[angles])
     }
 
-    /// What queries are multiplied by after they are turned.
+    /// Factor of the queries after the rotation.
     #[inline(always)]
     fn query_factor(&self) -> f32 {
         1.0 / (self.heads.size as f32).sqrt()
     }
 }
 
-/// Queries and keys normed and turned, queries scaled; values as they are.
+/// Norms and rotates queries and keys, scales queries and copies values.
 pub(super) struct Turn<'a> {
     pub(super) how: Turning<'a>,
     /// R x (H + 2 K) E.
@@ -130,12 +130,12 @@ impl Kernel for Turn<'_> {
     }
 }
 
-/// The way back.
+/// Backward pass.
 pub(super) struct TurnBack<'a> {
     pub(super) how: Turning<'a>,
-    /// R x (H + 2 K) E, as it went in.
+    /// R x (H + 2 K) E: the input of the forward pass.
     pub(super) qkv: &'a [f32],
-    /// R x (H + 2 K) E: the derivative by what came out becomes that by what went in.
+    /// R x (H + 2 K) E: derivative with respect to the output, replaced by that with respect to the input.
     pub(super) d_qkv: &'a mut [f32],
     /// E: the derivative is added.
     pub(super) d_q_norm: &'a mut [f32],
@@ -179,13 +179,13 @@ impl Kernel for TurnBack<'_> {
     }
 }
 
-/// The way back through `unit = silu(gate) * up` of each row.
+/// Backward pass of `unit = silu(gate) * up` for each row.
 pub(super) struct GatedBack<'a> {
-    /// R x 2 F: gate, up; becomes the derivative by them.
+    /// R x 2 F: gate and up, replaced by the derivatives with respect to them.
     pub(super) gate_up: &'a mut [f32],
     /// F.
     pub(super) width: usize,
-    /// R x F: the derivative by the unit; becomes the unit.
+    /// R x F: derivative with respect to the unit, replaced by the unit.
     pub(super) unit: &'a mut [f32],
 }
 

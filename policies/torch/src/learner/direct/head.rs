@@ -1,7 +1,7 @@
-//! The output matrix: log-probabilities of chosen tokens and entropies, and the way back.
+//! The output matrix: log-probabilities of chosen tokens and entropies, forward and backward.
 //!
-//! Each logit is exponentiated once: its place keeps the exponential for the way back, unless the logits of a piece are
-//! too many to be kept, and are computed again.
+//! Each logit is exponentiated once, in place, and kept for the backward pass. If a piece has too many logits to keep, they
+//! are recomputed.
 //!
 //! I1. Log-probabilities are over the full vocabulary, of `logits / T`.
 //!
@@ -10,10 +10,10 @@
 use crate::engine::audited::{Arithmetic, Kernel};
 use crate::engine::kernels::{LANES, exp, largest, total};
 
-/// Exponentials that are summed in fp32; sums of so many are added in fp64.
+/// Number of exponentials that are summed in fp32; these sums are added in fp64.
 const CHUNK: usize = 256;
 
-/// What is known of one prediction.
+/// Result of one prediction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Predicted {
     /// Log-probability of the target.
@@ -24,7 +24,7 @@ pub(super) struct Predicted {
     pub(super) sum: f32,
 }
 
-/// Logits of one prediction become `exp((logit - max) / T)`.
+/// Replaces the logits of one prediction by `exp((logit - max) / T)`.
 pub(super) struct Predict<'a> {
     /// V.
     pub(super) logits: &'a mut [f32],
@@ -72,7 +72,8 @@ impl Kernel for Predict<'_> {
     }
 }
 
-/// Exponentials of one prediction become the loss's derivative by its logits, as far as target and entropy go:
+/// Replaces the exponentials of one prediction by the derivative of the loss with respect to its logits, for the target and
+/// the entropy:
 /// `(derivative * onehot - total * softmax - by_entropy * softmax (log softmax + H)) / T`.
 pub(super) struct PredictBack<'a> {
     /// V.
@@ -83,11 +84,11 @@ pub(super) struct PredictBack<'a> {
     pub(super) temperature: f32,
     /// Sum of the exponentials.
     pub(super) sum: f32,
-    /// The loss's derivative by the log-probability.
+    /// Derivative of the loss with respect to the log-probability.
     pub(super) derivative: f32,
-    /// Sum of the loss's derivatives by all log-probabilities of the prediction, that of the target among them.
+    /// Sum of the derivatives of the loss with respect to all log-probabilities of the prediction, the target's included.
     pub(super) total: f32,
-    /// The loss's derivative by the entropy, and the entropy; `None` where nothing depends on it.
+    /// Derivative of the loss with respect to the entropy, and the entropy; `None` if the loss does not depend on it.
     pub(super) entropy: Option<(f32, f32)>,
 }
 
@@ -101,7 +102,7 @@ impl Kernel for PredictBack<'_> {
         if let Some((by_entropy, entropy)) = self.entropy {
             let (scale, shift) = (by_entropy / self.temperature / self.sum, entropy - self.sum.ln());
             for value in self.exponentials.iter_mut() {
-                // Of what is too improbable for a number, nothing depends on it.
+                // A probability that underflows to 0 contributes nothing.
                 let log = if *value > 0.0 { value.ln() } else { 0.0 };
                 *value *= factor - scale * (log + shift);
             }
@@ -114,7 +115,7 @@ impl Kernel for PredictBack<'_> {
     }
 }
 
-/// The `most` largest logits of one prediction: their places, the largest first; of equal ones the first.
+/// Indices of the `most` largest logits of one prediction in descending order; ties go to the lower index.
 pub(super) fn largest_logits(logits: &[f32], most: usize) -> Vec<u32> {
     let mut found: Vec<usize> = Vec::with_capacity(most + 1);
     for (place, &logit) in logits.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! One piece through the model, there and back.
+//! Forward and backward pass of one piece.
 //!
-//! I1. Gradients are added to the given buffer. I2. What is kept of a layer is what its derivative needs and cannot be
-//! had by a cheap loop: norms and turned queries and keys are computed twice.
+//! I1. Gradients are added to the given buffer. I2. A layer keeps only the values that its derivative needs and that are
+//! expensive to recompute: norms and rotated queries and keys are computed twice.
 //!
 //! Shapes: letters of [`crate::ModelConfig`]; R rows of the piece, M predictions.
 
@@ -25,7 +25,7 @@ use crate::model::{LayerParams, Params, Rope};
 /// Elements of logits that are held at once.
 const LOGITS: usize = 1 << 22;
 
-/// The parameters as a pass reads them: matrices as views, norms as slices.
+/// The parameters in the form of a pass: matrices as views, norms as slices.
 pub(super) struct Weights {
     layers: Vec<(LayerParams, Norms)>,
     /// V x D.
@@ -80,16 +80,16 @@ impl Angles {
     }
 }
 
-/// Room for a piece, used again for the next.
+/// Buffers for a piece, reused for the next one.
 #[derive(Debug)]
 pub(super) struct Pass {
     angles: Arc<Angles>,
     heads: Heads,
     eps: f32,
     activations: Activations,
-    /// R x D: what goes into each layer, and what comes out of the last.
+    /// R x D: input of each layer, and output of the last.
     x: Vec<Matrix>,
-    /// Of each layer, or of the one that is computed.
+    /// Kept values of each layer, or of the current one.
     kept: Vec<Kept>,
     /// R x D.
     normed: Matrix,
@@ -99,9 +99,9 @@ pub(super) struct Pass {
     d_qkv: Matrix,
     /// R x H E.
     d_attended: Matrix,
-    /// R x F: the gated unit, or the derivative by it.
+    /// R x F: the gated unit, or the derivative with respect to it.
     unit: Matrix,
-    /// R x D: the derivative by the residual stream.
+    /// R x D: derivative with respect to the residual stream.
     d_x: Matrix,
     /// R x D.
     d_normed: Matrix,
@@ -116,7 +116,7 @@ pub(super) struct Pass {
     room: Room,
 }
 
-/// What a layer's derivative needs.
+/// Values that a layer's derivative needs.
 #[derive(Debug)]
 struct Kept {
     /// R x (H + 2 K) E.
@@ -197,7 +197,7 @@ impl Pass {
                 let at = start + row;
                 let (target, temperature) = (piece.targets[at], piece.temperatures[at]);
                 let logits = self.logits.row_mut(row);
-                // Above the target's, before exponentials take their place.
+                // Candidates' logits minus the target's, taken before exponentials overwrite them.
                 let above: Vec<f32> = piece.candidates[at]
                     .iter()
                     .map(|&candidate| (logits[candidate as usize] - logits[target]) / temperature)
@@ -233,7 +233,7 @@ impl Pass {
         Ok(found)
     }
 
-    /// Normed rows that predict.
+    /// Normed predicting rows.
     fn hidden_of(&mut self, weights: &Weights, piece: &Piece<'_>) -> Result<(), TorchError> {
         self.check(weights, piece)?;
         self.reserve(piece)?;
@@ -249,8 +249,8 @@ impl Pass {
         Ok(())
     }
 
-    /// Given the loss's derivatives by the log-probabilities of the piece that was predicted last, adds the gradients
-    /// of all parameters.
+    /// Adds the gradients of all parameters, given the derivatives of the loss with respect to the log-probabilities of the
+    /// piece that was predicted last.
     pub(super) fn back(
         &mut self,
         weights: &Weights,
@@ -303,7 +303,7 @@ impl Pass {
         self.logits.reserve(self.logits_rows.min(predictions))
     }
 
-    /// Computes logits from prediction `start` on; returns how many predictions'.
+    /// Computes logits from prediction `start`; returns the number of predictions.
     fn some_logits(
         &mut self,
         weights: &Weights,
@@ -417,7 +417,7 @@ impl Pass {
         next.multiply_add(&self.unit, rows, &layer.down.f_tr()?)
     }
 
-    /// `d_x` by what came out of the layer becomes that by what went in. Uses up what was kept.
+    /// Replaces `d_x` with respect to the layer's output by that with respect to its input. Overwrites the kept values.
     fn layer_back(
         &mut self,
         weights: &Weights,

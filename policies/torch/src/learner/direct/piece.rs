@@ -1,8 +1,8 @@
-//! The rows of a few samples, and what they predict.
+//! A piece: the rows of a few samples, and their predictions.
 //!
-//! I1. Every trained token of a sample is predicted by exactly one row, whose tokens up to it are those before the
-//! trained one. I2. No row is there that predicts nothing and that no predicting row attends to. I3. A piece has at
-//! most the rows allowed, or is of one sample alone.
+//! I1. Exactly one row predicts each trained token of a sample, and it sees exactly the tokens before the trained one. I2.
+//! Every row either predicts or is attended to by a predicting row. I3. A piece has at most the allowed number of rows, or
+//! consists of one sample.
 //!
 //! Units: tokens. Pure.
 
@@ -15,10 +15,10 @@ use crate::learner::micro_batch::{
     Derivatives, Part, Predictions, Scores, by_sample, of_predictions, spread,
 };
 
-/// Rows that attend to each other, each to itself and those before.
+/// Rows that attend causally to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Rows that all of the own ones attend to.
+    /// Rows that all own rows attend to.
     pub(super) prefix: Range<usize>,
     /// Rows that attend.
     pub(super) own: Range<usize>,
@@ -30,7 +30,7 @@ impl Span {
         self.prefix.len() + self.own.len()
     }
 
-    /// Keys that the own rows before `end` see.
+    /// Number of keys that the own rows before `end` see.
     pub(super) fn seen(&self, end: usize) -> usize {
         self.prefix.len() + end - self.own.start
     }
@@ -58,31 +58,31 @@ impl Span {
     }
 }
 
-/// What goes through the model together.
+/// Samples that go through the model together.
 #[derive(Debug, Default)]
 pub(crate) struct Piece<'a> {
-    /// Positions of its samples within the batch.
+    /// Indices of the samples in the batch.
     pub(crate) indices: Vec<usize>,
-    /// Tokens of its samples, shared ones counted for each.
+    /// Number of tokens of the samples; shared tokens count for each sample.
     pub(crate) tokens: u64,
     /// Token of each row.
     pub(super) ids: Vec<i64>,
-    /// Place of each row in its sample.
+    /// Position of each row in its sample.
     pub(super) positions: Vec<usize>,
     pub(super) spans: Vec<Span>,
-    /// Row that makes each prediction.
+    /// Predicting row of each prediction.
     pub(super) predicting: Vec<usize>,
-    /// Token that is predicted.
+    /// Predicted token.
     pub(super) targets: Vec<usize>,
-    /// Temperature it was sampled at.
+    /// Sampling temperature of the predicted token.
     pub(super) temperatures: Vec<f32>,
-    /// Tokens beside it that are scored, too.
+    /// Other tokens that are scored.
     pub(super) candidates: Vec<&'a [u32]>,
     parts: Vec<Part<'a>>,
 }
 
 impl Piece<'_> {
-    /// What was found of its predictions, by sample.
+    /// The scores of the predictions, by sample.
     pub(super) fn scores(&self, predictions: &Predictions) -> Scores {
         by_sample(&self.parts, predictions)
     }
@@ -92,20 +92,21 @@ impl Piece<'_> {
         self.parts.iter().map(|part| spread(part, of_predictions)).collect()
     }
 
-    /// Derivatives by sample become those of the predictions.
+    /// Converts derivatives by sample to derivatives by prediction.
     pub(super) fn derivatives(&self, by_sample: &[Derivatives]) -> Derivatives {
         of_predictions(&self.parts, by_sample)
     }
 }
 
-/// The chosen samples in pieces of at most so many rows, each sample in one; those without a trained token in none.
+/// Splits the chosen samples into pieces of at most `most_rows` rows. Each sample is in one piece, or in none if it has no
+/// trained token.
 pub(crate) fn pieces<'a>(samples: &'a [TrainSample], chosen: &[usize], most_rows: usize) -> Vec<Piece<'a>> {
     let chosen: Vec<usize> =
         chosen.iter().copied().filter(|&index| needed(&samples[index]).is_some()).collect();
     let tokens: Vec<&[u32]> = chosen.iter().filter_map(|&index| needed(&samples[index])).collect();
     let mut pieces: Vec<Piece<'a>> = Vec::new();
     for family in families(&tokens) {
-        // A family of one piece where that is possible; else as many members in each as fit.
+        // A family goes into one piece if possible; otherwise as many members as fit go into each.
         let rows: usize = family.members.iter().map(|&member| tokens[member].len() - family.prefix).sum();
         if pieces.last().is_none_or(|piece| piece.ids.len() + family.prefix + rows > most_rows) {
             pieces.push(Piece::default());
@@ -133,7 +134,7 @@ pub(crate) fn pieces<'a>(samples: &'a [TrainSample], chosen: &[usize], most_rows
 
 /// The tokens of a sample up to the one before its last trained one.
 fn needed(sample: &TrainSample) -> Option<&[u32]> {
-    // The first token is predicted by nothing, whatever its mask says.
+    // Nothing predicts the first token, regardless of its mask.
     let last = sample.segment.mask.iter().rposition(|&trained| trained)?;
     (last > 0).then(|| &sample.segment.ids[..last])
 }

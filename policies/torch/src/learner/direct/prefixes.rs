@@ -1,27 +1,27 @@
-//! Which samples share the rows of their first tokens.
+//! Groups of samples that share the rows of a common prefix.
 //!
-//! What a model computes for a token depends on the tokens before it alone, so the members of a group, which have one
-//! prompt, need its rows once.
+//! The model's result for a token depends only on that token and those before it, so the members of a group, which have one
+//! prompt, need the prompt's rows only once.
 //!
 //! I1. The members of a family begin with the same tokens. I2. No division into families saves more rows.
 //!
 //! Units: tokens. Pure.
 
-/// Families are no larger, which bounds the time for finding them.
+/// Maximum size of a family; bounds the search time.
 const LARGEST: usize = 64;
-/// A shorter prefix costs more in attention's calls than it saves.
+/// Minimum length of a shared prefix: a shorter one costs more attention calls than it saves.
 const SHORTEST: usize = 8;
 
 /// Samples that share their first tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Family {
-    /// Positions among the samples given.
+    /// Indices among the given samples.
     pub(super) members: Vec<usize>,
-    /// Tokens that they share; 0 for a member alone.
+    /// Number of shared tokens; 0 for a single member.
     pub(super) prefix: usize,
 }
 
-/// Divides samples, given as tokens, into families. The order of the result is that of the tokens.
+/// Divides samples, given as tokens, into families, sorted by the tokens.
 pub(super) fn families(samples: &[&[u32]]) -> Vec<Family> {
     let mut order: Vec<usize> = (0..samples.len()).collect();
     order.sort_by_key(|&index| (samples[index], index));
@@ -30,8 +30,8 @@ pub(super) fn families(samples: &[&[u32]]) -> Vec<Family> {
         .map(|pair| shared(samples[pair[0]], samples[pair[1]]))
         .map(|length| if length < SHORTEST { 0 } else { length })
         .collect();
-    // For each count of samples from the first on: the most rows that families of them save, and the last family's
-    // first member and prefix.
+    // For each number of leading samples: the largest number of rows that families save, and the last family's first member
+    // and prefix.
     let mut best = vec![(0usize, 0usize, 0usize)];
     for end in 1..=order.len() {
         let alone = (best[end - 1].0, end - 1, 0);
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(families(samples), expected);
     }
 
-    /// So many tokens of one prompt, then one of a reply.
+    /// `length` tokens of one prompt, then one token of a reply.
     fn sample(prompt: u32, length: usize, reply: u32) -> Vec<u32> {
         let mut ids = vec![7, 7, 7, 7, 7, 7, 7, 7, 7];
         ids.resize(length, prompt);

@@ -1,7 +1,7 @@
-//! Products of matrices that are too small for a call of libtorch.
+//! Products of matrices that are too small for a libtorch call to pay off.
 //!
-//! One factor lies in panels of [`LANES`] columns, each of which is its inner axis after another; the other is taken
-//! four rows at a time. Sums stay in registers over the inner axis.
+//! One factor is stored in panels of [`LANES`] columns, ordered by the inner axis; the other is read four rows at a time.
+//! Sums stay in registers along the inner axis.
 //!
 //! I1. Every sum goes along the inner axis from its first element to its last.
 
@@ -43,7 +43,7 @@ pub(super) fn columns_by_panel<A: Arithmetic>(
     tile.lines()
 }
 
-/// Sums of a tile. Four values and not an array of them: an array the compiler leaves in memory.
+/// Sums of a tile. Four fields instead of an array, because the compiler keeps an array in memory.
 #[derive(Default)]
 struct Tile {
     first: Line,
@@ -74,7 +74,7 @@ fn add_line<A: Arithmetic>(sums: &mut Line, factor: f32, line: &Line) {
     }
 }
 
-/// Puts a matrix of `width` columns, [`LANES`] of which divide it, into panels; `rows` gives its rows.
+/// Packs a matrix of `width` columns, a multiple of [`LANES`], into panels; `rows` gives its rows.
 #[inline(always)]
 pub(super) fn panels<'a>(
     rows: impl ExactSizeIterator<Item = &'a [f32]>,
@@ -91,7 +91,7 @@ pub(super) fn panels<'a>(
     }
 }
 
-/// Puts the transpose of a matrix of `width` columns into panels: [`LANES`] rows become a panel's columns. The last
+/// Packs the transpose of a matrix of `width` columns into panels: [`LANES`] rows become a panel's columns. The last
 /// panel's missing columns are 0.
 #[inline(always)]
 pub(super) fn transposed_panels<'a>(

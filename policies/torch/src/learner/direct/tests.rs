@@ -1,4 +1,4 @@
-//! The crew against autograd, and against itself.
+//! Compares the thread pool with autograd, and with itself.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ fn model(heads: i64, key_heads: i64, head_dim: i64, tied: bool) -> Params {
     params
 }
 
-/// Groups of samples with one prompt each, and some alone. Replies have gaps, some samples train nothing, two are equal.
+/// Groups of samples with one prompt each, and some alone. Replies have gaps, some samples have no trained tokens, and two
+/// are equal.
 fn samples(seed: u64) -> Vec<TrainSample> {
     let mut random = SplitMix64::new(seed);
     let mut samples = Vec::new();
@@ -65,7 +66,7 @@ fn samples(seed: u64) -> Vec<TrainSample> {
     samples[2].segment.mask.fill(false);
     let again = samples[1].segment.clone();
     samples.push(sample(samples.len(), again));
-    // Of some samples some tokens have candidates, the sampled one at times among them.
+    // Some tokens of some samples have candidates, sometimes with the sampled token among them.
     for sample in samples.iter_mut().step_by(2) {
         let mut candidates = vec![Vec::new(); sample.segment.len()];
         for row in candidates.iter_mut().step_by(3) {
@@ -138,7 +139,7 @@ fn by_crew(
     let crew = Crew::of(params, &rope, activations).unwrap().unwrap();
     let all: Vec<usize> = (0..samples.len()).collect();
     let pieces = pieces(samples, &all, rows);
-    // Twice, so that room which was used before is used again.
+    // Twice, so that buffers are reused.
     for _ in 0..2 {
         gradients.zero().unwrap();
         crew.descend(params, &pieces, &gradients, |piece, scores| (derive(&piece.indices, &scores), ()))
