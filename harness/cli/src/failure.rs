@@ -16,7 +16,7 @@ use crate::exit_code::Exit;
 
 /// A diagnostic and the exit code of the program.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The code.
     pub exit: Exit,
     diagnostic: Box<dyn Diagnostic + Send + Sync>,
@@ -24,12 +24,12 @@ pub struct Failure {
 
 impl Failure {
     /// A failure without advice.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, diagnostic: Box::new(MietteDiagnostic::new(message.into())) }
     }
 
     /// A failure with advice.
-    pub fn with_help(exit: Exit, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn with_help(exit: Exit, message: impl Into<String>, help: impl Into<String>) -> Self {
         let diagnostic = MietteDiagnostic::new(message.into()).with_help(help.into());
         Self { exit, diagnostic: Box::new(diagnostic) }
     }
@@ -43,7 +43,7 @@ impl Failure {
     }
 
     /// The diagnostic to show.
-    pub fn diagnostic(&self) -> &dyn Diagnostic {
+    pub(crate) fn diagnostic(&self) -> &dyn Diagnostic {
         &*self.diagnostic
     }
 }

@@ -25,7 +25,7 @@ use crate::progress::{Display, skipped_line, update_line};
 
 /// A handle to standard error; clones share the display.
 #[derive(Debug, Clone)]
-pub struct Log {
+pub(crate) struct Log {
     bar: Arc<Mutex<Option<ProgressBar>>>,
     terminal: bool,
     quiet: bool,
@@ -43,7 +43,7 @@ impl Log {
     }
 
     /// Whether standard error is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
@@ -55,7 +55,7 @@ impl Log {
     }
 
     /// Shows log messages of libraries, filtered by `CLAWRL_LOG`.
-    pub fn install_tracing(&self) {
+    pub(crate) fn install_tracing(&self) {
         let filter = Variable::Log.value().unwrap_or_else(|| "warn".to_owned());
         let subscriber = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(filter))
@@ -69,22 +69,22 @@ impl Log {
     }
 
     /// Writes one line.
-    pub fn note(&self, line: Arguments<'_>) {
+    pub(crate) fn note(&self, line: Arguments<'_>) {
         self.write(&format!("{line}\n"));
     }
 
     /// Writes a warning.
-    pub fn warn(&self, line: Arguments<'_>) {
+    pub(crate) fn warn(&self, line: Arguments<'_>) {
         self.write(&format!("warning: {line}\n"));
     }
 
     /// Writes the error of a failed command.
-    pub fn failure(&self, failure: &Failure) {
+    pub(crate) fn failure(&self, failure: &Failure) {
         self.diagnostic(failure.diagnostic());
     }
 
     /// Writes a diagnostic: with colours and frames on a terminal, plain otherwise.
-    pub fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
+    pub(crate) fn diagnostic(&self, diagnostic: &dyn Diagnostic) {
         let coloured = self.terminal && Variable::NoColor.value().is_none();
         let theme = if coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let text = rendered(diagnostic, theme, self.terminal);
@@ -92,12 +92,12 @@ impl Log {
     }
 
     /// Sets the display that stays below all output, or removes it.
-    pub fn show(&self, bar: Option<ProgressBar>) {
+    pub(crate) fn show(&self, bar: Option<ProgressBar>) {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
     /// Writes whole lines with control characters escaped.
-    pub fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         self.emit(&printable(text));
     }
 
@@ -241,7 +241,7 @@ impl<'a> MakeWriter<'a> for Log {
 
 /// A buffer for one message of a library.
 #[derive(Debug)]
-pub struct Record {
+pub(crate) struct Record {
     log: Log,
     text: Vec<u8>,
 }

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use clawrl_core::{EpisodeSink, Epoch, Policy, RunPlan, SlotId};
 use clawrl_record::{LimitNotSet, RunSink};
-use clawrl_scheduler::{Demand, Interrupt, ProviderConfig, RunEnd, RunError, RunReport, Scheduler, SchedulerConfig, SchedulerTimeouts};
+use clawrl_scheduler::{
+    Demand, Interrupt, ProviderConfig, RunEnd, RunError, RunReport, Scheduler, SchedulerConfig,
+    SchedulerTimeouts,
+};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 

@@ -14,7 +14,8 @@ fn run(example: &str, arguments: &[PathBuf]) -> (tempfile::TempDir, Output) {
 
 fn check(example: &str, expected: &str) -> tempfile::TempDir {
     let (folder, output) = run(example, &[]);
-    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (printed, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && printed.contains(expected), "{example}: {printed}{errors}");
     folder
 }
