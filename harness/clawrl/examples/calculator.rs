@@ -1,5 +1,7 @@
 //! An environment with tools.
 
+#![allow(clippy::print_stdout, reason = "the output of an example")]
+
 use clawrl::env::{Tool, ToolEnv};
 use clawrl::{Row, Run, Suite};
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! An environment with several replies, and a policy of this process that plays it.
 
+#![allow(clippy::print_stdout, reason = "the output of an example")]
+
 use clawrl::env::{MultiTurn, Step};
 use clawrl::{Row, Run, Suite, policy_fn};
 

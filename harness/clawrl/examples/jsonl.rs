@@ -1,5 +1,7 @@
 //! A suite from a JSONL file, attempted several times, with a run name and a results folder.
 
+#![allow(clippy::print_stdout, reason = "the output of an example")]
+
 use std::fs;
 
 use clawrl::env::SingleTurn;

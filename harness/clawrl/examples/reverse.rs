@@ -1,5 +1,7 @@
 //! An environment with one prompt and one reply, run with the tasks' solutions.
 
+#![allow(clippy::print_stdout, reason = "the output of an example")]
+
 use clawrl::env::SingleTurn;
 use clawrl::{Row, Run, Suite};
 

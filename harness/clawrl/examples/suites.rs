@@ -2,6 +2,8 @@
 //!
 //! The program `clawrl-sbx` has to be beside this one: `cargo build -p clawrl-sandbox` builds it.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of an example")]
+
 use std::fmt::Arguments;
 use std::sync::Arc;
 

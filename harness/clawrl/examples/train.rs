@@ -1,5 +1,7 @@
 //! A policy from scratch, trained on an environment of this program.
 
+#![allow(clippy::print_stdout, reason = "the output of an example")]
+
 use clawrl::env::SingleTurn;
 use clawrl::{Row, Suite, TrainPlan, Trainer};
 

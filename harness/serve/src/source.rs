@@ -45,7 +45,7 @@ impl Source {
             && let Some(text) = named.to_str()
             && text.split_once(':').is_some_and(|(name, _)| CHOICES.contains(&name))
         {
-            let choice = PolicyChoice::parse(text).map_err(|why| ServeError::refused(why))?;
+            let choice = PolicyChoice::parse(text).map_err(ServeError::refused)?;
             return Self::chosen(text, &choice, server);
         }
         if *server != ServerChoice::default() {

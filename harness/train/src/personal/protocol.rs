@@ -184,7 +184,7 @@ impl CourseContext {
     }
 
     pub(super) fn prompt(&self, messages: &[Value]) -> Result<Vec<u32>, TrainError> {
-        prompt(&self.model.chat, messages).map_err(|why| TrainError::internal(why))
+        prompt(&self.model.chat, messages).map_err(TrainError::internal)
     }
 
     fn answer(
