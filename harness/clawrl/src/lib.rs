@@ -23,19 +23,13 @@
 //! [`Run::run`] and [`Trainer::run`] block, and have to be called on the main thread before the program starts other threads:
 //! sandboxes end with the thread that started them.
 
+pub mod env;
 mod error;
 mod policy;
 mod run;
 mod suite;
 #[cfg(feature = "torch")]
 mod trainer;
-
-/// Traits for environments in this process, with the types that they use.
-pub mod env {
-    pub use clawrl_inprocess::{
-        Environment, Field, IntoEnvironment, MultiTurn, Row, SingleTurn, Step, Tool, ToolEnv, kind,
-    };
-}
 
 pub use clawrl_core::{Message, Policy};
 pub use clawrl_inprocess::Row;
