@@ -128,7 +128,7 @@ impl GateVerdict {
                 self.bound(upper, gate.min_effect),
                 rounded(self.scaled(gate.tolerance)),
             ),
-            _ => format!("the interval is unbounded on one side or both (min_effect {min_effect})"),
+            _ => format!("the interval has no bounds (min_effect {min_effect})"),
         }
     }
 

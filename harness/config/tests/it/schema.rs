@@ -207,7 +207,8 @@ fn wrong_shapes_do_not_fit_the_schema() {
 const READ_AS_JSON: &str = "ValuePatternMap";
 
 /// Kinds of environment, whose message lists them in other words.
-const ENVIRONMENTS: [&str; 7] = ["gui", "http", "openenv", "process", "swe", "terminal", "toolcall"];
+const ENVIRONMENTS: [&str; 8] =
+    ["gui", "http", "in_process", "openenv", "process", "swe", "terminal", "toolcall"];
 
 /// An unknown key makes the parser list the keys that it knows: for every kind of map, those of the schema.
 #[test]
@@ -239,6 +240,7 @@ fn parser_and_schema_know_the_same_keys() {
         ("ProcessEnv", task("env: { process: { zzz: 1 } }")),
         ("HttpEnv", task("env: { http: { zzz: 1 } }")),
         ("Openenv", task("env: { openenv: { zzz: 1 } }")),
+        ("InProcess", task("env: { in_process: { zzz: 1 } }")),
         ("Http", task("env: { toolcall: { tools: { t: { http: { zzz: 1 } } } } }")),
         ("Mcp", task("env: { toolcall: { mcp: { s: { zzz: 1 } } } }")),
         ("FromEnv", task("env: { toolcall: { mcp: { s: { headers: { h: { zzz: 1 } } } } } }")),

@@ -61,7 +61,7 @@ fn passes_fails_and_neither() {
         &gate(),
         &paired(&[(4, 4); 4], &[(0, 4); 4]),
         "pass rate: inconclusive. Over 4 tasks the candidate is 100 points worse than the baseline (0 % vs 100 %); the interval \
-         is unbounded on one side or both (min_effect 10 points). More repeats would not decide; about 5 tasks like these would.",
+         has no bounds (min_effect 10 points). More repeats would not decide; about 5 tasks like these would.",
     );
 }
 
