@@ -307,7 +307,7 @@ fn a_refused_key_and_a_missing_model_are_reported() {
 }
 
 #[test]
-fn openclaw_is_set_up_where_the_context_is_large_enough() {
+fn openclaw_is_set_up_if_context_is_large_enough() {
     let place = Place::new();
     let said = |reads| {
         let server = ModelServer::start(Manner { reads, ..Manner::default() });
@@ -343,7 +343,7 @@ fn openclaw_is_set_up_where_the_context_is_large_enough() {
 }
 
 #[test]
-fn a_server_without_a_model_list_answers_after_a_warning() {
+fn server_without_model_list_answers_with_warning() {
     let place = Place::new();
     let server = ModelServer::start(Manner::default());
     // A base URL without `/v1`.
